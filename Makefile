@@ -3,7 +3,7 @@ ARGS ?=
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check bench chaos soak mutants try system-deps lock clean
+.PHONY: help demo up test check bench bench-compare chaos soak mutants try system-deps lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' Makefile | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -25,6 +25,10 @@ check: ## style, format and types (ARGS=--fix repairs)
 bench: ## the speed we claim, measured here
 	@scripts/env dev
 	@.venv/bin/python -m benchmarks $(ARGS)
+
+bench-compare: ## CPU and instructions of this checkout beside another commit, in alternation (REF=v1.2)
+	@scripts/env dev
+	@.venv/bin/python -m benchmarks.compare $(or $(REF),$(error say which commit: make bench-compare REF=v1.2)) $(ARGS)
 
 chaos: ## all fault campaigns in turn (CHAOS_MINUTES=30, CHAOS_SEED= repeats)
 	@scripts/env dev

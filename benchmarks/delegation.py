@@ -1,10 +1,8 @@
-"""What delegation costs: a subagent more, gates and budgets on every agent, a long conversation."""
+"""What delegation costs: a subagent more, gates and budgets on every agent."""
 
 import asyncio
 import gc
-import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -26,7 +24,7 @@ from benchmarks.workload import (
 from drone.agent.agent import Agent
 from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
-from drone.agent.model import Ask, Listener, Model, Reply
+from drone.agent.model import Model
 from drone.agent.report_gate import gate_for
 from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.turn import Task, Turn
@@ -137,53 +135,6 @@ async def _workload(model: Model, gated: bool) -> None:
         raise RuntimeError(f"a turn of the benchmark failed: {report.error}")
 
 
-@dataclass(slots=True)
-class Metered:
-    """A model that notes how much CPU time was used when it was asked, by the number of messages that it was shown."""
-
-    inner: Model
-    seen: dict[int, list[float]] = field(default_factory=dict)
-    last: float = 0.0
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    async def ask(self, ask: Ask, listener: Listener) -> Reply:
-        now = time.process_time()
-        if self.last:
-            self.seen.setdefault(len(ask.messages), []).append((now - self.last) * 1000)
-        self.last = now
-        return await self.inner.ask(ask, listener)
-
-    def around(self, messages: int, width: int = 10) -> float:
-        """Median milliseconds from one ask to the next, at about so many messages of history."""
-        return median(
-            value for count, values in self.seen.items() if abs(count - messages) <= width for value in values
-        )
-
-
-async def long_conversation(address: str, agents: int = 25, rounds: int = 110) -> None:
-    """What a call costs late in a conversation, by what it cost early: every message is encoded once."""
-    rows = []
-    for stream in (False, True):
-        ours = models(address, latency_ms=0, stream=stream)
-        model = Metered(ours.get("fake"))
-        limits = Limits(rounds=2 * rounds, tool_calls=10 * rounds, output_tokens=100_000_000)
-        definition = AgentDefinition(name="master", prompt=MASTER_PROMPT)
-        agent = Agent(definition, model=model, tools=FunctionTools([lookup]), limits=limits)
-        for _ in range(agents):
-            model.last = 0.0
-            report = await agent.run(f"Please look it all up. [[sub r={rounds}]]")
-            assert report.completed, report.error
-        await ours.aclose()
-        early, late = model.around(10, 4), model.around(200)
-        wire = "SSE" if stream else "plain"
-        rows.append((wire, f"{early:.2f} ms", f"{late:.2f} ms", f"{late / early:.2f}", "<= 1.5"))
-    head = ("wire", "at 10 messages", "at 200 messages", "ratio", "hold")
-    table("CPU per model call in a long conversation", head, rows)
-
-
 async def carrying() -> None:
     """What a parent is told of its children's work: this repository, read by the agents that ship, offline model."""
     settings = Settings(workspace_roots=(ROOT,))
@@ -208,7 +159,6 @@ def main() -> None:
     asyncio.run(spawning())
     asyncio.run(carrying())
     with fake_provider() as address:
-        asyncio.run(long_conversation(address))
         asyncio.run(gated_turns(address))
 
 

@@ -128,6 +128,8 @@ def _looked_up(tool: str, required: list[str], number: int) -> Wanted:
 
 
 def _required(request: dict[str, Any], tool: str) -> list[str]:
+    if tool == "read_file":
+        return ["path"]  # it takes one path or several, so that neither is required
     for offered in request.get("tools") or ():
         told = offered.get("function", offered)
         if told.get("name") == tool:
@@ -144,7 +146,7 @@ def chat_whole(reply: Reply, number: int) -> bytes:
         ]
     finish = "tool_calls" if reply.wanted else "stop"
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
-    usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": reply.tokens}
+    usage = _usage(reply)
     return orjson.dumps({**_chat(reply, number), "object": "chat.completion", "choices": [choice], "usage": usage})
 
 
@@ -164,7 +166,7 @@ def chat_events(reply: Reply, number: int) -> Iterator[bytes]:
     if not reply.wanted:
         yield from (chunk({"content": word}) for word in reply.words)
     yield chunk({}, "tool_calls" if reply.wanted else "stop")
-    usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": reply.tokens}
+    usage = _usage(reply)
     yield b"data: " + orjson.dumps({**top, "choices": [], "usage": usage}) + b"\n\n"
     yield b"data: [DONE]\n\n"
 
@@ -200,6 +202,11 @@ def messages_events(reply: Reply, number: int) -> Iterator[bytes]:
 
 def _chat(reply: Reply, number: int) -> dict[str, Any]:
     return {"id": f"chatcmpl-{number}", "created": 1_700_000_000, "model": reply.model}
+
+
+def _usage(reply: Reply) -> dict[str, int]:
+    told = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": reply.tokens}
+    return {**told, "total_tokens": PROMPT_TOKENS + reply.tokens}
 
 
 def _message(reply: Reply, number: int) -> dict[str, Any]:

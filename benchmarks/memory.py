@@ -13,33 +13,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import httpx
 
-from benchmarks.workload import fake_provider, table
-from mcc.local.family import Family, family_in_thread
-from mcc.local.programs import Staff
-from mcc.settings import load
+from benchmarks.service import Place, place
+from benchmarks.workload import table
 
 ORDERS, STEP = 10_000, 1_000
 WARM = 100
-SLOTS = 20
 SIDE_BY_SIDE = 6
 ROUNDS, CALLS, FILE_BYTES = 48, 4, 188_000
 READERS = 20
 SETTLE_SECONDS = 20.0
 LOOK_SECONDS = 0.05
 MEGABYTE = 1_000_000
-
-CONFIGURATION = """
-[models.fake]
-provider = "openai"
-base_url = "{address}/v1"
-model = "fake"
-api_key_env = "FAKE_KEY"
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,62 +68,6 @@ class Peak:
             finally:
                 self._watching = False
                 looking.result()
-
-
-class Place:
-    """A family of one service and one drone on a data directory of its own, and a client of it."""
-
-    def __init__(self, family: Family, client: httpx.Client, folder: Path) -> None:
-        self.client = client
-        self.folder = folder
-        self._family = family
-
-    def pid(self, name: str) -> int:
-        child = next(child for child in self._family.supervisor.children if child.name == name)
-        if child.pid is None:
-            raise RuntimeError(f"{name} does not run")
-        return child.pid
-
-    @property
-    def drone(self) -> int:
-        return self.pid("drone-1")
-
-    @property
-    def service(self) -> int:
-        return self.pid("api")
-
-    def place(self, prompt: str, **fields: object) -> str:
-        order = {"prompt": prompt, "model": "fake", **fields}
-        answer = self.client.post("/orders", json=order).raise_for_status()
-        order_id: str = answer.json()["id"]
-        return order_id
-
-    def until_done(self) -> None:
-        """Return when no order is unfinished."""
-        statuses = ("queued", "running", "waiting")
-        while any(self.client.get("/orders", params={"status": one, "limit": 1}).json()["items"] for one in statuses):
-            time.sleep(0.2)
-
-    def order(self, order_id: str) -> dict[str, Any]:
-        order: dict[str, Any] = self.client.get(f"/orders/{order_id}").raise_for_status().json()
-        return order
-
-
-@contextmanager
-def place() -> Iterator[Place]:
-    with TemporaryDirectory(prefix="mcc-") as folder, fake_provider() as address:
-        data, work = Path(folder) / "data", Path(folder) / "work"
-        for directory in (data, work):
-            directory.mkdir(mode=0o700)
-        configuration = data / "mcc.toml"
-        configuration.write_text(CONFIGURATION.format(address=address), "utf-8")
-        environment = {**os.environ, "FAKE_KEY": "benchmark"}
-        settings = load(data_dir=data, port=0, host="127.0.0.1", workspace_roots=(work,))
-        family = Family(settings, Staff(flower=False, slots=SLOTS), purpose="run", environment=environment)
-        with family_in_thread(family):
-            headers = {"Authorization": f"Bearer {family.token}"}
-            with httpx.Client(base_url=f"{family.url}/api/v1", headers=headers, timeout=120) as client:
-                yield Place(family, client, work)
 
 
 def short_orders(count: int, step: int) -> None:

@@ -54,11 +54,13 @@ async def stored_turns(
     upgrade(database_url)
     store = open_store(database_url)
     incarnation = _register(store)
-    broadcaster = broadcaster or Broadcaster(Silent())
+    given, broadcaster = broadcaster, broadcaster or Broadcaster(Silent())
     calls, executions = AsyncStore(store), Executions()
     writer = Writer(store, Trusted(), broadcaster)
     finisher = Finisher(calls, broadcaster)
-    committing = asyncio.create_task(writer.run())
+    working = [asyncio.create_task(writer.run())]
+    if given is None:  # whoever gives one runs it; nothing would ever be taken out of what waits in one that does not
+        working.append(asyncio.create_task(broadcaster.run()))
 
     async def turn() -> None:
         placed = await calls.once(
@@ -83,7 +85,8 @@ async def stored_turns(
     try:
         yield turn
     finally:
-        committing.cancel()
+        for task in working:
+            task.cancel()
         writer.close()
         calls.close()
         store.close()

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from drone.agent.tree import Tree as Tree
     from drone.agent.turn import Steering as Steering
     from drone.crew import Crew as Crew
+    from drone.in_process import InProcessRunner as InProcessRunner
     from drone.library import Agent as Agent
-    from drone.library import InProcessRunner as InProcessRunner
     from drone.library import load_agent as load_agent
     from drone.models.cache import CachedModel as CachedModel
     from drone.models.guards import RedactedModel as RedactedModel
@@ -51,7 +51,7 @@ _HOMES = {
     "Fork": "drone.agent.subagents.runner",
     "ForkResult": "drone.agent.subagents.runner",
     "FunctionTools": "drone.tools.tool",
-    "InProcessRunner": "drone.library",
+    "InProcessRunner": "drone.in_process",
     "Joined": "drone.tools.tool",
     "Limits": "mcc.contracts.limits",
     "MemoryJournal": "drone.agent.journal",

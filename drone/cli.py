@@ -1,13 +1,14 @@
 """The command `drone`: `work` runs a worker; `run` and `models` do without broker and database."""
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcc.view.output import clean, one_line
+from mcc.loading import for_good
+from mcc.options import OrderOptions, VerifyOptions, taking_options
+from mcc.view.output import one_line, say
 
 if TYPE_CHECKING:
     from drone.settings import Settings
@@ -51,13 +52,14 @@ def work(
 
     Example: drone work --queues default,slow --slots 50
     """
-    from drone.outside import plan_of
-    from drone.worker.app import work as serve
+    with for_good():
+        from drone.outside import plan_of
+        from drone.worker.app import work as serve
 
     settings = _settings(beside=True, queues=queues, slots=slots, name=name)
-    _say(f"Serves {', '.join(settings.queues)}: {_address(settings.redis_url)}, {_address(settings.database_url)}")
+    say(f"Serves {', '.join(settings.queues)}: {_address(settings.redis_url)}, {_address(settings.database_url)}")
     for problem in plan_of(settings).problems:
-        _say(f"[sandbox.secrets] {problem}")
+        say(f"[sandbox.secrets] {problem}")
     raise typer.Exit(serve(settings))
 
 
@@ -68,44 +70,29 @@ def _address(url: str) -> str:
 
 
 @app.command()
+@taking_options
 def run(
     prompt: Annotated[str, typer.Argument(help="What to do.")],
+    options: OrderOptions,
+    verify: VerifyOptions,
     workspace: Annotated[Path | None, typer.Option(help="Directory to work in; the current one if left out.")] = None,
     agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master",
-    model: Annotated[str | None, typer.Option(help="Alias or provider/model.")] = None,
-    thinking: Annotated[
-        str | None, typer.Option(help="How much the model thinks: off, minimal, low, medium, high, xhigh or max.")
-    ] = None,
-    temperature: Annotated[float | None, typer.Option(help="Temperature of the model's replies, 0 to 2.")] = None,
-    max_output_tokens: Annotated[int | None, typer.Option(help="Most tokens of one reply.")] = None,
-    service_tier: Annotated[str | None, typer.Option(help="How the provider ranks the request, in its word.")] = None,
-    mode: Annotated[str | None, typer.Option(help="develop, plan (read only), build, test or ship.")] = None,
-    limit: Annotated[list[str] | None, typer.Option(help="key=value, for example rounds=10; may be repeated.")] = None,
-    verify_rubric: Annotated[str | None, typer.Option(help="Judge the answer by this before it counts.")] = None,
-    verify_agent: Annotated[str | None, typer.Option(help="Let this agent judge the answer before it counts.")] = None,
-    max_revisions: Annotated[int | None, typer.Option(help="Send it back so often at most (1).", min=0, max=2)] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The journal on stdout, one entry a line.")] = False,
 ) -> None:
     """Do one turn right here: no broker, no database, nothing kept.
+
+    On a terminal it asks there for what you are to be asked for. Without one, or with --json, nobody is asked, and such
+    a call is denied.
 
     Example: drone run "Explain this repository" --limit rounds=20
     """
     from drone.local_run import order_from, run_here
 
     directory = (workspace or Path()).resolve()
-    verify = {"rubric": verify_rubric, "agent": verify_agent, "max_revisions": max_revisions}
-    asked = {
-        "thinking": thinking,
-        "temperature": temperature,
-        "max_output_tokens": max_output_tokens,
-        "service_tier": service_tier,
-        "mode": mode,
-        "verify": {name: value for name, value in verify.items() if value is not None} or None,
-    }
     try:
-        order = order_from(prompt, directory, agent, model, limit or [], asked)
+        order = order_from(prompt, directory, agent, said={**options.order(), **verify.order()})
     except ValueError as error:
-        _say(f"drone run: {error}")
+        say(f"drone run: {error}")
         raise typer.Exit(USAGE) from error
     settings = _settings(workspace_roots=(directory,))
     done = asyncio.run(run_here(settings, order, as_json=as_json))
@@ -125,7 +112,7 @@ def models(
     from drone.local_run import check_here, list_here
 
     if names and not check:
-        _say("drone models: names of models go with --check.")
+        say("drone models: names of models go with --check.")
         raise typer.Exit(USAGE)
     settings = _settings()
     good = asyncio.run(check_here(settings, names or [], as_json=as_json)) if check else list_here(settings, as_json)
@@ -144,10 +131,10 @@ def login(server: Annotated[str, typer.Argument(help="The NAME of its table [mcp
     config = settings.mcp.get(server)
     if config is None or config.oauth is None:
         have = ", ".join(name for name, one in settings.mcp.items() if one.oauth) or "none"
-        _say(f"drone login: {server!r} is no MCP server with oauth in mcc.toml; there is {have}.")
+        say(f"drone login: {server!r} is no MCP server with oauth in mcc.toml; there is {have}.")
         raise typer.Exit(USAGE)
-    found = asyncio.run(log_in(settings, server, config, _say))
-    _say(found.problem or f"Logged in: {server} offers {found.tools} tools.")
+    found = asyncio.run(log_in(settings, server, config, say))
+    say(found.problem or f"Logged in: {server} offers {found.tools} tools.")
     raise typer.Exit(FAILED if found.problem else DONE)
 
 
@@ -160,7 +147,7 @@ def check() -> None:
     try:
         load()
     except BadSettings as problem:
-        _say(str(problem))
+        say(str(problem))
         raise typer.Exit(USAGE) from problem
 
 
@@ -185,15 +172,11 @@ def _settings(**given: Any) -> "Settings":
     try:
         settings = load(**given)
     except BadSettings as problem:
-        _say(f"drone: {problem}")
+        say(f"drone: {problem}")
         raise typer.Exit(USAGE) from problem
     if summary := settings.configuration.summary:
-        _say(one_line(summary, 2_000))
+        say(one_line(summary, 2_000))
     return settings
-
-
-def _say(sentence: str) -> None:
-    print(clean(sentence), file=sys.stderr, flush=True)
 
 
 def main() -> None:

@@ -31,18 +31,18 @@ from drone.generation.orchestrator import Orchestrator, Request
 from drone.generation.port import DocumentLost, Documents
 from drone.hiring import Hiring, ModelNames, Parent, Place, Terms
 from drone.mcp_servers.connection import Open
+from drone.mcp_servers.pins import Pins
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.token_port import MemoryTokens, Tokens
 from drone.mcp_servers.ways import Ways
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
 from drone.outcome import outcome_of
-from drone.outside import egress_of, web_tools
+from drone.outside import toolbox_of
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.private import Private
-from drone.sandbox.protected import Protected
 from drone.settings import Settings
 from drone.tools.artifacts import ArtifactTools
 from drone.tools.catalog import MCP, SHELL_WRITE, Toolbox, passed_on, provision
@@ -51,7 +51,7 @@ from drone.tools.jobs import Jobs
 from drone.tools.notes import NOTE_GROUPS
 from drone.tools.notes_port import Notes
 from drone.tools.offered import capability
-from drone.tools.own import NO_OWN, OwnTools, own_tools
+from drone.tools.own import NO_OWN, own_tools
 from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted, only_reading
@@ -110,7 +110,7 @@ class Crew:
         self.kept = Keeping.within(settings.data_dir)
         self._home = Home(settings.data_dir / WORKTREES)
         self._trust = trust or settings.trust_store()
-        self.tokens: Tokens = MemoryTokens()
+        self._tokens: Tokens = MemoryTokens()
         self.servers = McpServers(settings.mcp, self._opening, lambda: settings.redactor)
         self.pools = Pools()
 
@@ -152,7 +152,8 @@ class Crew:
         turn = Turn.begun(written, Budget(order.limits or Limits()), router, tree, threads, redactor, people)
         async with reaching(self._egress, order.id), Jobs(turn.tree.jobs, self._settings.sandbox.jobs) as jobs:
             try:
-                workspace = workspace or await threads.claim(self._workspace, order)
+                if workspace is None and order.workspace is not None:
+                    workspace = await threads.claim(self._workspace, order.workspace)
                 if order.kind is OrderKind.REVERT and workspace is not None:
                     return redactor.model(await self.kept.revert(order, workspace, turn, reached))
                 hiring, tools = await self._hiring(order, turn, workspace, notes, jobs)
@@ -177,10 +178,11 @@ class Crew:
         self, order: WorkOrder, turn: Turn, workspace: Workspace | None, notes: Notes | None, jobs: Jobs
     ) -> tuple[Hiring, ToolSet]:
         """Who hires the agents of the order, and the tools of its workspace. Raises `CannotHire`."""
-        redactor = self._settings.redactor
-        known = await turn.threads.claim(self._agents_in, workspace)
+        redactor, known, look = turn.redactor, self._definitions, Look()
         models = RedactedModels(self._models, redactor)
-        look = Look() if workspace is None else await self._toolbox.look(workspace, turn.threads)
+        if workspace is not None:
+            known = await turn.threads.claim(self._agents_in, workspace)
+            look = await self._toolbox.look(workspace, turn.threads)
         place, names = _place(workspace, look, redactor), names_in(self._settings)
         terms = Terms(order.result_schema, order.rules, order.verify)
         if order.egress is not None:
@@ -234,7 +236,12 @@ class Crew:
         ways = Ways(self._toolbox.git.sandbox, addresses_of_servers(settings), settings.key, settings.egress_proxy)
         if self._egress is not None:
             ways = replace(ways, network=self._egress.of_hosts)
-        return replace(ways, tokens=self.tokens, learn=settings.learn).opening(name, config, changed)
+        return replace(ways, tokens=self._tokens, learn=settings.learn).opening(name, config, changed)
+
+    def share(self, pins: Pins, tokens: Tokens) -> None:
+        """What all drones know of MCP servers; before anything is asked of one."""
+        self._tokens = tokens
+        self.servers.pin_by(pins)
 
     @property
     def expire_seconds(self) -> float:
@@ -242,7 +249,7 @@ class Crew:
         return float(self._settings.approvals.expire_seconds)
 
     def agents(self) -> tuple[Capability, ...]:
-        return self._definitions.capabilities([tool.name for tool in self.tools() if tool.problem is None])
+        return self._definitions.capabilities([tool for tool in self.tools() if tool.problem is None])
 
     def tools(self) -> tuple[Capability, ...]:
         own = (*offers({}, Limits().subagents_per_call), *ReportGate().specs())
@@ -307,13 +314,13 @@ class Crew:
         if self.custody is not None:
             await in_thread(self.custody.close)
 
-    def _agents_in(self, workspace: Workspace | None) -> Definitions:
+    def _agents_in(self, workspace: Workspace) -> Definitions:
         """The agents that an order with this workspace may hire, its own agent files included. Blocks."""
-        if workspace is None:
+        found = agent_files(workspace)
+        if not found:
             return self._definitions
         consent = AgentConsent.read(self._trust, workspace.root)
         clean = self._settings.redactor.data
-        found = agent_files(workspace)
         trusted = {file.name for file in found if consent.covers(place_of(file.name), file.content)}
         files = [replace(file, content=clean(file.content)) for file in found]
         with closing(AgentReader()) as read:
@@ -323,14 +330,12 @@ class Crew:
         """For the order's agents that work in a worktree of their own; None where this machine has no git for them."""
         if self._toolbox.git.problem is not None:
             return None
-        return Worktrees(
-            self._toolbox.git,
-            self._home,
-            order.id,
-            workspace,
-            lambda tree: self._tools(tree, Detected(already=True), self._home.kept(tree, order.id), notes, jobs),
-            self.kept.of(order, workspace),
-        )
+
+        def tools(tree: Workspace) -> ToolSet:
+            return self._tools(tree, Detected(already=True), self._home.kept(tree, order.id), notes, jobs)
+
+        protected, kept = self._toolbox.protected, self.kept.of(order, workspace)
+        return Worktrees(self._toolbox.git, self._home, order.id, workspace, tools, protected, jobs, kept)
 
     async def clear_up(self, order_id: str) -> int:
         """Save and delete the worktrees of an order that is over; answers how many stay, since they alone have what is
@@ -360,12 +365,10 @@ class Crew:
         tools = Joined(self._toolbox.tools(workspace, detected, kept, notes, jobs), self._artifacts)
         return Redacted(tools, self._settings.redactor)
 
-    def _workspace(self, order: WorkOrder) -> Workspace | None:
-        """The order's workspace, opened; None when it asks for none. Blocks. Raises `CannotHire`."""
-        if order.workspace is None:
-            return None
+    def _workspace(self, path: str) -> Workspace:
+        """The workspace that an order asks for, opened. Blocks. Raises `CannotHire`."""
         try:
-            return self._roots.opened(order.workspace)
+            return self._roots.opened(path)
         except PathError as error:
             raise CannotHire(str(error)) from error
 
@@ -384,13 +387,6 @@ def names_in(settings: Settings) -> ModelNames:
         for alias, one in settings.models.items()
     }
     return ModelNames(tuple(own), settings.roles, own)
-
-
-def toolbox_of(settings: Settings, own: OwnTools) -> Toolbox:
-    """The tools of this machine, as the operator wants them."""
-    protected = Protected(settings.permission.protected)
-    found = Toolbox.found(settings.prompts_dir, own, settings.sandbox, web_tools(settings), protected)
-    return replace(found, shell=replace(found.shell, egress=egress_of(settings, found.shell.sandbox)))
 
 
 def roots_of(settings: Settings) -> Roots:

@@ -173,7 +173,7 @@ class Hiring:
             notes.append(note_of(session))
         how = wanted.over(ModelSettings.of(definition))
         parent = Parent(self.model(asked), tools, model_settings=how, egress=self.place.egress)
-        if problem := not_thought(parent.model.name, wanted.thinking):
+        if wanted.thinking != INHERIT and (problem := not_thought(parent.model.name, wanted.thinking)):
             raise CannotHire(f"{parent.model.name} {problem}.")
         return self._agent(definition, parent, Wanted(name, 0, model=asked), notes, session)
 

@@ -3,22 +3,27 @@
 import asyncio
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
+from threading import Event
 from typing import Protocol
 
 from pydantic import ValidationError
 
+from drone.agent.approver import Asking
 from drone.agent.journal import DeltaKind, MemoryJournal
+from drone.agent.threads import in_thread
 from drone.crew import Crew
 from drone.models.registry import Models
 from drone.settings import Settings
 from mcc.contracts.answers import ModelCheck
+from mcc.contracts.approvals import AnyItem, NewAnswer, NewDecision
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder, Outcome, WorkOrder
 from mcc.contracts.order_facts import OrderClaimed, OrderFinished, OrderQueued
+from mcc.contracts.permission import SavedRule
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now, to_json
 from mcc.contracts.status import OrderStatus
@@ -26,6 +31,7 @@ from mcc.definitions.agents import limits_of
 from mcc.rules.mistakes import mistakes
 from mcc.view.offers import print_checks, print_offers
 from mcc.view.output import clean, clean_json, print_json
+from mcc.view.prompting import ReadLine, ask, possible, read_line
 
 
 class Watcher(Protocol):
@@ -36,6 +42,9 @@ class Watcher(Protocol):
     def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None: ...
 
     def ended(self, outcome: Outcome, journal: MemoryJournal) -> None: ...
+
+    def aside(self) -> AbstractContextManager[None]:
+        """Inside, nothing else is drawn on the terminal."""
 
 
 @contextmanager
@@ -58,7 +67,14 @@ def _is_drawn() -> bool:
     return is_drawn()
 
 
-class JsonLines:
+class Lasting:
+    """What it shows stays where it is."""
+
+    def aside(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+
+class JsonLines(Lasting):
     def entry(self, entry: Entry) -> None:
         sys.stdout.buffer.write(clean_json(to_json(entry)) + b"\n")
         sys.stdout.buffer.flush()
@@ -70,7 +86,7 @@ class JsonLines:
         """Nothing: the journal's last line tells the outcome."""
 
 
-class PlainLines:
+class PlainLines(Lasting):
     def __init__(self) -> None:
         from mcc.view.lines import Lines
 
@@ -105,11 +121,14 @@ class LiveTree(PlainLines):
     def __enter__(self) -> "LiveTree":
         from mcc.view.live import live_tree
 
-        self._drawn.enter_context(live_tree(self._story))
+        self._beside = self._drawn.enter_context(live_tree(self._story))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._drawn.close()
+
+    def aside(self) -> AbstractContextManager[None]:
+        return self._beside()
 
     def entry(self, entry: Entry) -> None:
         self._story.add(entry)
@@ -122,22 +141,49 @@ class LiveTree(PlainLines):
         super().ended(outcome, journal)
 
 
+class AtTerminal:
+    """The person at this terminal, who is asked one thing after the other; `aside` keeps the rest from being drawn."""
+
+    def __init__(self, aside: Callable[[], AbstractContextManager[None]], read: ReadLine = read_line) -> None:
+        self._aside = aside
+        self._read = read
+        self._one = asyncio.Lock()
+        self._stand: list[SavedRule] = []
+
+    async def __call__(self, item: AnyItem) -> NewDecision | NewAnswer:
+        """Raises TimeoutError where the terminal answers nothing any more."""
+        async with self._one:
+            if item.kind == "approval" and item.would_save in self._stand:
+                return NewDecision(decision="approve", note="The approval of a call like it was remembered.")
+            over = Event()
+            try:
+                with self._aside():
+                    said = await in_thread(ask, item, over.is_set, self._read)
+            finally:
+                over.set()
+            if said is None:
+                raise TimeoutError
+            if isinstance(said, NewDecision) and said.remember and item.kind == "approval" and item.would_save:
+                self._stand.append(item.would_save)
+            return said
+
+
 def order_from(
     prompt: str,
     workspace: Path,
-    agent: str,
-    model: str | None,
-    limits: list[str],
-    asked: Mapping[str, object] | None = None,
+    agent: str = "master",
+    model: str | None = None,
+    limits: Iterable[str] = (),
+    said: Mapping[str, object] | None = None,
 ) -> WorkOrder:
     """An order as if it had been claimed. Raises ValueError with a sentence; `limits` are `key=value`.
 
-    `asked`: how the model is asked and who verifies it, by the names of the order's fields; None is left out.
+    `said`: what else is said of it, by the names of the order's fields; None is left out.
     """
-    settings = {name: value for name, value in (asked or {}).items() if value is not None}
-    order = {"prompt": prompt, "workspace": str(workspace), "agent": agent, "model": model, **settings}
+    order = {"prompt": prompt, "workspace": str(workspace), "agent": agent, "model": model, "limits": limits_of(limits)}
+    more = {name: value for name, value in (said or {}).items() if value is not None}
     try:
-        new = NewOrder.model_validate({**order, "limits": limits_of(limits)})
+        new = NewOrder.model_validate({**order, **more})
     except ValidationError as error:
         raise ValueError(mistakes(error.errors(), NewOrder)[0].sentence) from error
     return WorkOrder.model_validate(
@@ -153,13 +199,21 @@ def order_from(
 
 
 async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bool:
-    """Run the order and show it; whether it succeeded. Ctrl-C cancels it."""
+    """Run the order and show it; whether it succeeded. Ctrl-C cancels it.
+
+    What a person is to be asked is asked on this terminal, where there is one to read and type at, and the order, else
+    the operator, does not say otherwise.
+    """
     crew = Crew.from_settings(settings)
+    attended = possible() and not as_json
+    on_ask = order.on_ask or settings.approvals.on_ask or ("wait" if attended else "deny")
+    order = order.model_copy(update={"on_ask": on_ask})
     with watcher(as_json=as_json) as watch:
+        people = Asking(AtTerminal(watch.aside), expire_seconds=crew.expire_seconds) if attended else None
         journal = MemoryJournal(order.id, watch=watch.entry, hear=watch.delta)
         journal.tell(OrderQueued.of(order, order.session_id, order.session_seq))
         journal.tell(OrderClaimed(attempt=1, epoch=1, drone="drone run", incarnation=fresh_id()))
-        task = asyncio.ensure_future(crew.run(order, journal=journal))
+        task = asyncio.ensure_future(crew.run(order, journal=journal, people=people))
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
         try:
             outcome = await task

@@ -1,12 +1,24 @@
-"""What tools of this drone reach of the world, by its settings."""
+"""The tools of this drone, and what they reach of the world, by its settings."""
+
+from dataclasses import replace
 
 from drone.addresses import addresses_of
 from drone.egress.egress import Egress
 from drone.egress.plan import GivenSecret, Plan, texts
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.contained import Contained
+from drone.sandbox.protected import Protected
 from drone.settings import Settings
+from drone.tools.catalog import Toolbox
+from drone.tools.own import OwnTools
 from drone.tools.web import WebTools
+
+
+def toolbox_of(settings: Settings, own: OwnTools) -> Toolbox:
+    """The tools of this machine, as the operator wants them."""
+    protected = Protected(settings.permission.protected)
+    found = Toolbox.found(settings.prompts_dir, own, settings.sandbox, web_tools(settings), protected)
+    return replace(found, shell=replace(found.shell, egress=egress_of(settings, found.shell.sandbox)))
 
 
 def web_tools(settings: Settings) -> WebTools:

@@ -214,6 +214,8 @@ class Settings(SharedSettings):
     drain_hand_back_seconds: Annotated[float, Field(ge=0)] = 8.0
     wedged_seconds: Positive = 30.0
     checkpoint_days: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = 30.0
+    checkout_days: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = 30.0
+    checkouts_mb: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 20_000.0
     heartbeat: Annotated[int | None, Field(ge=0)] = None
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 

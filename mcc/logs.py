@@ -1,10 +1,12 @@
 """The log of a process: one redacted line per event on standard error, and what nobody catches."""
 
+import io
 import logging
 import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
+from typing import TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -29,6 +31,26 @@ class RedactedFormatter(logging.Formatter):
         return self._redactor().text(self._formatter.format(record))
 
 
+class _Handler(logging.StreamHandler[TextIO]):
+    """Lines that nothing takes are lost, and nothing is said of it: that would go the same way."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
+
+
+def _unbuffered(stream: TextIO | None) -> TextIO | None:
+    """What a full disk does not take at once is not kept: it would fail anew when the program ends, as its status."""
+    try:
+        descriptor = -1 if stream is None else stream.fileno()
+    except (OSError, ValueError):
+        descriptor = -1  # no file, as in a test
+    if descriptor < 0:
+        return stream
+    raw = io.FileIO(descriptor, "w", closefd=False)
+    return io.TextIOWrapper(raw, encoding="utf-8", errors="backslashreplace", write_through=True)
+
+
 def set_up_logs(level: str = "INFO", redactor: Callable[[], Redactor] = Redactor, *, on_terminal: bool = False) -> None:
     """JSON objects, or coloured lines for people `on_terminal`, from structlog and the standard library.
 
@@ -48,7 +70,7 @@ def set_up_logs(level: str = "INFO", redactor: Callable[[], Redactor] = Redactor
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
     )
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _Handler(_unbuffered(sys.stderr))
     handler.setFormatter(RedactedFormatter(formatter, redactor))
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -20,6 +20,7 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import AgentFinished, AgentReused
 from mcc.contracts.record import RecordStatus
+from mcc.contracts.shape import unchecked
 
 log = logging.getLogger("drone.agent")
 
@@ -31,7 +32,8 @@ class Run:
         self._agent = agent
         self._turn = turn
         self._journal = turn.journal
-        self._origin = Origin(
+        self._origin = unchecked(
+            Origin,
             record_id=task.record_id,
             parent_id=task.parent_id,
             agent=task.agent or agent.definition.name,

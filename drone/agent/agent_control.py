@@ -1,172 +1,21 @@
-"""What people asked of a running agent and all below it, its unread mail; whether a whole tree waits for somebody."""
+"""What people asked of a running agent and all below it, and its unread mail."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any
 
+from drone.agent.idle_watch import Block
 from drone.agent.journal import JournalError
 from drone.agent.record import Restraints
 from drone.agent.report import Ended
 from mcc.contracts.control import Control, SteerMode
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import ControlApplied
-from mcc.contracts.shape import now
 from mcc.contracts.status import WaitingReason
 from mcc.definitions.rights import expanded
-
-LONGEST_WAIT = timedelta(hours=24)
-"""An order that does not say when it expires is not laid aside for longer."""
-
-TOLD = 3
-"""So many sentences are told of why a tree stands still."""
-
-_FIRST = (
-    WaitingReason.RATE_LIMIT,
-    WaitingReason.PROVIDER,
-    WaitingReason.FUNCTION,
-    WaitingReason.PAUSED,
-    WaitingReason.APPROVAL,
-    WaitingReason.QUESTION,
-)
-"""The reason that counts where there are several: whatever ends a later one ends those before it as well."""
-
-Watcher: TypeAlias = Callable[[bool], None]
-"""Is told True when the tree begins to stand still, False when it moves again. Neither waits nor raises."""
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """What is waited for: a sentence for people, without its full stop; `until` when a clock ends it."""
-
-    reason: WaitingReason
-    message: str
-    until: datetime | None = None
-
-
-@dataclass(slots=True)
-class _Activity:
-    held_by: "Callable[[], Block | None] | None"
-    stills: int = 0
-
-
-class IdleWatch:
-    """What moves in the tree of one turn. Use on one event loop only.
-
-    An activity is what goes on by itself: the run of an agent, called by its record's id, or a tool call, called by
-    its own. It is `moving` unless it only waits: for other ones (`still`), or for a person or a clock (`blocked`). The
-    tree stands still while no activity moves and one at least is blocked. `parks`: whoever runs the turn lays it aside
-    then, at most until `expires_at` or for `LONGEST_WAIT`.
-    """
-
-    def __init__(self, *, parks: bool = False, expires_at: datetime | None = None) -> None:
-        self.parks = parks
-        self.stands = False
-        """Whether the tree stands still."""
-        self._expires_at = expires_at
-        self._activities: dict[str, _Activity] = {}
-        self._moving = 0
-        self._blocks: dict[object, tuple[str, Block]] = {}
-        self._watchers: list[Watcher] = []
-
-    @property
-    def blocks(self) -> Sequence[Block]:
-        """What the blocked activities wait for. A paused one waits for its pause first of all."""
-        return [self._block_of(activity, block) for activity, block in self._blocks.values()]
-
-    def may_wait(self, seconds: float) -> bool:
-        """Whether the turn can be laid aside for so long."""
-        left = timedelta(0) if self._expires_at is None else self._expires_at - now()
-        latest = left if left > timedelta(0) else LONGEST_WAIT
-        return self.parks and seconds <= latest.total_seconds()
-
-    @contextmanager
-    def moving(self, activity: str, held_by: Callable[[], Block | None] | None = None) -> Iterator[None]:
-        """The activity goes on by itself inside; `held_by` answers the pause of its agent, if there is one."""
-        if activity in self._activities:
-            yield
-            return
-        self._activities[activity] = _Activity(held_by)
-        self._move(1)
-        try:
-            yield
-        finally:
-            if not self._activities.pop(activity).stills:
-                self._move(-1)
-
-    @contextmanager
-    def still(self, activity: str | None) -> Iterator[None]:
-        """The activity only waits inside, for other activities of the tree. One that is not known does not count."""
-        known = self._activities.get(activity or "")
-        if known is None:
-            yield
-            return
-        known.stills += 1
-        if known.stills == 1:
-            self._move(-1)
-        try:
-            yield
-        finally:
-            known.stills -= 1
-            if not known.stills and self._activities.get(activity or "") is known:
-                self._move(1)
-
-    @contextmanager
-    def blocked(self, activity: str, block: Block) -> Iterator[None]:
-        """The activity only waits inside, for a person or a clock."""
-        key = object()
-        self._blocks[key] = activity, block
-        try:
-            with self.still(activity):
-                self._look()
-                yield
-        finally:
-            del self._blocks[key]
-            self._look()
-
-    @contextmanager
-    def watched(self, watcher: Watcher) -> Iterator[None]:
-        """Tell `watcher` inside. Those that came first are told first."""
-        self._watchers.append(watcher)
-        try:
-            yield
-        finally:
-            self._watchers.remove(watcher)
-
-    def watch(self, watcher: Watcher) -> None:
-        """Tell `watcher` from here on."""
-        self._watchers.append(watcher)
-
-    def _block_of(self, activity: str, block: Block) -> Block:
-        known = self._activities.get(activity)
-        return (known.held_by() if known is not None and known.held_by is not None else None) or block
-
-    def _move(self, by: int) -> None:
-        self._moving += by
-        self._look()
-
-    def _look(self) -> None:
-        stands = self._moving == 0 and bool(self._blocks)
-        if stands is self.stands:
-            return
-        self.stands = stands
-        for watcher in list(self._watchers):
-            watcher(stands)
-
-
-def together(blocks: Sequence[Block]) -> Block:
-    """Why a tree waits whose activities are blocked so, of which there is one at least.
-
-    `until` is the first moment at which something of it can go on.
-    """
-    by_rank = sorted(blocks, key=lambda block: _FIRST.index(block.reason) if block.reason in _FIRST else len(_FIRST))
-    said = list(dict.fromkeys(block.message for block in by_rank))
-    more = [f"and {len(said) - TOLD} more"] if len(said) > TOLD else []
-    until = min((block.until for block in blocks if block.until is not None), default=None)
-    return Block(by_rank[0].reason, "; ".join([*said[:TOLD], *more]), until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,17 +83,20 @@ class AgentControl:
         self._restraints = restraints or Restraints()
         self.mail = Mailbox()
         self._above = above
-        self._removed: set[str] = set()
-        self._changed = asyncio.Event()
-        self._put_off: set[asyncio.Event] = set()
+        self._removed: frozenset[str] = frozenset()
+        self._changed: asyncio.Event | None = None
+        """What those wait for who are paused here; none while nobody waits."""
+        self._put_off: frozenset[asyncio.Event] = frozenset()
         self._ended: str | None = None
         self._scope: asyncio.Timeout | None = None
 
-    def _upwards(self) -> "Iterator[AgentControl]":
-        agent_control: AgentControl | None = self
+    def _upwards(self) -> "list[AgentControl]":
+        """This one and all above it. A list, and loops over it: it is asked for some twenty times a model call."""
+        found, agent_control = [self], self._above
         while agent_control is not None:
-            yield agent_control
+            found.append(agent_control)
             agent_control = agent_control._above
+        return found
 
     @property
     def held(self) -> bool:
@@ -254,11 +106,17 @@ class AgentControl:
     @property
     def paused(self) -> bool:
         """Whether this agent or one above it is paused."""
-        return any(agent_control.held for agent_control in self._upwards())
+        return self._held_by() is not None
+
+    def _held_by(self) -> "AgentControl | None":
+        for agent_control in self._upwards():
+            if agent_control._restraints.paused:
+                return agent_control
+        return None
 
     def block(self) -> Block | None:
         """What a paused agent waits for; None when neither it nor one above it is paused."""
-        held = next((agent_control for agent_control in self._upwards() if agent_control.held), None)
+        held = self._held_by()
         if held is None:
             return None
         whole = held.origin.parent_id is None
@@ -267,8 +125,9 @@ class AgentControl:
 
     def changed(self) -> None:
         """Whoever waits looks at the restraints again."""
-        waited_for, self._changed = self._changed, asyncio.Event()
-        waited_for.set()
+        waited_for, self._changed = self._changed, None
+        if waited_for is not None:
+            waited_for.set()
 
     def resume(self) -> None:
         """The pause is over, and so is every wait for a provider here and below."""
@@ -279,7 +138,8 @@ class AgentControl:
     async def passes(self) -> None:
         """Wait until neither this agent nor one above it is paused. Raises `Ended`."""
         self.check()
-        while held := next((agent_control for agent_control in self._upwards() if agent_control.held), None):
+        while held := self._held_by():
+            held._changed = held._changed or asyncio.Event()
             await held._changed.wait()
             self.check()
 
@@ -292,14 +152,14 @@ class AgentControl:
         """Let the provider alone for so long, or until this agent or one above it is resumed."""
         again = asyncio.Event()
         for agent_control in self._upwards():
-            agent_control._put_off.add(again)
+            agent_control._put_off |= {again}
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await again.wait()
         finally:
             for agent_control in self._upwards():
-                agent_control._put_off.discard(again)
+                agent_control._put_off -= {again}
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -308,7 +168,7 @@ class AgentControl:
 
     def remove(self, tools: tuple[str, ...]) -> None:
         """Take tools (names, and groups with all that is in them) away; they never come back."""
-        self._removed.update(tools)
+        self._removed = self._removed.union(tools)
 
     @property
     def removed(self) -> tuple[str, ...]:
@@ -321,12 +181,17 @@ class AgentControl:
 
     @property
     def narrowed(self) -> bool:
-        return any(agent_control._taken for agent_control in self._upwards())
+        for agent_control in self._upwards():
+            if agent_control._removed or agent_control._restraints.tools_removed:
+                return True
+        return False
 
     def allows(self, name: str, group: str) -> bool:
         """Whether nobody took the tool of this name and group away."""
+        if not self.narrowed:
+            return True
         removed = frozenset[str]().union(*(agent_control._taken for agent_control in self._upwards()))
-        return not removed or (removed.isdisjoint((name, group)) and name not in expanded(removed))
+        return removed.isdisjoint((name, group)) and name not in expanded(removed)
 
     @property
     def at_work(self) -> bool:
@@ -336,7 +201,13 @@ class AgentControl:
     @property
     def ending(self) -> bool:
         """Whether this agent or one above it was cancelled."""
-        return any(agent_control._ended is not None for agent_control in self._upwards())
+        return self._why_ended() is not None
+
+    def _why_ended(self) -> str | None:
+        for agent_control in self._upwards():
+            if agent_control._ended is not None:
+                return agent_control._ended
+        return None
 
     def end(self, why: str) -> None:
         """Cancel the agent with everything that it waits for; the first reason counts."""
@@ -348,9 +219,8 @@ class AgentControl:
 
     def check(self) -> None:
         """Raises `Ended` when this agent or one above it was cancelled."""
-        for agent_control in self._upwards():
-            if agent_control._ended is not None:
-                raise Ended(agent_control._ended)
+        if (why := self._why_ended()) is not None:
+            raise Ended(why)
 
     @contextmanager
     def steering(self, scope: asyncio.Timeout) -> Iterator[None]:

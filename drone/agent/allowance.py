@@ -107,6 +107,10 @@ class Allowance:
         self._finish = finish
         self._room = LAST_TOKENS
         self._calling: set[str] = set()
+        # Few orders limit a kind of tokens, and every round asks for all limits several times.
+        self._kinds = tuple((name, allowed) for name in TOKENS if (allowed := getattr(share, name)) is not None)
+        limits = budget.limits
+        self._tree_kinds = tuple((name, most) for name in TOKENS if (most := getattr(limits, name)) is not None)
         self._left_at_end = budget.seconds_left() - share.wall_seconds
         if self.state.began_after is not None:  # its wall clock runs from where it began under an earlier drone
             at_end = budget.limits.wall_seconds - self.state.began_after - share.wall_seconds
@@ -157,9 +161,8 @@ class Allowance:
         kept = self._kept()
         if self._written >= share.output_tokens - kept.output_tokens:
             raise LimitReached("output_tokens", share.output_tokens)
-        for name in TOKENS:
-            allowed = getattr(share, name)
-            if allowed is not None and getattr(self.state.spent, name) >= allowed - kept.kinds.get(name, 0):
+        for name, allowed in self._kinds:
+            if getattr(self.state.spent, name) >= allowed - kept.kinds.get(name, 0):
                 raise LimitReached(name, allowed)
         if self.seconds_left() <= kept.seconds:
             raise LimitReached("wall_seconds", share.wall_seconds)
@@ -187,10 +190,14 @@ class Allowance:
             tree_output_tokens=kept_output(ROOM * agents, limits.output_tokens),
             total_tokens=kept(tokens, limits.total_tokens, question),
             usd=kept(tokens * price, limits.cost_usd, question * price),
-            seconds=kept_seconds(self.share.wall_seconds),
-            kinds={name: kept_of_kind(name, question, getattr(self.share, name)) for name in TOKENS},
-            tree_kinds={name: kept_of_kind(name, question * agents, getattr(limits, name)) for name in TOKENS},
+            seconds=self._kept_seconds,
+            kinds={name: kept_of_kind(name, question, allowed) for name, allowed in self._kinds},
+            tree_kinds={name: kept_of_kind(name, question * agents, most) for name, most in self._tree_kinds},
         )
+
+    @property
+    def _kept_seconds(self) -> float:
+        return 0.0 if self._next_round == 1 else kept_seconds(self.share.wall_seconds)
 
     @property
     def _written(self) -> int:
@@ -228,7 +235,7 @@ class Allowance:
         """That a limit in US dollars cannot be held, since what this `model` took has no price: people are told once
         in a turn."""
         budget = self._budget
-        if usage.cost_usd is not None or budget.limits.cost_usd is None or budget.tree.unpriced_told:
+        if usage.cost_usd is not None or budget.limits.cost_usd is None or budget.tree.unpriced_warned:
             return ()
         return (_unpriced(model, budget.limits.cost_usd),)
 
@@ -256,26 +263,33 @@ class Allowance:
             yield Use("rounds", done, share.rounds)
         if done == 0:
             return
-        for use in (*self._own_uses(), *self._uses_of_tree()):
-            if use.allowed and use.used >= nearly * use.allowed:
-                yield use
+        for limit, used, allowed in self._own_uses():
+            if allowed and used >= nearly * allowed:
+                yield Use(limit, used, allowed)
+        for limit, used, allowed in self._uses_of_tree():
+            if allowed and used >= nearly * allowed:
+                yield Use(limit, used, allowed, of_tree=True)
 
-    def _own_uses(self) -> Iterator[Use]:
+    def _own_uses(self) -> tuple[tuple[str, float, float], ...]:
         share, spent, left = self.share, self.state.spent, self._budget.seconds_left()
-        yield Use("output_tokens", self._written, share.output_tokens)
-        yield Use("wall_seconds", share.wall_seconds - (left - self._left_at_end), share.wall_seconds)
-        yield Use("tool_calls", self.state.calls, share.tool_calls)
-        yield from (Use(name, getattr(spent, name), getattr(share, name) or 0) for name in TOKENS)
+        return (
+            ("output_tokens", self._written, share.output_tokens),
+            ("wall_seconds", share.wall_seconds - (left - self._left_at_end), share.wall_seconds),
+            ("tool_calls", self.state.calls, share.tool_calls),
+            *[(name, getattr(spent, name), allowed) for name, allowed in self._kinds],
+        )
 
-    def _uses_of_tree(self) -> Iterator[Use]:
+    def _uses_of_tree(self) -> tuple[tuple[str, float, float], ...]:
         budget = self._budget
         limits, spent, tree = budget.limits, budget.spent, budget.tree
-        yield Use("output_tokens", spent.output_tokens, limits.output_tokens, of_tree=True)
-        yield Use("wall_seconds", limits.wall_seconds - budget.seconds_left(), limits.wall_seconds, of_tree=True)
-        yield Use("tool_calls", tree.calls, limits.tool_calls, of_tree=True)
-        yield from (Use(name, getattr(spent, name), getattr(limits, name) or 0, of_tree=True) for name in TOKENS)
-        yield Use("total_tokens", spent.total_tokens, limits.total_tokens or 0, of_tree=True)
-        yield Use("cost_usd", tree.usd, limits.cost_usd or 0, of_tree=True)
+        return (
+            ("output_tokens", spent.output_tokens, limits.output_tokens),
+            ("wall_seconds", limits.wall_seconds - budget.seconds_left(), limits.wall_seconds),
+            ("tool_calls", tree.calls, limits.tool_calls),
+            *[(name, getattr(spent, name), most) for name, most in self._tree_kinds],
+            ("total_tokens", spent.total_tokens, limits.total_tokens or 0),
+            ("cost_usd", tree.usd, limits.cost_usd or 0),
+        )
 
     def take_tool_call(self, call_id: str) -> bool:
         """Whether one more tool call may run. False: none is left, and the model is told."""
@@ -292,11 +306,11 @@ class Allowance:
     @property
     def must_land(self) -> bool:
         """Whether only the time for a last reply is left."""
-        return self.state.landing is None and self.seconds_left() <= self._kept().seconds
+        return self.state.landing is None and self.seconds_left() <= self._kept_seconds
 
     def seconds_for_call(self) -> float:
         """How long the next call may take. An agent that could land on what it has keeps the time for that."""
-        kept = self._kept().seconds if self.state.landing is None else 0.0
+        kept = self._kept_seconds if self.state.landing is None else 0.0
         return self.seconds_left() - kept if kept else self.seconds_left() + OWN_CLOCK_SECONDS
 
     def seconds_left(self) -> float:

@@ -62,8 +62,8 @@ def item_of(origin: Origin, asked: Asked, order_id: str = "") -> AnyItem:
     """What was asked just now, as an item of the inbox."""
     at, agent = now(), origin.agent
     place = {"order_id": order_id, "record_id": origin.record_id, "agent": agent, "depth": origin.depth}
-    told = {name: getattr(asked, name) for name in type(asked).model_fields if not name.endswith("_id")}
-    known = {**place, **told, "call_id": asked.call_id, "status": "pending", "requested_at": at}
+    asked_fields = {name: getattr(asked, name) for name in type(asked).model_fields if not name.endswith("_id")}
+    known = {**place, **asked_fields, "call_id": asked.call_id, "status": "pending", "requested_at": at}
     if isinstance(asked, ApprovalRequested):
         return ApprovalItem.model_validate({**known, "id": asked.approval_id})
     return QuestionItem.model_validate({**known, "id": asked.question_id})

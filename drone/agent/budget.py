@@ -9,6 +9,7 @@ from typing import TypeVar
 from drone.agent.report import LimitReached
 from drone.agent.tree import Tree
 from mcc.contracts.limits import TOKENS, AgentLimits, Limits
+from mcc.contracts.shape import unchecked
 from mcc.contracts.usage import Usage
 
 N = TypeVar("N", int, float)
@@ -207,7 +208,8 @@ class Share:
         return self if wall_seconds is None else replace(self, wall_seconds=_least(self.wall_seconds, wall_seconds))
 
     def as_limits(self) -> AgentLimits:
-        return AgentLimits(
+        return unchecked(
+            AgentLimits,
             rounds=self.rounds,
             output_tokens=self.output_tokens,
             tool_calls=self.tool_calls,

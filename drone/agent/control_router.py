@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from drone.agent.agent_control import AgentControl, IdleWatch, Mail
+from drone.agent.agent_control import AgentControl, Mail
+from drone.agent.idle_watch import IdleWatch
 from drone.agent.inbox import Inbox, People
 from drone.agent.journal import Journal, JournalError
 from drone.agent.tree import Tree, TreeJournal
@@ -50,6 +51,36 @@ class NoReceipts:
         pass
 
 
+class ControlJournal:
+    """Writes what people asked for and said. Nobody whom it knows of knows it: the turn's memory is let go at its end,
+    and not only when Python next looks for objects that hold each other."""
+
+    def __init__(self, journal: TreeJournal, receipts: Receipts) -> None:
+        self.receipts = receipts
+        self._journal = journal
+        self._writing: set[asyncio.Task[int]] = set()
+
+    async def write(self, origin: Origin, *facts: Fact) -> None:
+        """Also when whoever waits is cut off: what is begun comes to its end, so that each receipt has one."""
+        writing = asyncio.create_task(self._written(origin, facts))
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
+        writing.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(writing)
+
+    async def _written(self, origin: Origin, facts: tuple[Fact, ...]) -> int:
+        last = await self._journal.write(origin, *facts)
+        for seq, fact in enumerate(facts, start=last - len(facts) + 1):
+            if isinstance(fact, ControlApplied | ApprovalDecided | QuestionAnswered) and fact.control_id is not None:
+                self.receipts.applied(fact.control_id, seq)
+        return last
+
+    async def settled(self) -> None:
+        """All that was begun is written."""
+        if self._writing:
+            await asyncio.wait(self._writing)
+
+
 class ControlRouter:
     """One per turn. Use on one event loop only.
 
@@ -69,21 +100,23 @@ class ControlRouter:
         what is asked of an agent that was at work and is not back yet waits for it. A resume of one that waited for
         its provider then does not come too late: what it asks for is done now.
         """
-        self.receipts: Receipts = receipts or NoReceipts()
         self.idle = idle or IdleWatch()
         self.tree = tree or Tree()
-        self.inbox = Inbox(self.tree, self._write, people)
+        self._journal = ControlJournal(TreeJournal(journal, self.tree), receipts or NoReceipts())
+        self.inbox = Inbox(self.tree, self._journal.write, people)
         self.workspace_key = ""
         """What the directory of the turn is known by; whoever opens it says so."""
-        self._journal = TreeJournal(journal, self.tree)
         self._top = AgentControl(ORDER, None, self.tree.restraints)
         self._root: AgentControl | None = None
         self._over = False
         self._agent_controls: dict[str, AgentControl] = {}
         self._expected: dict[str, list[Control]] = {record_id: [] for record_id in self.tree.unfinished}
         self._put_off: set[str | None] = set(self.tree.put_off)
-        self._writing: set[asyncio.Task[int]] = set()
         self._one_at_a_time = asyncio.Lock()
+
+    def answer_to(self, receipts: Receipts) -> None:
+        """Who is told from now on what became of controls."""
+        self._journal.receipts = receipts
 
     @contextmanager
     def entered(self, origin: Origin) -> Iterator[AgentControl]:
@@ -110,9 +143,9 @@ class ControlRouter:
             del self._agent_controls[origin.record_id]
             self._over = self._over or agent_control is self._root
             for mail in agent_control.mail.take():
-                self.receipts.refused(agent_control.origin, mail.control_id, UNREAD)
+                self._journal.receipts.refused(agent_control.origin, mail.control_id, UNREAD)
             for control in self._expected.pop(origin.record_id, ()):
-                self.receipts.refused(origin, control.id, UNREAD)
+                self._journal.receipts.refused(origin, control.id, UNREAD)
 
     async def arrived(self, record_id: str | None) -> None:
         """An agent is in its rounds: what was asked of it before is done now. Raises `JournalError`."""
@@ -122,10 +155,10 @@ class ControlRouter:
             while waiting:
                 control = waiting.pop(0)
                 if why := await self.take(control):
-                    self.receipts.refused(origin, control.id, why)
+                    self._journal.receipts.refused(origin, control.id, why)
         finally:
             for control in waiting:  # a cancel among them has ended the agent
-                self.receipts.refused(origin, control.id, ENDING)
+                self._journal.receipts.refused(origin, control.id, ENDING)
             self._put_off.discard(origin.record_id if origin.parent_id else None)
 
     def end(self, record_id: str, why: str) -> None:
@@ -165,13 +198,12 @@ class ControlRouter:
         """The mail that waits for an agent, and is read now: its entries are committed."""
         mail = agent_control.mail.take()
         if mail:
-            await self._write(agent_control.origin, *(one.read() for one in mail))
+            await self._journal.write(agent_control.origin, *(one.read() for one in mail))
         return mail
 
     async def settled(self) -> None:
         """Return when every entry about a control is written that was begun: an agent's last entry comes after."""
-        if self._writing:
-            await asyncio.wait(self._writing)
+        await self._journal.settled()
 
     def _addressed(self, record_id: str | None) -> AgentControl | str:
         """Whose agent_control it is; the root's record stands for the whole turn."""
@@ -241,19 +273,4 @@ class ControlRouter:
             tools_removed=control.remove_tools,
             metadata=control.metadata,
         )
-        await self._write(agent_control.origin, fact)
-
-    async def _write(self, origin: Origin, *facts: Fact) -> None:
-        """Also when whoever waits is cut off: what is begun comes to its end, so that each receipt has one."""
-        writing = asyncio.create_task(self._written(origin, facts))
-        self._writing.add(writing)
-        writing.add_done_callback(self._writing.discard)
-        writing.add_done_callback(lambda done: done.cancelled() or done.exception())
-        await asyncio.shield(writing)
-
-    async def _written(self, origin: Origin, facts: tuple[Fact, ...]) -> int:
-        last = await self._journal.write(origin, *facts)
-        for seq, fact in enumerate(facts, start=last - len(facts) + 1):
-            if isinstance(fact, ControlApplied | ApprovalDecided | QuestionAnswered) and fact.control_id is not None:
-                self.receipts.applied(fact.control_id, seq)
-        return last
+        await self._journal.write(agent_control.origin, fact)

@@ -64,8 +64,8 @@ def _worktree(report: Report) -> dict[str, Any]:
     ended = report.worktree
     if ended is None:
         return {}
-    told = {"state": ended.state, "ref": ended.ref, "conflicts": list(ended.conflicts), "message": ended.message}
-    return {"worktree": told}
+    worktree = {"state": ended.state, "ref": ended.ref, "conflicts": list(ended.conflicts), "message": ended.message}
+    return {"worktree": worktree}
 
 
 def _shaped(said: Any, report: Report) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import AgentSheet, Capability
 from mcc.contracts.shape import digest
 from mcc.definitions.front_matter import FILE_BYTES, DefinitionError
-from mcc.definitions.rights import TOOL_GROUPS, GroupTable, expanded
+from mcc.definitions.rights import TOOL_GROUPS, GroupTable, tools_of
 from mcc.definitions.scopes import (
     MASTER,
     AgentFile,
@@ -99,7 +99,7 @@ class Definitions:
         """The agents that can be used, in alphabetical order."""
         return tuple(sorted(self.agents))
 
-    def capabilities(self, tools: Collection[str] = ()) -> tuple[Capability, ...]:
+    def capabilities(self, tools: Collection[Capability] = ()) -> tuple[Capability, ...]:
         """Every agent that has a file, the broken ones with their problem; `tools` are those of the drone."""
         usable = [
             Capability(name=name, description=agent.description, agent=self._sheet(name, agent, tools))
@@ -108,13 +108,11 @@ class Definitions:
         broken = [Capability(name=name, problem=problem) for name, problem in self.problems.items()]
         return tuple(sorted((*usable, *broken), key=lambda capability: capability.name))
 
-    def _sheet(self, name: str, agent: AgentDefinition, there: Collection[str]) -> AgentSheet:
-        refused = expanded(agent.disallowed_tools, self.groups)
-        wanted = None if agent.tools is None else expanded(agent.tools, self.groups) - refused
+    def _sheet(self, name: str, agent: AgentDefinition, there: Collection[Capability]) -> AgentSheet:
         return AgentSheet(
             definition=agent,
             origin=self.known.scopes[name].value,
-            tools=None if wanted is None else tuple(tool for tool in there if tool in wanted),
+            tools=tools_of(agent, [(tool.name, tool.group) for tool in there], self.groups),
             digest=digest(agent),
         )
 

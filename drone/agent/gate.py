@@ -1,4 +1,7 @@
-"""The gate: what an agent hands in is checked, sent back with reasons, or accepted; and what a gate may know."""
+"""The gate: what an agent hands in is checked, sent back with reasons, or accepted; and what a gate may know.
+
+To hand something in is a tool call, and not the end of a conversation: docs/decisions/11.
+"""
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,7 +68,7 @@ class Evidence:
 ATTEMPTS = 5
 """Results that may be handed in before the run has failed."""
 
-TOLD = 20
+MAX_ERRORS = 20
 """Errors of one check that are told."""
 
 ERROR_CHARACTERS = 2_000
@@ -145,24 +148,24 @@ class Finish:
     async def call(self, call: ToolCall, evidence: Evidence) -> tuple[GateChecked | None, Output]:
         """The check as an entry, and what the model is told; no entry when nothing was checked."""
         if self._state.gate.accepted is not None:
-            return None, self._told(Verdict(), _ACCEPTED_ALREADY, error=True)
+            return None, self._answer(Verdict(), _ACCEPTED_ALREADY, error=True)
         if self.tried >= self._attempts:
             said = f"Not looked at: the result was refused {self.tried} times.{self._chances(self.tried)}"
-            return None, self._told(Verdict(self._state.gate.errors), said)
+            return None, self._answer(Verdict(self._state.gate.errors), said)
         verdict = _tried(await self._judged(call, evidence), evidence)
         if self.only_checks(call):
             good = f"This {WOULD_BE}. Hand it in with {self._gate.finish}."
             checked = _checked(call.name, self.tried, verdict, check_only=True)
-            return checked, self._told(verdict, good if verdict.ok else _complaint(verdict))
+            return checked, self._answer(verdict, good if verdict.ok else _complaint(verdict))
         attempt = self.tried + 1
         checked = _checked(call.name, attempt, verdict)
         if verdict.ok:
             self._verdicts[call.call_id] = verdict
-            return checked, self._told(verdict, "Accepted.")
+            return checked, self._answer(verdict, "Accepted.")
         chances = _BROKEN if self._state.gate.fails_again(verdict.faults) else self._chances(attempt)
-        return checked, self._told(verdict, _complaint(verdict) + chances)
+        return checked, self._answer(verdict, _complaint(verdict) + chances)
 
-    def _told(self, verdict: Verdict, said: str, *, error: bool = False) -> Output:
+    def _answer(self, verdict: Verdict, said: str, *, error: bool = False) -> Output:
         wrong = error or not verdict.ok
         return Output(self._gate.answer(verdict, said), is_error=wrong, outcome=Outcome.ERROR if wrong else Outcome.OK)
 
@@ -193,9 +196,9 @@ class Finish:
         except BaseException as error:
             said = f"The check itself broke, so nothing could be accepted: {mishap(error)}. Hand the result in again."
             return Verdict((said,))
-        told = [few(sentences, TOLD, ERROR_CHARACTERS) for sentences in (verdict.errors, verdict.faults)]
-        warnings = few(verdict.warnings, TOLD, ERROR_CHARACTERS)
-        return replace(verdict, errors=told[0], faults=told[1], warnings=warnings)
+        shown = [few(sentences, MAX_ERRORS, ERROR_CHARACTERS) for sentences in (verdict.errors, verdict.faults)]
+        warnings = few(verdict.warnings, MAX_ERRORS, ERROR_CHARACTERS)
+        return replace(verdict, errors=shown[0], faults=shown[1], warnings=warnings)
 
     async def best(self, evidence: Evidence) -> Verdict | None:
         """What was handed in with the fewest errors, though it was not accepted; None when nothing was."""

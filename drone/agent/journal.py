@@ -1,8 +1,9 @@
 """The journal as the agent loop writes it: its port, the one in memory, and one that no secret is written into."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal, Protocol
 
 from drone.agent.threads import in_thread
@@ -10,7 +11,7 @@ from mcc.contracts.entry import ORDER, Draft, Entry, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.record import AgentEnd
-from mcc.contracts.shape import now
+from mcc.contracts.shape import now, shares_its_fields
 from mcc.contracts.wire import GenerationProgress
 from mcc.redaction import Redactor
 
@@ -101,7 +102,7 @@ LONG = 500_000
 
 
 class MemoryJournal:
-    """Numbers entries 1..N, folds them, and tells `watch` of each; `hear` gets (origin, kind, text) of deltas, `see`
+    """Numbers entries 1..N, and tells `watch` of each; `hear` gets (origin, kind, text) of deltas, `see`
     the progress of a generation.
 
     `entries` are those that it begins with: 1..N of the same order.
@@ -117,21 +118,35 @@ class MemoryJournal:
         see: Callable[[GenerationProgress], None] | None = None,
     ) -> None:
         self.order_id = order_id
-        self.entries: list[Entry] = []
+        self._drafts = [Draft(at=entry.at, origin=entry.origin, data=entry.data) for entry in entries]
         self.texts: dict[str, str] = {}
-        self.fold = Fold(order_id)
+        self._fold = Fold(order_id)
         self.in_use = False
         """Whether a session writes a tree in it just now."""
         self._watch = watch
         self._hear = hear
         self._see = see
-        for entry in entries:
-            self.entries.append(entry)
-            self.fold.add(entry)
+
+    @property
+    def fold(self) -> Fold:
+        """What the entries come to by now; only what came since the last time is added."""
+        for entry in self._numbered(self._fold.last_seq):
+            self._fold.add(entry)
+        return self._fold
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All so far, made when they are asked for: a turn under way holds its facts, and each entry around one takes
+        as much memory as the fact."""
+        return list(self._numbered(0))
+
+    def _numbered(self, after: int) -> Iterator[Entry]:
+        for seq, draft in enumerate(islice(self._drafts, after, None), start=after + 1):
+            yield draft.numbered(self.order_id, seq)
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
         self.owe(origin, *facts)
-        return len(self.entries)
+        return len(self._drafts)
 
     def owe(self, origin: Origin, *facts: Fact) -> None:
         at = now()
@@ -170,11 +185,10 @@ class MemoryJournal:
         self._take(Draft(at=now(), origin=ORDER, data=fact))
 
     def _take(self, draft: Draft) -> None:
-        entry = draft.numbered(self.order_id, len(self.entries) + 1)
-        self.entries.append(entry)
-        self.fold.add(entry)
+        self._drafts.append(draft)
+        shares_its_fields(draft.data)
         if self._watch is not None:
-            self._watch(entry)
+            self._watch(draft.numbered(self.order_id, len(self._drafts)))
 
 
 def _digest(text: str) -> str:

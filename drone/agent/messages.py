@@ -85,8 +85,8 @@ class ToolResults:
         return ToolResults(self.results, (*self.notices, text))
 
     @property
-    def told(self) -> tuple[ToolResult, ...]:
-        """The results as models are told them: with the notices at the end of the last one."""
+    def as_shown(self) -> tuple[ToolResult, ...]:
+        """The results as models see them: with the notices at the end of the last one."""
         if not self.notices:
             return self.results
         *before, last = self.results
@@ -137,8 +137,8 @@ class ToolSpec:
     @property
     def definition(self) -> Mapping[str, object]:
         """What a model is told of it, and what a person who allows it relies on."""
-        told = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
-        return told | {"group": self.group, "effects": self.effects}
+        definition = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
+        return definition | {"group": self.group, "effects": self.effects}
 
     @property
     def is_ordered(self) -> bool:
@@ -204,9 +204,13 @@ def each_result(messages: Sequence[Message], change: Callable[[ToolResult], Tool
 
 
 def has_pictures(messages: Iterable[Message]) -> bool:
-    return any(
-        isinstance(message, ToolResults) and any(one.pictures for one in message.results) for message in messages
-    )
+    # Every question goes through all messages: without a generator for each of them that takes a quarter of the time.
+    for message in messages:
+        if isinstance(message, ToolResults):
+            for one in message.results:
+                if one.pictures:
+                    return True
+    return False
 
 
 async def with_bytes(messages: Sequence[Message], kept: Callable[[str], Awaitable[str | None]]) -> Sequence[Message]:

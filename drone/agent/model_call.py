@@ -31,6 +31,7 @@ from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import call_id
 from mcc.contracts.journal import AgentStep, Clipped, TranscriptCompacted
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
+from mcc.contracts.shape import unchecked
 from mcc.contracts.usage import Usage
 
 REPLY_TOKENS = 4_096
@@ -165,7 +166,8 @@ class ModelCall:
 
     async def begin(self, *before: Fact) -> None:
         """Commit these facts, and that the call starts."""
-        started = ModelStarted(
+        started = unchecked(
+            ModelStarted,
             round=self._round,
             attempt=self.attempt,
             model=self.model,
@@ -182,7 +184,8 @@ class ModelCall:
 
     async def loaded(self, asked: Ask) -> Ask:
         """The question with the bytes of its pictures. Raises `JournalError`."""
-        return replace(asked, messages=await with_bytes(asked.messages, self._journal.kept))
+        messages = await with_bytes(asked.messages, self._journal.kept)
+        return asked if messages is asked.messages else replace(asked, messages=messages)
 
     def entry(self, reply: Reply, seconds: float) -> ModelReplied:
         """The entry of a whole reply; its calls get their ids here."""
@@ -203,7 +206,9 @@ class ModelCall:
         record_id, numbers = self._origin.record_id or "", count()
         for block in blocks:
             if isinstance(block, WantedCall):
-                yield ToolCallBlock(
+                yield unchecked(
+                    ToolCallBlock,
+                    type="tool_call",
                     call_id=call_id(record_id, self._round, next(numbers)),
                     provider_id=block.provider_id,
                     name=block.name,

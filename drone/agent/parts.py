@@ -227,9 +227,9 @@ class AgentParts:
             shows_fences=self._is_hired or any(spec.untrusted for spec in self.specs),
         )
 
-    @cached_property
+    @property
     def setup(self) -> str:
-        """What a resumed run must use again, as JSON."""
+        """What a resumed run must use again, as JSON: kilobytes that each run needs once, at its beginning."""
         return kept_setup(
             self.system, self.specs, self._choice, self.limits, self.definition, self.hired.owed, self.hired.session
         )
@@ -263,6 +263,6 @@ class AgentParts:
 
 
 def _refuse_twins(names: Sequence[str]) -> None:
-    twin = next((name for place, name in enumerate(names) if name in names[:place]), None)
-    if twin is not None:
+    if len(set(names)) < len(names):
+        twin = next(name for place, name in enumerate(names) if name in names[:place])
         raise ValueError(f"Two tools are called {twin!r}; the gate's own keep their names, so rename the other one.")

@@ -1,13 +1,14 @@
 """The gate before a tool call: it is allowed, denied, or asked for; what was approved is checked before it runs."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
-from drone.agent.agent_control import Block
 from drone.agent.asked import Item, shown
 from drone.agent.call_ends import refusal
+from drone.agent.idle_watch import Block
 from drone.agent.messages import WRITING_GROUPS, ToolSpec
 from drone.agent.parts import AgentParts
 from drone.agent.permits import effects_of
@@ -82,12 +83,12 @@ class PermissionGate:
         if ruling.word == "ask" and not before:
             ruling = self._ruled(spec, call.arguments, await people.grants())
         if ruling.word == "deny":
-            return denied(ruling.told or f"{spec.name} is not allowed here{_because(ruling.why)}. {_ELSE}")
+            return denied(ruling.message or f"{spec.name} is not allowed here{_because(ruling.why)}. {_ELSE}")
         if ruling.word == "allow" and not before:
             return None
         if self._permits.on_ask == "deny" or not people.reaches:
             why = f"a person has to approve it{_because(ruling.why)}, and in this order nobody is asked"
-            return denied(ruling.told or f"{spec.name} was not run: {why}. {_ELSE}")
+            return denied(ruling.message or f"{spec.name} was not run: {why}. {_ELSE}")
         return await self._decided(call, spec, ruling)
 
     async def holds(self, approval: Approval, call: Call, spec: ToolSpec) -> bool:
@@ -205,13 +206,13 @@ _SAYS = {
 def _refusal(name: str, heard: ApprovalDecided) -> str:
     if heard.decision == "expired":
         return f"{name} was not run: a person had to approve it, and nobody decided in time. {_ELSE}"
-    note = f" The person says: {heard.note}" if heard.note else ""
+    note = f" The person says: {json.dumps(heard.note, ensure_ascii=False)}." if heard.note else ""
     return f"{name} was not run: a person denied it.{note} {_ELSE}"
 
 
 def _again(before: ApprovalRequested, asked: ApprovalRequested) -> str:
     """What differs from what was approved before, in a sentence."""
-    told = [
+    differences = [
         f"the {name} is {there or 'none'}, and was {then or 'none'}"
         for name, then, there in (
             ("profile", before.profile, asked.profile),
@@ -220,8 +221,8 @@ def _again(before: ApprovalRequested, asked: ApprovalRequested) -> str:
         if then != there
     ]
     if before.preview != asked.preview:
-        told.append(f"what it would do is another: {_first_difference(before.preview, asked.preview)}")
-    return "; ".join(told) or "the tool, or its workspace, is another than it was then"
+        differences.append(f"what it would do is another: {_first_difference(before.preview, asked.preview)}")
+    return "; ".join(differences) or "the tool, or its workspace, is another than it was then"
 
 
 def _first_difference(before: ShownPreview | None, asked: ShownPreview | None) -> str:

@@ -1,7 +1,6 @@
 """Progress: whether a reply leads on, ends the work or goes round in circles, and what the model is told then."""
 
 import json
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -67,7 +66,7 @@ class Progress:
     """Watches one run. Everything counts once a round: a hundred bad calls in one reply are one bad round."""
 
     _last: list[_Seen] = field(default_factory=list)
-    _refused: deque[_Seen] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    _refused: list[_Seen] = field(default_factory=list)
     _failed: int = 0
     _said: ModelReplied | None = None
     _said_again: int = 1
@@ -122,7 +121,7 @@ class Progress:
         of_this_round.append(one)
         known = next((before for before in self._refused if _same(before.call, one.call)), None)
         if known is None:
-            self._refused.append(_Seen(one.call, one.done))
+            self._refused = [*self._refused[1 - REMEMBERED :], _Seen(one.call, one.done)]
             return None
         known.rounds += 1
         name = one.call.name
@@ -264,7 +263,7 @@ class Ends:
         """
         said, self._before = self._before + reply.text, ""
         self.text = said or self.text
-        if reply.tool_calls:
+        if reply.calls_tools:
             self._cut = self._silent = 0
             return None
         if reply.finish_reason in ("refusal", "content_filter"):

@@ -46,6 +46,8 @@ from mcc.contracts.order_facts import (
 )
 from mcc.contracts.usage import Usage
 
+NOTHING = Usage()
+
 MODEL_FAILED = "model_failed"
 """Name of the step that tells what a model call cost that brought no reply."""
 
@@ -57,13 +59,17 @@ class OpenReply:
     reply: ModelReplied
     started: dict[str, ToolStarted] = field(default_factory=dict)
     finished: dict[str, ToolFinished] = field(default_factory=dict)
+    calls: tuple[ToolCall, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.calls = self.reply.tool_calls
 
     @property
     def is_done(self) -> bool:
-        return len(self.finished) == len(self.reply.tool_calls)
+        return len(self.finished) == len(self.calls)
 
     def call(self, call_id: str) -> ToolCall | None:
-        return next((call for call in self.reply.tool_calls if call.call_id == call_id), None)
+        return next((call for call in self.calls if call.call_id == call_id), None)
 
 
 @dataclass(slots=True)
@@ -162,12 +168,12 @@ class RecordState:
     receipts: list[Receipt] = field(default_factory=list)
     child_ids: list[str] = field(default_factory=list)
     calls: int = 0
-    usage: Usage = Usage()
-    spent: Usage = Usage()
+    usage: Usage = NOTHING
+    spent: Usage = NOTHING
     estimate: Estimate = field(default_factory=Estimate)
     gate: GateState = field(default_factory=GateState)
     judged: Judged = field(default_factory=Judged)
-    told: list[str] = field(default_factory=list)
+    messages_heard: list[str] = field(default_factory=list)
     progress: Progress = field(default_factory=Progress)
     nudge: AgentStep | None = None
     ends: Ends = field(default_factory=Ends)
@@ -241,27 +247,27 @@ class RecordState:
     def apply(self, fact: Fact) -> None:
         """Take the next entry in. Every kind is named here, also those that change nothing."""
         known = cast("AnyFact", fact)
-        match known:
-            case AgentStarted():
-                self.started, self.task = known, known.prompt
-                self.finish_tools = frozenset(known.finish_tools)
-                self.transcript.readable = READ_ARTIFACT in known.tools
-            case AgentFinished():
-                self.finished, self.asked = known, None
+        match known:  # the four that there are most of come first
             case ModelStarted():
                 self.asked, self.put_off, self.tries = known, False, known.attempt
                 self._characters_asked = self.transcript.characters_said
                 self._goes_on()
             case ModelReplied():
                 self._replied(known)
-            case ModelRetried() | ModelFellBack():
-                self.asked, self.put_off = None, isinstance(known, ModelRetried)
-                self.waited_seconds = known.wait_seconds if isinstance(known, ModelRetried) else 0.0
             case ToolStarted():
                 if self.open is not None:
                     self.open.started[known.call_id] = known
             case ToolFinished():
                 self._finished(known)
+            case AgentStarted():
+                self.started, self.task = known, known.prompt
+                self.finish_tools = frozenset(known.finish_tools)
+                self.transcript.readable = READ_ARTIFACT in known.tools
+            case AgentFinished():
+                self.finished, self.asked = known, None
+            case ModelRetried() | ModelFellBack():
+                self.asked, self.put_off = None, isinstance(known, ModelRetried)
+                self.waited_seconds = known.wait_seconds if isinstance(known, ModelRetried) else 0.0
             case GateChecked():
                 self.gate.apply(known)
                 self._hear(known)
@@ -328,7 +334,8 @@ class RecordState:
 
     def _use(self, usage: Usage | None) -> None:
         if usage is not None:
-            self.usage, self.spent = self.usage.plus(usage), self.spent.plus(usage)
+            same, self.usage = self.usage is self.spent, self.usage.plus(usage)
+            self.spent = self.usage if same else self.spent.plus(usage)
             self.estimate.learn(self._characters_asked, usage)
 
     def _replied(self, reply: ModelReplied) -> None:
@@ -336,7 +343,7 @@ class RecordState:
         self.landed, self.denied = self.landing is not None, False
         self._use(reply.usage)
         self.transcript.add(AssistantMessage(reply.blocks, reply.model))
-        if reply.tool_calls:
+        if reply.calls_tools:
             self.open = OpenReply(reply)
         else:
             self.answer = reply
@@ -360,7 +367,7 @@ class RecordState:
     def _acted(self, whole: OpenReply) -> None:
         """Every call of the reply has ended."""
         self.open = None
-        calls = whole.reply.tool_calls
+        calls = whole.calls
         done = [whole.finished[call.call_id] for call in calls]
         self.denied = any(one.outcome is Outcome.DENIED for one in done)
         results = (
@@ -386,7 +393,7 @@ class RecordState:
             self.ends.spoken_to()
         if asked.mode == SteerMode.REDIRECT:
             self.ends.spoken_to()
-            self.task, self.told = asked.message, []
+            self.task, self.messages_heard = asked.message, []
         else:
-            self.told.append(asked.message)
+            self.messages_heard.append(asked.message)
         self._hear(asked)

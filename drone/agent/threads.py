@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
+from queue import Empty, SimpleQueue
 from threading import get_native_id
 from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
@@ -88,13 +89,49 @@ class _Work(Generic[T]):
             witness(thread, None)
 
 
+IDLE_SECONDS = 10.0
+SPARE = 8
+"""Threads of a pool of a process that wait for more work once theirs is done, each for `IDLE_SECONDS`."""
+
+Given: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
+
+
 class _Unjoined(Executor):
-    """A new thread for each work, whose start nobody waits for and which does not keep the interpreter from ending."""
+    """Threads whose start nobody waits for and which do not keep the interpreter from ending.
+
+    A thread that is done waits a while for more: starting one costs several times what telling one does.
+    """
+
+    def __init__(self, spare: int) -> None:
+        self._spare = spare
+        self._idle: list[SimpleQueue[Given]] = []
+        """Of the threads that wait, the last to be done last."""
 
     def submit(self, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> "Future[T]":
         future: Future[T] = Future()
-        start_new_thread(_worked, (future, partial(function, *arguments, **named)))
+        given: Given = (future, partial(function, *arguments, **named))
+        try:
+            self._idle.pop().put(given)
+        except IndexError:
+            start_new_thread(self._live, (given,))
         return future
+
+    def _live(self, given: Given) -> None:
+        own: SimpleQueue[Given] = SimpleQueue()
+        while True:
+            _worked(*given)
+            del given  # Nothing of it is kept for as long as this thread waits.
+            if len(self._idle) >= self._spare:
+                return
+            self._idle.append(own)
+            try:
+                given = own.get(timeout=IDLE_SECONDS)
+            except Empty:
+                try:
+                    self._idle.remove(own)
+                    return
+                except ValueError:
+                    given = own.get()  # Work was given to it just now.
 
 
 def _worked(future: "Future[T]", function: Callable[[], T]) -> None:
@@ -123,13 +160,15 @@ class Threads:
         *,
         clock: Callable[[], float] = time.monotonic,
         grace_seconds: float = GRACE_SECONDS,
+        spare: int = 0,
     ) -> None:
+        """`spare`: so many threads at most are kept for a while when there is nothing to do."""
         self._per_order = per_order
         self._in_all = in_all
         self._clock = clock
         self._grace_seconds = grace_seconds
         self.witness: Witness = _nobody
-        self._unjoined = _Unjoined()
+        self._unjoined = _Unjoined(spare)
         self._waiting: list[_Work[Any]] = []
         self._running: set[_Work[Any]] = set()
         self._taken: Counter[str] = Counter()
@@ -239,10 +278,10 @@ class Pools:
     up this many of them for all orders there, and no process is better off than this one.
     """
 
-    tools: Threads = field(default_factory=lambda: Threads(per_order=8, in_all=64))
-    gates: Threads = field(default_factory=lambda: Threads(per_order=2, in_all=16))
-    claims: Threads = field(default_factory=lambda: Threads(per_order=1, in_all=16))
-    looks: Threads = field(default_factory=lambda: Threads(per_order=3, in_all=16))
+    tools: Threads = field(default_factory=lambda: Threads(per_order=8, in_all=64, spare=SPARE))
+    gates: Threads = field(default_factory=lambda: Threads(per_order=2, in_all=16, spare=SPARE))
+    claims: Threads = field(default_factory=lambda: Threads(per_order=1, in_all=16, spare=SPARE))
+    looks: Threads = field(default_factory=lambda: Threads(per_order=3, in_all=16, spare=SPARE))
 
     @property
     def every(self) -> tuple[Threads, ...]:

@@ -26,6 +26,7 @@ from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import GateChecked, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.record import RecordStatus
+from mcc.contracts.shape import unchecked
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.rules.errors import alike
 
@@ -107,9 +108,10 @@ class ToolCalls:
 
     def _starting(self, open_reply: OpenReply) -> tuple[ToolStarted, ...]:
         """The entries to commit before any of the calls runs; those that may not run yet begin later."""
-        calls = open_reply.reply.tool_calls
+        calls = open_reply.calls
         starts = {
-            call.call_id: ToolStarted(
+            call.call_id: unchecked(
+                ToolStarted,
                 call_id=call.call_id,
                 provider_id=call.provider_id,
                 round=open_reply.reply.round,
@@ -117,6 +119,7 @@ class ToolCalls:
                 name=call.name,
                 arguments=call.arguments,
                 idempotent=self._is_idempotent(call.name),
+                approval_id=None,
             )
             for index, call in enumerate(calls)
             if call.call_id not in open_reply.started
@@ -150,7 +153,7 @@ class ToolCalls:
         self._together = self._context.room()
         self._told = {call_id: len(done.content) for call_id, done in open_reply.finished.items()}
         await journal.write(self._state.origin, *self._outcome_unknown(open_reply), *self._starting(open_reply))
-        wanted = [call for call in open_reply.reply.tool_calls if call.call_id not in open_reply.finished]
+        wanted = [call for call in open_reply.calls if call.call_id not in open_reply.finished]
         last = [call for call in wanted if call.name in self._state.finish_tools]
         with self._turn.idle.still(self._state.origin.record_id):
             await self._side_by_side([call for call in wanted if call not in last], begun)

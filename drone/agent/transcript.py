@@ -247,7 +247,7 @@ def length(message: Message) -> int:
     """Characters of a message."""
     match message:
         case ToolResults():
-            return sum(len(result.content) + seen(result.pictures) for result in message.told)
+            return sum(len(result.content) + seen(result.pictures) for result in message.as_shown)
         case AssistantMessage():
             return len(message.text) + len(message.thinking)
         case _:
@@ -257,7 +257,8 @@ def length(message: Message) -> int:
 def spoken(fact: Fact) -> str | None:
     """The user message that an entry puts into its record's transcript, word for word; None when it puts none.
 
-    A resumed run reads its transcript from the journal, so nothing else may ever be said to a model.
+    A resumed run reads its transcript from the journal, so nothing else may ever be said to a model
+    (docs/decisions/12).
     """
     match fact:
         case ControlApplied(control="steer", message=str() as text, mode=mode):

@@ -38,7 +38,7 @@ class Tree:
 
     What was copied from another order was spent there: `spent` (of which `usd` at known prices, for `priced_tokens`),
     `spawned` subagents and `calls` (tool calls that were not denied) are this order's own. `seconds` is how long drones
-    have worked on the turn before. `restraints` hold for the order as a whole. `unpriced_told`: people know that the
+    have worked on the turn before. `restraints` hold for the order as a whole. `unpriced_warned`: people know that the
     limit `cost_usd` cannot be held. `artifacts` are digests of texts that tool results name; `of_git`: its commits and
     worktrees; `succeeded` are tools of which a call came to a good end, by any agent; `jobs` are handles of what went
     on behind calls.
@@ -51,7 +51,7 @@ class Tree:
     priced_tokens: int = 0
     spawned: int = 0
     calls: int = 0
-    unpriced_told: bool = False
+    unpriced_warned: bool = False
     artifacts: list[str] = field(default_factory=list)
     of_git: list[Fact] = field(default_factory=list)
     succeeded: set[str] = field(default_factory=set)
@@ -145,7 +145,7 @@ class Tree:
             case ToolFinished(outcome=outcome, name=name):
                 self.calls += outcome is not Outcome.DENIED and name not in record.finish_tools
             case BudgetWarned(used=None):
-                self.unpriced_told = True
+                self.unpriced_warned = True
             case _:
                 pass
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from drone.agent.agent_control import AgentControl, Block, IdleWatch
+from drone.agent.agent_control import AgentControl
 from drone.agent.artifacts import Artifacts
 from drone.agent.budget import Budget
 from drone.agent.control_router import ControlRouter
 from drone.agent.conversations import Conversations, as_report, as_text
+from drone.agent.idle_watch import Block, IdleWatch
 from drone.agent.inbox import Inbox, People
 from drone.agent.journal import Journal
 from drone.agent.messages import Message
@@ -280,7 +281,7 @@ class Steering:
         """Raises ValueError for a kind that is none."""
         self._takes = None if takes is None else [ControlKind(kind) for kind in takes]
         self._router = turn.router
-        self._router.receipts = self
+        self._router.answer_to(self)
         self._asked: dict[str, Control] = {}
 
     @property

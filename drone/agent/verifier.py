@@ -190,7 +190,7 @@ class Verifying:
         except TimeoutError:
             await self._turn.journal.close(RecordStatus.CANCELLED, "its time is up", under=task.record_id)
             return self._none("its time is up")
-        return self._told(report)
+        return self._checked(report)
 
     def _seconds(self) -> float:
         return max(0.0, self._allowance.seconds_left() - SPARE_SECONDS)
@@ -213,9 +213,9 @@ class Verifying:
     def _work(self, brought: Report) -> Work:
         transcript = self._state.transcript
         result = brought.text if brought.result is None else to_json(brought.result).decode()
-        return Work((self._state.task, *self._state.told), result, transcript.said, transcript.opening[:-1])
+        return Work((self._state.task, *self._state.messages_heard), result, transcript.said, transcript.opening[:-1])
 
-    def _told(self, report: Report) -> VerifyChecked:
+    def _checked(self, report: Report) -> VerifyChecked:
         try:
             if report.error is not None:
                 raise ValueError(report.error)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from drone.checkpoints.diff import FileDiff, file_diff
+from drone.checkpoints.diff import FileDiff, file_diff, quoted
 from drone.checkpoints.store import CheckpointStore, Move
 from drone.checkpoints.tree import Node, Trees, differences
 from drone.sandbox.protected import GIT
@@ -104,15 +104,16 @@ def _with_sources(files: Iterable[Touched]) -> Iterator[tuple[Touched, Touched |
 
 def _diff(store: CheckpointStore, one: Touched, source: Touched | None) -> FileDiff:
     path = os.fsdecode(one.path)
+    name = quoted(path)
     if source is not None:
-        return FileDiff(f"rename from {os.fsdecode(source.path)}\nrename to {path}\n", 0, 0)
+        return FileDiff(f"rename from {quoted(os.fsdecode(source.path))}\nrename to {name}\n", 0, 0)
     before, after = (_content(store, node) for node in (one.before, one.after))
     if isinstance(before, str) or isinstance(after, str):
         why = next(one for one in (before, after) if isinstance(one, str))
-        return FileDiff(f"--- a/{path}\n+++ b/{path}\n({why})\n", 0, 0)
+        return FileDiff(f"--- a/{name}\n+++ b/{name}\n({why})\n", 0, 0)
     if before == after:
         modes = " to ".join(f"{node.mode:o}" for node in (one.before, one.after) if node is not None)
-        return FileDiff(f"--- a/{path}\n+++ b/{path}\n(mode changed: {modes})\n", 0, 0)
+        return FileDiff(f"--- a/{name}\n+++ b/{name}\n(mode changed: {modes})\n", 0, 0)
     return file_diff(before, after, path)
 
 

@@ -67,6 +67,10 @@ class OrderCheckpoints:
         """The file of the workspace's store. Raises OSError."""
         return store_of(self.directory, self.workspace)
 
+    def of(self, call: Call, turn: Turn, stop: Event) -> "Checkpoints":
+        """As this call takes them."""
+        return Checkpoints(self, call, turn, stop)
+
     def begin(self, call_id: str, paths: Sequence[bytes] | None, stop: Event) -> Begun:
         """Keep what the call may change: `paths`, None = anything. The same for a call that had begun already.
 

@@ -23,7 +23,7 @@ from mcc.documents.tools import READING, chat_tools
 READ = "document_read"
 GROUPS = (READ, "document_write")
 
-TOLD_NODES = 60
+MAX_NODES = 60
 """Nodes that an agent is told of beforehand."""
 
 READ_NODES = 200
@@ -32,16 +32,16 @@ READ_NODES = 200
 
 async def opened(documents: Documents, order_id: str) -> tuple["ChatTools", str]:
     """The tools of a chat on this document, and what its agents are told of it. Raises `DocumentLost`."""
-    return ChatTools(documents, order_id), told_of(documents.blueprint, await documents.state())
+    return ChatTools(documents, order_id), summary_of(documents.blueprint, await documents.state())
 
 
-def told_of(blueprint: Blueprint, state: State) -> str:
+def summary_of(blueprint: Blueprint, state: State) -> str:
     counts = assessed(blueprint, state).counts
     figures = ", ".join(f"{count:,} {name}" for name, count in counts.model_dump().items() if count)
-    nodes = list(islice(state.walk(), TOLD_NODES + 1))
-    lines = [f"- {_line(blueprint, state, node)}" for node in nodes[:TOLD_NODES]]
-    if len(nodes) > TOLD_NODES:
-        lines.append(f"- and {len(state.nodes) - TOLD_NODES:,} more")
+    nodes = list(islice(state.walk(), MAX_NODES + 1))
+    lines = [f"- {_line(blueprint, state, node)}" for node in nodes[:MAX_NODES]]
+    if len(nodes) > MAX_NODES:
+        lines.append(f"- and {len(state.nodes) - MAX_NODES:,} more")
     listed = fenced("\n".join(lines), state.id)
     return (
         f"You are asked about a document, made after the blueprint {blueprint.spec.blueprint} (nodes: {figures}). "
@@ -125,7 +125,7 @@ def _below(state: State, top: Node, depth: int | None) -> Iterator[Node]:
 
 def _shown(blueprint: Blueprint, state: State, node: Node) -> dict[str, object]:
     wrong = [{"rule": one.rule, "message": one.message} for one in node.verdicts if one.ok is False]
-    told: dict[str, object] = {
+    task: dict[str, object] = {
         "path": state.path(node),
         "component": node.component,
         "status": assessed(blueprint, state).statuses[node.id],
@@ -139,4 +139,4 @@ def _shown(blueprint: Blueprint, state: State, node: Node) -> dict[str, object]:
         "held": [name for name, one in node.provenance.items() if one.held],
         "summary": node.summary,
     }
-    return {**told, **{name: value for name, value in more.items() if value}}
+    return {**task, **{name: value for name, value in more.items() if value}}

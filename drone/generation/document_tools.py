@@ -100,5 +100,5 @@ def _listed(paths: Sequence[str]) -> list[str]:
 
 
 def refused(*sentences: str) -> Output:
-    said = [one if one.endswith((".", "!", "?")) else f"{one}." for one in sentences]
-    return Output("\n".join(said), is_error=True, outcome=Outcome.ERROR, untrusted=False)
+    lines = [one if one.endswith((".", "!", "?")) else f"{one}." for one in sentences]
+    return Output("\n".join(lines), is_error=True, outcome=Outcome.ERROR, untrusted=False)

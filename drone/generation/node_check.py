@@ -45,8 +45,8 @@ class NodeCheck:
     async def look(self, evidence: Evidence) -> Checked:
         """Raises `DocumentLost`, `JournalError`, and LookupError when the node is not there any more."""
         state = await self._state()
-        proved, said = await self._found(state, evidence)
-        verdicts = await self._judged(state, said, proved, evidence.threads)
+        proved, by_functions = await self._found(state, evidence)
+        verdicts = await self._judged(state, by_functions, proved, evidence.threads)
         path = state.path(state.nodes[self.job.node_id])
         wrong = errors_of(verdicts, path, self.job.role)
         # A function that nobody here has is never a pass.
@@ -54,13 +54,13 @@ class NodeCheck:
         wrong += errors_of([replace(one, ok=False) for one in unasked], path, self.job.role)
         if self.job.part == "outline":
             wrong = [one for one in wrong if of_children(one["rule"])]
-        return Checked(tuple(RuleError(**one) for one in wrong), _kept(said, proved))
+        return Checked(tuple(RuleError(**one) for one in wrong), _kept(by_functions, proved))
 
     async def found(self, evidence: Evidence) -> tuple[Judged, ...]:
         """The verdicts that only this agent's tools and this process can tell. Raises as `look` does."""
         state = await self._state()
-        proved, said = await self._found(state, evidence)
-        return _kept(said, proved)
+        proved, by_functions = await self._found(state, evidence)
+        return _kept(by_functions, proved)
 
     async def _state(self) -> State:
         state = await self.documents.state()
@@ -73,18 +73,20 @@ class NodeCheck:
         proved = await self._proved(state, component, evidence)
         return proved, await self._said(state, component, evidence.threads)
 
-    async def _judged(self, state: State, said: Verdicts, proved: Verdicts, threads: OwnThreads) -> tuple[Verdict, ...]:
+    async def _judged(
+        self, state: State, by_functions: Verdicts, proved: Verdicts, threads: OwnThreads
+    ) -> tuple[Verdict, ...]:
         if self.job.component in self.slow:
-            return await threads.gate(self._judge, state, said, proved)
+            return await threads.gate(self._judge, state, by_functions, proved)
         began = time.thread_time()
-        verdicts = self._judge(state, said, proved)
+        verdicts = self._judge(state, by_functions, proved)
         if time.thread_time() - began > LONG_SECONDS:
             self.slow.add(self.job.component)
         return verdicts
 
-    def _judge(self, state: State, said: Verdicts, proved: Verdicts) -> tuple[Verdict, ...]:
+    def _judge(self, state: State, by_functions: Verdicts, proved: Verdicts) -> tuple[Verdict, ...]:
         blueprint, node_id = self.documents.blueprint, self.job.node_id
-        return judge(blueprint, state, node_id, functions=said, evidence=proved, version=state.version)
+        return judge(blueprint, state, node_id, functions=by_functions, evidence=proved, version=state.version)
 
     async def _proved(self, state: State, component: CompiledComponent, evidence: Evidence) -> Verdicts:
         if not _has(component, "evidence"):

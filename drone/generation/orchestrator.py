@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
-from drone.agent.agent_control import AgentControl, Block
+from drone.agent.agent_control import AgentControl
 from drone.agent.allowance import OWN_CLOCK_SECONDS, ROOM, kept_output, kept_seconds
+from drone.agent.idle_watch import Block
 from drone.agent.report import Cause, LimitReached, Report, Stopped, failure_reason
 from drone.agent.subagents.children import CannotHire, SpawnsExceeded
 from drone.agent.threads import side_by_side

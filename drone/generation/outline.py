@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from drone.agent.agent_control import Block
+from drone.agent.idle_watch import Block
 from drone.agent.turn import Turn
 from drone.generation.port import Documents
 from mcc.contracts.entry import Origin

@@ -12,7 +12,7 @@ from mcc.documents.blueprint import Blueprint
 from mcc.documents.staleness import assessed
 from mcc.documents.state import State
 
-TOLD = 5
+MAX_FAILURES = 5
 """Nodes that a sentence names, with why they are not done."""
 
 WHY = 200
@@ -101,8 +101,8 @@ class Generated:
         """What stood in its way, and how far it came."""
         if self.halted is None:
             return self.sentence
-        said = f"{self.halted.said[:1].upper()}{self.halted.said[1:].rstrip('.')}."
-        return f"{said} {self.sentence}" if self.total else said
+        halted = f"{self.halted.said[:1].upper()}{self.halted.said[1:].rstrip('.')}."
+        return f"{halted} {self.sentence}" if self.total else halted
 
     @property
     def result(self) -> GenerateResult:
@@ -120,11 +120,11 @@ class Generated:
             again = f", {self.stale:,} of them stale again: what they rest on was changed meanwhile"
             done = f"{_nodes(self.total)} done{again if self.stale else ''}."
             return done if self.total else "Nothing was pending, stale or failed."
-        told = [f"{one.path}: {one.why[:WHY].rstrip('.')}" for one in self.failed[:TOLD]]
-        more = [f"and {len(self.failed) - TOLD} more"] if len(self.failed) > TOLD else []
+        failures = [f"{one.path}: {one.why[:WHY].rstrip('.')}" for one in self.failed[:MAX_FAILURES]]
+        more = [f"and {len(self.failed) - MAX_FAILURES} more"] if len(self.failed) > MAX_FAILURES else []
         verb = "is" if len(self.failed) == 1 else "are"
         below = f" What is below was left: {_nodes(self.left)}." if self.left else ""
-        return f"{len(self.failed)} of {_nodes(self.total)} {verb} not done: {'; '.join([*told, *more])}.{below}"
+        return f"{len(self.failed)} of {_nodes(self.total)} {verb} not done: {'; '.join([*failures, *more])}.{below}"
 
     def outcome(self) -> Outcome:
         """How the order ends."""

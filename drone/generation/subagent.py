@@ -79,16 +79,16 @@ def checked_by(validation: "Callable[[], Wrong | Awaitable[Wrong]]") -> Check:
     return check
 
 
-def _error(told: RuleError | Mapping[str, object] | str) -> RuleError:
+def _error(given: RuleError | Mapping[str, object] | str) -> RuleError:
     """In whatever words a program of somebody else's has put it."""
-    if isinstance(told, RuleError):
-        return told
-    said: Mapping[str, object] = {"message": told} if isinstance(told, str) else told
-    field = said.get("field")
+    if isinstance(given, RuleError):
+        return given
+    fields: Mapping[str, object] = {"message": given} if isinstance(given, str) else given
+    field = fields.get("field")
     return unchecked(
         RuleError,
-        node=str(said.get("node") or "/"),
+        node=str(fields.get("node") or "/"),
         field=None if field is None else str(field),
-        rule=str(said.get("rule") or ""),
-        message=str(said.get("message") or "This does not hold."),
+        rule=str(fields.get("rule") or ""),
+        message=str(fields.get("message") or "This does not hold."),
     )

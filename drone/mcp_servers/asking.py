@@ -74,12 +74,12 @@ class People:
         required = {str(name) for name in schema.get("required", ())}
         content: dict[str, Any] = {}
         for name, field in fields.items():
-            told = field if isinstance(field, Mapping) else {}
-            answer = await self._ask(question(asked, str(name), told))
+            described = field if isinstance(field, Mapping) else {}
+            answer = await self._ask(question(asked, str(name), described))
             if answer is None:
                 return types.ElicitResult(action="cancel")
             try:
-                value = value_of(answer, told)
+                value = value_of(answer, described)
             except ValueError:
                 return types.ElicitResult(action="decline")
             if value is not None or str(name) in required:

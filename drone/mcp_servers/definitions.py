@@ -21,7 +21,7 @@ MOST_BYTES = 64 * 1024
 MOST_DESCRIPTION = 4_000
 _MARK = 8
 _LEGAL = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
-_TOLD = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
+_PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def listing(server: str, config: McpServer, tools: Iterable[Mapping[str, Any]]) 
 
 def defined(server: str, config: McpServer, name: str, tool: Mapping[str, Any]) -> Definition:
     """Raises ValueError with the end of a sentence: what is wrong with the definition."""
-    said = {key: tool[key] for key in _TOLD if tool.get(key) is not None}
+    said = {key: tool[key] for key in _PINNED if tool.get(key) is not None}
     size = len(to_json(said))
     if size > MOST_BYTES:
         raise ValueError(f"has {size:,} bytes, and {MOST_BYTES:,} at most are shown to a model")
@@ -98,5 +98,6 @@ def name_of(server: str, tool: str) -> str:
 
 def _description(tool: Mapping[str, Any]) -> str:
     title, said = tool.get("title"), tool.get("description")
-    told = seen(said, MOST_DESCRIPTION).strip() if isinstance(said, str) else ""
-    return told or (one_line(title, 200) if isinstance(title, str) else "") or "The server does not say what it does."
+    description = seen(said, MOST_DESCRIPTION).strip() if isinstance(said, str) else ""
+    name = one_line(title, 200) if isinstance(title, str) else ""
+    return description or name or "The server does not say what it does."

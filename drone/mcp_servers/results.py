@@ -37,11 +37,11 @@ async def output_of(result: "CallToolResult", artifacts: Artifacts | None) -> Ou
         texts.append(said)
     if len(result.content) > MOST_PARTS:
         texts.append(f"[{len(result.content) - MOST_PARTS:,} more parts are left out]")
-    told = "\n".join(texts)
-    if (structured := _structured(result.structured_content, told)) is not None:
-        told = f"{told}\n{structured}" if told else structured
+    text = "\n".join(texts)
+    if (structured := _structured(result.structured_content, text)) is not None:
+        text = f"{text}\n{structured}" if text else structured
     outcome = Outcome.ERROR if result.is_error else Outcome.OK
-    return Output(plain(told) or "(nothing)", result.is_error, outcome, images=tuple(images))
+    return Output(plain(text) or "(nothing)", result.is_error, outcome, images=tuple(images))
 
 
 def _text(part: object) -> str | None:
@@ -87,7 +87,7 @@ async def _pictured(part: Any, artifacts: Artifacts | None, images: list[ImageBl
     return f"[{name}: {block.media_type}, {block.width} x {block.height} pixels]"
 
 
-def _structured(value: object, told: str) -> str | None:
+def _structured(value: object, text: str) -> str | None:
     """Structured content as JSON, unless the text says the same: servers send it both ways."""
     if value is None:
         return None
@@ -95,18 +95,18 @@ def _structured(value: object, told: str) -> str | None:
         written = to_json(value).decode()
     except ValueError:
         return "[structured content, nested too deep to be shown]"
-    return None if _says(told, value) else written
+    return None if _says(text, value) else written
 
 
-def _says(told: str, value: object) -> bool:
+def _says(text: str, value: object) -> bool:
     from pydantic_core import from_json
 
     # A result that is no object is wrapped in one, under this name, by many servers.
     bare = value["result"] if isinstance(value, Mapping) and [*value] == ["result"] else value
-    if told == bare:
+    if text == bare:
         return True
     try:
-        return from_json(told) in (value, bare)
+        return from_json(text) in (value, bare)
     except ValueError:
         return False
 

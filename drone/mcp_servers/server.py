@@ -168,8 +168,8 @@ class Server:
         found = ToolTested(server=self.name, problem=self.problem)
         if self.problem is None:
             specs = tuple(self.specs())
-            told = {"tools": len(specs), "tokens": sum(map(tokens, specs)), "revision": self.revision}
-            found = found.model_copy(update=told)
+            facts = {"tools": len(specs), "tokens": sum(map(tokens, specs)), "revision": self.revision}
+            found = found.model_copy(update=facts)
             if test.tool is not None:
                 found = found.model_copy(update=await self._tried(test.tool, test.arguments))
         return found.model_copy(update={"seconds": round(self._clock() - began, 3)})

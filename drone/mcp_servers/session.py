@@ -89,7 +89,7 @@ class Spoken:
         state: str | None,
         tell: Progress | None,
     ) -> types.Result:
-        async def told(progress: float, total: float | None, message: str | None) -> None:
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
             if tell is not None:
                 share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
                 tell(f"{share} {message or ''}".rstrip())
@@ -99,7 +99,7 @@ class Spoken:
                 name,
                 arguments,
                 None,
-                told,
+                progressed,
                 input_responses=answers,
                 request_state=state,
                 allow_input_required=True,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MOST_ASKED = 4_000
 TELL_SECONDS = 0.25
-_TOLD = 300
+_LONGEST_LINE = 300
 
 
 class Telling:
@@ -41,9 +41,9 @@ class Telling:
         turn, at = self._call.turn, self._clock()
         if turn is None or at - self._told_at < TELL_SECONDS:
             return
-        text = f"{turn.redactor.text(one_line(said, _TOLD))}\n"
-        told = GrowingCall(None, self._call.name)
-        delta = TextDelta("tool.progress", 0, 0, self._offset, text, told, self._call.call_id)
+        text = f"{turn.redactor.text(one_line(said, _LONGEST_LINE))}\n"
+        call = GrowingCall(None, self._call.name)
+        delta = TextDelta("tool.progress", 0, 0, self._offset, text, call, self._call.call_id)
         turn.journal.delta(self._call.origin, delta)
         self._told_at, self._offset = at, self._offset + len(text)
 

@@ -42,8 +42,8 @@ def as_seen(ask: Ask, name: str, takes_pictures: bool, without: frozenset[str]) 
     if takes_pictures and _PICTURES + ask.cache_key not in without:
         return ask, ""
     why = "its provider refused it" if takes_pictures else f"{name} takes no pictures, as far as is known"
-    told = each_result(ask.messages, lambda result: without_pictures(result, why))
-    return replace(ask, messages=told), f"{name} is not shown the pictures that tools brought."
+    messages = each_result(ask.messages, lambda result: without_pictures(result, why))
+    return replace(ask, messages=messages), f"{name} is not shown the pictures that tools brought."
 
 
 def refused_pictures(ask: Ask, name: str, words: str) -> str | None:

@@ -47,7 +47,7 @@ class CachedModel:
         question = question_of(self._model.name, ask)
         if (known := self._kept.get(question)) is not None:
             self._kept.move_to_end(question)
-            return _told(known[0], question, listener)
+            return _replayed(known[0], question, listener)
         reply = await self._model.ask(ask, listener)
         if reply.finish_reason in WHOLE:
             self._keep(question, reply)
@@ -78,7 +78,7 @@ def question_of(model: str, ask: Ask) -> str:
     return asked.hexdigest()
 
 
-def _told(reply: Reply, question: str, listener: Listener) -> Reply:
+def _replayed(reply: Reply, question: str, listener: Listener) -> Reply:
     if reply.thinking:
         listener.delta("thinking.delta", reply.thinking)
     if reply.text:

@@ -149,6 +149,6 @@ def _window(model: Remote) -> dict[str, object]:
     endpoint, window = model.endpoint, context_tokens(model)
     if window is None:
         return {}
-    said = "configuration" if window == endpoint.context_tokens else "table"
-    told = window not in (endpoint.context_tokens, endpoint.known.context_tokens)
-    return {"context_tokens": window, "window_from": "server" if told else said}
+    known_from = "configuration" if window == endpoint.context_tokens else "table"
+    from_server = window not in (endpoint.context_tokens, endpoint.known.context_tokens)
+    return {"context_tokens": window, "window_from": "server" if from_server else known_from}

@@ -11,6 +11,7 @@ from drone.models.json_text import arguments, joined
 from drone.models.prices import Price, Spent, estimated
 from drone.models.tool_specs import own_names
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, RefusalBlock, TextBlock, ThinkingBlock, refusal_in
+from mcc.contracts.shape import unchecked
 from mcc.contracts.usage import Usage
 
 PassageKind: TypeAlias = Literal["text", "thinking", "refusal"]
@@ -68,11 +69,13 @@ class Passage:
             case "thinking":
                 if not text and not self.signature and not self.extra:
                     return None
-                return ThinkingBlock(text=text, signature=self.signature or None, extra=self.extra)
+                return unchecked(
+                    ThinkingBlock, type="thinking", text=text, signature=self.signature or None, extra=self.extra
+                )
             case "refusal":
                 return RefusalBlock(text=text) if text else None
             case _:
-                return TextBlock(text=text, extra=self.extra) if text or self.extra else None
+                return unchecked(TextBlock, type="text", text=text, extra=self.extra) if text or self.extra else None
 
 
 class Collected:
@@ -148,10 +151,10 @@ class Collected:
 
     def _finish(self, blocks: Iterable[ReplyBlock]) -> str:
         """Why it ended. Not every provider says of a refusal that it is one, and of calls that they are why."""
-        said = self.finish_reason or "stop"
-        if said in ("stop", "content_filter") and refusal_in(blocks):
+        reason = self.finish_reason or "stop"
+        if reason in ("stop", "content_filter") and refusal_in(blocks):
             return "refusal"
-        return "tool_calls" if self.calls and said == "stop" else said
+        return "tool_calls" if self.calls and reason == "stop" else reason
 
     def _blocks(self, ours: Mapping[str, str]) -> Iterator[ReplyBlock]:
         for part in self.parts:

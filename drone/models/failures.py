@@ -12,7 +12,7 @@ LEAST_TOKENS = 256
 MOST_TOKENS = 100_000_000
 """What is smaller or larger is some other figure."""
 
-_TOLD = (
+_WINDOWS = (
     Pattern(r"maximum (?:context|prompt) length (?:is|of) (\d{3,9})", ignore_case=True),
     Pattern(r"context (?:limit|window|length)[^.;]{0,80}> (\d{3,9})", ignore_case=True),
     Pattern(r"> (\d{3,9}) maximum", ignore_case=True),
@@ -29,8 +29,8 @@ _GROUPED = Pattern(r"\b\d{1,3}(?:[,_]\d{3})+\b")
 def window_in(words: str) -> int | None:
     """Tokens that the model takes in, as a provider's refusal says; None when it says nothing of the kind."""
     plain = _GROUPED.sub(lambda found: found.group().replace(",", "").replace("_", ""), words)
-    for told in _TOLD:
-        if found := told.search(plain):
+    for pattern in _WINDOWS:
+        if found := pattern.search(plain):
             return believed(int(found[1]))
     return None
 
@@ -70,7 +70,7 @@ def overflow_of(
     return ContextOverflow(said, window_in(words) or window_in(body), status=status)
 
 
-LONGEST_TOLD = 366 * 86_400.0
+LONGEST_RETRY_AFTER = 366 * 86_400.0
 SOON_SECONDS = 60.0
 """Whoever speaks of a day and names less has named the time of another limit."""
 
@@ -101,11 +101,11 @@ def header_seconds(headers: Mapping[str, str], now: float, *, limited: bool = Tr
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
-    said = headers.get("retry-after", "").strip()
-    seconds = _number(said)
+    header = headers.get("retry-after", "").strip()
+    seconds = _number(header)
     if seconds is not None:
         return seconds
-    if said and (date := _date(said, now)) is not None:
+    if header and (date := _date(header, now)) is not None:
         return date
     return _room_again(headers, now) if limited else None
 
@@ -119,15 +119,15 @@ def worded_seconds(words: str) -> float | None:
     return None
 
 
-def spent_for_long(words: str, told: float | None) -> bool:
+def spent_for_long(words: str, retry_after: float | None) -> bool:
     """Whether a quota of a day or more is used up, or the money, and nobody said a time that can be waited for."""
-    return (told is None or told < SOON_SECONDS) and _speaks_of_long(words, told)
+    return (retry_after is None or retry_after < SOON_SECONDS) and _speaks_of_long(words, retry_after)
 
 
-def _speaks_of_long(words: str, told: float | None) -> bool:
+def _speaks_of_long(words: str, retry_after: float | None) -> bool:
     found = [match.group() for match in _LONG.finditer(words)]
     # Who names a time says in the same breath that plan and billing are to be looked at, whatever limit was met.
-    return any("billing" not in one.lower() for one in found) if told is not None else bool(found)
+    return any("billing" not in one.lower() for one in found) if retry_after is not None else bool(found)
 
 
 def _room_again(headers: Mapping[str, str], now: float) -> float | None:
@@ -140,27 +140,27 @@ def _room_again(headers: Mapping[str, str], now: float) -> float | None:
 
 def _limits(headers: Mapping[str, str], now: float) -> Iterator[tuple[float, bool]]:
     """The limits of the headers: seconds until they have room again, and whether they are said to be used up."""
-    for name, said in headers.items():
+    for name, value in headers.items():
         name = name.lower()
         if "ratelimit" not in name or "reset" not in name:
             continue
-        seconds = _until(said, now)
+        seconds = _until(value, now)
         if seconds is not None:
             yield seconds, headers.get(name.replace("reset", "remaining"), "").strip() in ("0", "0.0")
 
 
-def _until(said: str, now: float) -> float | None:
+def _until(text: str, now: float) -> float | None:
     """Seconds that "6m0s", "12", a moment since the epoch or a date of ISO 8601 mean at `now`."""
-    if _MOMENT.fullmatch(said):
-        moment = float(said)
+    if _MOMENT.fullmatch(text):
+        moment = float(text)
         return _future(moment / 1000 if moment >= EPOCH_MILLISECONDS else moment, now)
-    seconds = _number(said)
+    seconds = _number(text)
     if seconds is not None:
         return _future(seconds, now) if seconds >= EPOCH_SECONDS else seconds
-    if _DURATION.fullmatch(said):
-        return _duration(said)
+    if _DURATION.fullmatch(text):
+        return _duration(text)
     try:
-        date = datetime.fromisoformat(said.strip())
+        date = datetime.fromisoformat(text.strip())
         return _future((date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp(), now)
     except (ValueError, OverflowError):
         return None
@@ -168,26 +168,26 @@ def _until(said: str, now: float) -> float | None:
 
 def _future(moment: float, now: float) -> float | None:
     left = max(0.0, moment - now)
-    return left if left <= LONGEST_TOLD else None
+    return left if left <= LONGEST_RETRY_AFTER else None
 
 
-def _duration(said: str) -> float:
-    return sum(float(found[1]) * _of(str(found[2]).lower()) for found in _PART.finditer(said))
+def _duration(text: str) -> float:
+    return sum(float(found[1]) * _of(str(found[2]).lower()) for found in _PART.finditer(text))
 
 
 def _of(unit: str) -> float:
     return 0.001 if unit == "ms" or unit.startswith("milli") else _IN_SECONDS[unit[0]]
 
 
-def _date(said: str, now: float) -> float | None:
+def _date(text: str, now: float) -> float | None:
     try:
-        return max(0.0, parsedate_to_datetime(said).timestamp() - now)
+        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
     except (ValueError, TypeError, OverflowError):
         return None
 
 
-def _number(said: str) -> float | None:
-    return float(said) if _NUMBER.fullmatch(said) else None
+def _number(text: str) -> float | None:
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 MAX_WORDS = 400
@@ -265,8 +265,8 @@ def refused(
             "set base_url to the final address.",
             status=status,
         )
-    told = _json_in(body)
-    words, kinds = (_plain_words(body), frozenset[str]()) if told is None else _words_of(told)
+    parsed = _json_in(body)
+    words, kinds = (_plain_words(body), frozenset[str]()) if parsed is None else _words_of(parsed)
     advice = _advice(status, words)
     if status == 401 and key_name:
         advice = f"Check the key in {key_name}" if key else f"Set {key_name} to a key of this provider"
@@ -296,7 +296,7 @@ def _advice(status: int, words: str) -> str:
     return _ADVICE.get(status, "")
 
 
-def told_inside(name: str, value: object) -> ModelError:
+def error_inside(name: str, value: object) -> ModelError:
     """The error that came inside an answer of status 200. Without a known code it counts as passing."""
     words, kinds = _words_of(value)
     status = next((int(kind) for kind in kinds if kind.isdigit() and 400 <= int(kind) < 600), None)
@@ -362,14 +362,14 @@ def _page(text: str) -> str:
 
 def _without_tags(text: str) -> str:
     """The text between the tags of a page; what a tag that is never closed hides is left out."""
-    said: list[str] = []
+    pieces: list[str] = []
     lower, at = text.lower() if text.isascii() else text, 0
     while (tag := text.find("<", at)) >= 0:
-        said.append(text[at:tag])
+        pieces.append(text[at:tag])
         close = next((f"</{name}>" for name in ("script", "style") if lower.startswith(name, tag + 1)), ">")
         end = lower.find(close, tag)
         at = len(text) if end < 0 else end + len(close)
-    return " ".join([*said, text[at:]])
+    return " ".join([*pieces, text[at:]])
 
 
 def _words_of(value: object) -> tuple[str, frozenset[str]]:

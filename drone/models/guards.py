@@ -38,8 +38,8 @@ class RedactedModel:
             error.args = tuple(map(self._redactor.value, error.args))
             raise
         except Exception as error:
-            said = mishap(error)
-            if (clean := self._redactor.text(said)) == said:
+            sentence = mishap(error)
+            if (clean := self._redactor.text(sentence)) == sentence:
                 raise
             raise ModelError(f"The model {self.name} broke: {clean}") from error
         ear.end()

@@ -17,25 +17,25 @@ def repaired(text: str) -> str:
     """`text` without a code fence and commas before a closing bracket, with double quotes, escaped control characters
     and JSON's words. One pass; what is still no JSON then was no near miss."""
     plain = _unfenced(text.strip())
-    told: list[str] = []
+    output: list[str] = []
     at = 0
     while at < len(plain):
         character = plain[at]
         if character in "\"'":
-            at = _string(plain, at, told)
+            at = _string(plain, at, output)
         elif character == ",":
-            at = _comma(plain, at, told)
+            at = _comma(plain, at, output)
         elif character.isalpha():
             end = at
             while end < len(plain) and (plain[end].isalnum() or plain[end] == "_"):
                 end += 1
             word = plain[at:end]
-            told.append(_WORDS.get(word, word))
+            output.append(_WORDS.get(word, word))
             at = end
         else:
-            told.append(character)
+            output.append(character)
             at += 1
-    return "".join(told)
+    return "".join(output)
 
 
 def _unfenced(text: str) -> str:
@@ -46,31 +46,31 @@ def _unfenced(text: str) -> str:
     return inside.removesuffix(_FENCE)
 
 
-def _comma(text: str, at: int, told: list[str]) -> int:
+def _comma(text: str, at: int, output: list[str]) -> int:
     """A comma is left out when a bracket closes after it."""
     after = at + 1
     while after < len(text) and text[after].isspace():
         after += 1
     if after >= len(text) or text[after] not in "}]":
-        told.append(",")
+        output.append(",")
     return at + 1
 
 
-def _string(text: str, begin: int, told: list[str]) -> int:
+def _string(text: str, begin: int, output: list[str]) -> int:
     """The string that begins at `begin`, in double quotes; where the text goes on after it."""
     quote, at = text[begin], begin + 1
-    told.append('"')
+    output.append('"')
     while at < len(text) and text[at] != quote:
         character = text[at]
         if character == "\\" and at + 1 < len(text):
             following = text[at + 1]
-            told.append("'" if following == "'" else character + following)
+            output.append("'" if following == "'" else character + following)
             at += 2
             continue
-        told.append('\\"' if character == '"' else _escaped(character))
+        output.append('\\"' if character == '"' else _escaped(character))
         at += 1
     if at < len(text):
-        told.append('"')
+        output.append('"')
     return at + 1
 
 

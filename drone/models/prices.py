@@ -51,8 +51,8 @@ def known_model(provider: str, model: str) -> KnownModel:
     own = _row(provider, model.lower())
     made = [row for vendor, name in _makers(model.lower()) if (row := _row(vendor, name))]
     rows: list[Mapping[str, Any]] = [*made, *([own] if own else [])]
-    told = {name: value for row in rows for name, value in row.items() if name in _FIELDS}
-    return KnownModel(**told | {"thinking": tuple(told.get("thinking", ()))}) if told else UNKNOWN
+    fields = {name: value for row in rows for name, value in row.items() if name in _FIELDS}
+    return KnownModel(**fields | {"thinking": tuple(fields.get("thinking", ()))}) if fields else UNKNOWN
 
 
 def not_thought(name: str, level: str) -> str | None:
@@ -240,11 +240,11 @@ def known_price(provider: str, model: str) -> Price | None:
 
 def as_listed(prices: object) -> dict[str, Any] | None:
     """Prices of genai-prices as the table has them; None without those of plain input and output."""
-    said = {ours: value for theirs, ours in FIELDS.items() if (value := getattr(prices, theirs, None)) is not None}
-    if not {"input", "output"} <= said.keys():
+    rates = {ours: value for theirs, ours in FIELDS.items() if (value := getattr(prices, theirs, None)) is not None}
+    if not {"input", "output"} <= rates.keys():
         return None
-    above = [{"tokens": start, **_from(said, start)} for start in sorted({*_starts(said.values())})]
-    return {**_from(said, 0), **({"above": above} if above else {})}
+    above = [{"tokens": start, **_from(rates, start)} for start in sorted({*_starts(rates.values())})]
+    return {**_from(rates, 0), **({"above": above} if above else {})}
 
 
 def _starts(values: Any) -> Iterator[int]:

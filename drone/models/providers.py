@@ -50,16 +50,16 @@ def first_model_of_ollama(base_url: str) -> str | None:
     connection = kind(parts.hostname or "", parts.port, timeout=PROBE_SECONDS)
     try:
         connection.request("GET", f"{parts.path}/api/tags")
-        told = json.loads(connection.getresponse().read(1 << 20))
-        return next(_chatting(told), None)
+        listing = json.loads(connection.getresponse().read(1 << 20))
+        return next(_chatting(listing), None)
     except (OSError, ValueError, http.client.HTTPException, RecursionError):
         return None
     finally:
         connection.close()
 
 
-def _chatting(told: object) -> Iterator[str]:
-    models = told.get("models") if isinstance(told, dict) else None
+def _chatting(listing: object) -> Iterator[str]:
+    models = listing.get("models") if isinstance(listing, dict) else None
     for model in models if isinstance(models, list) else ():
         name = model.get("name") if isinstance(model, dict) else None
         if isinstance(name, str) and "embed" not in name:

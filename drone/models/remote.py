@@ -131,7 +131,6 @@ class Silence:
         self._first = endpoint.timeouts.first_token_seconds if endpoint.stream else math.inf
         self._begun = False
         self._scope = asyncio.timeout(self._first if endpoint.stream else None)
-        self.longest = max(self._first, endpoint.timeouts.stall_seconds)
 
     def broken(self) -> None:
         """A piece of the reply came, the first token with it or before it."""
@@ -287,23 +286,25 @@ class Remote:
 
     async def _once(self, ask: Ask, listener: Listener, without: frozenset[str]) -> Reply:
         body, incoming = body_of(partial(self._format.body, ask, without)), self._format.incoming(ask)
-        asked_at = self._clock()
+        size, asked_at = len(body), self._clock()
         try:
-            async with self._server.learning(self._target) as begun, Silence(self.name, self._endpoint) as silence:
-                answer = await self._wire.post(self._target, body, silence.longest)
+            async with self._server.learning(self._target) as learning, Silence(self.name, self._endpoint) as silence:
+                posting = self._wire.post(self._target, body)
+                del body  # The wire lets go of it as soon as it is sent, and an answer may take minutes.
+                answer = await posting
                 try:
                     if answer.status != 200:
                         raise await self._refusal(answer)
                     incoming.collected.request_id = answer.request_id
-                    begun()
+                    learning.begun()
                     first_at = await self._read(answer, incoming, listener, silence)
                 finally:
                     await answer.close()
             incoming.end()
             incoming.collected.tell(listener)
-            return self._reply(incoming, ask, len(body), None if first_at is None else first_at - asked_at)
+            return self._reply(incoming, ask, size, None if first_at is None else first_at - asked_at)
         except BaseException:
-            if (usage := incoming.collected.billed(self._endpoint.price, len(body))) is not None:
+            if (usage := incoming.collected.billed(self._endpoint.price, size)) is not None:
                 listener.billed(usage)
             raise
 

@@ -57,12 +57,12 @@ class Patience:
         `jitter` in 0..1 spreads our own waits over half of them, and what a provider told many over a tenth more.
         """
         own = min(self.longest, self.first * self.factor ** (min(tried, 64) - 1)) * (0.5 + jitter / 2)
-        told = error.retry_after
-        if told is None:
+        pause = error.retry_after
+        if pause is None:
             return own
         # Spread out: all that were told the same time would otherwise come back in the same moment.
-        told += jitter * min(told / 10, self.longest_spread)
-        return told if tried == 1 else max(told, own)
+        pause += jitter * min(pause / 10, self.longest_spread)
+        return pause if tried == 1 else max(pause, own)
 
     def pause(self, ask: Ask, jitter: float) -> float:
         """Seconds until a provider that names no time is asked once more: twice as many each time."""
@@ -144,14 +144,14 @@ class Retrying:
         """The last error: of a provider that cannot answer now, with when to come again."""
         if not error.retryable or isinstance(error, BadReply):
             return _final(error, tried)
-        told = error.retry_after
+        retry_after = error.retry_after
         # A time that was kept already and brought nothing is no better than ours.
-        own = 0.0 if told is not None and tried == 1 else self._patience.pause(ask, self._jitter())
-        seconds = max(told or 0.0, own)
+        own = 0.0 if retry_after is not None and tried == 1 else self._patience.pause(ask, self._jitter())
+        seconds = max(retry_after or 0.0, own)
         when = "It is asked again in about" if seconds == own else "It wants to be asked again in"
         said = str(error) if tried == 1 else f"{error} (tried {tried} times)"
         when = f"{when} {round(seconds, 1):.10g} s."
-        return AskLater(said, seconds, named=told is not None, when=when, status=error.status)
+        return AskLater(said, seconds, named=retry_after is not None, when=when, status=error.status)
 
 
 def _said_nothing(reply: Reply) -> bool:

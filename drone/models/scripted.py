@@ -151,7 +151,7 @@ def _usage(ask: Ask, line: Line) -> Usage:
 
 def _size(message: UserMessage | AssistantMessage | ToolResults) -> int:
     if isinstance(message, ToolResults):
-        return sum(len(result.content) for result in message.told)
+        return sum(len(result.content) for result in message.as_shown)
     return len(message.text)
 
 

@@ -1,8 +1,6 @@
 """The size of a model's context as its own server says it: one of open weights is started with the size it has."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from urllib.parse import quote, urlsplit
 
@@ -36,26 +34,28 @@ class ServerWindow:
         self._times = MOST_TIMES if questions else 0
         self._under_way = False
 
-    @asynccontextmanager
-    async def learning(self, target: Target) -> AsyncIterator[Callable[[], None]]:
-        """Around a call, which calls what it is given as soon as its answer has begun: a server that has not told yet
-        is asked then, with the headers of `target`. Its answer is waited for only briefly at the end."""
-        asking: list[asyncio.Task[None]] = []
-        try:
-            yield lambda: asking.extend(self._begun(target))
-            if asking:
-                await asyncio.wait(asking, timeout=AFTER_SECONDS)
-        finally:
-            for task in asking:
-                self._under_way = False
-                task.cancel()
-                await asyncio.wait([task])
+    def learning(self, target: Target) -> "Learning":
+        """Around a call, which says when its answer has `begun`: a server that has not told yet is asked then, with the
+        headers of `target`. Its answer is waited for only briefly at the end."""
+        return Learning(self, target)
 
-    def _begun(self, target: Target) -> Iterator[asyncio.Task[None]]:
-        if self._times and self.tokens is None and not self._under_way:
-            self._times -= 1
-            self._under_way = True
-            yield asyncio.create_task(self._ask(target))
+    def begun(self, target: Target) -> asyncio.Task[None] | None:
+        """Ask now, unless that is not to be."""
+        if not self._times or self.tokens is not None or self._under_way:
+            return None
+        self._times -= 1
+        self._under_way = True
+        return asyncio.create_task(self._ask(target))
+
+    async def over(self, asking: asyncio.Task[None], seconds: float) -> None:
+        """Wait for an answer that long, and no longer."""
+        try:
+            if seconds:
+                await asyncio.wait([asking], timeout=seconds)
+        finally:
+            self._under_way = False
+            asking.cancel()
+            await asyncio.wait([asking])
 
     async def _ask(self, target: Target) -> None:
         for question in self._questions:
@@ -74,9 +74,31 @@ class ServerWindow:
         url = f"{root}{path}" if path.startswith("/") else f"{root}{parts.path.rstrip('/')}/{path}"
         target = replace(target, url=httpx.URL(url))
         body = write({"model": self._model}) if question.posted else None
-        answer = await self._wire.post(target, body, SECONDS) if body else await self._wire.get(target, SECONDS)
+        answer = await (self._wire.post(target, body) if body else self._wire.get(target))
         try:
             raw = await answer.at_most(MOST_BYTES) if answer.status == 200 else b""
         finally:
             await answer.close()
         return read(raw)
+
+
+class Learning:
+    """`ServerWindow.learning`, of one call; nearly always it does nothing."""
+
+    __slots__ = ("_asking", "_target", "_window")
+
+    def __init__(self, window: ServerWindow, target: Target) -> None:
+        self._window = window
+        self._target = target
+        self._asking: asyncio.Task[None] | None = None
+
+    def begun(self) -> None:
+        """The answer has begun."""
+        self._asking = self._window.begun(self._target)
+
+    async def __aenter__(self) -> "Learning":
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._asking is not None:
+            await self._window.over(self._asking, AFTER_SECONDS if kind is None else 0.0)

@@ -1,20 +1,18 @@
-"""The road to providers: httpx requests over one aiohttp session, and nothing of httpx leaves it.
+"""The road to providers: requests over one aiohttp session, and nothing of it leaves this module.
 
-There is no `httpx.AsyncClient` in between, on purpose: docs/decisions/07-http-without-a-client.md.
+There is no client of httpx in between, on purpose: docs/decisions/07-http-without-a-client.md.
 """
 
 import asyncio
-import math
 import ssl
 import zlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import aiohttp
 import certifi
 import httpx
-from httpx_aiohttp import AiohttpTransport
 
 from drone.agent.model import BadReply, ModelError
 from drone.models.body import LongBody
@@ -36,13 +34,20 @@ class Unreachable(ModelError):
 class Target:
     """Where a model's requests go: who is asked (for sentences), the address and the headers, made once.
 
-    `proxy`: through which; empty for none, None = the one of the wire.
+    `proxy`: through which; empty for none, None = the one of the wire. `address` and `sent` are the same as `url` and
+    `headers`, as a session takes them.
     """
 
     name: str
     url: httpx.URL
     headers: httpx.Headers = field(repr=False)
     proxy: str | None = field(default=None, repr=False)
+    address: str = field(init=False, repr=False, compare=False)
+    sent: Mapping[str, str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "address", str(self.url))
+        object.__setattr__(self, "sent", dict(self.headers))
 
     def known_as(self, alias: str) -> "Target":
         """The same under the name that its user gave it, if any."""
@@ -74,23 +79,61 @@ MAX_REQUEST_ID = 200
 """Characters that are kept of what a provider calls a request."""
 
 
+class _Body(Protocol):
+    """The body of an answer on its way."""
+
+    async def piece(self) -> bytes:
+        """What comes next; nothing at the end."""
+
+    async def close(self) -> None:
+        """Give the connection back, or cut it when the body was not read to its end."""
+
+
+class _OfSession:
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.piece = response.content.readany
+
+    async def close(self) -> None:
+        self._response.release()
+        await self._response.wait_for_close()
+
+
+class _OfTransport:
+    def __init__(self, response: httpx.Response) -> None:
+        self._stream = cast(httpx.AsyncByteStream, response.stream)
+        self._pieces = aiter(self._stream)
+
+    async def piece(self) -> bytes:
+        async for piece in self._pieces:
+            if piece:
+                return piece
+        return b""
+
+    async def close(self) -> None:
+        if isinstance(self._pieces, AsyncGenerator):
+            await self._pieces.aclose()
+        await self._stream.aclose()
+
+
 class Answer:
     """A provider's answer whose body is still on its way. Close it in every case."""
 
-    def __init__(self, name: str, response: httpx.Response) -> None:
-        self.status = response.status_code
-        self.headers: Mapping[str, str] = response.headers
+    def __init__(self, name: str, status: int, headers: Mapping[str, str], body: _Body) -> None:
+        self.status = status
+        self.headers = headers
         self._name = name
-        self._stream = cast(httpx.AsyncByteStream, response.stream)
-        self._pieces = aiter(self._stream)
-        encoding = self.headers.get("content-encoding", "identity").strip().lower()
+        self._body = body
+        encoding = headers.get("content-encoding", "identity").strip().lower()
         self._unpack = None if encoding in ("", "identity") else _Unpack(name, encoding)
 
     @property
     def request_id(self) -> str:
         """What the provider calls the request; empty where it does not say."""
-        said = (self.headers.get(name, "") for name in REQUEST_ID_HEADERS)
-        return next(filter(None, said), "")[:MAX_REQUEST_ID]
+        for name in REQUEST_ID_HEADERS:
+            if said := self.headers.get(name):
+                return said[:MAX_REQUEST_ID].encode("utf-8", "replace").decode()
+        return ""
 
     def __aiter__(self) -> "Answer":
         return self
@@ -98,9 +141,11 @@ class Answer:
     async def __anext__(self) -> bytes:
         """The next piece of the body, unpacked. Raises `ModelError` when the connection fails."""
         try:
-            piece = await anext(self._pieces)
+            piece = await self._body.piece()
         except _NOT_HERE as error:
-            raise _told(self._name, error) from error
+            raise _model_error(self._name, error) from error
+        if not piece:
+            raise StopAsyncIteration
         return piece if self._unpack is None else self._unpack(piece)
 
     async def at_most(self, limit: int) -> bytes:
@@ -116,9 +161,7 @@ class Answer:
     async def close(self) -> None:
         """Give the connection back, or cut it when the body was not read to its end."""
         try:
-            if isinstance(self._pieces, AsyncGenerator):
-                await self._pieces.aclose()
-            await self._stream.aclose()
+            await self._body.close()
         except _NOT_HERE:
             return
 
@@ -145,8 +188,17 @@ class _Unpack:
         return unpacked
 
 
+class _Passing(aiohttp.BytesPayload):
+    """A body that is let go of once it is written; hundreds may wait for their answers."""
+
+    async def write_with_length(self, writer: aiohttp.abc.AbstractStreamWriter, content_length: int | None) -> None:
+        await super().write_with_length(writer, content_length)
+        self._value = b""
+
+
 class Wire:
-    """One session for a whole process: all models share it. `transport` is for tests; it stays the caller's.
+    """One session for a whole process: all models share it. `transport` takes its place in tests; it stays the
+    caller's.
 
     `proxy` is the address of an HTTP proxy that every https request goes through, by CONNECT, so that it sees the
     provider's host and neither key nor text. Servers on this machine, and http, are asked directly. A target with a
@@ -157,46 +209,55 @@ class Wire:
         self._given = transport
         self._proxy = proxy or ""
         self._session: aiohttp.ClientSession | None = None
-        self._roads: dict[str, AiohttpTransport] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def post(self, target: Target, body: bytes | LongBody, read_seconds: float) -> Answer:
-        """Send `body`; answers as soon as the status is there. No silence may last longer than `read_seconds`, which
-        may be infinite.
+    def post(self, target: Target, body: bytes | LongBody) -> Awaitable[Answer]:
+        """Send `body`; answers as soon as the status is there. Once there is a connection, how long that and the body
+        of the answer may take is for the caller to bound.
 
-        Raises `ModelError`. A redirect is an answer like others, never followed: it would carry the key along. The body
-        is handed over as a stream that is read already: httpx takes ten times as long to make a request from `content`.
+        Raises `ModelError`. A redirect is an answer like others, never followed: it would carry the key along.
         """
-        return await self._answer(target, _request(target, body, _limits(read_seconds)))
+        return self._answer("POST", target, body)
 
-    async def get(self, target: Target, read_seconds: float) -> Answer:
+    def get(self, target: Target) -> Awaitable[Answer]:
         """What stands there, in the same way as `post`."""
-        request = httpx.Request("GET", target.url, headers=target.headers, extensions=_limits(read_seconds))
-        return await self._answer(target, request)
+        return self._answer("GET", target, None)
 
-    async def _answer(self, target: Target, request: httpx.Request) -> Answer:
+    async def _answer(self, method: str, target: Target, body: bytes | LongBody | None) -> Answer:
+        headers = target.sent
+        if isinstance(body, LongBody):
+            headers = {**headers, "content-length": str(len(body))}
         try:
-            response = await self._transport(target).handle_async_request(request)
+            if self._given is not None:
+                request = _request(method, target, headers, body)
+                given = await self._given.handle_async_request(request)
+                return Answer(target.name, given.status_code, given.headers, _OfTransport(given))
+            data = _Passing(body) if isinstance(body, bytes) else body
+            del body
+            response = await self._here().request(
+                method,
+                target.address,
+                headers=headers,
+                data=data,
+                allow_redirects=False,
+                auto_decompress=False,
+                timeout=_TIMEOUTS,
+                **_through(self._proxy_of(target)),
+            )
         except _NOT_HERE as error:
-            raise _told(target.name, error, target.place) from error
-        return Answer(target.name, response)
+            raise _model_error(target.name, error, target.place) from error
+        return Answer(target.name, response.status, response.headers, _OfSession(response))
 
     async def aclose(self) -> None:
-        session, self._session, self._roads = self._session, None, {}
+        session, self._session = self._session, None
         if session is not None:
             await session.close()
 
-    def _transport(self, target: Target) -> httpx.AsyncBaseTransport:
-        if self._given is not None:
-            return self._given
+    def _here(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         if self._session is None or loop is not self._loop:
-            self._loop, self._session, self._roads = loop, _session(), {}
-        proxy = self._proxy_of(target)
-        if proxy not in self._roads:
-            unused, through = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), httpx.Proxy(proxy) if proxy else None
-            self._roads[proxy] = AiohttpTransport(verify=unused, client=self._session, proxy=through)
-        return self._roads[proxy]
+            self._loop, self._session = loop, _session()
+        return self._session
 
     def _proxy_of(self, target: Target) -> str:
         if target.proxy is not None:
@@ -204,19 +265,22 @@ class Wire:
         return "" if target.url.scheme == "http" or is_on_this_machine(target.url.host) else self._proxy
 
 
-def _limits(read_seconds: float) -> dict[str, Any]:
-    silence = read_seconds if math.isfinite(read_seconds) else None
-    return {"timeout": {"connect": CONNECT_SECONDS, "pool": CONNECT_SECONDS, "read": silence, "write": silence}}
+_TIMEOUTS = aiohttp.ClientTimeout(connect=CONNECT_SECONDS, sock_connect=CONNECT_SECONDS)
+"""A limit on reading would set a timer for each piece that comes, beside those of whoever asks."""
 
 
-def _request(target: Target, body: bytes | LongBody, extensions: dict[str, Any]) -> httpx.Request:
-    if isinstance(body, LongBody):
-        headers = {**target.headers, "content-length": str(len(body))}
-        return httpx.Request("POST", target.url, headers=headers, stream=body, extensions=extensions)
-    sent = httpx.ByteStream(body)
-    request = httpx.Request("POST", target.url, headers=target.headers, stream=sent, extensions=extensions)
-    request.read()
-    return request
+def _through(proxy: str) -> dict[str, Any]:
+    """How a session is told to go through this proxy."""
+    if not proxy:
+        return {}
+    there = httpx.Proxy(proxy)
+    return {"proxy": str(there.url), "proxy_auth": there.auth and aiohttp.BasicAuth(*there.auth)}
+
+
+def _request(method: str, target: Target, headers: Mapping[str, str], body: bytes | LongBody | None) -> httpx.Request:
+    limits = {"connect": CONNECT_SECONDS, "pool": CONNECT_SECONDS, "read": None, "write": None}
+    sent: Any = {"stream": body} if isinstance(body, LongBody) else {"content": body}
+    return httpx.Request(method, target.url, headers=headers, extensions={"timeout": limits}, **sent)
 
 
 def _session() -> aiohttp.ClientSession:
@@ -228,12 +292,16 @@ def _session() -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
 
 
-def _told(name: str, error: Exception, place: str = "") -> ModelError:
+def _model_error(name: str, error: Exception, place: str = "") -> ModelError:
     """What happened, as a sentence; `place` is said where nobody could be reached, never the whole address."""
-    cause, at = error.__cause__ or error, f" at {place}" if place else ""
+    # What comes of a session tells itself what happened; its own cause is a number of the system's.
+    cause = error if isinstance(error, aiohttp.ClientError) else error.__cause__ or error
+    at = f" at {place}" if place else ""
     if isinstance(cause, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
         return ModelError(f"{name} could not be reached{at}: its certificate is not trusted on this machine.")
-    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | aiohttp.InvalidURL):
+    if isinstance(
+        error, httpx.InvalidURL | httpx.UnsupportedProtocol | aiohttp.InvalidURL | aiohttp.NonHttpUrlClientError
+    ):
         return ModelError(f"The base_url of {name} is not an address that can be asked; correct it.")
     if isinstance(cause, aiohttp.ClientHttpProxyError):
         return ModelError(f"{name} could not be reached{at}: the proxy answered {cause.status}; allow its host there.")

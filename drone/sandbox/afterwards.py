@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from drone.sandbox.beneath import opened_beneath
 from drone.sandbox.host_lock import IGNORE, MARKER
-from drone.sandbox.placeholders import is_placeholder
+from drone.sandbox.placeholders import remove
 from drone.sandbox.private import Identity
 from drone.sandbox.protected import ATTRIBUTES, Protected, plain, refused_attributes
 from drone.sandbox.survey import Directory, Spot, Survey, directories, is_repository, spot_of, spots_in
@@ -178,8 +178,7 @@ def _aside(root: int, directory: int, name: str) -> str:
 
 def _home(root: int) -> int:
     """The directory for what is put aside, which is made, and ignores itself. Raises OSError."""
-    if is_placeholder(root, MARKER):
-        os.unlink(MARKER, dir_fd=root)
+    remove(root, MARKER)
     for made in (MARKER, ASIDE):
         with suppress(FileExistsError):
             os.mkdir(made, 0o755, dir_fd=root)

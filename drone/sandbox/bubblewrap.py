@@ -1,23 +1,25 @@
 """Bubblewrap: runs foreign programs in a sandbox, a few at once, and tells whether this machine can make one."""
 
 import asyncio
+import errno
 import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import replace
+from typing import Unpack
 
 from drone.sandbox import seccomp
 from drone.sandbox.child import Begun, Bounds, Ended, First, Launch, Leash, run, to_the_end
-from drone.sandbox.command import Call, Command, CommandLine, Look, Maker, Seen, at_once, looked_after, looked_at
+from drone.sandbox.command import Call, Command, CommandLine, How, Maker, Seen, looked_after, looked_at
 from drone.sandbox.custody import Custody
 from drone.sandbox.guard import FIXED, Guard
 from drone.sandbox.limits import DEFAULT, Limits
 from drone.sandbox.meter import Meter, Metered
 from drone.sandbox.paths import Workspace
 from drone.sandbox.placeholders import Placeholders
-from drone.sandbox.profile import PATH, READ_ONLY, WORKSPACE, Mount, Profile
+from drone.sandbox.profile import PATH, WORKSPACE, Mount, Profile
 from drone.sandbox.program_slots import ProgramSlots
 from drone.sandbox.protected import Protected
 
@@ -96,27 +98,16 @@ class Bubblewrap:
         workspace: Workspace,
         bounds: Bounds,
         *,
-        profile: Profile = READ_ONLY,
-        environment: Mapping[str, str] | None = None,
-        instead: Mapping[str, bytes] | None = None,
-        look: Look = at_once,
-        cwd: str = ".",
         merged: bool = False,
         told: Callable[[bytes], None] | None = None,
-        mounts: Sequence[Mount] = (),
+        **how: Unpack[How],
     ) -> Ended:
-        """Run `argv` to its end in `cwd`, a directory of the workspace (relative, without links). Raises OSError when
-        bubblewrap cannot be started.
+        """Run `argv` to its end, as `Call` says. Raises OSError when bubblewrap cannot be started.
 
-        `environment` is added to `ENVIRONMENT`. `instead`: files of the workspace (relative paths), or of a mount
-        (absolute ones), that the child sees with another content. In place of what is private it sees empty directories
-        and files; `look` finds that.
-        `merged`: both outputs, in their order, as `stdout`. `told` hears each piece of them. `mounts`: further
-        directories; they stay the caller's.
+        `merged`: both outputs, in their order, as `stdout`. `told` hears each piece of them.
         """
-        call = Call(argv, workspace, bounds, profile, environment or {}, instead or {}, look, cwd, mounts)
         async with self._slots.taken(workspace.fd):
-            return await self._held(call, Launch((), merged=merged, told=told))
+            return await self._held(Call(argv, workspace, bounds, **how), Launch((), merged=merged, told=told))
 
     async def start(
         self,
@@ -124,22 +115,17 @@ class Bubblewrap:
         workspace: Workspace,
         bounds: Bounds,
         *,
-        profile: Profile = READ_ONLY,
-        environment: Mapping[str, str] | None = None,
-        instead: Mapping[str, bytes] | None = None,
-        look: Look = at_once,
-        cwd: str = ".",
         merged: bool = False,
         told: Callable[[bytes], None] | None = None,
-        mounts: Sequence[Mount] = (),
         stdin: bool = False,
+        **how: Unpack[How],
     ) -> Running:
         """The same, without waiting for its end: what is running then is the caller's to end. How many of these there
         are, the caller bounds.
 
         `stdin`: its input and output are streams of the caller's, and of its output nothing is kept or told.
         """
-        call = Call(argv, workspace, bounds, profile, environment or {}, instead or {}, look, cwd, mounts)
+        call = Call(argv, workspace, bounds, **how)
         begun: asyncio.Future[Begun] = asyncio.get_running_loop().create_future()
         ended = asyncio.create_task(self._held(call, Launch((), piped=stdin, merged=merged, told=told), begun))
         self._beside.add(ended)
@@ -156,6 +142,8 @@ class Bubblewrap:
 
     async def _held(self, call: Call, launch: Launch, begun: "asyncio.Future[Begun] | None" = None) -> Ended:
         """Run it, with all that is needed for it as long as it runs."""
+        if call.workspace.is_gone:
+            raise OSError(errno.ENOENT, "the directory that it would run in was deleted")
         if call.profile.egress is not None:
             await call.profile.egress.prepare()
         guard = Guard(self.protected, self._placeholders, by_descriptor=self._maker.by_descriptor)
@@ -208,7 +196,7 @@ class Bubblewrap:
         return said
 
     def _tried(self, argv: Sequence[str]) -> str | None:
-        call = Call(argv, Workspace("/usr"), Bounds(_TRIAL_SECONDS), READ_ONLY, {}, {}, at_once, ".", ())
+        call = Call(argv, Workspace("/usr"), Bounds(_TRIAL_SECONDS))
         with closing(Command(self._maker, call, Seen({}))) as command:
             try:
                 tried = subprocess.run(

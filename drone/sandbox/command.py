@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Protocol, TypedDict, TypeVar
 
 from drone.sandbox import seccomp
 from drone.sandbox.child import Bounds
@@ -11,7 +11,17 @@ from drone.sandbox.guard import Guard
 from drone.sandbox.limits import Limits
 from drone.sandbox.masks import Hidden, Overlays, hidden, in_memory, mask
 from drone.sandbox.paths import Workspace
-from drone.sandbox.profile import WORKSPACE, Mount, Profile, mounted, only_there, options, workspace_mount
+from drone.sandbox.profile import (
+    READ_ONLY,
+    WORKSPACE,
+    Mount,
+    Profile,
+    mounted,
+    only_there,
+    options,
+    spelled,
+    workspace_mount,
+)
 
 T = TypeVar("T")
 
@@ -26,19 +36,35 @@ async def at_once(look: Callable[[], T], /) -> T:
     return look()
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One program, as it is asked for."""
+class How(TypedDict, total=False):
+    """What may be said of a `Call`, and has a default there."""
 
-    argv: Sequence[str]
-    workspace: Workspace
-    bounds: Bounds
     profile: Profile
     environment: Mapping[str, str]
     instead: Mapping[str, bytes]
     look: Look
     cwd: str
     mounts: Sequence[Mount]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One program, as it is asked for: in `cwd`, a directory of the workspace (relative, without links).
+
+    `environment` is added to `ENVIRONMENT`. `instead`: files of the workspace (relative paths), or of a mount (absolute
+    ones), that the child sees with another content. In place of what is private it sees empty directories and files;
+    `look` finds that. `mounts`: further directories; they stay the caller's.
+    """
+
+    argv: Sequence[str]
+    workspace: Workspace
+    bounds: Bounds
+    profile: Profile = READ_ONLY
+    environment: Mapping[str, str] = field(default_factory=dict)
+    instead: Mapping[str, bytes] = field(default_factory=dict)
+    look: Look = at_once
+    cwd: str = "."
+    mounts: Sequence[Mount] = ()
 
     @property
     def mounted(self) -> tuple[Mount, ...]:
@@ -88,6 +114,7 @@ class Command:
             *leash,
             *options(variables, maker.limits, disable_userns=maker.disables_userns),
             *("--seccomp", str(self._filter)),
+            *spelled(call.workspace),
             *mounted(call.mounted, by_descriptor=maker.by_descriptor),
             *(seen.guard.options if seen.guard else ()),
             *self._new.options,

@@ -3,12 +3,12 @@
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 from drone.sandbox.afterwards import Top, contents, undone
+from drone.sandbox.below import path_of
 from drone.sandbox.beneath import opened_beneath
-from drone.sandbox.placeholders import Placeholders
-from drone.sandbox.private import identity, path_of
+from drone.sandbox.placeholders import Placeholders, remove
+from drone.sandbox.private import identity
 from drone.sandbox.protected import GIT, Protected
 from drone.sandbox.survey import Spot, directories, spots_in, survey
 
@@ -39,8 +39,7 @@ def swept(root: int, *, whole: bool) -> None:
     for directory in directories(root, []):
         for spot in spots_in(directory, FIXED):
             if spot.is_placeholder:
-                with suppress(OSError):
-                    os.unlink(spot.name, dir_fd=directory.fd)
+                remove(directory.fd, spot.name)
             elif spot.name in directory.into:
                 directory.into.remove(spot.name)
         if not whole:

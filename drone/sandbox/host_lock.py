@@ -22,19 +22,23 @@ import secrets
 import signal
 import socket
 import stat
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from drone.sandbox.custody import left_behind
 from drone.sandbox.paths import Workspace
 from drone.sandbox.reaper import Process, signal_all
-from mcc.configuration.places import make_private_directory, private_opener
+from mcc.configuration.places import NotPrivate, make_private_directory, private_opener, refuse_others
 
 _END_SECONDS, _LOOK_SECONDS = 2.0, 0.005
+_SHARED = (Path("/run/lock"),)
+_LOCK = "lock"
 
 
 class Overtaken(Exception):
@@ -43,7 +47,10 @@ class Overtaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who works in a workspace. `space` is the machine since its last start, and the view of processes in it."""
+    """Who works in a workspace. `space` is the machine since its last start, and the view of processes in it.
+
+    `service` is what leases of incarnations are asked of; nothing is known of those of another one.
+    """
 
     order_id: str
     epoch: int
@@ -52,13 +59,14 @@ class Holder:
     started: int
     space: str
     children: str
+    service: str = ""
 
     @classmethod
-    def here(cls, order_id: str, epoch: int, incarnation: str, children: Path) -> "Holder":
+    def here(cls, order_id: str, epoch: int, incarnation: str, children: Path, service: str = "") -> "Holder":
         """This process; `children` is its record of those (see `drone.sandbox.custody`)."""
-        me = Process.of(os.getpid())
+        me = _of_this(os.getpid())
         started = me.started if me else 0
-        return cls(order_id, epoch, incarnation, os.getpid(), started, this_space(), str(children))
+        return cls(order_id, epoch, incarnation, os.getpid(), started, this_space(), str(children), service)
 
     @property
     def process(self) -> Process | None:
@@ -67,15 +75,30 @@ class Holder:
 
     @property
     def is_me(self) -> bool:
-        return self.process == Process.of(os.getpid())
+        return self.process == _of_this(os.getpid())
 
 
+@lru_cache(maxsize=1)
+def _of_this(pid: int) -> Process | None:
+    """This process, which knows itself by its number: when it began does not change."""
+    return Process.of(pid)
+
+
+@cache
 def this_space() -> str:
     """The boot of this machine and the process namespace that we are in."""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Locks:
+    """Where the locks on workspaces are; `service` stands for the database that the leases are in."""
+
+    directory: Path
+    service: str = ""
 
 
 class HostLock:
@@ -100,20 +123,28 @@ class HostLock:
 
         Raises `Overtaken`, and OSError when there cannot be a lock here.
         """
-        make_private_directory(self._home)
-        fd = os.open(self._home / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(fd, self._how | fcntl.LOCK_NB)
-            self._check()
-            # Before it is ours: what a lost holder left running may still be at work in the workspace.
-            self._clear_up()
-            self._sign()
-        except BlockingIOError:
-            os.close(fd)
-            return False
-        except BaseException:
-            os.close(fd)
-            raise
+        while True:
+            make_private_directory(self._home)
+            try:
+                fd = os.open(self._home / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            except FileNotFoundError:
+                continue  # the last one to leave took the directory with it
+            try:
+                fcntl.flock(fd, self._how | fcntl.LOCK_NB)
+                if not self._is_current(fd):
+                    os.close(fd)
+                    continue
+                self._check()
+                # Before it is ours: what a lost holder left running may still be at work in the workspace.
+                self._clear_up()
+                self._sign()
+                break
+            except BlockingIOError:
+                os.close(fd)
+                return False
+            except BaseException:
+                os.close(fd)
+                raise
         self._fd = fd
         return True
 
@@ -135,8 +166,20 @@ class HostLock:
             return
         if (signed := self._signature(self._me.order_id)) is not None and signed.epoch == self._me.epoch:
             self._page(self._me.order_id).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # somebody else is in there, or has left a page
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not any(self._pages()):
+                (self._home / _LOCK).unlink()
+                self._home.rmdir()
         os.close(self._fd)
         self._fd = None
+
+    def _is_current(self, fd: int) -> bool:
+        """Whether this is the file that whoever comes next will lock."""
+        try:
+            return os.path.samestat(os.fstat(fd), os.stat(self._home / _LOCK))
+        except FileNotFoundError:
+            return False
 
     def _check(self) -> None:
         signed = self._signature(self._me.order_id)
@@ -153,18 +196,28 @@ class HostLock:
     def _is_gone(self, holder: Holder) -> bool:
         """Whether the process has ended, or may not act any more; False where that cannot be told from here."""
         process = holder.process
-        return process is not None and (not process.there or holder.incarnation not in self._live())
+        if process is None or not process.there:
+            return process is not None
+        return holder.service == self._me.service and holder.incarnation not in self._live()
 
     def _sign(self) -> None:
         draft = self._home / f"{self._me.order_id}.{self._me.epoch}.new"
         with open(draft, "w", opener=private_opener) as file:
-            file.write(json.dumps(asdict(self._me)))
+            file.write(json.dumps({name: getattr(self._me, name) for name in Holder.__slots__}))
         draft.replace(self._page(self._me.order_id))
 
     def _holders(self) -> Iterator[Holder]:
-        for page in self._home.glob("*.json"):
-            if (holder := self._signature(page.stem)) is not None:
+        for order_id in self._pages():
+            if (holder := self._signature(order_id)) is not None:
                 yield holder
+
+    def _pages(self) -> Sequence[str]:
+        """The orders whose holders have left a page."""
+        try:
+            names = os.listdir(self._home)
+        except FileNotFoundError:
+            return ()
+        return [name.removesuffix(".json") for name in names if name.endswith(".json")]
 
     def _signature(self, order_id: str) -> Holder | None:
         try:
@@ -174,6 +227,20 @@ class HostLock:
 
     def _page(self, order_id: str) -> Path:
         return self._home / f"{order_id}.json"
+
+
+def locks_of_this_host(otherwise: Path) -> Path:
+    """Where the locks of all drones of this user are, whatever their data directories; `otherwise` where a place for
+    them cannot be had, or could be another user's. Blocks."""
+    shared = next((path for path in _SHARED if os.access(path, os.W_OK | os.X_OK)), Path(tempfile.gettempdir()))
+    own = shared / f"mcc-{os.geteuid()}"
+    try:
+        make_private_directory(own)
+        refuse_others(own.lstat(), own)
+        make_private_directory(own / "workspaces")
+    except (OSError, NotPrivate):
+        return otherwise
+    return own / "workspaces"
 
 
 def _end_children(holder: Holder) -> None:
@@ -286,10 +353,16 @@ def _put(home: int, name: str, content: str) -> None:
 
 
 def _machine() -> str:
+    return f"{_machine_id()} {socket.gethostname()}".strip()
+
+
+@cache
+def _machine_id() -> str:
+    """Empty where the machine has none."""
     try:
-        return f"{Path('/etc/machine-id').read_text().strip()} {socket.gethostname()}"
+        return Path("/etc/machine-id").read_text().strip()
     except (OSError, UnicodeDecodeError):
-        return socket.gethostname()
+        return ""
 
 
 def _digest(*parts: str) -> str:

@@ -23,8 +23,9 @@ class PathError(Exception):
     """A path cannot be used; a sentence for the model that named it.
 
     PathError
-    ├── PathDenied    it is not allowed: outside the workspace, through a link where none may be, not a regular file
-    └── PathMissing   nothing is there
+    ├── PathDenied      it is not allowed: outside the workspace, through a link where none may be, not a regular file
+    ├── PathMissing     nothing is there
+    └── WorkspaceGone   the directory of the workspace itself was deleted
     """
 
 
@@ -34,6 +35,17 @@ class PathDenied(PathError):
 
 class PathMissing(PathError):
     """There is nothing of this name."""
+
+
+class WorkspaceGone(PathError):
+    """The workspace's directory was deleted while it was open: nothing is in it, and nothing can be made there."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The directory of this workspace was deleted while the order was at work: nothing in it can be read, "
+            "changed or run any more, also if another one is put in its place. Trying again does not help: report it, "
+            "so that a person can bring the directory back and place the order anew."
+        )
 
 
 _SENTENCES: Mapping[int, str] = {
@@ -82,6 +94,16 @@ class Workspace:
         self._guarded = private.perhaps_in(self.fd)
         self.by_components = by_components or self._guarded or not works(self.fd)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the directory was deleted. One that was moved away stays the workspace."""
+        return not os.fstat(self.fd).st_nlink
+
+    def check(self) -> None:
+        """Raises `WorkspaceGone`."""
+        if self.is_gone:
+            raise WorkspaceGone
+
     def relative(self, path: str) -> bytes:
         """`path` as bytes relative to the root; an absolute one must begin with the root's own components.
 
@@ -108,6 +130,7 @@ class Workspace:
 
         Symbolic links that stay inside are followed for reading unless `symlinks` is False, for writing never.
         """
+        self.check()
         relative = self.relative(path)
         allowed = symlinks and not flags & _WRITES
         safe = flags | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
@@ -164,6 +187,7 @@ class Workspace:
 
     def own_name(self, path: str) -> str:
         """A directory of the workspace, relative to it, without links and `..`. Raises `PathError`."""
+        self.check()
         try:
             return os.fsdecode(resolved(self.fd, self.relative(path), self.private.look))
         except OSError as error:

@@ -6,12 +6,16 @@ One that was left behind by a process that was killed is known by that, and goes
 """
 
 import os
+import secrets
 import stat
 import threading
 from collections import Counter
 from contextlib import suppress
 
 from drone.sandbox.private import identity
+
+ASIDE = ".env.mcc-"
+"""Begins the name that one has on its way out: a protected name, so that one of a killed process is swept as well."""
 
 _Place = tuple[int, int, str]
 
@@ -45,9 +49,33 @@ class Placeholders:
             if self._held[place] > 0:
                 return
             del self._held[place]
-            with suppress(OSError):
-                if is_placeholder(directory, name):
-                    os.unlink(name, dir_fd=directory)
+            remove(directory, name)
+
+
+def remove(directory: int, name: str) -> None:
+    """Take this away if it is a placeholder; whatever else has the name, or gets it meanwhile, stays. Blocks.
+
+    No system call removes a name only while it means a certain file: so it is moved to a name that nobody else has,
+    looked at there, and given back unless it is one.
+    """
+    if not is_placeholder(directory, name):
+        return
+    aside = f"{ASIDE}{secrets.token_hex(8)}"
+    with suppress(OSError):
+        os.rename(name, aside, src_dir_fd=directory, dst_dir_fd=directory)
+        if is_placeholder(directory, aside):
+            os.unlink(aside, dir_fd=directory)
+        else:
+            _give_back(directory, aside, name)
+
+
+def _give_back(directory: int, aside: str, name: str) -> None:
+    """Raises OSError where the name is taken again, so that it stays aside."""
+    if stat.S_ISDIR(os.stat(aside, dir_fd=directory, follow_symlinks=False).st_mode):
+        os.rename(aside, name, src_dir_fd=directory, dst_dir_fd=directory)  # takes the place of nothing but emptiness
+    else:
+        os.link(aside, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+        os.unlink(aside, dir_fd=directory)
 
 
 def is_placeholder(directory: int, name: str) -> bool:

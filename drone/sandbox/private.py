@@ -5,131 +5,12 @@ import os
 import stat
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Lock
-from typing import NamedTuple
 
-
-class Place(NamedTuple):
-    """Where something lies in its file system (`device`, as the kernel numbers it), whatever is mounted where."""
-
-    device: str
-    path: str
-
-    def way_to(self, other: "Place") -> str | None:
-        """From here down to `other`, empty for the same place; None when it is not below."""
-        if self.device != other.device:
-            return None
-        return "" if self.path == other.path else name_below(self.path, other.path)
-
-
-class Mount(NamedTuple):
-    """`what` is seen at `point`; `number` as in /proc/self/fdinfo."""
-
-    number: str
-    what: Place
-    point: str
-
-
-class Below:
-    """What is below an open directory at this moment, seen through all mounts. Without /proc nothing is known."""
-
-    def __init__(self, directory: int) -> None:
-        self._directory = directory
-        self._all = {mount.number: mount for mount in _mounts()}
-        self._path = path_of(directory) or ""
-        named = ((name_below(self._path, mount.point), mount.what) for mount in self._all.values() if self._path)
-        self.mounts = {name: what for name, what in named if name}
-        """Name from the directory to what is mounted there; of several at one point the last."""
-
-    def names_of(self, path: str) -> frozenset[str]:
-        """By which names `path` is seen, or what is mounted there of it; by none when it is not below.
-
-        Of what is not there: where it would be.
-        """
-        place, here = self._place_of(os.path.realpath(path)), self._place(self._directory)
-        if place is None or here is None:
-            return frozenset()
-        return frozenset(self._names(place, {"": here, **self.mounts})) - {""}
-
-    def status(self, name: str) -> os.stat_result:
-        """Raises OSError when nothing has this name any more."""
-        return os.stat(name, dir_fd=self._directory, follow_symlinks=False)
-
-    def _names(self, place: Place, tops: dict[str, Place]) -> Iterator[str]:
-        for top, what in tops.items():
-            if (way := what.way_to(place)) is not None:
-                yield "/".join(part for part in (top, way) if part)
-            elif place.way_to(what):
-                yield top
-
-    def _place_of(self, real: str) -> Place | None:
-        """Of a path without links, which need not be there."""
-        rest = ""
-        while True:
-            try:
-                fd = os.open(real, _AT | os.O_NOFOLLOW)
-            except OSError:
-                if real == (parent := os.path.dirname(real)):
-                    return None
-                real, rest = parent, f"/{os.path.basename(real)}{rest}"
-                continue
-            try:
-                place = self._place(fd)
-            finally:
-                os.close(fd)
-            return place and Place(place.device, f"{place.path.rstrip('/')}{rest}" if rest else place.path)
-
-    def _place(self, fd: int) -> Place | None:
-        mount, path = self._all.get(_mount_number(fd)), path_of(fd)
-        if mount is None or path is None:
-            return None
-        below = "" if path == mount.point else name_below(mount.point, path)
-        if below is None:
-            return None
-        return Place(mount.what.device, os.path.join(mount.what.path, below) if below else mount.what.path)
-
-
-_AT = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
-
-
-def name_below(directory: str, path: str) -> str | None:
-    """The name of one path from another one; None when it is not below."""
-    below = path.removeprefix(directory.rstrip("/") + "/")
-    return below if below != path and below else None
-
-
-def _mounts() -> Iterator[Mount]:
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-            for line in lines:
-                number, _, device, root, point = line.split(" ", 5)[:5]
-                yield Mount(number, Place(device, _plain(root)), _plain(point))
-    except OSError:
-        return
-
-
-def _plain(path: str) -> str:
-    return path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
-
-
-def _mount_number(fd: int) -> str:
-    try:
-        with open(f"/proc/self/fdinfo/{fd}", encoding="ascii") as lines:
-            return next((line.partition(":")[2].strip() for line in lines if line.startswith("mnt_id:")), "")
-    except OSError:
-        return ""
-
-
-def path_of(fd: int) -> str | None:
-    """Where what is open lies now; None without /proc."""
-    try:
-        return os.readlink(f"/proc/self/fd/{fd}")
-    except OSError:
-        return None
-
+from drone.sandbox.below import Below, path_of
 
 Identity = tuple[int, int]
 """Device and inode: the same for every name, link and mount of a file or directory."""
@@ -161,10 +42,11 @@ def identity(status: os.stat_result) -> Identity:
 @dataclass(frozen=True, slots=True)
 class _Known:
     """`tops` are the places themselves; `all` what lies below them as well, files behind their links included, whose
-    paths `behind_links` holds. `linked` are the files of them that have several names."""
+    paths `behind_links` holds, each with the path at which it was found. `linked` are the files of them that have
+    several names."""
 
     tops: frozenset[Identity] = frozenset()
-    all: frozenset[Identity] = frozenset()
+    all: Mapping[Identity, str] = field(default_factory=dict)
     behind_links: frozenset[str] = frozenset()
     linked: frozenset[Identity] = frozenset()
     looked_at: float = float("-inf")
@@ -202,7 +84,13 @@ class Private:
     def holds(self, status: os.stat_result) -> bool:
         """Whether this file or directory is private."""
         number = identity(status)
-        return bool(self._places) and number in self._known().all and number in self._known(_AGAIN_SECONDS).all
+        if not self._places or number not in self._known().all:
+            return False
+        known = self._known(_AGAIN_SECONDS)
+        if number in known.tops or number not in known.all:
+            return number in known.tops
+        # Perhaps it has gone since, and its number to a file that an agent made: then it is looked for anew.
+        return _is_at(known.all[number], number) or number in self._known(0.0).all
 
     def look(self, fd: int) -> None:
         """Raises `IsPrivate` when what is open there is."""
@@ -224,7 +112,11 @@ class Private:
         if not self._places:
             return False
         here, seen = identity(os.fstat(directory)), Below(directory)
-        return bool(seen.mounts) or any(here in _above(place) or seen.names_of(place) for place in self._paths())
+        if seen.mounts:
+            return True
+        real = dict.fromkeys(map(os.path.realpath, self._paths()))
+        parents = dict.fromkeys(map(os.path.dirname, real))
+        return any(here in _above(parent) for parent in parents) or any(map(seen.names_of, real))
 
     def names_in(self, directory: int) -> Iterator[tuple[str, bool]]:
         """Those that are below an open directory, by every name that they have from there, mounts of them and of what
@@ -235,7 +127,8 @@ class Private:
         if not self._places:
             return
         below = Below(directory)
-        found = {name for place in (*self._paths(), *self._known().behind_links) for name in below.names_of(place)}
+        real = map(os.path.realpath, (*self._paths(), *self._known().behind_links))
+        found = {name for place in real for name in below.names_of(place)}
         covered: list[str] = []
         for name in sorted(found):
             try:
@@ -269,7 +162,7 @@ class Private:
             yield from (os.path.normpath(f"{here}/{name}") for name in files if self._is_among(linked, name, fd))
 
     @staticmethod
-    def _is_among(known: frozenset[Identity], name: str, directory: int) -> bool:
+    def _is_among(known: Container[Identity], name: str, directory: int) -> bool:
         try:
             return identity(os.stat(name, dir_fd=directory, follow_symlinks=False)) in known
         except OSError:
@@ -281,7 +174,7 @@ class Private:
             now = self._clock()
             if now - self._last.looked_at >= seconds:
                 tops, behind, linked = self._hold(), set[str](), set[Identity]()
-                everything = tops | frozenset(self._everything(behind, linked))
+                everything = dict(self._everything(behind, linked)) | dict.fromkeys(tops, "")
                 self._last = _Known(tops, everything, frozenset(behind), frozenset(linked), now)
             return self._last
 
@@ -306,7 +199,7 @@ class Private:
                 os.close(fd)
         return frozenset(found)
 
-    def _everything(self, behind_links: set[str], linked: set[Identity]) -> Iterator[Identity]:
+    def _everything(self, behind_links: set[str], linked: set[Identity]) -> Iterator[tuple[Identity, str]]:
         for fd in self._held.values():
             _note_links(os.fstat(fd), linked)
         held = (f"/proc/self/fd/{fd}" for fd in self._held.values())
@@ -320,11 +213,18 @@ class Private:
                 except OSError:
                     continue
                 if stat.S_ISREG(status.st_mode) or not is_link:
-                    yield identity(status)
+                    yield identity(status), entry.path
                     _note_links(status, linked)
                     behind_links.update((os.path.realpath(entry.path),) if is_link else ())
                 if stat.S_ISDIR(status.st_mode) and not is_link and identity(status) not in besides:
                     pending.append(entry.path)
+
+
+def _is_at(path: str, number: Identity) -> bool:
+    try:
+        return identity(os.stat(path)) == number
+    except OSError:
+        return False
 
 
 def _identities(paths: Iterable[str]) -> Iterator[Identity]:
@@ -378,9 +278,8 @@ def _upwards(directory: int) -> Iterator[Identity]:
         os.close(here)
 
 
-def _above(place: str) -> frozenset[Identity]:
-    """The directories above a place; above where it would be, when it is not there."""
-    parent = os.path.dirname(os.path.realpath(place))
+def _above(parent: str) -> frozenset[Identity]:
+    """A directory, named without links, and those above it; those above where it would be, when it is not there."""
     while True:
         try:
             fd = os.open(parent, _UP)

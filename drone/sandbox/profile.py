@@ -4,10 +4,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from drone.sandbox.below import path_of
 from drone.sandbox.limits import Limits
 from drone.sandbox.network import Network
 from drone.sandbox.paths import Workspace
-from drone.sandbox.private import path_of
+from drone.sandbox.worktree import COMMON, GIT, Worktree
 
 WORKSPACE = "/workspace"
 """Where the workspace is, for whatever runs in the sandbox."""
@@ -26,6 +27,7 @@ ENVIRONMENT: Mapping[str, str] = {
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 """Programs and libraries."""
 
+_MOUNTED = frozenset({WORKSPACE, GIT, COMMON, *SYSTEM, "/etc", "/proc", "/dev", "/tmp"})
 _NAMESPACES = ("user", "pid", "ipc", "uts", "net")
 
 
@@ -109,6 +111,22 @@ def _identity(fd: int) -> str:
 
 def workspace_mount(workspace: Workspace, profile: Profile) -> Mount:
     return Mount(workspace.fd, WORKSPACE, profile.write)
+
+
+def spelled(workspace: Workspace) -> Iterator[str]:
+    """The workspace by its own absolute paths as well, which its files may name: scripts of a virtual environment do.
+
+    They are links in the sandbox's own root, to be made before anything is mounted there. Where a path leads into what
+    is mounted there is none, nor in /tmp, which stays empty.
+    """
+    asked, real = map(os.path.normpath, workspace.spellings)
+    own = [asked] if isinstance(workspace, Worktree) else [real]
+    if os.path.commonpath((asked, real)) not in (asked, real):
+        own.append(asked)
+    for path in dict.fromkeys(own):
+        top = f"/{path.strip('/').partition('/')[0]}"
+        if top not in _MOUNTED and path.count("/") > 1:
+            yield from ("--symlink", WORKSPACE, path)
 
 
 def _system() -> Iterator[str]:

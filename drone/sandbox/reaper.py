@@ -188,7 +188,7 @@ class Vigil:
         """A sign of life."""
         self._silent = 0.0
 
-    def told_to_end(self) -> None:
+    def asked_to_end(self) -> None:
         self._ending = self._ending or 0.0
 
     def look(self, *, stopped: bool) -> str | None:
@@ -301,10 +301,10 @@ class Reaper:
             case "!", []:
                 self.end()
 
-    def told_to_end(self) -> None:
+    def asked_to_end(self) -> None:
         """A signal told the drone to end."""
         if self._vigil is not None:
-            self._vigil.told_to_end()
+            self._vigil.asked_to_end()
 
     def look(self) -> None:
         """Do what the moment asks for."""
@@ -355,7 +355,7 @@ def serve(pipe: int, reaper: Reaper) -> None:
             if not piece:
                 break
             if set(_TO_END) & set(piece):
-                reaper.told_to_end()
+                reaper.asked_to_end()
             piece = piece.translate(None, _SIGNALS)
             *lines, rest = (rest + piece).split(b"\n")
             reaper.hear(line.decode("ascii", "replace") for line in lines)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from drone.agent.agent_control import Block
+from drone.agent.idle_watch import Block
 from drone.agent.turn import Turn
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from mcc.contracts.entry import Origin

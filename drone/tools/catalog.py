@@ -33,6 +33,7 @@ from drone.tools.offered import capability
 from drone.tools.outline import outline
 from drone.tools.own import NO_OWN, OwnTools
 from drone.tools.reading import read_file
+from drone.tools.remembered import Remembered
 from drone.tools.ripgrep import Ripgrep
 from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
 from drone.tools.search import search_tool
@@ -287,12 +288,10 @@ def provision(
     `shell_writes`, where its file does not name that group, and below one whose commands change no workspace, its own
     change none.
     """
-    above = any(spec.reads_as for spec in there)
-    reads = not (above and shell_writes and groups is None and _writes_by_shell(definition))
-    there = [only_reading(spec) for spec in there] if reads else there
-    own = _by_definition(there, definition)
     if groups is None:
-        return Provision(tuple(spec.name for spec in own), _missing(there, own, definition), only_reading=reads)
+        return _provided(definition, shell_writes, *there)
+    there = [only_reading(spec) for spec in there]
+    own = _by_definition(there, definition)
     allowed = [spec for spec in own if spec.group not in DELEGATION_AND_SHELL_WRITES]
     known = [group for group in groups if group in TOOL_GROUPS]
     notes = [_unknown_group(group) for group in groups if group not in TOOL_GROUPS]
@@ -303,7 +302,17 @@ def provision(
         there_are = dict.fromkeys(spec.group for spec in allowed if spec.group)
         return Provision((), refused=_refused(definition.name, [note.message for note in notes], missing, there_are))
     names = tuple(spec.name for spec in found)
-    return Provision(names, tuple(dict.fromkeys(missing)), tuple(notes), only_reading=reads)
+    return Provision(names, tuple(dict.fromkeys(missing)), tuple(notes), only_reading=True)
+
+
+@Remembered
+def _provided(definition: AgentDefinition, shell_writes: bool, *there: ToolSpec) -> Provision:
+    """As `provision` where no groups were chosen."""
+    above = any(spec.reads_as for spec in there)
+    reads = not (above and shell_writes and _writes_by_shell(definition))
+    had = [only_reading(spec) for spec in there] if reads else there
+    own = _by_definition(had, definition)
+    return Provision(tuple(spec.name for spec in own), _missing(had, own, definition), only_reading=reads)
 
 
 def _writes_by_shell(definition: AgentDefinition) -> bool:
@@ -319,6 +328,11 @@ def _brought(found: Sequence[ToolSpec], name: str) -> bool:
 
 def passed_on(there: Sequence[ToolSpec], definition: AgentDefinition) -> tuple[str, ...]:
     """Tools of `there` that agents hired by this one may have although it has not got them itself."""
+    return _passed_on(definition, *there)
+
+
+@Remembered
+def _passed_on(definition: AgentDefinition, *there: ToolSpec) -> tuple[str, ...]:
     refused = set(chosen(there, definition.disallowed_tools))
     return tuple(name for name in chosen(there, definition.passes_on) if name not in refused)
 

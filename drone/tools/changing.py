@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from drone.agent.call_ends import OUTCOME_UNKNOWN
-from drone.checkpoints.diff import FileDiff, file_diff
+from drone.checkpoints.diff import FileDiff, file_diff, quoted
 from drone.checkpoints.recording import Kept
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
 from drone.sandbox.placing import Placing, Staged, own_path, regular
@@ -59,10 +59,10 @@ class Effect:
     @property
     def diff(self) -> FileDiff:
         if self.moved_from is not None:
-            return FileDiff(f"rename from {self.moved_from}\nrename to {self.path}\n", 0, 0)
+            return FileDiff(f"rename from {quoted(self.moved_from)}\nrename to {quoted(self.path)}\n", 0, 0)
         if self.before is not None and (self.before.data is None or self.before.is_link):
             what = "a link" if self.before.is_link else f"{self.before.size:,} bytes, which are not shown"
-            return FileDiff(f"--- a/{self.path} ({what})\n", 0, 0)
+            return FileDiff(f"--- a/{quoted(self.path)} ({what})\n", 0, 0)
         return file_diff(None if self.before is None else self.before.data, self.after, self.path)
 
 

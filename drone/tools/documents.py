@@ -42,12 +42,12 @@ def _read(data: bytes) -> tuple[str, int]:
         if reader.is_encrypted and not reader.decrypt(""):
             raise ValueError("it asks for a password")
         pages = len(reader.pages)
-        return "".join(_told(reader, pages)), pages
+        return "".join(_page_texts(reader, pages)), pages
     except (PyPdfError, RecursionError) as error:
         raise ValueError(f"it is damaged ({type(error).__name__})") from error
 
 
-def _told(reader: Any, pages: int) -> Iterator[str]:
+def _page_texts(reader: Any, pages: int) -> Iterator[str]:
     length = 0
     for number in range(min(pages, PAGES)):
         if length > CHARACTERS or time.process_time() > PDF_SECONDS / 2:
@@ -75,10 +75,10 @@ def is_notebook(path: str) -> bool:
 
 def cells_reading() -> Callable[[Any], object]:
     """Made in the process aside: answers a notebook's JSON with `[text, cells]`."""
-    return lambda question: list(_cells_told(str(question)))
+    return lambda question: list(_cells_text(str(question)))
 
 
-def _cells_told(text: str) -> tuple[str, int]:
+def _cells_text(text: str) -> tuple[str, int]:
     """Raises ValueError: this is no notebook."""
     notebook = json.loads(text)
     cells = notebook.get("cells") if isinstance(notebook, Mapping) else None

@@ -79,13 +79,26 @@ def detection_tool(git_problem: str | None) -> Detect:
         One JSON object: files, directories, languages, build_files, entry_points, git, os, shells, separators,
         workspace, tools, git_tools, notes.
         """
-        return json.dumps(surveyed(workspace_of(context), context.stop, git_problem), indent=1)
+        workspace = workspace_of(context)
+        return json.dumps(surveyed(workspace, context.stop, _around(workspace, git_problem)), indent=1)
 
     return environment_detect
 
 
-def surveyed(workspace: Workspace, stop: Event, git_problem: str | None) -> dict[str, Any]:
-    """What `environment_detect` tells of a workspace, as JSON. Blocks. Raises `PathError`."""
+def _around(workspace: Workspace, git_problem: str | None) -> Mapping[str, Any]:
+    """What `environment_detect` tells of where the workspace is, and of the machine. Blocks."""
+    return {
+        "os": {"system": platform.system(), "release": platform.release(), "machine": platform.machine()},
+        "shells": [name for name in SHELLS if shutil.which(name) is not None],
+        "separators": {"path": os.sep, "list": os.pathsep, "line": os.linesep},
+        "workspace": {"root": written(str(workspace.root))},
+        "tools": {name: shutil.which(name) is not None for name in PROGRAMS},
+        "git_tools": {"usable": git_problem is None, "problem": git_problem},
+    }
+
+
+def surveyed(workspace: Workspace, stop: Event, around: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """What `environment_detect` tells of a workspace, as JSON, and what is `around` it. Blocks. Raises `PathError`."""
     walk = Walk(workspace, stop=stop)
     found = list(walk.entries())
     files = [one for one in found if one.kind is Kind.FILE]
@@ -103,12 +116,7 @@ def surveyed(workspace: Workspace, stop: Event, git_problem: str | None) -> dict
         "entry_points": [asdict(start) for start in starts[:_SHOWN]],
         "entry_point_count": len(starts),
         "git": None if git is None else {"branch": git.branch, "head": git.commit},
-        "os": {"system": platform.system(), "release": platform.release(), "machine": platform.machine()},
-        "shells": [name for name in SHELLS if shutil.which(name) is not None],
-        "separators": {"path": os.sep, "list": os.pathsep, "line": os.linesep},
-        "workspace": {"root": written(str(workspace.root))},
-        "tools": {name: shutil.which(name) is not None for name in PROGRAMS},
-        "git_tools": {"usable": git_problem is None, "problem": git_problem},
+        **around,
         "notes": [*walk.notes, *manifests.notes, *git_notes],
     }
 
@@ -276,14 +284,17 @@ class Look:
 async def first_look(workspace: Workspace, git: Git, threads: OwnThreads) -> Look:
     """Never raises for what is in the workspace: an agent can still call `environment_detect` itself."""
     try:
-        found = await threads.claim(surveyed, workspace, Event(), git.problem)
+        found, guide = await threads.claim(_surveyed_with_guide, workspace)
     except (PathError, OSError):
         return Look()
     changed = await _changed(workspace, git, threads) if found["git"] and git.problem is None else ""
-    guide = await threads.claim(_guide, workspace)
     body = "\n".join(line for line in (*_lines(found), changed, guide) if line)
     said = f"What a look at the workspace found{f', and how {GUIDE} in it begins' if guide else ''}:"
     return Look(f"{said}\n{fenced(body, GUIDE)}", succeeded=True)
+
+
+def _surveyed_with_guide(workspace: Workspace) -> tuple[dict[str, Any], str]:
+    return surveyed(workspace, Event()), _guide(workspace)
 
 
 def _lines(found: Mapping[str, Any]) -> list[str]:

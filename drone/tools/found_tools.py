@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from drone.agent.messages import ToolSpec
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
+from drone.tools.remembered import Remembered
 from drone.tools.tool import failure
 
 TOOL_SEARCH = "tool_search"
@@ -37,10 +38,10 @@ class Searchable:
 
     def __init__(self, toolset: ToolSet) -> None:
         self._toolset = toolset
+        self._of = Remembered(_with_search, most=1)
 
     def specs(self) -> Sequence[ToolSpec]:
-        there = tuple(self._toolset.specs())
-        return (*there, SEARCH) if any(spec.deferred for spec in there) else there
+        return self._of(self._toolset.specs())
 
     async def call(self, call: Call) -> Output:
         if call.name != TOOL_SEARCH:
@@ -58,6 +59,10 @@ class Searchable:
 
     async def preview(self, call: Call) -> Preview | Output | None:
         return await preview_of(self._toolset, call)
+
+
+def _with_search(there: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    return (*there, SEARCH) if any(spec.deferred for spec in there) else there
 
 
 def ranked(query: str, specs: Iterable[ToolSpec]) -> list[ToolSpec]:

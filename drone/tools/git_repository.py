@@ -75,6 +75,7 @@ class Repository:
 
 def repository_of(workspace: Workspace) -> Repository:
     """The repository at the workspace's root. Raises `ToolFailed` and `PathError`: there is none that may be used."""
+    workspace.check()
     if isinstance(workspace, Worktree):
         return replace(_at(workspace.common, "."), directory=COMMON, linked=True)
     try:

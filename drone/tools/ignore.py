@@ -278,8 +278,8 @@ class IgnoreReader:
             question["text"] = rules.data.decode("latin-1")
         answer = self.aside.ask(question, SECONDS)
         self._held[rules.level] = rules
-        if new and not rules.told:
-            rules.told = True
+        if new and not rules.reported:
+            rules.reported = True
             self.tell(rules.name, answer["left_out"])
         verdicts: list[bool | None] = answer["verdicts"]
         return verdicts
@@ -312,7 +312,7 @@ class _Aside:
     name: str
     data: bytes
     level: int
-    told: bool = False
+    reported: bool = False
     dropped: bool = False
 
     def verdicts(self, paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]:

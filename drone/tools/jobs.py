@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from drone.sandbox.bubblewrap import Running
 from drone.sandbox.child import Captured, Ended
+from drone.sandbox.paths import Workspace
 
 MOST = 4
 """Jobs of one order that run at the same time, where the operator says nothing else."""
@@ -34,7 +35,7 @@ class TooManyJobs(Exception):
 class Job:
     """`ended` tells how, once it is `over`. `unwanted`: whether nobody wants it any more, so that it is stopped.
 
-    `changed` are the paths of the workspace that it changed, once it is over, as `changes` finds them; `refused` says
+    `changed` are the paths of its `workspace` that it changed, once it is over, as `changes` finds them; `refused` says
     what it asked the network for in vain.
     """
 
@@ -43,6 +44,7 @@ class Job:
     profile: str
     output: Captured
     running: Running
+    workspace: Workspace
     unwanted: Callable[[], bool]
     changes: Callable[[], Awaitable[tuple[str, ...]]]
     began: float = field(default_factory=time.monotonic)
@@ -134,11 +136,13 @@ class Jobs:
     async def __aexit__(self, *_: object) -> None:
         await self.end()
 
-    async def end(self) -> None:
-        """The order leaves this drone: stop what runs, and return when it is gone, even when cancelled meanwhile."""
+    async def end(self, workspace: Workspace | None = None) -> None:
+        """Nothing is to be at work any more, or nothing in this workspace: stop what runs, and return when it is gone,
+        even when cancelled meanwhile."""
         cancelled: asyncio.CancelledError | None = None
-        ending = {asyncio.create_task(job.stop()) for job in self.all}
-        ending.update(self._watches.values())
+        jobs = [job for job in self.all if workspace is None or job.workspace is workspace]
+        ending = {asyncio.create_task(job.stop()) for job in jobs}
+        ending.update(self._watches[job.handle] for job in jobs)
         while any(not task.done() for task in ending):
             try:
                 await asyncio.wait(ending)

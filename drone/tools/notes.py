@@ -43,7 +43,7 @@ async def memory_read(context: ToolContext, name: Text) -> Output:
     Args:
         name: As memory_list names it.
     """
-    return _told(await _read(context, "memory", name))
+    return _shown(await _read(context, "memory", name))
 
 
 @tool(idempotent=True, effects="read")
@@ -108,7 +108,7 @@ async def plan_read(context: ToolContext, name: Text) -> Output:
     Args:
         name: As plan_list names it.
     """
-    return _told(await _read(context, "plan", name))
+    return _shown(await _read(context, "plan", name))
 
 
 @tool(idempotent=True, effects="write")
@@ -258,7 +258,7 @@ def _day(at: datetime) -> str:
     return f"{at:%Y-%m-%d}"
 
 
-def _told(note: Note) -> Output:
+def _shown(note: Note) -> Output:
     source = f"order {note.order_id}, entry {note.seq}" if note.seq else f"order {note.order_id}"
     dates = f"written {_day(note.written_at)}, last verified {_day(note.verified_at)}"
     over = note.expires_at is not None and note.expires_at <= now()

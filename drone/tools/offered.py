@@ -1,6 +1,7 @@
 """A tool as a drone registers it: what people, and agent files, see of it."""
 
 from drone.agent.messages import ToolSpec
+from drone.agent.permits import effects_of
 from mcc.contracts.drones import Capability, ToolState
 from mcc.contracts.shape import digest, to_json
 
@@ -23,7 +24,7 @@ def capability(
         origin=origin,
         server=server,
         group=spec.group,
-        effects=spec.effects,
+        effects=effects_of(spec),
         digest=f"sha256:{digest(spec.definition)}",
         tokens=tokens(spec),
         state=state or ("broken" if problem else "usable"),

@@ -122,7 +122,7 @@ def _read_all(
 ) -> str:
     if path is not None:
         return _read(workspace, path, wanted, stop, found)
-    told: list[str] = []
+    parts: list[str] = []
     left = wanted.characters
     for place, one in enumerate(paths or ()):
         share = replace(wanted, characters=left // (len(paths or ()) - place))
@@ -130,9 +130,9 @@ def _read_all(
             text = _read(workspace, one, share, stop, found)
         except (ToolFailed, PathError) as error:
             text = f"{written(one)}: {error}\n"
-        told.append(text)
+        parts.append(text)
         left = max(0, left - len(text))
-    return "\n".join(told)
+    return "\n".join(parts)
 
 
 def _read(workspace: Workspace, path: str, wanted: "_Wanted", stop: Event, found: _Found) -> str:
@@ -236,11 +236,11 @@ class _Reading:
         shown = written(self.path)
         try:
             with closing(Aside(cells_reading, self.stop)) as aside:
-                told, cells = aside.ask(text, NOTEBOOK_SECONDS)
+                shown_text, cells = aside.ask(text, NOTEBOOK_SECONDS)
         except (CutOff, ValueError) as error:
             raise ToolFailed(f"{shown} cannot be read as a notebook: {error}; search_text finds text in it.") from error
         self.notes.append(f"a notebook of {cells} cells, whose lines are counted as shown here")
-        return str(told).encode("utf-8", "replace")
+        return str(shown_text).encode("utf-8", "replace")
 
     def _pages(self, data: bytes) -> bytes:
         shown = written(self.path)
@@ -248,11 +248,11 @@ class _Reading:
             raise ToolFailed(f"{shown} is a PDF, and its text cannot be read here: {problem}.")
         try:
             with closing(Aside(pdf_reading, self.stop)) as aside:
-                told, pages = aside.ask(base64.b64encode(data).decode(), PDF_SECONDS)
+                text, pages = aside.ask(base64.b64encode(data).decode(), PDF_SECONDS)
         except (CutOff, ValueError) as error:
             raise ToolFailed(f"{shown} cannot be read as a PDF: {error}.") from error
         self.notes.append(f"the text of a PDF of {pages} pages, whose lines are counted as shown here")
-        return str(told).encode("utf-8", "replace")
+        return str(text).encode("utf-8", "replace")
 
     def _shown(self, source: BinaryIO, size: int, total: int | None) -> str:
         first = number = self.wanted.first
@@ -276,8 +276,8 @@ class _Reading:
             raise ToolFailed(f"{written(self.path)} has {lines}, so there is no line {first}.")
         # No sign beyond ASCII: one in the head makes Python hold two bytes for each character of the whole text, and a
         # copy of it as UTF-8 beside them once it was sent.
-        told = head(written(self.path), first, first + len(shown) - 1, total, size, self._told())
-        return told + "".join(shown)
+        heading = head(written(self.path), first, first + len(shown) - 1, total, size, self._notices())
+        return heading + "".join(shown)
 
     def _lines(self, source: BinaryIO) -> Iterator[tuple[int, bytes, int]]:
         """Number, beginning and left-out bytes of each line."""
@@ -313,7 +313,7 @@ class _Reading:
         self._cut += bool(missing)
         return shown + cut_mark(missing) if missing else shown
 
-    def _told(self) -> list[str]:
+    def _notices(self) -> list[str]:
         notes = list(self.notes)
         if self._has_crlf:
             notes.append("line ends are CRLF")

@@ -307,6 +307,7 @@ RULE_TOOLS = (rules_list, rules_read)
 
 
 def _rule_names(workspace: Workspace) -> list[str]:
+    workspace.check()
     below = [f"{WORKSPACE_RULES}/{name}" for name in names_in(workspace, WORKSPACE_RULES) if name.endswith(".md")]
     return [name for name in (*RULE_FILES, *below) if _is_file(workspace, name)]
 

@@ -16,7 +16,7 @@ from mcc.rules.patterns import Pattern
 _SECTIONS = Pattern(r"^(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Attributes):\s*$")
 _ARGUMENT = Pattern(r"^\*{0,2}(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
 _SHOWN = 80
-_TOLD = 8
+_MOST_ERRORS = 8
 
 
 class ToolDeclarationError(TypeError):
@@ -108,8 +108,8 @@ class Arguments:
         }
 
     def _complaint(self, errors: Sequence[ErrorDetails]) -> str:
-        said = " ".join(self._sentence(error) for error in errors[:_TOLD])
-        more = f" And {len(errors) - _TOLD:,} more like these." if len(errors) > _TOLD else ""
+        said = " ".join(self._sentence(error) for error in errors[:_MOST_ERRORS])
+        more = f" And {len(errors) - _MOST_ERRORS:,} more like these." if len(errors) > _MOST_ERRORS else ""
         return f"{said}{more} {self.signature()}"
 
     def _sentence(self, error: ErrorDetails) -> str:

@@ -16,7 +16,6 @@ from drone.egress.egress import Egress, ProxiedNetwork
 from drone.sandbox.bubblewrap import PATH, Bubblewrap, Profile
 from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.paths import PathMissing
-from drone.sandbox.worktree import Worktree
 from drone.tools.command_answers import brief, end_of, listed, lost, told, too_many
 from drone.tools.command_network import note_refused, refused_by
 from drone.tools.command_output import Kept, Live, Said, captured, said
@@ -205,9 +204,10 @@ class ShellTools:
     async def _started(self, handle: str, command: _Command, context: ToolContext) -> Job:
         assert self._shell.sandbox is not None
         output = captured()
+        workspace = workspace_of(context)
         running = await self._shell.sandbox.start(
             self._argv(command),
-            workspace_of(context),
+            workspace,
             Bounds(command.seconds, 0, 0),
             profile=command.profile,
             cwd=command.cwd,
@@ -220,7 +220,8 @@ class ShellTools:
             note_refused(command.network, context)
             return await _changed(context, command.profile)
 
-        job = Job(handle, command.text, command.profile.name, output, running, _unwanted(context), changes)
+        name = command.profile.name
+        job = Job(handle, command.text, name, output, running, workspace, _unwanted(context), changes)
         job.refused = partial(refused_by, command.network)
         return job
 
@@ -315,13 +316,12 @@ def _live(context: ToolContext) -> Live:
 
 
 def _unwanted(context: ToolContext) -> Callable[[], bool]:
-    """Whether the agent that began a job was cancelled meanwhile, or has left its worktree."""
+    """Whether the agent that began a job was cancelled meanwhile."""
 
     def unwanted() -> bool:
         record = context.turn.tree.begun(context.origin.record_id) if context.turn else None
-        if record is None or record.finished is None:
-            return False
-        return record.finished.status == RecordStatus.CANCELLED or isinstance(context.workspace, Worktree)
+        ended = None if record is None else record.finished
+        return ended is not None and ended.status == RecordStatus.CANCELLED
 
     return unwanted
 

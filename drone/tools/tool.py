@@ -1,11 +1,13 @@
 """Functions as tools: declared by a decorator, checked, and never in the loop's way."""
 
+from __future__ import annotations
+
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from threading import Event
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from drone.agent.artifacts import SHORTEST_PREVIEW, Artifacts
 from drone.agent.journal import JournalError
@@ -13,12 +15,10 @@ from drone.agent.messages import CHANGING, ToolSpec
 from drone.agent.threads import NoThread, OwnThreads
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.agent.turn import Turn
-from drone.checkpoints.recording import Checkpoints, OrderCheckpoints
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.display_text import cut, obedient, plain
-from drone.tools.jobs import Jobs
-from drone.tools.notes_port import Notes
+from drone.tools.remembered import Remembered
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
 from mcc.contracts.drones import Effects
 from mcc.contracts.entry import Origin
@@ -26,6 +26,11 @@ from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
 from mcc.definitions.rights import TOOL_GROUPS, group_of
 from mcc.rules.errors import alike
+
+if TYPE_CHECKING:
+    from drone.checkpoints.recording import Checkpoints, OrderCheckpoints
+    from drone.tools.jobs import Jobs
+    from drone.tools.notes_port import Notes
 
 Function = TypeVar("Function", bound=Callable[..., object])
 _DECLARED = "__tool__"
@@ -188,7 +193,7 @@ class FunctionTool:
         )
 
     @classmethod
-    def of(cls, function: Callable[..., object]) -> "FunctionTool":
+    def of(cls, function: Callable[..., object]) -> FunctionTool:
         """The tool that a function is, made once: its schema takes some 0.7 ms of CPU."""
         known = getattr(function, _MADE, None)
         if isinstance(known, cls) and known._function is function and known.declaration == declaration_of(function):
@@ -215,7 +220,7 @@ class FunctionTool:
         assert isinstance(done, Output)
         return done
 
-    async def _done(self, act: "_Act", arguments: Mapping[str, object], context: ToolContext) -> object:
+    async def _done(self, act: _Act, arguments: Mapping[str, object], context: ToolContext) -> object:
         try:
             wanted = self._arguments.checked(arguments)
         except BadArguments as error:
@@ -230,7 +235,7 @@ class FunctionTool:
         finally:
             context.stop.set()
 
-    async def _awaited(self, act: "_Act", arguments: Mapping[str, Any]) -> object:
+    async def _awaited(self, act: _Act, arguments: Mapping[str, Any]) -> object:
         try:
             return act.answer(await act.function(**arguments))
         except JournalError:
@@ -238,7 +243,7 @@ class FunctionTool:
         except Exception as error:
             return _error_output(error, self.spec.name)
 
-    def _called(self, act: "_Act", arguments: Mapping[str, Any]) -> object:
+    def _called(self, act: _Act, arguments: Mapping[str, Any]) -> object:
         try:
             return act.answer(act.function(**arguments))
         except Exception as error:
@@ -314,7 +319,7 @@ class FunctionTools:
         jobs: Jobs | None = None,
     ) -> None:
         tools = [one if isinstance(one, FunctionTool) else FunctionTool.of(one) for one in functions]
-        _refuse_twins(tool.spec.name for tool in tools)
+        _refuse_twins([tool.spec.name for tool in tools])
         self._tools = {tool.spec.name: tool for tool in tools}
         self._specs = tuple(tool.spec for tool in tools)
         self._workspace = workspace
@@ -338,7 +343,7 @@ class FunctionTools:
     def _context(self, call: Call) -> ToolContext:
         artifacts = call.turn.artifacts if call.turn else None
         stop, order = Event(), self._checkpoints
-        taken = None if order is None or call.turn is None else Checkpoints(order, call, call.turn, stop)
+        taken = None if order is None or call.turn is None else order.of(call, call.turn, stop)
         own = (artifacts, stop, call.turn, taken, self._notes)
         limits = (call.egress, self._jobs, call.read_only)
         return ToolContext(call.call_id, call.origin, self._workspace, *own, *limits)
@@ -349,10 +354,11 @@ class Joined:
 
     def __init__(self, *toolsets: ToolSet) -> None:
         self._toolsets = toolsets
-        _refuse_twins(spec.name for toolset in toolsets for spec in toolset.specs())
+        self._of = Remembered(_together, most=1)
+        _refuse_twins([spec.name for spec in self.specs()])
 
     def specs(self) -> Sequence[ToolSpec]:
-        return tuple(spec for toolset in self._toolsets for spec in toolset.specs())
+        return self._of(*(toolset.specs() for toolset in self._toolsets))
 
     async def call(self, call: Call) -> Output:
         for toolset in self._toolsets:
@@ -367,6 +373,10 @@ class Joined:
         return None
 
 
+def _together(*theirs: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    return tuple(spec for specs in theirs for spec in specs)
+
+
 def unknown_tool(name: str, there: Iterable[str], outcome: Outcome = Outcome.ERROR) -> Output:
     """The result for a call of a tool that is not there: the nearest that is, and all of them."""
     names = list(there)
@@ -376,9 +386,8 @@ def unknown_tool(name: str, there: Iterable[str], outcome: Outcome = Outcome.ERR
     return failure(f"There is no tool {name[:200]!r} here.{hint} {listed}", outcome)
 
 
-def _refuse_twins(names: Iterable[str]) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise ToolDeclarationError(f"Two tools are called {name!r}; give one of them another name.")
-        seen.add(name)
+def _refuse_twins(names: Sequence[str]) -> None:
+    if len(set(names)) == len(names):
+        return
+    name = next(name for place, name in enumerate(names) if name in names[:place])
+    raise ToolDeclarationError(f"Two tools are called {name!r}; give one of them another name.")

@@ -8,6 +8,7 @@ from typing import TypeVar
 from drone.agent.messages import ToolSpec
 from drone.agent.report import mishap_of_tool
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
+from drone.tools.remembered import Remembered
 from drone.tools.tool import failure, unknown_tool
 from mcc.contracts.journal import Outcome
 from mcc.redaction import Redactor
@@ -24,9 +25,13 @@ class Only:
     def __init__(self, toolset: ToolSet, names: Iterable[str]) -> None:
         self._toolset = toolset
         self._names = frozenset(names)
+        self._of = Remembered(self._chosen, most=1)
 
     def specs(self) -> Sequence[ToolSpec]:
-        return tuple(spec for spec in self._toolset.specs() if spec.name in self._names)
+        return self._of(self._toolset.specs())
+
+    def _chosen(self, there: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+        return tuple(spec for spec in there if spec.name in self._names)
 
     async def call(self, call: Call) -> Output:
         if call.name in self._names:
@@ -44,18 +49,10 @@ class OnlyReading:
 
     def __init__(self, toolset: ToolSet) -> None:
         self._toolset = toolset
-        self._known: dict[str, tuple[ToolSpec, ToolSpec]] = {}
+        self._of = Remembered(_lowered, most=1)
 
     def specs(self) -> Sequence[ToolSpec]:
-        return tuple(map(self._lowered, self._toolset.specs()))
-
-    def _lowered(self, spec: ToolSpec) -> ToolSpec:
-        """The same object for the same tool, since a spec remembers how it is encoded."""
-        known, lowered = self._known.get(spec.name, (None, spec))
-        if known is not spec:
-            lowered = only_reading(spec)
-            self._known[spec.name] = (spec, lowered)
-        return lowered
+        return self._of(self._toolset.specs())
 
     async def call(self, call: Call) -> Output:
         return await self._toolset.call(replace(call, read_only=True))
@@ -65,11 +62,19 @@ class OnlyReading:
 
 
 def only_reading(spec: ToolSpec) -> ToolSpec:
-    """The tool as it is had by those who may not write."""
-    if not spec.reads_as:
-        return spec
+    """The tool as it is had by those who may not write; the same object for the same tool, since a spec remembers how
+    it is encoded."""
+    return _without_writing(spec) if spec.reads_as else spec
+
+
+@Remembered
+def _without_writing(spec: ToolSpec) -> ToolSpec:
     description = f"{spec.description} It cannot change files there."
     return replace(spec, group=spec.reads_as, reads_as="", description=description, encoded={})
+
+
+def _lowered(there: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    return tuple(map(only_reading, there))
 
 
 class Timed:

@@ -4,9 +4,8 @@ import asyncio
 import random
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 
 import structlog
 
@@ -18,10 +17,13 @@ from drone.worker.workspaces import Plan, Workspaces
 from mcc.contracts.drones import DroneCounters, DroneStatus
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.errors import AnotherWorkspace, StoreUnavailable, WorkspaceNeeded
-from mcc.store.values import Claim, Claimable
+from mcc.store.errors import AnotherWorkspace, StoreError, StoreUnavailable, WorkspaceNeeded
+from mcc.store.values import Claim, Claimable, ClaimedBy, ToClaim
 
 log = structlog.get_logger("drone.claiming")
+
+MOST_TOGETHER = 200
+"""Orders that are claimed in one transaction."""
 
 
 class Slots:
@@ -105,6 +107,67 @@ class Claimant:
         return self.lease.incarnation
 
 
+@dataclass(slots=True)
+class _Wish:
+    order: ToClaim
+    incarnation: str
+    answer: "asyncio.Future[Claim | None]"
+
+
+class GroupedClaims:
+    """Claims in one transaction what was asked for while the one before was under way. Use on one event loop only."""
+
+    def __init__(self, store: AsyncStore, claimant: Claimant) -> None:
+        self._store = store
+        self._claimant = claimant
+        self._wishes: list[_Wish] = []
+        self._claiming: asyncio.Task[None] | None = None
+
+    async def claim(self, order: ToClaim, incarnation: str) -> Claim | None:
+        """The claim; None when the order is not to be had. Raises what `Claims.claim` does."""
+        answer: asyncio.Future[Claim | None] = asyncio.get_running_loop().create_future()
+        self._wishes.append(_Wish(order, incarnation, answer))
+        if self._claiming is None:
+            self._claiming = asyncio.create_task(self._claim_all())
+        return await answer
+
+    async def _claim_all(self) -> None:
+        try:
+            while self._wishes:
+                wished = [wish for wish in self._wishes if not wish.answer.done()]
+                self._wishes = []
+                for incarnation in dict.fromkeys(wish.incarnation for wish in wished):
+                    own = [wish for wish in wished if wish.incarnation == incarnation]
+                    for start in range(0, len(own), MOST_TOGETHER):
+                        await self._grant(own[start : start + MOST_TOGETHER], self._by(incarnation))
+        finally:
+            self._claiming = None
+
+    def _by(self, incarnation: str) -> ClaimedBy:
+        """One token for all tries: the store answers claims whose first answer was lost with the same claims."""
+        return ClaimedBy(self._claimant.name, incarnation, fresh_id(), self._claimant.slots.alone)
+
+    async def _grant(self, group: Sequence[_Wish], by: ClaimedBy) -> None:
+        asked = [wish.order for wish in group]
+        try:
+            answers = await self._store.patiently(lambda store: store.claims.claim_together(asked, by))
+        except Exception as problem:
+            # What is wrong with one of them is no reason for the others to wait.
+            if len(group) > 1:
+                for wish in group:
+                    await self._grant([wish], by)
+            elif not group[0].answer.done():
+                group[0].answer.set_exception(problem)
+            return
+        for wish, answer in zip(group, answers, strict=True):
+            if wish.answer.done():
+                continue
+            if isinstance(answer, StoreError):
+                wish.answer.set_exception(answer)
+            else:
+                wish.answer.set_result(answer)
+
+
 class Claiming:
     """Claims orders for one drone. Without `workspaces` orders are claimed as if none named a workspace."""
 
@@ -115,6 +178,7 @@ class Claiming:
         self._claimant = claimant
         self._broadcaster = broadcaster
         self._workspaces = workspaces
+        self._claims = GroupedClaims(store, claimant)
 
     async def claim(self, execution: Execution) -> Claim | None:
         """The claim; None when the order is not to be had, or waits for its workspace from now on."""
@@ -122,16 +186,7 @@ class Claiming:
         if incarnation is None:
             return None
         execution.incarnation = incarnation
-        # One token for all tries: the store answers a claim whose first answer was lost with the same claim.
-        claim = partial(
-            self._store.store.claims.claim,
-            execution.order_id,
-            incarnation=incarnation,
-            claim_token=fresh_id(),
-            drone=self._claimant.name,
-            alone=self._claimant.slots.alone,
-        )
-        claimed = await self._claimed(execution, claim)
+        claimed = await self._claimed(execution)
         if claimed is not None:
             self._broadcaster.moved(claimed.order, [claimed.entry] if claimed.entry else ())
         return claimed
@@ -147,32 +202,32 @@ class Claiming:
                 execution.directory = await self._workspaces.checked_out(claim.order)
             yield
 
-    async def _claimed(self, execution: Execution, claim: "partial[Claim | None]") -> Claim | None:
+    async def _claimed(self, execution: Execution) -> Claim | None:
+        order_id = execution.order_id
         if self._workspaces is None:
-            return await self._store.patiently(lambda _: claim())
+            return await self._claims.claim(ToClaim(order_id), execution.incarnation)
         try:
-            return await self._store.patiently(lambda _: claim(unseen=False))
+            return await self._claims.claim(ToClaim(order_id, unseen=False), execution.incarnation)
         except WorkspaceNeeded as needed:
             order, begun = needed.order, needed.begun
         try:
             plan = await self._workspaces.plan(order, begun=begun)
-            return await self._claim_with(self._workspaces, execution, plan, claim)
+            return await self._claim_with(self._workspaces, execution, plan)
         except AnotherWorkspace as another:
             plan = self._workspaces.replaced(order, another.found)
-            return await self._claim_with(self._workspaces, execution, plan, claim)
+            return await self._claim_with(self._workspaces, execution, plan)
 
     async def _claim_with(
         self,
         workspaces: Workspaces,
         execution: Execution,
         plan: Plan | None,
-        claim: "partial[Claim | None]",
     ) -> Claim | None:
         """Claim an order that names a workspace; one that has to wait for its workspace is parked at once."""
         if plan is None:
             return None
         execution.workspace, execution.directory, execution.invalid = plan.hold, plan.workspace, plan.problem
-        claimed = await self._store.patiently(lambda _: claim(workspace=plan.hold))
+        claimed = await self._claims.claim(ToClaim(execution.order_id, plan.hold), execution.incarnation)
         if claimed is None or plan.waits is None:
             return claimed
         seq = await workspaces.lay_aside(claimed, plan, drone=self._claimant.name)
@@ -212,15 +267,21 @@ class Poll:
         self._poll_seconds = poll_seconds
         self._connected = connected
         self._skipped: set[str] = set()
+        self._called = asyncio.Event()
+
+    def look(self) -> None:
+        """Ask now: many orders were queued. Call on the loop."""
+        self._called.set()
 
     async def run(self) -> None:
         """Ask until cancelled."""
         while True:
             # Spread at random: drones that were started together would otherwise all ask at the same moments.
-            await asyncio.sleep(
-                (self._poll_seconds if self._connected() else min(self._poll_seconds, AWAY_SECONDS))
-                * random.uniform(0.8, 1.2)
-            )
+            seconds = self._poll_seconds if self._connected() else min(self._poll_seconds, AWAY_SECONDS)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds * random.uniform(0.8, 1.2)):
+                    await self._called.wait()
+            self._called.clear()
             try:
                 await self.once()
             except StoreUnavailable as problem:
@@ -239,7 +300,7 @@ class Poll:
         others = [item for item in waiting if not item.alone]
         self._slots.keep_clear(bool(alone) and await self._is_chosen())
         started = 0
-        for item in (*alone, *others[: await self._share(others)]):
+        for item in (*alone, *await self._share(others)):
             if not self._slots.take(alone=item.alone):
                 continue
             self._start(item.order_id)
@@ -256,12 +317,13 @@ class Poll:
         rivals = await self._rivals()
         return bool(rivals) and min(rivals) == self._claimant.incarnation
 
-    async def _share(self, waiting: Sequence[Claimable]) -> int:
-        """As many as each live drone of these queues would get."""
-        if len(waiting) < 2:
-            return len(waiting)
-        # Rounded up: what is in nobody's share would wait although there are slots for it.
-        return -(-len(waiting) // max(len(await self._rivals()), 1))
+    async def _share(self, waiting: Sequence[Claimable]) -> Sequence[Claimable]:
+        """Those that are this drone's when each live drone of these queues takes its turn; a single one is anybody's.
+
+        Drones that ask at the same moment have different ones.
+        """
+        me, rivals = self._claimant.incarnation, sorted(await self._rivals()) if len(waiting) > 1 else []
+        return waiting[rivals.index(me) :: len(rivals)] if me is not None and me in rivals else waiting
 
     async def _rivals(self) -> Sequence[str]:
         """Incarnations of the live drones that serve these queues, this one among them."""

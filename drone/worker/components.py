@@ -173,8 +173,8 @@ reads, its pace, its size, whether it runs at all. Those are settings, and the e
 
 def handlers() -> Mapping[str, Callable[..., Any]]:
     """Celery's remote commands, those that a drone does not obey answered with a sentence."""
-    told = {name: handler if name in OBEYED else _refusal(name) for name, handler in Panel.data.items()}
-    return {**told, "revoke": revoke, "stats": partial(_without_canaries, Panel.data["stats"])}
+    handlers = {name: handler if name in OBEYED else _refusal(name) for name, handler in Panel.data.items()}
+    return {**handlers, "revoke": revoke, "stats": partial(_without_canaries, Panel.data["stats"])}
 
 
 def revoke(state: Any, task_id: object, terminate: object = False, **_: Any) -> Mapping[str, str]:
@@ -194,8 +194,8 @@ def revoke(state: Any, task_id: object, terminate: object = False, **_: Any) -> 
 
 def _without_canaries(stats: Callable[..., Any], state: Any, **more: Any) -> Any:
     """A drone's messages to itself are nobody's tasks."""
-    told = stats(state, **more)
-    return {**told, "total": {name: count for name, count in told["total"].items() if name != CANARY_TASK}}
+    counted = stats(state, **more)
+    return {**counted, "total": {name: count for name, count in counted["total"].items() if name != CANARY_TASK}}
 
 
 def _refusal(name: str) -> Callable[..., Any]:

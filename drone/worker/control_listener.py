@@ -55,6 +55,7 @@ class ControlListener:
 
     def poke(self) -> None:
         """Ask the database now."""
+        self._executions.wakes += 1
         self._poked.set()
 
     async def run(self) -> None:
@@ -194,10 +195,10 @@ class ModelChecks:
         await self._put(request.check_id, [ModelCheck(name=name, problem=BUSY) for name in request.names])
 
     async def _put(self, check_id: str, rows: Iterable[ModelCheck]) -> None:
-        told = [to_json(row.model_copy(update={"drone": self._drone})) for row in rows]
+        encoded = [to_json(row.model_copy(update={"drone": self._drone})) for row in rows]
         try:
             async with self._redis.pipeline() as pipeline:
-                pipeline.rpush(check_key(check_id), *told)
+                pipeline.rpush(check_key(check_id), *encoded)
                 pipeline.expire(check_key(check_id), KEPT_SECONDS)
                 await pipeline.execute()
         except FOREIGN as problem:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import structlog
 
-from drone.agent.agent_control import together
+from drone.agent.idle_watch import together
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution, is_cancel
 from drone.worker.loop import AsyncStore

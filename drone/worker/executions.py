@@ -8,8 +8,8 @@ from enum import Enum, auto
 
 import structlog
 
-from drone.agent.agent_control import Block, IdleWatch
 from drone.agent.control_router import ControlRouter
+from drone.agent.idle_watch import Block, IdleWatch
 from drone.agent.inbox import People
 from drone.agent.tree import Tree
 from drone.sandbox.paths import Workspace
@@ -143,6 +143,8 @@ class Execution:
         """What the tree of a parked order waits for."""
         self.outcome: Outcome | None = None
         """How the order ends, if `stop` is `Stop.END`."""
+        self.wakes = 0
+        """Those of all executions until this one was entered."""
         self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._held: tuple[Claim, OrderJournal] | None = None
         self._refusals: Refusals | None = None
@@ -237,6 +239,8 @@ class Executions:
         self.closed = False
         self.left = 0
         """How many have left so far."""
+        self.wakes = 0
+        """How often this drone was told that something is asked of one of its orders."""
         self._changed = asyncio.Event()
         self._handed_back: list[Claim] = []
 
@@ -251,6 +255,7 @@ class Executions:
         if self.closed or order_id in self._executions:
             return None
         execution = self._executions[order_id] = Execution(order_id, self._redactor(), self._times)
+        execution.wakes = self.wakes
         return execution
 
     def leave(self, execution: Execution) -> None:

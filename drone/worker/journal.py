@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import structlog
@@ -20,6 +21,7 @@ from mcc.contracts.wire import Delta, GenerationProgress, Hint, Progress
 from mcc.store.agent_changes import Answer, Asked, Committed, Group, Held, Part
 from mcc.store.document_changes import Done
 from mcc.store.store import Store
+from mcc.store.texts import STRING_BYTES, text_digest
 
 log = structlog.get_logger("drone.journal")
 
@@ -41,6 +43,8 @@ class OrderJournal:
         self.fold = fold
         self.sealed = False
         self._owed: list[Draft] = []
+        self._texts: dict[str, str] = {}
+        """By digest, short ones that are committed with the next entries."""
         self._keeping = asyncio.Semaphore()
         self.weight = 0
         """About as many bytes as its entries take in memory; what was read of it is added by the reader."""
@@ -71,10 +75,18 @@ class OrderJournal:
         """
         if self._owed:
             await self._append(())
+        texts, self._texts = self._texts, {}
+        for text in texts.values():
+            await self._writer.keep(text, self.order_id)
 
     async def _append(self, drafts: Sequence[Draft]) -> int:
         owed, self._owed = self._owed, []
         return await self._writer.append(self, [*owed, *drafts])
+
+    def taken(self) -> Mapping[str, str]:
+        """By digest, the texts that go with the entries which are committed now."""
+        texts, self._texts = self._texts, {}
+        return texts
 
     async def change(self, asked: Asked) -> Done:
         """Do these commands in a document and commit the entries that tell of it, both or neither, after what is owed.
@@ -86,12 +98,18 @@ class OrderJournal:
         return await self._writer.change(self, owed, asked)
 
     async def keep(self, text: str) -> str:
-        """One at a time, so that an order with many long texts leaves threads to its neighbours."""
+        """A short one is committed with the next entries: none names it before. Long ones go ahead, one at a time, so
+        that an order with many leaves threads to its neighbours."""
+        if len(text) <= STRING_BYTES and len(text.encode("utf-8", "surrogatepass")) <= STRING_BYTES:
+            digest = text_digest(text)
+            self._texts[digest] = text
+            return digest
         async with self._keeping:
             return await self._writer.keep(text, self.order_id)
 
     async def kept(self, digest: str) -> str | None:
-        return await self._writer.kept(digest)
+        text = self._texts.get(digest)
+        return await self._writer.kept(digest) if text is None else text
 
     async def cleared(self) -> None:
         self.check_open()
@@ -154,6 +172,7 @@ class _Waiting:
 
     journal: OrderJournal
     drafts: Sequence[Draft]
+    texts: Mapping[str, str]
     asked: Asked | None
     weight: int
     done: "asyncio.Future[Any]" = field(repr=False)
@@ -220,7 +239,8 @@ class Writer:
         return done
 
     async def _committed(self, journal: OrderJournal, drafts: Sequence[Draft], asked: Asked | None) -> Any:
-        weight = sum(weight_of(draft.data) for draft in drafts)
+        texts = journal.taken()
+        weight = sum(weight_of(draft.data) for draft in drafts) + sum(map(len, texts.values()))
         weight += sum(200 + _weight(command.__dict__) for command in asked.commands) if asked else 0
         journal.weight += weight
         self._grew(weight)
@@ -229,7 +249,7 @@ class Writer:
                 # What is larger than the bound by itself goes alone; it would wait for ever otherwise.
                 await self._moved.wait_for(lambda: not self._bytes or self._bytes + weight <= self._most_bytes)
             journal.check_open()
-        waiting = _Waiting(journal, drafts, asked, weight, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(journal, drafts, texts, asked, weight, asyncio.get_running_loop().create_future())
         self._bytes += weight
         self._queue.append(waiting)
         self._arrived.set()
@@ -342,11 +362,15 @@ def fold_in(journal: OrderJournal, entries: Sequence[Entry], done: "asyncio.Futu
 def group_of(some: Iterable[_Waiting]) -> Group:
     """By order, in the order of the ids, in which all writers lock rows."""
     parts: dict[str, list[Part]] = {}
+    texts: dict[str, dict[str, str]] = {}
     journals: dict[str, OrderJournal] = {}
     for waiting in some:
         journals[waiting.journal.order_id] = waiting.journal
         parts.setdefault(waiting.journal.order_id, []).append(Part(waiting.drafts, waiting.asked))
-    return Group([Held(one, journals[one].epoch, journals[one].last_seq, parts[one]) for one in sorted(parts)])
+        texts.setdefault(waiting.journal.order_id, {}).update(waiting.texts)
+    return Group(
+        [Held(one, journals[one].epoch, journals[one].last_seq, parts[one], texts[one]) for one in sorted(parts)]
+    )
 
 
 def fail(done: "asyncio.Future[int]", problem: Exception) -> None:
@@ -356,15 +380,17 @@ def fail(done: "asyncio.Future[int]", problem: Exception) -> None:
 
 def weight_of(fact: Fact) -> int:
     """About as many bytes as this fact needs."""
-    return 200 + sum(_weight(value) for value in fact.__dict__.values())
+    return 200 + sum(map(_weight, fact.__dict__.values()))
 
 
 def _weight(value: object) -> int:
     if isinstance(value, str):
         return len(value)
-    if isinstance(value, Mapping):
-        return sum(_weight(key) + _weight(part) for key, part in value.items())
+    if value is None or isinstance(value, int | float | datetime):
+        return 8
     if isinstance(value, list | tuple):
-        return sum(_weight(part) for part in value)
-    inside = getattr(value, "__dict__", None)
-    return sum(_weight(part) for part in inside.values()) if inside else 8
+        return sum(map(_weight, value))
+    if isinstance(inside := getattr(value, "__dict__", None), dict):
+        return sum(map(_weight, inside.values()))
+    # Last, since it takes longest to find out.
+    return sum(map(_weight, (*value, *value.values()))) if isinstance(value, Mapping) else 8

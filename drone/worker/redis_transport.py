@@ -61,6 +61,15 @@ class Channel(redis.Channel):
 
     QoS = QoS
     Message = Message
+    _kept: BoundedRedis | None = None
+
+    def _create_client(self, asynchronous: bool = False) -> Any:
+        """The same client for every short command: kombu makes one for each, which takes longer than the command."""
+        if asynchronous:
+            return super()._create_client(asynchronous=True)  # type: ignore[no-untyped-call]
+        if self._kept is None or self._kept.connection_pool is not self.pool:
+            self._kept = super()._create_client()  # type: ignore[no-untyped-call]
+        return self._kept
 
     @property
     def _refused(self) -> Callable[[], None]:

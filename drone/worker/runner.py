@@ -8,14 +8,15 @@ from typing import Any
 
 import structlog
 
-from drone.agent.agent_control import Block
+from drone.agent.idle_watch import Block
 from drone.agent.journal import Fenced, JournalError
 from drone.agent.report import is_exhausted
 from drone.agent.tree import Tree
-from drone.checkouts.mirror import CannotFetch
+from drone.checkouts.mirror import CannotFetch, NotNow
 from drone.crew import Crew
 from drone.generation.outline import LaidAside
 from drone.generation.port import DocumentLost
+from drone.worker.checkouts import tried_again
 from drone.worker.claiming import Claiming
 from drone.worker.documents import OrderDocuments
 from drone.worker.ending import Finisher, cancelled, internal_error
@@ -167,7 +168,9 @@ class Runner:
     async def _attempt(self, execution: Execution, claim: Claim, journal: OrderJournal, tree: Tree) -> Outcome:
         """Go on where an earlier attempt was, under what people asked for then."""
         assert execution.router is not None
-        await self._read_controls(execution)
+        # Who asked between the claim and now has said so, and was not heard: nobody listened for this order.
+        if claim.asked or execution.wakes != self._executions.wakes:
+            await self._read_controls(execution)
         session = await self._session(claim.order) if tree.root is None else ()
         if execution.invalid is not None:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=execution.invalid)
@@ -189,6 +192,11 @@ class Runner:
                 return await self._with_changes(execution, claim, journal, outcome)
         except DocumentLost as lost:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=f"{lost}.")
+        except NotNow as problem:
+            if (block := tried_again(claim.order, str(problem))) is None:
+                return Outcome(status=OrderStatus.FAILED, reason=FailureReason.EXPIRED, detail=str(problem))
+            execution.wait_for(block)
+            raise
         except CannotFetch as problem:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(problem))
         except LaidAside as aside:

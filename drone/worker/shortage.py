@@ -11,7 +11,7 @@ from pathlib import Path
 
 import structlog
 
-from drone.agent.agent_control import Block
+from drone.agent.idle_watch import Block
 from drone.worker.executions import Execution, Executions
 from drone.worker.loop import AsyncStore
 from mcc.contracts.order import Outcome

@@ -29,9 +29,8 @@ from drone.worker.tidying import Tidying
 from drone.worker.workspaces import Workspaces
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import WorkOrder
-from mcc.contracts.shape import now
-from mcc.contracts.status import OrderStatus
-from mcc.contracts.wire import DroneBeat, worker_name
+from mcc.contracts.shape import now, to_json
+from mcc.contracts.wire import DroneBeat, OrdersWait, worker_name
 from mcc.dispatch.broker import DispatchError
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
@@ -43,7 +42,7 @@ from mcc.store.values import Claim
 
 log = structlog.get_logger("drone.workshop")
 
-NEXT_TURNS = 50
+CALL = to_json(OrdersWait())
 BEAT_SECONDS = 2.0
 
 FROZEN_LEASES = 2
@@ -99,7 +98,8 @@ class Workshop:
         limit = allowed_bytes(settings.memory_mb, settings.memory_shares)
         self._memory = MemoryWatch(limit, self._executions, self._store, give_up=exits.give_up)
         self._writer = Writer(store, lease, self._broadcaster, grew=self._memory.grew)
-        self._workspaces = Workspaces(self._store, crew, lease, site_of(settings, crew))
+        self._site = site_of(settings, crew)
+        self._workspaces = Workspaces(self._store, crew, lease, self._site)
         self._suspects = Suspects(settings.data_dir / "run" / "froze")
         self._custody = crew.custody or Custody()
         self._custody.guard(
@@ -116,8 +116,7 @@ class Workshop:
             Finisher(self._store, self._broadcaster, self._suspects),
         )
         self._model_checks = ModelChecks(crew, settings.redis_url, settings.name)
-        crew.servers.pin_by(StorePins(self._store))
-        crew.tokens = StoreTokens(self._store)
+        crew.share(StorePins(self._store), StoreTokens(self._store))
         self._trials = ServerTrials(crew, self._store, settings.redis_url, settings.name)
         self._control = ControlListener(self._store, settings.redis_url, lease, self._executions, hear=self._hear)
         self._poll = Poll(
@@ -266,14 +265,15 @@ class Workshop:
                 log.exception("orders that wait for a workspace could not be looked at")
 
     async def _clear_checkpoints(self) -> None:
-        """Remove old checkpoints of this host every hour; drones that do it at once do no harm."""
+        """Remove old checkpoints and checkouts of this host every hour; drones that do it at once do no harm."""
         while True:
             await asyncio.sleep(CLEAR_SECONDS * random.uniform(0.5, 1.5))
             try:
                 done = await in_thread(self._crew.kept.prune, self._settings.checkpoint_days)
                 log.info("old checkpoints removed", orders=done.orders, contents=done.contents)
+                await self._tidying.clear_checkouts(self._site, self._settings, self._workspaces.children)
             except Exception:
-                log.exception("old checkpoints could not be removed")
+                log.exception("old checkpoints and checkouts could not be removed")
 
     async def _beat(self, seconds: float) -> None:
         """Say every so often that this drone is there; its lease is kept elsewhere, and does not depend on it."""
@@ -288,6 +288,8 @@ class Workshop:
         """What is said to this drone, as it came."""
         self._model_checks.hear(data)
         self._trials.hear(data)
+        if isinstance(data, bytes) and data == CALL:
+            self._poll.look()
 
     def _heartbeat(self) -> DroneBeat:
         return DroneBeat(
@@ -338,16 +340,11 @@ class Workshop:
     async def _nudge_next(self, order: WorkOrder) -> None:
         """Nudge the drones for the next turn of the session, which could not be claimed before this order ended."""
         try:
-            page = await self._store.once(
-                lambda store: store.orders.list(
-                    status=OrderStatus.QUEUED, session_id=order.session_id, limit=NEXT_TURNS
-                )
-            )
-            if page.items:
-                following = min(page.items, key=lambda item: item.session_seq)
+            following = await self._store.once(lambda store: store.claims.following(order.session_id))
+            if following is not None:
                 await self._nudges(
                     self._nudger.nudge,
-                    following.id,
+                    following.order_id,
                     queue=following.queue,
                     priority=following.priority,
                     last_seq=following.last_seq,

@@ -18,17 +18,18 @@ from drone.checkouts.mirror import CannotFetch
 from drone.checkouts.sessions import Checkouts
 from drone.crew import Crew
 from drone.sandbox.guard import swept
-from drone.sandbox.host_lock import Holder, HostLock, Overtaken, keys_above, workspace_key
+from drone.sandbox.host_lock import Holder, HostLock, Locks, Overtaken, keys_above, workspace_key
 from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.reaper import Process
+from drone.worker.holders import Holders
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
-from drone.worker.sight import Verdict, sight_of, verdict
+from drone.worker.sight import Sight, Verdict, sight_of, verdict
 from mcc.addresses import Refused
 from mcc.configuration.workspaces import git_address, is_git_address
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.drones import Registration
-from mcc.contracts.order import WorkOrder
+from mcc.contracts.order import OrderKind, WorkOrder
 from mcc.contracts.status import WaitingReason
 from mcc.dispatch.sweep import boot_seconds
 from mcc.store.errors import ControlsPending, Fenced
@@ -58,6 +59,10 @@ BUSY = "Another process of this machine is still at work in its workspace"
 REPLACED = (
     "{} is not the directory that it began in, or the marker in it was deleted; "
     "it goes on when that is back, or in this one once it is resumed"
+)
+CHECKED_OUT_ELSEWHERE = (
+    "The checkout of {} that it began in is on another machine, or is gone; it goes on when the drone that has it is "
+    "up, or in a new checkout once it is resumed"
 )
 NOT_SEEN = (
     "No drone sees {} any more; it goes on when that directory is back, or in another one once it is resumed there"
@@ -93,13 +98,14 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a drone works: under its `roots`, on this `host`; `directory` is for locks and records on this machine.
-    `checkouts` are of git addresses."""
+    """Where a drone works: under its `roots`, on this `host`; `directory` is for records of its own on this machine,
+    `locks` for what it shares with others. `checkouts` are of git addresses."""
 
     roots: Roots
     directory: Path
     host: str = field(default_factory=socket.gethostname)
     checkouts: Checkouts | None = None
+    locks: Locks | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,7 @@ class Workspaces:
         self._me = Process.of(os.getpid())
         self._left: dict[str, float] = {}
         self._after = ""
+        self._holders = Holders(store, crew, lease)
 
     @property
     def children(self) -> Path:
@@ -146,7 +153,7 @@ class Workspaces:
             log.warning("a workspace cannot be looked at", order_id=order.id, problem=str(problem))
             return None
 
-    def _checkout(self, order: WorkOrder, workspace: str) -> Plan:
+    async def _checkout(self, order: WorkOrder, workspace: str) -> Plan | None:
         """It is checked out once the order is claimed: that takes its time."""
         try:
             address = git_address(workspace)
@@ -154,25 +161,43 @@ class Workspaces:
             return Plan(problem=str(problem))
         if self._site.checkouts is None:
             return Plan(problem=NO_CHECKOUTS)
-        key = self._site.checkouts.name(address, order.session_id)
-        return Plan(WorkspaceHold(key, exclusive=True, lasting=True, by_path=key))
+        key = self._site.checkouts.name(address, await self._holders.session_of(order))
+        hold = WorkspaceHold(key, exclusive=True, lasting=True, by_path=key)
+        if await self._crew.pools.of(order.id).tool(self._site.checkouts.has, key):
+            return Plan(hold)
+        if order.kind is OrderKind.REVERT:
+            names, why = await self._holders.of_checkpoints(order, ())
+        else:
+            names, why = await self._holders.of_checkout(order)
+        return await self._left_to(order, names, why) if why else Plan(hold)
+
+    async def _left_to(self, order: WorkOrder, names: Sequence[str], why: str) -> Plan | None:
+        """An order that these drones alone can do is theirs while one of them is up; else it ends, and says why."""
+        if await self._holders.another_of(names) or not self._was_left_long(order.id):
+            return None
+        return Plan(problem=why)
 
     async def checked_out(self, order: WorkOrder) -> Workspace:
         """The checkout of an order that names a git address. Raises `CannotFetch`."""
         assert self._site.checkouts is not None and order.workspace is not None
         try:
             threads = self._crew.pools.of(order.id)
-            return await self._site.checkouts.opened(order.workspace, order.ref, order.session_id, threads)
+            session_id = await self._holders.session_of(order)
+            return await self._site.checkouts.opened(order.workspace, order.ref, session_id, threads)
         except (PathError, OSError) as problem:
             raise CannotFetch(f"{order.workspace} cannot be checked out here: {problem}") from problem
 
     async def _plan(self, order: WorkOrder, workspace: str, *, begun: bool) -> Plan | None:
         if is_git_address(workspace):
-            return self._checkout(order, workspace)
+            return await self._checkout(order, workspace)
         root = self._roots.named_by(workspace)
-        sight = await self._looked(root, order.id, sight_of, workspace, self._roots)
-        if sight.workspace is not None:
-            hold = await self._looked(root, order.id, self._hold, order, sight.workspace)
+        sight, hold = await self._looked(root, order.id, self._sighted, order, workspace)
+        if hold is not None and sight.workspace is not None:
+            if order.kind is OrderKind.REVERT:
+                known = await self._looked(root, order.id, self._holders.known, order, sight.workspace)
+                names, why = await self._holders.of_checkpoints(order, known)
+                if why:
+                    return await self._left_to(order, names, why)
             return Plan(hold, workspace=sight.workspace)
         judged = partial(verdict, sight, begun=begun, host=self._site.host, others=await self._others())
         match await self._looked(_ROOTS_OF_OTHERS, order.id, judged):
@@ -195,6 +220,11 @@ class Workspaces:
         async with asyncio.timeout(self._times.answer_seconds):
             return await self._crew.pools.looks.run_for(root, order_id, look, *arguments)
 
+    def _sighted(self, order: WorkOrder, path: str) -> tuple[Sight, WorkspaceHold | None]:
+        """What is seen of the order's directory, and how the order would hold it where it is. Blocks."""
+        sight = sight_of(path, self._roots)
+        return sight, None if sight.workspace is None else self._hold(order, sight.workspace)
+
     def _hold(self, order: WorkOrder, workspace: Workspace) -> WorkspaceHold:
         key = workspace_key(workspace)
         alone = self._crew.may_write(order, workspace)
@@ -204,7 +234,8 @@ class Workspaces:
         """How this drone claims an order that has begun in another directory than the one that it sees there now."""
         if not self._was_left_long(order.id):
             return None
-        return Plan(waits=REPLACED.format(order.workspace), found=found)
+        said = CHECKED_OUT_ELSEWHERE if is_git_address(str(order.workspace)) else REPLACED
+        return Plan(waits=said.format(order.workspace), found=found)
 
     def _was_left_long(self, order_id: str) -> bool:
         """Whether this drone left the order to others a while ago; they had their chance."""
@@ -306,8 +337,9 @@ class Workspaces:
         Raises `Busy`, and `drone.agent.journal.Fenced` when the order is another's by now.
         """
         self._left.pop(claim.order.id, None)
-        me = Holder.here(claim.order.id, claim.epoch, incarnation, self.children)
-        lock = HostLock(self._site.directory / "workspaces", hold.key, me, exclusive=hold.exclusive, live=self._live)
+        locks = self._site.locks or Locks(self._site.directory / "workspaces")
+        me = Holder.here(claim.order.id, claim.epoch, incarnation, self.children, locks.service)
+        lock = HostLock(locks.directory, hold.key, me, exclusive=hold.exclusive, live=self._live)
         try:
             await self._take(lock)
             if workspace is not None:

@@ -52,7 +52,7 @@ class Brought:
     @property
     def is_safe(self) -> bool:
         """Whether all that is in the directory is elsewhere as well."""
-        return self.kept is not None and self.kept.is_whole
+        return self.state is not WorktreeState.LOST and self.kept is not None and self.kept.is_whole
 
     def told(self, made: Made) -> WorktreeEnded:
         return WorktreeEnded(
@@ -60,7 +60,7 @@ class Brought:
             child=made.child,
             ref=made.ref,
             state=self.state,
-            commit=None if self.kept is None or self.state is WorktreeState.EMPTY else self.kept.saved.tip,
+            commit=None if self.kept is None or self.kept.saved.tip == made.base else self.kept.saved.tip,
             conflicts=self.conflicts,
             message=" ".join(filter(None, (self._said(made), self._beside(made)))),
         )
@@ -78,6 +78,14 @@ class Brought:
             case WorktreeState.CONFLICT:
                 left = f"Both sides changed {_named(self.conflicts)}: of that you have yours, its own is on {made.ref}"
                 return f"{f'{merged}. ' if merged else ''}{left}; {look}"
+            case WorktreeState.LOST:
+                lost = "Somebody deleted its directory before its work was saved: what it did not commit is lost"
+                on_ref = self.kept is not None and self.kept.saved.tip != made.base
+                return (
+                    f"{lost}. Nothing is merged; what it committed is on {made.ref}; {look}" if on_ref else f"{lost}."
+                )
+            case WorktreeState.KEPT if self.kept is None:
+                return f"{self.trouble.rstrip('.')}. Nothing of its work is merged."
             case WorktreeState.KEPT:
                 return f"{self.trouble.rstrip('.')}. Nothing of its work is merged. It is kept on {made.ref}; {look}"
 
@@ -131,7 +139,7 @@ async def clear_up(git: Git, home: Home, order_id: str, opened: Callable[[str], 
 
     `opened` opens the workspace of this path, and raises `PathError`. What cannot be saved whole is not deleted.
     """
-    if order_id not in await threads.tool(home.orders):
+    if not home.has(order_id):
         return 0
     lock = await threads.tool(home.hold, order_id)
     if lock is None:
@@ -159,6 +167,9 @@ async def _cleared(git: Git, home: Home, order_id: str, opened: Callable[[str], 
 
 
 async def _saved(git: Git, made: Made, place: Place, opened: Callable[[str], Workspace], threads: OwnThreads) -> bool:
+    if not await threads.tool(place.is_there):
+        log.warning("the worktree %s was deleted by somebody: what was not committed there is lost", place.directory)
+        return True
     workspace = await threads.tool(opened, made.workspace)
     await threads.tool(place.take_up)
     own = await own_tree(git, await threads.tool(worktree_at, place, workspace), threads)

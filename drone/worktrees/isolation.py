@@ -13,15 +13,16 @@ from drone.agent.subagents.children import CannotHire
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.agent.turn import Task, Turn
 from drone.checkpoints.recording import Checkpoints, OrderCheckpoints
-from drone.sandbox.paths import Workspace
+from drone.sandbox.paths import Workspace, WorkspaceGone
 from drone.sandbox.protected import Protected
 from drone.sandbox.worktree import Worktree
 from drone.tools.git_program import Git
+from drone.tools.jobs import Jobs
 from drone.tools.tool import ToolFailed, failure
-from drone.worktrees.ending import TROUBLE, Brought, own_tree, save, worktree_at
+from drone.worktrees.ending import TROUBLE, Brought, Kept, own_tree, save, worktree_at
 from drone.worktrees.merging import Merging
 from drone.worktrees.places import Home, Made, Place
-from drone.worktrees.repository import Repository
+from drone.worktrees.repository import Repository, Saved
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade, WorktreeState
 from mcc.contracts.journal import Outcome
@@ -48,7 +49,8 @@ _TRIES, _AGAIN_SECONDS = 50, 0.1
 
 @dataclass(slots=True)
 class Worktrees:
-    """Those of one order: `tools` binds its tools to a workspace, `checkpoints` are those of the order's own.
+    """Those of one order: `tools` binds its tools to a workspace, `checkpoints` are those of the order's own, and
+    `jobs` go on behind its calls. `protected`: what no merge changes.
 
     From the first on this process holds them, until they are closed.
     """
@@ -58,8 +60,9 @@ class Worktrees:
     order_id: str
     workspace: Workspace
     tools: Callable[[Workspace], ToolSet]
+    protected: Protected
+    jobs: Jobs
     checkpoints: OrderCheckpoints | None = None
-    protected: Protected = field(default_factory=Protected)
     one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Worktrees are made of what the order's workspaces hold, and brought back into them, one after the other."""
 
@@ -95,17 +98,23 @@ class Isolated:
         self._parent = parent
         self._workspace: Worktree | None = None
         self._inside: ToolSet | None = None
+        self._is_lost = False
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._above.specs()
 
     async def call(self, call: Call) -> Output:
         there = self._for(call.name)
-        return _not_here(call.name) if there is None else await there.call(call)
+        return self._not_here(call.name) if there is None else await there.call(call)
 
     async def preview(self, call: Call) -> Preview | Output | None:
         there = self._for(call.name)
-        return _not_here(call.name) if there is None else await preview_of(there, call)
+        return self._not_here(call.name) if there is None else await preview_of(there, call)
+
+    def _not_here(self, name: str) -> Output:
+        if self._is_lost:
+            return failure(str(WorkspaceGone()))
+        return failure(f"{name} cannot be used in a worktree; leave that to who called you.", Outcome.DENIED)
 
     def _for(self, name: str) -> ToolSet | None:
         """Who runs the tool: what looks at a workspace or changes one never does that outside; None where it is not to
@@ -118,7 +127,9 @@ class Isolated:
 
     @property
     def workspace(self) -> Workspace:
-        """Where the agent works: its worktree, as long as it is in there."""
+        """Where the agent works: its worktree, as long as it is in there. Raises `WorkspaceGone`."""
+        if self._is_lost:
+            raise WorkspaceGone
         return self._workspace or self._outside
 
     @property
@@ -134,8 +145,13 @@ class Isolated:
         try:
             async with self._all.one_at_a_time:
                 await self._all.hold(turn)
-                made = await turn.threads.tool(place.made) if known else None
-                made = made or await self._make(place, task, turn, known)
+                is_there = known is not None and await turn.threads.tool(place.is_there)
+                if known is not None and not is_there and self._has_written(task, turn):
+                    self._is_lost = True
+                    return
+                made = self._made(known) if known else None
+                if made is None or not is_there:
+                    made = await self._make(place, task, turn, known)
                 await turn.threads.tool(place.take_up)
                 self._workspace = await self._worktree(place, turn)
         except TROUBLE as error:
@@ -152,13 +168,17 @@ class Isolated:
         """Save what is in the worktree and, if the agent has completed, bring it back. Raises `JournalError`."""
         known = _last(task, turn)
         workspace, self._workspace, self._inside = self._workspace, None, None
-        if not isinstance(known, WorktreeMade) or workspace is None:
+        is_lost, self._is_lost = self._is_lost, False
+        if not isinstance(known, WorktreeMade) or (workspace is None and not is_lost):
             return known if isinstance(known, WorktreeEnded) else None
-        place = self._all.home.place(self._all.order_id, task.record_id)
-        made = await turn.threads.tool(place.made)
-        assert made is not None
+        place, made = self._all.home.place(self._all.order_id, task.record_id), self._made(known)
+        if workspace is not None:
+            await self._all.jobs.end(workspace)
         async with self._all.one_at_a_time:
-            brought = await self._brought(made, place, workspace, turn, report)
+            if workspace is None:
+                brought = await self._lost(made, turn)
+            else:
+                brought = await self._brought(made, place, workspace, turn, report)
         ended = brought.told(made)
         await turn.journal.write(_caller(task, turn), ended)
         if brought.is_safe:
@@ -177,19 +197,34 @@ class Isolated:
             await above.point(ref, base)
         else:
             head, base, start = known.head, known.base, await above.commit_of(ref) or known.base
-        made = Made(
-            order_id=self._all.order_id,
-            record_id=task.record_id,
-            child=self._agent,
-            workspace=str(self._all.workspace.root),
-            ref=ref,
-            base=base,
-            head=head,
-        )
+        made = self._made(WorktreeMade(child_id=task.record_id, child=self._agent, ref=ref, base=base, head=head))
         worktree = await self._worktree(place, turn)
         await (await own_tree(self._all.git, worktree, turn.threads)).fill(start)
         await turn.threads.tool(place.complete, made)
         return made
+
+    def _made(self, known: WorktreeMade) -> Made:
+        """The page of a worktree that the journal knows."""
+        return Made(
+            order_id=self._all.order_id,
+            record_id=known.child_id,
+            child=known.child,
+            workspace=str(self._all.workspace.root),
+            ref=known.ref,
+            base=known.base,
+            head=known.head,
+        )
+
+    def _has_written(self, task: Task, turn: Turn) -> bool:
+        """Whether the agent, in its run so far, may have changed what is in its worktree."""
+        specs = self._above.specs()
+        writing = {spec.name for spec in specs if spec.may_write and spec.group in IN_A_WORKSPACE}
+        record = turn.tree.begun(task.record_id)
+        if record is None:
+            return False
+        ended = {one.tool for one in record.receipts if one.outcome != Outcome.DENIED}
+        begun = {one.name for one in record.open.started.values()} if record.open else set()
+        return not writing.isdisjoint(ended | begun)
 
     async def _worktree(self, place: Place, turn: Turn) -> Worktree:
         return await turn.threads.tool(worktree_at, place, self._outside)
@@ -197,13 +232,16 @@ class Isolated:
     async def _repository(self, place: Place, turn: Turn) -> Repository:
         """That of the workspace which the worktree is made of."""
         checkout = await self._all.git.opened(self._outside, turn.threads)
-        return await Repository.opened(checkout, await turn.threads.tool(Workspace, place.git))
+        scratch = await turn.threads.tool(Workspace, place.git)
+        return await Repository.opened(checkout, scratch, self._all.protected)
 
     async def _brought(self, made: Made, place: Place, worktree: Worktree, turn: Turn, report: Report) -> Brought:
         try:
             own = await own_tree(self._all.git, worktree, turn.threads)
             kept = await save(own, made)
         except TROUBLE as error:
+            if worktree.is_gone:
+                return await self._lost(made, turn)
             return Brought(WorktreeState.KEPT, trouble=f"It could not be saved: {error}", where=str(place.directory))
         brought = Brought(WorktreeState.EMPTY, kept, where=str(place.directory))
         if kept.saved.tip == made.base:
@@ -218,6 +256,15 @@ class Isolated:
         state = WorktreeState.CONFLICT if merged.conflicts else WorktreeState.MERGED
         return replace(brought, state=state, files=merged.files, conflicts=merged.conflicts)
 
+    async def _lost(self, made: Made, turn: Turn) -> Brought:
+        """Somebody deleted its directory: what the agent committed itself is on its ref, and nothing else is left."""
+        try:
+            checkout = await self._all.git.opened(self._outside, turn.threads)
+            tip = await checkout.commit(made.ref)
+        except TROUBLE:
+            tip = made.base
+        return Brought(WorktreeState.LOST, Kept(Saved(tip, ""), (), all_ignored=True))
+
     @asynccontextmanager
     async def _keeping(self, paths: Sequence[str], made: Made, turn: Turn) -> AsyncIterator[None]:
         """Raises `StoreBroken`, OSError."""
@@ -231,10 +278,6 @@ class Isolated:
             yield
         finally:
             await checkpoints.changed()
-
-
-def _not_here(name: str) -> Output:
-    return failure(f"{name} cannot be used in a worktree; leave that to who called you.", Outcome.DENIED)
 
 
 def _caller(task: Task, turn: Turn) -> Origin:

@@ -7,14 +7,12 @@ DIRECTORY/ORDER/RECORD/made.json   written last: without it, nobody has begun to
 
 import fcntl
 import os
-import shutil
-import stat
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.sandbox.paths import Workspace
+from drone.sandbox.removing import remove
 from drone.sandbox.worktree import COMMON
 from mcc.configuration.places import make_private_directory, private_opener
 from mcc.contracts.shape import Closed, to_json
@@ -64,6 +62,10 @@ class Place:
         except FileNotFoundError:
             return None
 
+    def is_there(self) -> bool:
+        """Whether it was made here, and its files lie where they were."""
+        return self.made() is not None and self.tree.is_dir()
+
     def begin(self, ref: str) -> None:
         """Make it anew, empty, with a HEAD that is this ref."""
         self.remove()
@@ -88,17 +90,17 @@ class Place:
 
     def stage(self) -> Path:
         """An empty directory for what is to be brought back."""
-        _removed(self.staged)
+        remove(self.staged)
         make_private_directory(self.staged)
         return self.staged
 
     def remove(self) -> None:
         """Delete it, also what was left half deleted."""
         gone = self.directory.with_name(self.directory.name + _GONE)
-        _removed(gone)
+        remove(gone)
         if self.directory.exists():
             self.directory.rename(gone)
-            _removed(gone)
+            remove(gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,10 @@ class Home:
         """Those that have left something here. Blocks."""
         return _names(self.directory)
 
+    def has(self, order_id: str) -> bool:
+        """Whether this order has left something here: one look at a directory of the drone's own."""
+        return os.path.lexists(self.directory / order_id)
+
     def hold(self, order_id: str) -> int | None:
         """The lock on what an order has here, as a descriptor; None while another has it. Blocks. Raises OSError."""
         make_private_directory(self.directory / order_id)
@@ -138,7 +144,7 @@ class Home:
         above = self.directory / order_id
         for name in _names(above):
             if name.endswith(_GONE):
-                _removed(above / name)
+                remove(above / name)
         return [Place(above / name) for name in _names(above) if name != LOCK]
 
     def forget(self, order_id: str) -> None:
@@ -153,21 +159,3 @@ def _names(directory: Path) -> list[str]:
         return sorted(os.listdir(directory))
     except FileNotFoundError:
         return []
-
-
-def _removed(directory: Path) -> None:
-    """Whatever rights the programs that worked in there took from it, it goes."""
-
-    def open_up(function: Callable[..., object], path: str, _: object) -> None:
-        if not os.path.lexists(path):
-            return
-        for one in (os.path.dirname(path), path):
-            if stat.S_ISDIR(os.lstat(one).st_mode):
-                os.chmod(one, 0o700)
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path)
-        else:
-            os.unlink(path)
-
-    if directory.exists():
-        shutil.rmtree(directory, onerror=open_up)

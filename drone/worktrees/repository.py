@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from drone.sandbox.guard import FIXED
 from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathError, PathMissing, Workspace
 from drone.sandbox.protected import Protected
@@ -43,22 +44,24 @@ class Saved:
 
 
 class Repository:
-    """git in one workspace, which may itself be a worktree. `scratch` is a directory for files of git's own.
+    """git in one workspace, which may itself be a worktree. `scratch` is a directory for files of git's own;
+    `protected`: what is in no snapshot unless git tracks it.
 
     Raises `ToolFailed`, `PathError`, OSError.
     """
 
-    def __init__(self, checkout: Checkout, common: Workspace, scratch: Workspace) -> None:
+    def __init__(self, checkout: Checkout, common: Workspace, scratch: Workspace, protected: Protected) -> None:
         self._checkout = checkout.given(**IDENTITY).recording(common, scratch=scratch)
         self._scratch = scratch
+        self._protected = protected
         self.workspace = checkout.workspace
         self.common = common
 
     @classmethod
-    async def opened(cls, checkout: Checkout, scratch: Workspace) -> Self:
+    async def opened(cls, checkout: Checkout, scratch: Workspace, protected: Protected = FIXED) -> Self:
         checkout.needs_files()
         common = await checkout.threads.tool(common_of, checkout.workspace, checkout.repository.directory)
-        return cls(checkout, common, scratch)
+        return cls(checkout, common, scratch, protected)
 
     async def commit_of(self, name: str) -> str | None:
         """A ref of ours as a commit; None where there is none."""
@@ -111,11 +114,10 @@ class Repository:
 
     def _left_out(self, others: Iterable[str]) -> Iterator[str]:
         """Untracked files that no worktree begins with. Blocks."""
-        protected = Protected()
         for path in others:
             if path.endswith("/"):
                 continue
-            if protected.refuses(path) or self._size(path) > LARGEST_FILE:
+            if self._protected.refuses(path) or self._size(path) > LARGEST_FILE:
                 yield path
 
     def _size(self, path: str) -> int:

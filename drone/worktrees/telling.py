@@ -15,7 +15,7 @@ def of_facts(changes: Changes, facts: Iterable[Fact]) -> Changes:
     """`facts` in the order of the journal. A worktree of which no end is told was kept."""
     known = list(facts)
     commits = [fact for fact in known if isinstance(fact, WorkspaceCommitted) and not fact.worktree]
-    worktrees = {fact.child_id: _told(fact) for fact in known if isinstance(fact, WorktreeMade | WorktreeEnded)}
+    worktrees = {fact.child_id: _change(fact) for fact in known if isinstance(fact, WorktreeMade | WorktreeEnded)}
     heads = (fact.head for fact in known if isinstance(fact, WorktreeMade))
     begun = (commits[0].parent,) if commits else tuple(heads)
     return changes.model_copy(
@@ -28,7 +28,7 @@ def of_facts(changes: Changes, facts: Iterable[Fact]) -> Changes:
     )
 
 
-def _told(fact: WorktreeMade | WorktreeEnded) -> WorktreeChange:
+def _change(fact: WorktreeMade | WorktreeEnded) -> WorktreeChange:
     ended = fact if isinstance(fact, WorktreeEnded) else None
     return WorktreeChange(
         record_id=fact.child_id,

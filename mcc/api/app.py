@@ -5,6 +5,7 @@ The page is swagger-ui from a package, without inline scripts and without any ot
 
 import asyncio
 import contextlib
+import warnings
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from html import escape
@@ -12,10 +13,24 @@ from importlib.resources import files
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
+from pydantic.warnings import UnsupportedFieldAttributeWarning
 from starlette.responses import FileResponse, HTMLResponse, Response
 
 import mcc
-from mcc.api import approvals, blueprints, controls, documents, fleet, health, notes, orders, problems, streams, tools
+from mcc.api import (
+    approvals,
+    batches,
+    blueprints,
+    controls,
+    documents,
+    fleet,
+    health,
+    notes,
+    orders,
+    problems,
+    streams,
+    tools,
+)
 from mcc.api.catalogue import Catalogue
 from mcc.api.function_rules import FunctionRules
 from mcc.api.guard import Door, Guard
@@ -67,6 +82,9 @@ def build_app(
 
     `trouble` says why the database cannot be written now, "" when it can.
     """
+    # Names of body parameters, as FastAPI passes them on: it is silent about them itself, but models of contracts are
+    # built when they are first used, which is later.
+    warnings.filterwarnings("ignore", category=UnsupportedFieldAttributeWarning)
     offload, write = BoundedOffload(8, "api"), BoundedOffload(8, "api-writes")
     texts = BoundedOffload(2, "api-texts", queue_seconds=TEXT_SECONDS, answer_seconds=TEXT_SECONDS)
     reserve = Reserve.beside(settings.database_url, settings.data_dir, settings.disk_reserve_mb)
@@ -102,7 +120,7 @@ def build_app(
         redactor,
         redis.checkers,
     )
-    for part in (orders, streams, controls, approvals, blueprints, documents, notes, fleet, tools, health):
+    for part in (orders, batches, streams, controls, approvals, blueprints, documents, notes, fleet, tools, health):
         app.include_router(part.router)
     app.include_router(orders.conversations)
     app.include_router(description)

@@ -128,8 +128,8 @@ async def _by_one(checkers: ModelCheckers, assigned: Assignment) -> list[ModelCh
         rows = await checkers.check(assigned.drone.incarnation, assigned.names)
     except DispatchUnavailable as problem:
         why = str(problem)
-    told = {row.name for row in rows}
-    return [*rows, *(ModelCheck(name=one, drone=drone, problem=why) for one in assigned.names if one not in told)]
+    answered = {row.name for row in rows}
+    return [*rows, *(ModelCheck(name=one, drone=drone, problem=why) for one in assigned.names if one not in answered)]
 
 
 def assignments(drones: Sequence[Registration], names: Iterable[str]) -> list[Assignment]:

@@ -1,7 +1,7 @@
 """Orders and their sessions over HTTP: placing, reading, record and journal; retry, fork and rollback."""
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Body, Header, Path, Query
@@ -273,13 +273,18 @@ def _place(
         blueprint=blueprint,
         on_ask=service.settings.approvals.on_ask or ("wait" if attended else "deny"),
     )
+    return placed, asked_of_others(store, [placed])
+
+
+def asked_of_others(store: Store, placed: Iterable[Placed]) -> Sequence[Requested]:
+    """What placing has asked of running orders: interruptions, and steers."""
     requested: list[Requested] = []
-    # Placing may have asked something of a running order: an interruption, or a steer.
-    for order_id in (placed.interrupted, placed.order.id if placed.receipt else None):
-        if order_id is not None:
-            with contextlib.suppress(StoreError):
-                requested.append(traced(store, store.controls.of_order(order_id)[-1]))
-    return placed, requested
+    for one in placed:
+        for order_id in (one.interrupted, one.order.id if one.receipt else None):
+            if order_id is not None:
+                with contextlib.suppress(StoreError):
+                    requested.append(traced(store, store.controls.of_order(order_id)[-1]))
+    return requested
 
 
 async def _place_made(service: Service, order_id: str, place: Callable[[], Placed]) -> Response:

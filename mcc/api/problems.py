@@ -111,7 +111,7 @@ def install(app: FastAPI, redactor: Callable[[], Redactor] = Redactor) -> None:
     app.add_exception_handler(HTTPException, _http)
 
     async def store(_: Request, error: Exception) -> Response:
-        status = next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
+        status = _status_of(error)
         wait = next((seconds for cls, seconds in WAITS.items() if isinstance(error, cls)), None)
         headers = None if wait is None else {"Retry-After": str(wait)}
         detail = redactor().text(str(error))
@@ -139,6 +139,26 @@ async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     details = {404: "There is nothing at this address.", 405: f"{request.method} is not possible at this address."}
     return problem(error.status_code, details.get(error.status_code, error.detail), headers=error.headers)
+
+
+def _status_of(error: Exception) -> int:
+    return next(STATUS_OF[cls] for cls in type(error).__mro__ if cls in STATUS_OF)
+
+
+def mistake_in(error: Exception) -> tuple[int, Mistake]:
+    """Why an order cannot be placed, with the status that it is answered with alone."""
+    match error:
+        case Unacceptable():
+            return 422, Mistake(error.field, str(error))
+        case change.Refused():
+            field, said = _placed(next(iter(error.sentences), str(error)))
+            return error.status, Mistake(field, f"{said}.")
+        case BlueprintError():
+            return 422, Mistake("blueprint", str(of_blueprint(error).detail))
+        case UnknownBlueprint():
+            return 404, Mistake("blueprint", str(error))
+        case _:
+            return _status_of(error), Mistake("", str(error))
 
 
 async def _unacceptable(_: Request, error: Exception) -> Response:

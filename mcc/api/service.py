@@ -15,6 +15,7 @@ from mcc.api.function_rules import FunctionRules
 from mcc.api.problems import Refusal
 from mcc.api.records import Records
 from mcc.contracts.answers import Problem
+from mcc.contracts.drones import DroneStatus
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
@@ -22,14 +23,17 @@ from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Wake
 from mcc.dispatch.checks import ModelCheckers
 from mcc.dispatch.nudge import Nudger
-from mcc.dispatch.publisher import AsyncPublisher, moved, newest
+from mcc.dispatch.publisher import AsyncPublisher, Message, moved, newest
 from mcc.feed.feed import Feed
 from mcc.redaction import Redactor
 from mcc.settings import Settings
 from mcc.store.errors import StoreError
 from mcc.store.resources import Reserve
 from mcc.store.store import BoundedOffload, Offload, Store
-from mcc.store.values import Page
+from mcc.store.values import Page, Placed
+
+AT_ONCE = 200
+"""Messages that are sent to Redis together."""
 
 MOST_PENDING = 1_000
 """More notices than this are dropped: sweeps and polls find what they would have said."""
@@ -59,6 +63,17 @@ class Notices:
         self.moved(order)
         if self._nudger is not None and order.status is OrderStatus.QUEUED and order.blocked_by is None:
             self._send(self._nudge(self._nudger, order))
+
+    def placed_together(self, placed: Sequence[Placed]) -> None:
+        """Orders that were queued in one transaction: viewers hear of each of them, drones once of all."""
+        hints = [moved(one.order) for one in placed]
+        for hint in hints:
+            self._feed.hint(hint)
+        if self._publisher is not None and placed:
+            for one in placed:
+                self._publisher.tell(one.order)
+            entries = [entry for one in placed for entry in one.entries]
+            self._send(self._publish_all(self._publisher, [*entries, *hints]))
 
     def moved(self, order: WorkOrder) -> None:
         hint = moved(order)
@@ -95,6 +110,21 @@ class Notices:
         task = asyncio.create_task(sending)
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)
+
+    async def _publish_all(self, publisher: AsyncPublisher, messages: Sequence[Message]) -> None:
+        """Drones first: they have the most to do."""
+        await self._call_drones(publisher)
+        for start in range(0, len(messages), AT_ONCE):
+            if not await publisher.publish(messages[start : start + AT_ONCE]):
+                return
+
+    async def _call_drones(self, publisher: AsyncPublisher) -> None:
+        try:
+            drones = await self._reading(self._store.leases.drones)
+        except StoreError as error:
+            log.debug("drones were not called (%s); a sweep will nudge them", error)
+            return
+        await publisher.call(one.incarnation for one in drones if one.status is DroneStatus.UP)
 
     async def _publish_newest(self, publisher: AsyncPublisher, order: WorkOrder) -> None:
         try:

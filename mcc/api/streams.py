@@ -36,18 +36,27 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._events = events
         self._send_seconds = send_seconds
+        self._sending_since: float | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._pour(send))
         leaving = asyncio.create_task(_gone(receive))
+        both, over = {sending, leaving}, set[asyncio.Task[None]]()
         try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            while not over and (patience := self._patience()) > 0:
+                over, _ = await asyncio.wait(both, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (sending, leaving):
+            for task in both:
                 task.cancel()
-            await asyncio.wait({sending, leaving})
+            await asyncio.wait(both)
         if not sending.cancelled():
             sending.result()
+
+    def _patience(self) -> float:
+        """Seconds for which what is being sent may still go on; one clock for all parts of a stream."""
+        if self._sending_since is None:
+            return self._send_seconds
+        return self._sending_since + self._send_seconds - asyncio.get_running_loop().time()
 
     async def _pour(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
@@ -57,8 +66,6 @@ class EventStream(Response):
             async for chunk in self._events:
                 await self._part(send, chunk)
             await self._part(send, b"", more=False)
-        except TimeoutError:
-            return
         finally:
             await self._events.aclose()  # type: ignore[attr-defined]
 
@@ -66,8 +73,9 @@ class EventStream(Response):
         await self._within(send, {"type": "http.response.body", "body": body, "more_body": more})
 
     async def _within(self, send: Send, message: dict[str, object]) -> None:
-        async with asyncio.timeout(self._send_seconds):
-            await send(message)
+        self._sending_since = asyncio.get_running_loop().time()
+        await send(message)
+        self._sending_since = None
 
 
 async def _gone(receive: Receive) -> None:

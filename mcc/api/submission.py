@@ -1,7 +1,7 @@
 """Looking at an order before it is accepted: can this version, and can anyone here, do it at all?"""
 
 import os.path
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -14,6 +14,7 @@ from mcc.configuration.workspaces import git_address, is_git_address
 from mcc.contracts.agents import INHERIT
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.order import NewOrder, OrderKind
+from mcc.contracts.shape import to_json
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.definitions.scopes import WORKSPACE_DIRECTORY
 from mcc.permission.declared import CHARACTERS, characters, problems
@@ -28,6 +29,9 @@ NOT_YET = ("webhook_url",)
 
 OF_A_CHAT = ("result_schema", "rules", "verify")
 
+OF_EACH = frozenset({"prompt", "session_id", "labels", "metadata", "priority", "when_busy", "not_before", "expires_at"})
+"""What orders of the same kind differ in; the form of these says whether they can be taken."""
+
 RULE_CHARACTERS = 20_000
 """CEL of all rules of one order; reading it takes up to about half a second."""
 
@@ -37,10 +41,40 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
 
     Form is checked here; whether the workspace exists is seen by the drone.
     """
+    _check_times(new, now)
+    return _with_workspace(new, _checked(new, settings, drones))
+
+
+def checked_together(
+    orders: Iterable[NewOrder], settings: Settings, drones: Sequence[Registration], now: datetime
+) -> Iterator[NewOrder | Unacceptable]:
+    """What `checked` says of each of them. What many ask for is looked at once, however many they are."""
+    known: dict[bytes, str | Unacceptable | None] = {}
+    for new in orders:
+        try:
+            _check_times(new, now)
+        except Unacceptable as problem:
+            yield problem
+            continue
+        asked = to_json({name: value for name, value in new if name not in OF_EACH})
+        if asked not in known:
+            try:
+                known[asked] = _checked(new, settings, drones)
+            except Unacceptable as problem:
+                known[asked] = problem
+        found = known[asked]
+        yield found if isinstance(found, Unacceptable) else _with_workspace(new, found)
+
+
+def _with_workspace(new: NewOrder, workspace: str | None) -> NewOrder:
+    return new if workspace is None else new.model_copy(update={"workspace": workspace})
+
+
+def _checked(new: NewOrder, settings: Settings, drones: Sequence[Registration]) -> str | None:
+    """The workspace in its one spelling, if it names one. Looks at no field of `OF_EACH`. Raises `Unacceptable`."""
     _refuse_what_is_not_there_yet(new)
     if new.kind is OrderKind.REVERT:
         raise Unacceptable("kind", "a revert is asked for at the order that it takes back: POST /orders/{id}/revert.")
-    _check_times(new, now)
     _check_result(new)
     _check_rules(new, drones)
     _check_permission(new, drones)
@@ -60,7 +94,7 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
     for place, name in (("agent", new.agent), ("verify.agent", new.verify.agent if new.verify else None)):
         if drones and name is not None and not (workspace and _may_bring(workspace, name)):
             _check_known("agent", name, (agent for drone in drones for agent in drone.agents), place)
-    return new if workspace is None else new.model_copy(update={"workspace": workspace})
+    return workspace
 
 
 def roots_of(settings: Settings, drones: Iterable[Registration]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from mcc.contracts.answers import Offer
 from mcc.contracts.drones import AgentSheet
 from mcc.contracts.shape import digest
 from mcc.definitions.front_matter import FILE_BYTES, DefinitionError, suggestion
-from mcc.definitions.rights import expanded
+from mcc.definitions.rights import TOOL_GROUPS, tools_of
 from mcc.definitions.scopes import (
     MASTER,
     WORKSPACE_DIRECTORY,
@@ -192,19 +192,23 @@ def installed_here(prompts_dir: Path | None) -> Agents:
     return with_user(installed(prompt_files(shipped_prompts()), operators), user_files())
 
 
-def offers_here(prompts_dir: Path | None) -> list[Offer]:
-    """The agents that the files of the current directory's workspace define, as orders there may have them."""
+def offers_here(prompts_dir: Path | None, tools: Iterable[Offer]) -> list[Offer]:
+    """The agents that the files of the current directory's workspace define, as orders there may have them; `tools` are
+    those of the live drones."""
     root = Path()
     files = workspace_files(root) if (root / WORKSPACE_DIRECTORY).is_dir() else ()
     consent = AgentConsent.read(trust_store(), root.resolve())
     trusted = {file.name for file in files if consent.covers(place_of(file.name), file.content)}
     known = with_workspace(installed_here(prompts_dir), files, trusted=trusted, doubt=consent.problem)
     own = [name for name, scope in known.scopes.items() if scope is Scope.WORKSPACE]
-    return [_offer(known.usable[name]) for name in sorted(own)]
+    of_servers = {(one.name, one.group) for one in tools if one.server}
+    there = sorted({*of_servers, *((tool, group) for group, those in TOOL_GROUPS.items() for tool in those)})
+    return [_offer(known.usable[name], there) for name in sorted(own)]
 
 
-def _offer(agent: AgentDefinition) -> Offer:
-    tools = None if agent.tools is None else tuple(sorted(expanded(agent.tools) - expanded(agent.disallowed_tools)))
+def _offer(agent: AgentDefinition, there: Iterable[tuple[str, str]]) -> Offer:
+    found = tools_of(agent, there)
+    tools = None if found is None else tuple(dict.fromkeys(found))
     sheet = AgentSheet(definition=agent, origin=Scope.WORKSPACE.value, tools=tools, digest=digest(agent))
     return Offer(name=agent.name, description=agent.description, agent=sheet)
 

@@ -1,7 +1,7 @@
 """The commands `mcc agents`, `mcc drones` and `mcc models`: what live drones have; agent files checked."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,7 +13,6 @@ from mcc.cli.command import (
     USAGE,
     AsJson,
     DataDir,
-    Url,
     fail,
     plain_errors,
     print_json,
@@ -21,14 +20,13 @@ from mcc.cli.command import (
     print_table,
     say,
 )
-from mcc.cli.server import Call, service_command
+from mcc.cli.server import Call, lists_by_itself, service_command
 from mcc.view.offers import print_offers
 
 if TYPE_CHECKING:
     from mcc.cli.agent_files import Checked
     from mcc.contracts.answers import Offer
     from mcc.contracts.drones import SandboxState
-    from mcc.contracts.permission import Permission
     from mcc.definitions.front_matter import DefinitionError
     from mcc.settings import Settings
 
@@ -36,13 +34,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Agents: what there is, what each may do, what is wrong with files.", rich_markup_mode=None)
 
 _NONE = "No agent: is there a drone? mcc drones says."
-
-
-@app.callback(invoke_without_command=True)
-def _group(context: typer.Context, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Agents; without a further word, the list of them."""
-    if context.invoked_subcommand is None:
-        list_agents(url=url, data_dir=data_dir, as_json=as_json)
 
 
 @service_command(app, "list")
@@ -68,6 +59,9 @@ def list_agents(call: Call) -> None:
     _say_what_is_wrong_here(call.data_dir)
 
 
+lists_by_itself(app, list_agents)
+
+
 def _of_this_workspace(call: Call) -> "list[Offer]":
     """The agents that the files of the current directory define."""
     from mcc.definitions.scopes import WORKSPACE_DIRECTORY
@@ -78,7 +72,7 @@ def _of_this_workspace(call: Call) -> "list[Offer]":
     from mcc.settings import load
 
     with plain_errors():
-        return offers_here(load(data_dir=call.data_dir).prompts_dir)
+        return offers_here(load(data_dir=call.data_dir).prompts_dir, call.client.tools.list())
 
 
 def _say_what_is_wrong_here(data_dir: Path | None) -> None:
@@ -273,6 +267,8 @@ def _facts(one: "Offer") -> list[tuple[str, object]]:
     ]
     if one.agent is None:
         return facts
+    from mcc.view.inbox import permission_in_words
+
     sheet, definition = one.agent, one.agent.definition
     limits = definition.limits.model_dump(exclude_none=True)
     return [
@@ -280,7 +276,7 @@ def _facts(one: "Offer") -> list[tuple[str, object]]:
         ("origin", sheet.origin),
         ("tools asked for", "the parent's" if definition.tools is None else ", ".join(definition.tools) or "none"),
         ("tools", None if sheet.tools is None else ", ".join(sheet.tools) or "none"),
-        *(("permission", line) for line in _permission(definition.permission)),
+        *(("permission", line) for line in permission_in_words(definition.permission)),
         ("not allowed", ", ".join(definition.disallowed_tools) or None),
         ("passes on", ", ".join(definition.passes_on) or None),
         ("may delegate to", ", ".join(definition.spawns) or "nobody"),
@@ -293,16 +289,6 @@ def _facts(one: "Offer") -> list[tuple[str, object]]:
         *(("guideline", line) for line in definition.guidelines),
         ("digest", sheet.digest),
     ]
-
-
-def _permission(permission: "Permission") -> Iterator[str]:
-    """A line for each word or rule, in the order in which they are looked at."""
-    for key, said in permission.items():
-        for rule in said if not isinstance(said, str) else ():
-            when = f" when {rule.when}" if rule.when else ""
-            yield f"{key}: {rule.then}{when}{f'  ({rule.message})' if rule.message else ''}"
-        if isinstance(said, str):
-            yield f"{key}: {said}"
 
 
 def _result(result: object) -> str:

@@ -2,12 +2,11 @@
 
 import json
 import shlex
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from mcc.cli.command import USAGE, fail, say
@@ -15,119 +14,71 @@ from mcc.cli.server import LOOPBACK
 
 if TYPE_CHECKING:
     from mcc.client import MCC
-    from mcc.contracts.limits import Limits
     from mcc.contracts.order import NewOrder, WorkOrder
     from mcc.settings import Settings
 
-SCHEMA_BYTES = 1_000_000
+
+class Options(Protocol):
+    def order(self) -> dict[str, Any]:
+        """The fields of an order that they say. Raises ValueError with a sentence."""
+
+
 LOOKED_AT = 1_000
 """So many of the newest orders are looked through for the last one of a workspace."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
-def limits_in(pairs: Sequence[str]) -> "Limits | None":
-    """`key=value`, each; None for none."""
-    from mcc.definitions.agents import limits_of
-
-    try:
-        return limits_of(pairs) if pairs else None
-    except ValueError as problem:
-        fail(f"{problem}", USAGE)
-
-
 def metadata_in(pairs: Sequence[str], unset: Sequence[str] = ()) -> dict[str, Any] | None:
     """`key=value`, each; a value that is JSON counts as that, all else as text. None for nothing."""
-    said: dict[str, Any] = dict.fromkeys(unset)
+    values: dict[str, Any] = dict.fromkeys(unset)
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not key or not equals:
             fail(f"{pair!r}: write key=value, for example ticket=OPS-17.", USAGE)
         try:
-            said[key] = json.loads(value)
+            values[key] = json.loads(value)
         except (ValueError, RecursionError):
-            said[key] = value
-    return said or None
+            values[key] = value
+    return values or None
 
 
-def given(**said: object) -> dict[str, object] | None:
-    """What of it was said; None for nothing."""
-    return {name: value for name, value in said.items() if value is not None} or None
-
-
-def controls_in(kinds: Sequence[str] | None) -> list[str] | None:
-    """The only controls that are taken; "none" for no one at all, None for all."""
-    return [kind for kind in kinds if kind != "none"] if kinds else None
-
-
-def object_in(said: str | None, option: str) -> dict[str, Any] | None:
-    """A JSON object, written out or in a file."""
-    if said is None:
-        return None
-    text, where = (said, option) if said.lstrip().startswith("{") else (_file(Path(said), option), said)
+def said_by(*options: Options) -> dict[str, Any]:
+    """The fields of an order that these say; the command ends where they cannot be used."""
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as problem:
-        fail(f"{where} is not JSON: {problem}.", USAGE)
-    if not isinstance(found, dict):
-        fail(f"{where} is not a JSON object, in braces, as {option} needs it.", USAGE)
-    return found
+        return {name: value for one in options for name, value in one.order().items()}
+    except ValueError as problem:
+        fail(str(problem), USAGE)
 
 
-def permission_in(said: str | None) -> dict[str, Any] | None:
-    """Permission as JSON, written out or in a file; in a file whose name ends with .toml, all of it or the table
-    [permission]."""
-    if said is None or said.lstrip().startswith("{") or not said.endswith(".toml"):
-        return object_in(said, "--permission")
-    try:
-        found = tomllib.loads(_file(Path(said), "--permission"))
-    except (ValueError, RecursionError) as problem:
-        fail(f"{said} is not TOML: {problem}.", USAGE)
-    table = found.get("permission", found)
-    if not isinstance(table, dict):
-        fail(f"{said}: [permission] must be a table.", USAGE)
-    return table
-
-
-def _file(path: Path, option: str) -> str:
-    try:
-        with path.expanduser().open("rb") as stream:
-            content = stream.read(SCHEMA_BYTES + 1)
-    except OSError as problem:
-        fail(f"{option}: {path} cannot be read ({problem.strerror}); name a file, or write it out.", USAGE)
-    if len(content) > SCHEMA_BYTES:
-        fail(f"{option}: {path} has more than {SCHEMA_BYTES:,} bytes.", USAGE)
-    return content.decode("utf-8", "replace")
-
-
-def key_in(said: str | None) -> str | None:
-    if said is not None and not (1 <= len(said) <= 200 and all("!" <= character <= "~" for character in said)):
+def key_in(key: str | None) -> str | None:
+    if key is not None and not (1 <= len(key) <= 200 and all("!" <= character <= "~" for character in key)):
         fail("--idempotency-key: 1 to 200 visible ASCII characters, without a blank.", USAGE)
-    return said
+    return key
 
 
-def moment_in(said: str | None, now: datetime | None = None) -> datetime | None:
+def moment_in(text: str | None, now: datetime | None = None) -> datetime | None:
     """A time as ISO 8601, of this machine's zone where it names none; or so far from `now`: 90s, 10m, 1h30m, 2d."""
-    if said is None:
+    if text is None:
         return None
-    if (wait := _duration(said.strip())) is not None:
+    if (wait := _duration(text.strip())) is not None:
         return (now or datetime.now(UTC)) + wait
     try:
-        return datetime.fromisoformat(said.strip()).astimezone(UTC)
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
     except (ValueError, OverflowError):
-        fail(f"--not-before: {said!r} is no time; write 10m, 1h30m, 2d, or 2026-01-31T12:00.", USAGE)
+        fail(f"--not-before: {text!r} is no time; write 10m, 1h30m, 2d, or 2026-01-31T12:00.", USAGE)
 
 
-def _duration(said: str) -> timedelta | None:
+def _duration(text: str) -> timedelta | None:
     seconds, digits = 0, ""
-    for character in said:
+    for character in text:
         if character.isascii() and character.isdigit() and len(digits) < 6:
             digits += character
         elif digits and character in _UNITS:
             seconds, digits = seconds + int(digits) * _UNITS[character], ""
         else:
             return None
-    return timedelta(seconds=seconds) if said and not digits else None
+    return timedelta(seconds=seconds) if text and not digits else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +123,9 @@ class Asked:
         order = dict(self.order)
         if self.go_on:
             order["session_id"] = last_session(client, order["workspace"])
+        return self.submit(client, order)
+
+    def submit(self, client: "MCC", order: Mapping[str, Any]) -> "WorkOrder":
         return client.orders.submit(self.prompt, idempotency_key=self.key, attended=not self.detach, **order)
 
 

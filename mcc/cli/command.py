@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from mcc.view.output import print_json as print_json
+from mcc.view.output import say as say
 from mcc.view.tables import print_table as print_table
 
 if TYPE_CHECKING:
@@ -25,15 +26,6 @@ Url = Annotated[
     str | None,
     typer.Option(envvar="MCC_URL", help="The service to talk to; the family on this machine if left out."),
 ]
-
-
-def say(sentence: str) -> None:
-    """One line for people, on stderr so that stdout holds only what was asked for; lost when nobody reads stderr."""
-    from mcc.view.output import clean
-
-    # In `mcc up 2>&1 | tee log` a Ctrl-C ends tee first, and the family has still to stop.
-    with suppress(BrokenPipeError):
-        print(clean(sentence), file=sys.stderr, flush=True)
 
 
 def say_configuration(settings: "Settings") -> None:
@@ -65,13 +57,15 @@ def plain_errors() -> Iterator[None]:
 
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
-    """A name and its value per line; what is None is left out."""
-    from mcc.view.output import clean
+    """A name and its value per line, in a window of a terminal broken at blanks; what is None is left out."""
+    from mcc.view.output import clean, window, wrapped
 
-    shown = [(name, clean(str(value))) for name, value in pairs if value is not None]
+    shown, columns = [(name, clean(str(value))) for name, value in pairs if value is not None], window()
     width = max(len(name) for name, _ in shown)
     for name, value in shown:
-        print(f"{name:<{width}}  {value}")
+        for line in f"{name:<{width}}  {value}".split("\n"):
+            for part in wrapped(line, columns, width + 2):
+                print(part)
 
 
 def print_markdown(text: str) -> None:

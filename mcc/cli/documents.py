@@ -10,13 +10,13 @@ import typer
 
 from mcc.cli.command import USAGE, clock, fail, print_pairs, print_table, say
 from mcc.cli.field_values import values_in
-from mcc.cli.server import Call, Look, reading_command, service_command
+from mcc.cli.server import Call, Look, lists_by_itself, reading_command, service_command
 
 if TYPE_CHECKING:
     from mcc.contracts.blueprints import Component
     from mcc.contracts.documents import CommandsDone, DocumentView, NodeView
 
-app = typer.Typer(help="Documents made of blueprints.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Documents made of blueprints.", rich_markup_mode=None)
 
 DocumentId = Annotated[
     str, typer.Argument(help="The document: its id, 4 characters or more of an end of it, or @last.")
@@ -62,6 +62,9 @@ def list_documents(
     print_table(("ID", "STATUS", "CHANGED", "BLUEPRINT", "NODES", "TITLE"), rows, empty="No document.")
     if page.next_cursor is not None and sys.stdout.isatty():
         say(f"older ones: --cursor {page.next_cursor}")
+
+
+lists_by_itself(app, list_documents)
 
 
 @reading_command(app)

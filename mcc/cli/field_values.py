@@ -15,10 +15,10 @@ UNSET = "null"
 _SHOWN = 60
 
 
-def pairs_in(said: Iterable[str]) -> dict[str, str]:
+def pairs_in(options: Iterable[str]) -> dict[str, str]:
     """`key=value`, each. Raises ValueError with a sentence."""
     found: dict[str, str] = {}
-    for one in said:
+    for one in options:
         key, sign, value = one.partition("=")
         if not sign or not key.strip():
             raise ValueError(f"{one[:_SHOWN]!r}: write key=value.")
@@ -28,21 +28,21 @@ def pairs_in(said: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def metadata_in(component: "Component", said: Iterable[str]) -> dict[str, Any]:
+def metadata_in(component: "Component", options: Iterable[str]) -> dict[str, Any]:
     """The metadata of a component by its fields' names. Raises ValueError with a sentence."""
     return {
         key.removeprefix("metadata."): value_in(
             _field(component.metadata, key.removeprefix("metadata."), ""), key, value
         )
-        for key, value in pairs_in(said).items()
+        for key, value in pairs_in(options).items()
     }
 
 
-def values_in(component: "Component", said: Iterable[str]) -> Mapping[Section, dict[str, Any]]:
+def values_in(component: "Component", options: Iterable[str]) -> Mapping[Section, dict[str, Any]]:
     """Properties and metadata of a component: `props.minutes` and `metadata.focus`, or the name alone where only one of
     both has it. Raises ValueError with a sentence."""
     found: dict[Section, dict[str, Any]] = {"metadata": {}, "props": {}}
-    for key, value in pairs_in(said).items():
+    for key, value in pairs_in(options).items():
         section, name = _place(component, key)
         fields = component.metadata if section == "metadata" else component.properties
         found[section][name] = value_in(_field(fields, name, f"{section}."), key, value)
@@ -71,37 +71,37 @@ def _field(fields: "Mapping[str, FieldSpec]", name: str, section: str) -> "Field
     return fields[name]
 
 
-def value_in(field: "FieldSpec | ItemField", key: str, said: str) -> Any:
+def value_in(field: "FieldSpec | ItemField", key: str, text: str) -> Any:
     """Raises ValueError with a sentence. Whether it keeps the field's rules is the service's to say."""
     from mcc.contracts.blueprints import BooleanField, ListField, NumberField
 
-    if said == UNSET:
+    if text == UNSET:
         return None
     match field:
         case NumberField():
-            return _number(key, said)
+            return _number(key, text)
         case BooleanField():
-            if said.lower() not in ("true", "false"):
-                raise ValueError(f"{key}: {said[:_SHOWN]!r} is not true or false.")
-            return said.lower() == "true"
+            if text.lower() not in ("true", "false"):
+                raise ValueError(f"{key}: {text[:_SHOWN]!r} is not true or false.")
+            return text.lower() == "true"
         case ListField(items=items):
-            return _list(items, key, said)
-    return said
+            return _list(items, key, text)
+    return text
 
 
-def _number(key: str, said: str) -> int | float:
+def _number(key: str, text: str) -> int | float:
     try:
-        return int(said) if said.lstrip("+-").isdecimal() else float(said)
+        return int(text) if text.lstrip("+-").isdecimal() else float(text)
     except ValueError:
-        raise ValueError(f"{key}: {said[:_SHOWN]!r} is no number; write 7 or 2.5.") from None
+        raise ValueError(f"{key}: {text[:_SHOWN]!r} is no number; write 7 or 2.5.") from None
 
 
-def _list(items: "ItemField", key: str, said: str) -> list[Any]:
+def _list(items: "ItemField", key: str, text: str) -> list[Any]:
     """A JSON array, or items with commas between them."""
-    if not said.lstrip().startswith("["):
-        return [value_in(items, key, part.strip()) for part in said.split(",") if part.strip()]
+    if not text.lstrip().startswith("["):
+        return [value_in(items, key, part.strip()) for part in text.split(",") if part.strip()]
     try:
-        found = json.loads(said)
+        found = json.loads(text)
     except (ValueError, RecursionError):
         raise ValueError(f"{key}: this begins as a JSON array and is none.") from None
     if not isinstance(found, list):

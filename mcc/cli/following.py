@@ -13,13 +13,12 @@ PROGRESS_SECONDS = 10.0
 """How often it is said how far a generation is, where no tree is drawn."""
 
 if TYPE_CHECKING:
-    from rich.live import Live
-
     from mcc.cli.archive import Reader
-    from mcc.cli.prompting import Prompt
+    from mcc.cli.inbox import Prompt
     from mcc.client import MCC
     from mcc.contracts.order import WorkOrder
     from mcc.contracts.wire import Seen
+    from mcc.view.live import Aside
     from mcc.view.story import Story
 
 
@@ -116,17 +115,9 @@ class _PlainGeneration(_PlainLines):
 class _Tree:
     whole = True
 
-    def __init__(self, story: "Story", live: "Live") -> None:
+    def __init__(self, story: "Story", aside: "Aside") -> None:
         self.story = story
-        self._live = live
-
-    @contextmanager
-    def aside(self) -> Iterator[None]:
-        self._live.stop()
-        try:
-            yield
-        finally:
-            self._live.start(refresh=True)
+        self.aside = aside
 
     def show(self, item: "Seen") -> None:
         from mcc.contracts.entry import Entry
@@ -155,8 +146,8 @@ def screen(shown: Shown, *, generates: bool = False) -> Iterator[Screen]:
         from mcc.view.story import Story
 
         story = Generation() if generates else Story()
-        with live_tree(story) as live:
-            yield _Tree(story, live)
+        with live_tree(story) as aside:
+            yield _Tree(story, aside)
     else:
         yield _PlainGeneration() if generates else _PlainLines()
 
@@ -184,9 +175,10 @@ def follow(reader: "Reader", order_id: str, shown: Shown, after: int = 0, prompt
 
 def prompt_of(client: "MCC", order_id: str, shown: Shown) -> "Prompt | None":
     """Who asks the person at this terminal; None where nobody reads it, or nothing but the answer is wanted there."""
-    from mcc.cli.prompting import Prompt
+    from mcc.cli.inbox import Prompt
+    from mcc.view.prompting import possible
 
-    return Prompt(client, order_id) if shown is Shown.ALL and Prompt.possible() else None
+    return Prompt(client, order_id) if shown is Shown.ALL and possible() else None
 
 
 def _generates(reader: "Reader", order_id: str) -> bool:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcc.cli.asking import Asked, key_in, limits_in
+from mcc.cli.asking import Asked, said_by
 from mcc.cli.blueprints import Here, loaded
-from mcc.cli.command import USAGE, DataDir, Url, fail, say
+from mcc.cli.command import USAGE, fail, say
 from mcc.cli.documents import FORMATS
 from mcc.cli.field_values import metadata_in
 from mcc.cli.following import conclude
-from mcc.cli.placing import place_and_follow, shown_as
-from mcc.cli.run_options import Detach, IdempotencyKey, JsonLines, Label, Limit, Model, Queue, Quiet
+from mcc.cli.placing import PlacingOptions, place_and_follow
 from mcc.cli.server import document_named
+from mcc.options import OrderOptions, taking_options
 
 if TYPE_CHECKING:
     from mcc.client import MCC
@@ -56,6 +56,7 @@ Out = Annotated[
 ]
 
 
+@taking_options
 def generate(
     named: Named = None,
     document: Document = None,
@@ -63,20 +64,13 @@ def generate(
     set_: Set = None,
     brief: Brief = "",
     workspace: Workspace = None,
-    model: Model = None,
     outline: Outline = False,
     concurrency: Concurrency = None,
     on_failure: OnFailure = None,
-    limit: Limit = None,
-    label: Label = None,
-    queue: Queue = "default",
-    idempotency_key: IdempotencyKey = None,
     out: Out = None,
-    detach: Detach = False,
-    quiet: Quiet = False,
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: JsonLines = None,
+    *,
+    options: OrderOptions,
+    placing: PlacingOptions,
 ) -> None:
     """Generate a document of a blueprint, or with --document what is pending, stale or failed of one that is there.
 
@@ -90,7 +84,7 @@ def generate(
         fail("Name either a blueprint, or a document that is there with --document.", USAGE)
     if node and document is None:
         fail("--node names a node of a document: --document is missing.", USAGE)
-    files = _files(out or (), detach)
+    files = _files(out or (), placing.detach)
     generation: dict[str, Any] = {
         "nodes": node or None,
         "outline": outline or None,
@@ -99,23 +93,20 @@ def generate(
     }
     order: dict[str, Any] = {
         "kind": "generate",
-        "model": model,
         "workspace": str(workspace.resolve()) if workspace else None,
         "generation": {name: value for name, value in generation.items() if value is not None},
-        "limits": limits_in(limit or []),
-        "labels": label or None,
-        "queue": queue,
+        **said_by(options, placing),
     }
     given = Given(named, document, tuple(set_ or ()))
-    asked = AskedDocument(brief, order, key_in(idempotency_key), False, detach, quiet, given.read())
-    shown = shown_as(as_json, quiet)
+    asked = AskedDocument(brief, order, **placing.asked, given=given.read())
+    shown = placing.shown
 
     def concluded(client: "MCC", order: "WorkOrder") -> int:
         code = conclude(order, shown)
         _write(client, order, files, asked)
         return code
 
-    place_and_follow(asked, shown, url, data_dir, conclude=concluded)
+    place_and_follow(asked, placing, shown, conclude=concluded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +169,7 @@ class AskedDocument(Asked):
         order["generation"] = {**order["generation"], "metadata": _metadata(spec, self.given.sets)}
         if order["workspace"] is None and _reads(spec):
             order["workspace"] = str(Path().resolve())
-        return client.orders.submit(self.prompt, idempotency_key=self.key, **order)
+        return self.submit(client, order)
 
 
 def _spec(client: "MCC", reference: str) -> "BlueprintSpec":

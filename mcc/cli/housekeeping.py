@@ -60,7 +60,7 @@ def prune(
     if as_json:
         print_json({"before": before.isoformat(), "removed": not dry_run, **asdict(cleared), "database": asdict(size)})
         return
-    print(_told(cleared, dry_run=dry_run, before=clock(before)))
+    print(_summary(cleared, dry_run=dry_run, before=clock(before)))
     if size.free > size.bytes // 4 and not dry_run:
         say(
             f"{megabytes(size.free)} of the {megabytes(size.bytes)} of the file are free for new orders; "
@@ -68,7 +68,7 @@ def prune(
         )
 
 
-def _told(cleared: "Cleared", *, dry_run: bool, before: str) -> str:
+def _summary(cleared: "Cleared", *, dry_run: bool, before: str) -> str:
     if not (cleared.orders or cleared.documents or cleared.texts or cleared.drones):
         return f"There is nothing to remove of orders that ended before {before}."
     journals = "the journal of 1 order" if cleared.orders == 1 else f"the journals of {cleared.orders:,} orders"

@@ -1,15 +1,23 @@
-"""The commands `mcc inbox`, `mcc orders approve`, `deny`, `answer`, and `mcc grants`: what waits for a person."""
+"""The commands `mcc inbox`, `mcc orders approve`, `deny`, `answer`, and `mcc grants`: what waits for a person; and what
+an order that is followed on a terminal asks there."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 import typer
 
 from mcc.cli.command import USAGE, clock, fail, print_table, say
-from mcc.cli.server import LAST, SHORTEST, Call, service_command
+from mcc.cli.server import LAST, SHORTEST, Call, lists_by_itself, service_command
 
 if TYPE_CHECKING:
+    from mcc.client import MCC
     from mcc.contracts.approvals import AnyItem, Grant
+    from mcc.contracts.wire import Seen
+    from mcc.view.prompting import ReadLine
+
+LEFT = "It stays in the inbox: mcc inbox."
+ELSEWHERE = "Nothing to answer any more: somebody else did, its time is over, or its order has ended."
 
 LOOKED_AT = 1_000
 """So many of the newest pending items are looked through for one that is named."""
@@ -25,7 +33,7 @@ Remember = Annotated[
 
 GrantId = Annotated[str, typer.Argument(metavar="ID", help="As mcc grants list prints.")]
 
-grants = typer.Typer(no_args_is_help=True, help="Approvals that you let stand.")
+grants = typer.Typer(help="Approvals that you let stand.")
 
 
 def inbox(
@@ -87,16 +95,11 @@ def answer(
     item = _named(call, item_id, "pending", "question")
     if item.kind != "question":
         fail(f"{item.id} is no question: mcc orders approve {item.id} (or deny).", USAGE)
+    from mcc.view.inbox import chosen
+
     answered = call.client.inbox.answer(item.id, chosen(text, item.choices))
     if not call.printed(answered):
         say(f"answered: order {item.order_id} goes on")
-
-
-def chosen(text: str, choices: "tuple[str, ...]") -> str:
-    """The choice of this number, where it is the number of one; else the text itself."""
-    said = text.strip()
-    number = int(said) if said.isascii() and said.isdigit() and len(said) < 4 else 0
-    return choices[number - 1] if said not in choices and 1 <= number <= len(choices) else text
 
 
 @service_command(grants, "list")
@@ -112,6 +115,9 @@ def list_grants(call: Call) -> None:
 
     rows = [(one.id, one.scope, one.workspace or one.scope_id, rule_in_words(one), one.by) for one in found]
     print_table(("ID", "FOR", "WHICH", "RULE", "BY"), rows, empty="No approval stands.")
+
+
+lists_by_itself(grants, list_grants)
 
 
 @service_command(grants)
@@ -152,8 +158,9 @@ def _items(call: Call, status: str | None) -> "Iterator[AnyItem]":
 
 def _show(item: "AnyItem") -> None:
     from mcc.view.inbox import whole
+    from mcc.view.output import window
 
-    print(whole(item))
+    print(whole(item, width=window()))
     print(f"  id {item.id}, order {item.order_id}")
 
 
@@ -189,3 +196,53 @@ def _ids(item: "AnyItem") -> tuple[str, str]:
 
 def _fits(id: str, part: str) -> bool:
     return id.startswith(part) or id.endswith(part)
+
+
+class Aside(Protocol):
+    def aside(self) -> AbstractContextManager[None]:
+        """Inside, nothing else is drawn on the terminal."""
+
+
+class Prompt:
+    """Asks the person at this terminal whatever the order asks; `read` as `read_line`, which is used without one."""
+
+    def __init__(self, client: "MCC", order_id: str, read: "ReadLine | None" = None) -> None:
+        self._client = client
+        self._order_id = order_id
+        self._read = read
+
+    def see(self, item: "Seen", screen: Aside) -> None:
+        """Ask what this entry asks, unless somebody has answered it meanwhile. Raises `ClientError`."""
+        from mcc.contracts.entry import Entry
+        from mcc.contracts.inbox_facts import ApprovalRequested, QuestionAsked
+
+        if not isinstance(item, Entry) or not isinstance(item.data, ApprovalRequested | QuestionAsked):
+            return
+        id = item.data.approval_id if isinstance(item.data, ApprovalRequested) else item.data.question_id
+        asked = self._pending(id)
+        if asked is not None:
+            with screen.aside():
+                self._ask(asked)
+
+    def _pending(self, id: str) -> "AnyItem | None":
+        pending = self._client.inbox.list(order_id=self._order_id, limit=200).items
+        return next((one for one in pending if one.id == id), None)
+
+    def _ask(self, item: "AnyItem") -> None:
+        from mcc.client.errors import Conflict, Refused
+        from mcc.contracts.approvals import NewAnswer, NewDecision
+        from mcc.view.inbox import PREVIEW_LINES
+        from mcc.view.prompting import ask, read_line
+
+        try:
+            match ask(item, lambda: self._pending(item.id) is None, self._read or read_line, PREVIEW_LINES):
+                case NewDecision(decision="approve", remember=remember):
+                    self._client.inbox.approve(item.id, remember=remember)
+                case NewDecision(note=note):
+                    self._client.inbox.deny(item.id, note=note)
+                case NewAnswer(answer=said):
+                    self._client.inbox.answer(item.id, said)
+                case None:
+                    say(f"\n{LEFT if self._pending(item.id) else ELSEWHERE}")
+        except (Conflict, Refused) as refusal:
+            say(f"Not taken: {refusal}")

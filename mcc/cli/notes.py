@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mcc.cli.command import USAGE, clock, fail, print_table, say
-from mcc.cli.server import Call, service_command
+from mcc.cli.server import Call, lists_by_itself, service_command
 
 if TYPE_CHECKING:
     from mcc.contracts.notes import Note
 
-app = typer.Typer(
-    help="What agents wrote down for later orders: memory, plans, tasks.", no_args_is_help=True, rich_markup_mode=None
-)
+app = typer.Typer(help="What agents wrote down for later orders: memory, plans, tasks.", rich_markup_mode=None)
 
 Kind = Annotated[Literal["memory", "plan", "task"], typer.Option(help="Which kind of note.")]
 AnyKind = Annotated[Literal["memory", "plan", "task"] | None, typer.Option(help="Only notes of this kind.")]
@@ -45,6 +43,9 @@ def list_notes(call: Call, kind: AnyKind = None, project: Project = None) -> Non
         for one in found
     ]
     print_table(("KIND", "NAME", "SAYS", "BY", "VERIFIED", "WORKSPACE", "PROJECT"), rows, empty="No notes yet.")
+
+
+lists_by_itself(app, list_notes)
 
 
 @service_command(app)

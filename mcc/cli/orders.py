@@ -4,12 +4,13 @@ import json
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
 from mcc.cli.command import DONE, FAILED, USAGE, clock, fail, print_json, print_markdown, print_pairs, print_table, say
-from mcc.cli.server import Call, Look, reading_command, service_command
+from mcc.cli.server import Call, Look, lists_by_itself, reading_command, service_command
 from mcc.view.tables import CELL_CHARACTERS
 
 if TYPE_CHECKING:
@@ -20,18 +21,29 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS = 0.3
 
-app = typer.Typer(help="Work orders.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Work orders.", rich_markup_mode=None)
 
 OrderId = Annotated[str, typer.Argument(help="The order: its id, 4 characters or more of an end of it, or @last.")]
-Record = Annotated[
-    str | None,
-    typer.Option("--record", help="One agent of the tree, by its record's id; the whole order if left out."),
-]
-AgentName = Annotated[
-    str | None, typer.Option("--agent", help="One agent of the tree, by the name it is shown by: explore, 'explore 2'.")
-]
-Wait = Annotated[bool, typer.Option("--wait", help="Wait until it is applied (exit 0) or refused (exit 1).")]
-Reason = Annotated[str | None, typer.Option(help="Why; kept in the journal.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addressed:
+    """Whom of an order a control is for, why, and whether its outcome is waited for."""
+
+    record_id: Annotated[
+        str | None,
+        typer.Option("--record", help="One agent of the tree, by its record's id; the whole order if left out."),
+    ] = None
+    agent: Annotated[
+        str | None,
+        typer.Option("--agent", help="One agent of the tree, by the name it is shown by: explore, 'explore 2'."),
+    ] = None
+    reason: Annotated[str | None, typer.Option(help="Why; kept in the journal.")] = None
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until it is applied (exit 0) or refused (exit 1).")] = False
+
+    def said(self, client: "MCC", order_id: str) -> dict[str, str | None]:
+        """What the client is told of it."""
+        return {"record_id": self.record_id or _record_of(client, order_id, self.agent), "reason": self.reason}
 
 
 @reading_command(app, "list")
@@ -53,6 +65,9 @@ def list_orders(
     print_table(LISTED, map(_row, page.items), empty="No order.")
     if page.next_cursor is not None and sys.stdout.isatty():
         say(f"older ones: --cursor {page.next_cursor}")
+
+
+lists_by_itself(app, list_orders)
 
 
 GENERATOR = "generator"
@@ -125,66 +140,41 @@ def record(look: Look, order_id: OrderId) -> None:
 
 
 @service_command(app)
-def cancel(
-    call: Call,
-    order_id: OrderId,
-    record_id: Record = None,
-    agent: AgentName = None,
-    reason: Reason = None,
-    wait: Wait = False,
-) -> None:
+def cancel(call: Call, order_id: OrderId, to: Addressed) -> None:
     """Stop an order, or one agent of it with all below it.
 
     Example: mcc orders cancel 0190c9a2-0000-7000-8000-000000000000 --reason "wrong branch"
     """
-    record_id = record_id or _record_of(call.client, order_id, agent)
-    receipt = call.client.orders.cancel(order_id, record_id=record_id, reason=reason)
-    _end_with(call, order_id, "cancel", receipt, wait=wait)
+    receipt = call.client.orders.cancel(order_id, **to.said(call.client, order_id))
+    _end_with(call, order_id, "cancel", receipt, wait=to.wait)
 
 
 @service_command(app)
-def pause(
-    call: Call,
-    order_id: OrderId,
-    record_id: Record = None,
-    agent: AgentName = None,
-    reason: Reason = None,
-    wait: Wait = False,
-) -> None:
+def pause(call: Call, order_id: OrderId, to: Addressed) -> None:
     """Let an order, or one agent with all below it, rest after the step it is at.
 
     Example: mcc orders pause 0190c9a2-0000-7000-8000-000000000000
     """
-    record_id = record_id or _record_of(call.client, order_id, agent)
-    receipt = call.client.orders.pause(order_id, record_id=record_id, reason=reason)
-    _end_with(call, order_id, "pause", receipt, wait=wait)
+    receipt = call.client.orders.pause(order_id, **to.said(call.client, order_id))
+    _end_with(call, order_id, "pause", receipt, wait=to.wait)
 
 
 @service_command(app)
-def resume(
-    call: Call,
-    order_id: OrderId,
-    record_id: Record = None,
-    agent: AgentName = None,
-    reason: Reason = None,
-    wait: Wait = False,
-) -> None:
+def resume(call: Call, order_id: OrderId, to: Addressed) -> None:
     """Let what is paused, or waits for its provider, go on.
 
     Example: mcc orders resume 0190c9a2-0000-7000-8000-000000000000
     """
-    record_id = record_id or _record_of(call.client, order_id, agent)
-    receipt = call.client.orders.resume(order_id, record_id=record_id, reason=reason)
-    _end_with(call, order_id, "resume", receipt, wait=wait)
+    receipt = call.client.orders.resume(order_id, **to.said(call.client, order_id))
+    _end_with(call, order_id, "resume", receipt, wait=to.wait)
 
 
 @service_command(app)
 def steer(
     call: Call,
     order_id: OrderId,
+    to: Addressed,
     message: Annotated[str | None, typer.Argument(help="What the agent shall hear before its next step.")] = None,
-    record_id: Record = None,
-    agent: AgentName = None,
     redirect: Annotated[bool, typer.Option("--redirect", help="The message is its task from now on.")] = False,
     remove_tools: Annotated[
         list[str] | None,
@@ -192,8 +182,6 @@ def steer(
             "--remove-tool", metavar="NAME", help="A tool or group that it and all below it lose; repeatable."
         ),
     ] = None,
-    reason: Reason = None,
-    wait: Wait = False,
 ) -> None:
     """Say something to the master of a running order, or to one agent; or take tools away.
 
@@ -202,12 +190,11 @@ def steer(
     receipt = call.client.orders.steer(
         order_id,
         message,
-        record_id=record_id or _record_of(call.client, order_id, agent),
         redirect=redirect,
         remove_tools=remove_tools or (),
-        reason=reason,
+        **to.said(call.client, order_id),
     )
-    _end_with(call, order_id, "steer", receipt, wait=wait)
+    _end_with(call, order_id, "steer", receipt, wait=to.wait)
 
 
 @service_command(app, "set-metadata")
@@ -216,10 +203,8 @@ def set_metadata(
     order_id: OrderId,
     pairs: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help="JSON, or else text.")] = None,
     unset: Annotated[list[str] | None, typer.Option(metavar="KEY", help="Take this key away; repeatable.")] = None,
-    record_id: Record = None,
-    agent: AgentName = None,
-    reason: Reason = None,
-    wait: Wait = False,
+    *,
+    to: Addressed,
 ) -> None:
     """Set metadata of an order under way, or of one agent of it: tools see it, models do not.
 
@@ -230,9 +215,8 @@ def set_metadata(
     metadata = metadata_in(pairs or (), unset or ())
     if metadata is None:
         fail("Name what is to be set: key=value, or --unset KEY.", USAGE)
-    record_id = record_id or _record_of(call.client, order_id, agent)
-    receipt = call.client.orders.set_metadata(order_id, metadata, record_id=record_id, reason=reason)
-    _end_with(call, order_id, "set-metadata", receipt, wait=wait)
+    receipt = call.client.orders.set_metadata(order_id, metadata, **to.said(call.client, order_id))
+    _end_with(call, order_id, "set-metadata", receipt, wait=to.wait)
 
 
 @service_command(app)
@@ -343,10 +327,10 @@ _ASKED = {"wait": "yes: it waits for the answer", "deny": "no: such calls are de
 
 def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, object]]:
     from mcc.contracts.order import OrderKind
-    from mcc.contracts.shape import to_json
     from mcc.contracts.status import OrderStatus
     from mcc.view import figures
-    from mcc.view.changes import changes_told
+    from mcc.view.changes import change_rows
+    from mcc.view.inbox import permission_in_words
     from mcc.view.lines import what_to_do
 
     why = order.reason or resting
@@ -377,9 +361,10 @@ def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, ob
         ("spent", figures.spent(order.usage)),
         ("metadata", json.dumps(order.metadata, ensure_ascii=False) if order.metadata else None),
         ("mode", order.mode if order.mode != "develop" else None),
-        ("permission", to_json(order.permission).decode() if order.permission else None),
+        *(("permission", line) for line in permission_in_words(order.permission)),
         ("asks a person", _ASKED[order.on_ask or "deny"]),
+        ("hosts", None if order.egress is None else ", ".join(order.egress) or "none"),
         ("takes", None if order.controls is None else ", ".join(order.controls) or "no control but its cancel"),
-        *changes_told(order.changes, order.id),
+        *change_rows(order.changes, order.id),
         ("prompt", order.prompt or None),
     ]

@@ -3,18 +3,21 @@
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand
 
-from mcc.cli.asking import Asked, check_for_here, let_work
+from mcc.cli.asking import Asked, check_for_here, key_in, let_work
 from mcc.cli.command import (
     DONE,
     INTERRUPTED,
     UNREACHABLE,
     USAGE,
+    DataDir,
+    Url,
     fail,
     plain_errors,
     print_json,
@@ -31,6 +34,40 @@ if TYPE_CHECKING:
 EVERY, FINAL = "all", "final"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacingOptions:
+    """Which service takes an order, under which names, and what is shown of it."""
+
+    label: Annotated[list[str] | None, typer.Option(help="A label to find it by; may be repeated.")] = None
+    queue: Annotated[str, typer.Option(help="Queue of the drones that shall do it.")] = "default"
+    idempotency_key: Annotated[
+        str | None, typer.Option(metavar="KEY", help="The same key and order again place no second order.")
+    ] = None
+    detach: Annotated[bool, typer.Option("--detach", help="Print the order's id and go.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the answer alone, or why none.")] = False
+    url: Url = None
+    data_dir: DataDir = None
+    as_json: Annotated[
+        str | None,
+        typer.Option("--json", metavar="[=final]", help="For machines: JSON lines on stdout, or the last one alone."),
+    ] = None
+
+    def order(self) -> dict[str, Any]:
+        """The fields of an order, None for what was not said."""
+        return {"labels": self.label or None, "queue": self.queue}
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """What an `Asked` knows of them."""
+        return {"key": key_in(self.idempotency_key), "detach": self.detach, "quiet": self.quiet}
+
+    @property
+    def shown(self) -> Shown:
+        if self.as_json not in (None, EVERY, FINAL):
+            fail(f"--json={self.as_json}: write --json, or --json={FINAL}.", USAGE)
+        return Shown.of(as_json=self.as_json is not None, quiet=self.quiet or self.as_json == FINAL)
+
+
 class JsonLinesCommand(TyperCommand):
     """`--json` alone stands for all lines; of `--json=final` the parser itself knows nothing but with a value."""
 
@@ -40,25 +77,14 @@ class JsonLinesCommand(TyperCommand):
         return super().parse_args(ctx, [*given, *args[options:]])
 
 
-def shown_as(as_json: str | None, quiet: bool) -> Shown:
-    if as_json not in (None, EVERY, FINAL):
-        fail(f"--json={as_json}: write --json, or --json={FINAL}.", USAGE)
-    return Shown.of(as_json=as_json is not None, quiet=quiet or as_json == FINAL)
-
-
 def place_and_follow(
-    asked: Asked,
-    shown: Shown,
-    url: str | None,
-    data_dir: Path | None,
-    *,
-    conclude: "Callable[[MCC, WorkOrder], int]",
+    asked: Asked, options: PlacingOptions, shown: Shown, *, conclude: "Callable[[MCC, WorkOrder], int]"
 ) -> NoReturn:
     """Place what is asked and follow it, or leave it there; ends with the exit code, of an order that has ended that
     of `conclude`."""
-    _end_as_from_the_keyboard()
+    end_as_from_the_keyboard()
     try:
-        with plain_errors(), _placed(asked, url, data_dir) as (client, order, here_only):
+        with plain_errors(), _placed(asked, options.url, options.data_dir) as (client, order, here_only):
             if asked.detach:
                 print_json(order, type="order") if shown.as_json else print(order.id)
                 raise typer.Exit(DONE)
@@ -78,7 +104,7 @@ def _placed(asked: Asked, url: str | None, data_dir: Path | None) -> "Iterator[t
 
     new = asked.checked()
     settings = load(data_dir=data_dir)
-    with _serving(settings, url, asked, new) as (there, here_only), refusals(settings.data_dir):
+    with serving(settings, url, asked, new) as (there, here_only), refusals(settings.data_dir):
         from mcc.client import MCC
 
         with MCC(there.url, token=there.token) as client:
@@ -102,7 +128,7 @@ def _accepted(client: "MCC", asked: Asked, new: "NewOrder", settings: "Settings"
         return asked.place(client)
 
 
-def _end_as_from_the_keyboard() -> None:
+def end_as_from_the_keyboard() -> None:
     """SIGTERM counts as Ctrl-C, so that no process stays behind."""
 
     def interrupt(number: int, frame: object) -> NoReturn:
@@ -112,7 +138,7 @@ def _end_as_from_the_keyboard() -> None:
 
 
 @contextmanager
-def _serving(settings: "Settings", url: str | None, asked: Asked, new: "NewOrder") -> Iterator[tuple[Server, bool]]:
+def serving(settings: "Settings", url: str | None, asked: Asked, new: "NewOrder") -> Iterator[tuple[Server, bool]]:
     """The service to talk to, and whether that service runs for this order only."""
     with ExitStack() as stack:
         while True:

@@ -1,116 +1,114 @@
 """The command `mcc run`: one order, submitted and followed."""
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from mcc.cli.asking import (
-    Asked,
-    controls_in,
-    given,
-    key_in,
-    limits_in,
-    metadata_in,
-    moment_in,
-    object_in,
-    permission_in,
-)
-from mcc.cli.command import USAGE, DataDir, Url, fail
+import typer
+
+from mcc.cli.asking import Asked, metadata_in, moment_in, said_by
+from mcc.cli.command import USAGE, fail
 from mcc.cli.following import conclude
-from mcc.cli.placing import place_and_follow, shown_as
-from mcc.cli.run_options import (
-    Agent,
-    Control,
-    Detach,
-    GoOn,
-    IdempotencyKey,
-    InSession,
-    JsonLines,
-    Label,
-    Limit,
-    MaxOutputTokens,
-    MaxRevisions,
-    Metadata,
-    Mode,
-    Model,
-    NotBefore,
-    OnAsk,
-    Permission,
-    Prompt,
-    Queue,
-    Quiet,
-    Ref,
-    Rule,
-    Schema,
-    ServiceTier,
-    Temperature,
-    Thinking,
-    VerifyAgent,
-    VerifyRubric,
-    Workspace,
-)
+from mcc.cli.many_orders import place_file
+from mcc.cli.placing import PlacingOptions, place_and_follow
+from mcc.options import OrderOptions, VerifyOptions, names_in, object_in, taking_options
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOptions:
+    """Who works where and when, what comes of it, and what is kept with it."""
+
+    workspace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DIRECTORY|https://…", help="Directory or git address; the current directory if left out."
+        ),
+    ] = None
+    ref: Annotated[str | None, typer.Option(help="Branch, tag or commit of a git address.")] = None
+    agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master"
+    session: Annotated[str | None, typer.Option(help="Session to go on with, by its id.")] = None
+    go_on: Annotated[bool, typer.Option("--continue", help="Go on with the last session of this workspace.")] = False
+    metadata: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="For its tools and for programs; may be repeated.")
+    ] = None
+    control: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND",
+            help="Take only these while it runs: pause, resume, steer, set_metadata, cancel (of one agent) or none;"
+            " may be repeated.",
+        ),
+    ] = None
+    schema: Annotated[str | None, typer.Option(metavar="FILE|JSON", help="JSON Schema that the result must fit.")] = (
+        None
+    )
+    rule: Annotated[
+        list[str] | None, typer.Option(metavar="CEL", help="A rule that the result must keep; may be repeated.")
+    ] = None
+    not_before: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Begin no sooner: 10m, 1h30m, 2d, or a time in ISO 8601.")
+    ] = None
+
+    def order(self) -> dict[str, Any]:
+        return {
+            **where_in(self.workspace, self.ref),
+            "agent": self.agent,
+            "session_id": self.session,
+            "metadata": metadata_in(self.metadata or []),
+            "controls": names_in(self.control),
+            "result_schema": object_in(self.schema, "--schema"),
+            "rules": [{"cel": one} for one in self.rule or []] or None,
+            "not_before": moment_in(self.not_before),
+        }
+
+
+@taking_options
 def run(
-    prompt: Prompt,
-    workspace: Workspace = None,
-    ref: Ref = None,
-    agent: Agent = "master",
-    model: Model = None,
-    thinking: Thinking = None,
-    temperature: Temperature = None,
-    max_output_tokens: MaxOutputTokens = None,
-    service_tier: ServiceTier = None,
-    session: InSession = None,
-    go_on: GoOn = False,
-    limit: Limit = None,
-    label: Label = None,
-    metadata: Metadata = None,
-    control: Control = None,
-    queue: Queue = "default",
-    schema: Schema = None,
-    rule: Rule = None,
-    verify_rubric: VerifyRubric = None,
-    verify_agent: VerifyAgent = None,
-    max_revisions: MaxRevisions = None,
-    mode: Mode = None,
-    permission: Permission = None,
-    on_ask: OnAsk = None,
-    not_before: NotBefore = None,
-    idempotency_key: IdempotencyKey = None,
-    detach: Detach = False,
-    quiet: Quiet = False,
-    url: Url = None,
-    data_dir: DataDir = None,
-    as_json: JsonLines = None,
+    turn: TurnOptions,
+    options: OrderOptions,
+    verify: VerifyOptions,
+    placing: PlacingOptions,
+    prompt: Annotated[str | None, typer.Argument(help="What to do; - reads it from standard input.")] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE|-",
+            help="Many orders instead of one: a JSON object a line with the fields of an order, of which the options"
+            " are the defaults.",
+        ),
+    ] = None,
 ) -> None:
     """Submit one work order and follow it to its end: progress on stderr, the answer on stdout.
 
-    Where no service runs and none is named, one is started for this order alone. Ctrl-C stops following, not the
+    With --file, many orders, each accepted by itself: a line that cannot be is told with its number, and keeps no other
+    back. The same command again goes on where one was stopped, and places no order twice.
+
+    Where no service runs and none is named, one is started for this command alone. Ctrl-C stops following, not the
     order, unless it was started so: then there is nobody left to do it.
 
     Example: mcc run "Explain this repository" --workspace . --limit rounds=20 --limit cost_usd=0.50
     """
-    how = {"model": model, "thinking": thinking, "temperature": temperature, "service_tier": service_tier}
-    may = {"queue": queue, "mode": mode, "permission": permission_in(permission), "on_ask": on_ask}
-    told = {"labels": label or None, "metadata": metadata_in(metadata or []), "controls": controls_in(control)}
-    order: dict[str, Any] = {
-        "agent": agent,
-        **how,
-        **may,
-        **told,
-        "max_output_tokens": max_output_tokens,
-        "session_id": session,
-        "limits": limits_in(limit or []),
-        "result_schema": object_in(schema, "--schema"),
-        "rules": [{"cel": one} for one in rule or []] or None,
-        "verify": given(rubric=verify_rubric, agent=verify_agent, max_revisions=max_revisions),
-        "not_before": moment_in(not_before),
-        **where_in(workspace, ref),
-    }
-    asked = Asked(_read() if prompt == "-" else prompt, order, key_in(idempotency_key), go_on, detach, quiet)
-    shown = shown_as(as_json, quiet)
-    place_and_follow(asked, shown, url, data_dir, conclude=lambda client, order: conclude(order, shown))
+    if (prompt is None) == (file is None):
+        fail("Say what to do: a prompt, or --file with one order a line.", USAGE)
+    order = said_by(turn, options, verify, placing)
+    if file is not None:
+        _refuse_what_is_of_one_order(turn)
+        place_file(file, Asked(PLACEHOLDER, order, **placing.asked), placing, placing.shown)
+    assert prompt is not None
+    asked = Asked(_read() if prompt == "-" else prompt, order, go_on=turn.go_on, **placing.asked)
+    shown = placing.shown
+    place_and_follow(asked, placing, shown, conclude=lambda client, order: conclude(order, shown))
+
+
+PLACEHOLDER = "-"
+"""Stands for the prompts of a file where its options are looked at."""
+
+
+def _refuse_what_is_of_one_order(turn: TurnOptions) -> None:
+    for said, option in ((turn.session, "--session"), (turn.go_on, "--continue"), (turn.not_before, "--not-before")):
+        if said:
+            fail(f"{option} belongs to one order: with --file, say it in the lines that it is for.", USAGE)
 
 
 def where_in(said: str | None, ref: str | None) -> dict[str, str | None]:

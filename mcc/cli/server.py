@@ -4,7 +4,6 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import update_wrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate
 from urllib.parse import urlsplit
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from mcc.cli.command import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, print_json, say
+from mcc.options import gathered, spread, with_parameters
 
 if TYPE_CHECKING:
     from mcc.cli.archive import Reader
@@ -170,21 +170,28 @@ def _with_id(reader: "Reader", own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _registered(app: typer.Typer, name: str | None, work: Callable[..., None], run: Run) -> Callable[..., None]:
-    def command(*, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False, **own: Any) -> None:
-        run(url, data_dir, as_json, own)
-
     _, *owns = inspect.signature(work).parameters.values()
+
+    def command(*, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False, **own: Any) -> None:
+        run(url, data_dir, as_json, gathered(owns, own))
+
     shared = inspect.signature(command).parameters
     options = [
-        *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in owns),
+        *(option for parameter in owns for option in spread(parameter)),
         *(shared[option] for option in ("url", "data_dir", "as_json")),
     ]
-    update_wrapper(command, work)
-    # Typer reads the options of a command from these two.
-    command.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    command.__annotations__ = {option.name: option.annotation for option in options}
-    app.command(name)(command)
+    app.command(name)(with_parameters(command, work, options))
     return command
+
+
+def lists_by_itself(app: typer.Typer, listing: Callable[..., None]) -> None:
+    """Without a further word, a group of commands is its list."""
+
+    def group(context: typer.Context, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
+        if context.invoked_subcommand is None:
+            listing(url=url, data_dir=data_dir, as_json=as_json)
+
+    app.callback(invoke_without_command=True, help=f"{app.info.help} Without a further word, the list of them.")(group)
 
 
 LAST = "@last"

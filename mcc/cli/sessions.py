@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from mcc.cli.command import clock, print_pairs, print_table
-from mcc.cli.server import Call, Look, reading_command, service_command
+from mcc.cli.server import Call, Look, lists_by_itself, reading_command, service_command
 
-app = typer.Typer(help="Conversations and their turns.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Conversations and their turns.", rich_markup_mode=None)
 
 
 @reading_command(app, "list")
@@ -25,6 +25,9 @@ def list_sessions(
         return
     rows = [(one.id, clock(one.created_at), one.turns, one.title) for one in page.items]
     print_table(("ID", "CREATED", "TURNS", "TITLE"), rows, empty="No session yet.")
+
+
+lists_by_itself(app, list_sessions)
 
 
 @reading_command(app)

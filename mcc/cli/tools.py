@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcc.cli.command import FAILED, USAGE, AsJson, DataDir, Url, fail, print_pairs, say
-from mcc.cli.server import Call, service_command
+from mcc.cli.command import FAILED, USAGE, fail, print_pairs, say
+from mcc.cli.server import Call, lists_by_itself, service_command
 from mcc.view.offers import print_offers
 
 if TYPE_CHECKING:
@@ -17,13 +17,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Tools: what agents can be given; MCP servers.", rich_markup_mode=None)
 
 Server = Annotated[str, typer.Argument(metavar="SERVER", help="The NAME of its table [mcp.NAME].")]
-
-
-@app.callback(invoke_without_command=True)
-def _tools(context: typer.Context, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Tools; without a further word, the list of them."""
-    if context.invoked_subcommand is None:
-        list_tools(url=url, data_dir=data_dir, as_json=as_json)
 
 
 @service_command(app, "list")
@@ -41,6 +34,9 @@ def list_tools(call: Call) -> None:
     print_offers(columns, rows, empty="No tool: is there a drone?")
     for line in _servers(found):
         print(line)
+
+
+lists_by_itself(app, list_tools)
 
 
 @service_command(app, "test")

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcc.cli.command import USAGE, AsJson, DataDir, fail, plain_errors, say, say_configuration
+from mcc.loading import for_good
 
 if TYPE_CHECKING:
     from mcc.local.family import Family
+
+MOST_DRONES = 100
 
 
 def up(
@@ -19,7 +22,7 @@ def up(
     port: Annotated[
         int | None, typer.Option(help="Port; 8420 if left out, 0 for any free one.", min=0, max=65535)
     ] = None,
-    drones: Annotated[int, typer.Option(help="Drone processes.", min=0, max=100)] = 1,
+    drones: Annotated[str, typer.Option(help="Drone processes, or `auto`: one a core.")] = "1",
     slots: Annotated[int | None, typer.Option(help="Orders at a time and drone; 200 if left out.", min=1)] = None,
     workspace: Annotated[
         list[Path] | None,
@@ -40,7 +43,7 @@ def up(
     from mcc.local.programs import Staff
     from mcc.settings import load
 
-    workspaces = _directories(workspace or [])
+    workspaces, count = _directories(workspace or []), _drones(drones)
     with plain_errors():
         settings = load(host=host, port=port, data_dir=data_dir)
         if detach:
@@ -50,8 +53,19 @@ def up(
             _detach([*words, "--flower" if flower else "--no-flower"], settings.data_dir, as_json)
             return
         say_configuration(settings)
-        family = Family(settings, Staff(drones, slots, flower, workspaces), notify=say)
+        family = Family(settings, Staff(count, slots, flower, workspaces), notify=say)
         asyncio.run(_stay(family, as_json))
+
+
+def _drones(wanted: str) -> int:
+    from mcc.local.programs import drones_for
+    from mcc.store.resources import cores_here
+
+    if wanted == "auto":
+        return drones_for(cores_here())
+    if not wanted.isdecimal() or int(wanted) > MOST_DRONES:
+        fail(f"--drones {wanted}: say auto, or a number from 0 to {MOST_DRONES}.", USAGE)
+    return int(wanted)
 
 
 def _directories(paths: list[Path]) -> tuple[Path, ...]:
@@ -72,9 +86,11 @@ def _detach(words: list[str], data_dir: Path, as_json: bool) -> None:
     for line in started.said.splitlines():
         if not line.startswith("Starting"):
             say(line)
-    if not started.told:
+    if not started.facts:
         raise typer.Exit(started.code or 1)
-    print(started.told.rstrip() if as_json else _greeting(json.loads(started.told), "Stop with: mcc down"), flush=True)
+    print(
+        started.facts.rstrip() if as_json else _greeting(json.loads(started.facts), "Stop with: mcc down"), flush=True
+    )
 
 
 async def _stay(family: "Family", as_json: bool) -> None:
@@ -109,14 +125,15 @@ async def _run(family: "Family", as_json: bool) -> None:
 
     say("Starting …")
     async with family:
-        told = _told(family)
-        print(json.dumps(told) if as_json else _greeting(told, "Stop with Ctrl-C."), flush=True)
+        facts = _facts(family)
+        print(json.dumps(facts) if as_json else _greeting(facts, "Stop with Ctrl-C."), flush=True)
         await asyncio.Event().wait()
 
 
-def _told(family: "Family") -> dict[str, Any]:
+def _facts(family: "Family") -> dict[str, Any]:
     from mcc.local.redis import ConfiguredRedis
     from mcc.settings import token_file
+    from mcc.store.resources import cores_here
 
     settings = family.settings
     return {
@@ -131,30 +148,39 @@ def _told(family: "Family") -> dict[str, Any]:
         "logs": str(family.logs),
         "redis": "the configured one" if isinstance(family.redis, ConfiguredRedis) else "embedded, on a private socket",
         "drones": family.staff.drones,
+        "cores": cores_here(),
         "workspace_roots": list(family.roots),
     }
 
 
-def _greeting(told: dict[str, Any], stop: str) -> str:
+def _greeting(family: dict[str, Any], stop: str) -> str:
     from mcc.redaction import FLOWER_FILE
 
     rows = [
-        ("API", told["api_url"]),
-        ("Docs", told["docs_url"]),
-        ("Flower", f"{told['flower_url']}  (in a moment)" if told["flower_url"] else "off"),
+        ("API", family["api_url"]),
+        ("Docs", family["docs_url"]),
+        ("Flower", f"{family['flower_url']}  (in a moment)" if family["flower_url"] else "off"),
     ]
-    if told["flower_url"]:
-        rows.append(("  login", _short(f"{told['data_dir']}/{FLOWER_FILE}")))
+    if family["flower_url"]:
+        rows.append(("  login", _short(f"{family['data_dir']}/{FLOWER_FILE}")))
     rows += [
-        ("Token", _short(told["token_file"]) if told["token_file"] else "the configured one (MCC_TOKEN)"),
-        ("Data", _short(told["data_dir"])),
-        ("Logs", f"{_short(told['logs'])}  (mcc logs)"),
-        ("Redis", told["redis"]),
-        ("Drones", str(told["drones"])),
+        ("Token", _short(family["token_file"]) if family["token_file"] else "the configured one (MCC_TOKEN)"),
+        ("Data", _short(family["data_dir"])),
+        ("Logs", f"{_short(family['logs'])}  (mcc logs)"),
+        ("Redis", family["redis"]),
+        ("Drones", _drones_on(family["drones"], family["cores"])),
     ]
-    rows += [("Works in" if number == 0 else "", _short(root)) for number, root in enumerate(told["workspace_roots"])]
+    rows += [("Works in" if number == 0 else "", _short(root)) for number, root in enumerate(family["workspace_roots"])]
     lines = [f"{name:<9} {value}" for name, value in rows]
     return "\n".join((*lines, f'Try: mcc run "Explain this repository"    {stop}'))
+
+
+def _drones_on(drones: int, cores: float) -> str:
+    """How many, and on how many cores; where cores are left idle, how they get work."""
+    from mcc.local.programs import drones_for
+
+    more = "; --drones auto starts one for each core" if drones < drones_for(cores) else ""
+    return f"{drones}  ({cores:g} {'core' if cores == 1 else 'cores'}{more})"
 
 
 def _short(path: str) -> str:
@@ -187,7 +213,8 @@ def serve(
         if settings.data_dir.is_dir():
             for sentence in make_private(settings.data_dir):
                 say(sentence)
-        from mcc.api.serve import serve as serve_api
+        with for_good():
+            from mcc.api.serve import serve as serve_api
 
         listening = None if descriptor is None else socket.socket(fileno=descriptor)
         if as_json:

@@ -3,9 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from mcc.client.errors import NoToken, Unreachable
+
+if TYPE_CHECKING:
+    import ssl
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,16 @@ def find(url: str | None, token: str | None, environ: Mapping[str, str] | None =
     if token is None:
         token = _kept(settings.token_file or _own_token_file(settings.data_dir, url))
     return Address(bare(url), token)
+
+
+def verification(url: str) -> "ssl.SSLContext | bool":
+    """How the certificate of a service is verified, as httpx wants it told.
+
+    Without TLS it is a context that trusts nobody: to read the list of those who are trusted takes longer than a call.
+    """
+    import ssl
+
+    return url.lower().startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 def bare(url: str) -> str:

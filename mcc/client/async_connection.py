@@ -26,6 +26,7 @@ class Connection:
             base_url=service.url,
             headers={"Authorization": f"Bearer {service.token}"} if service.token else {},
             timeout=timeout_seconds,
+            verify=address.verification(service.url),
             transport=transport,
         )
 

@@ -16,7 +16,7 @@ from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 if TYPE_CHECKING:
     import httpx
 
-    from mcc.contracts.answers import Listing, ModelCheck, Offer, RecordSetup
+    from mcc.contracts.answers import Listing, ModelCheck, Offer, PlacedOrder, RecordSetup
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
@@ -75,6 +75,14 @@ class Orders:
         """Place an order; `fields` are those of `NewOrder`. A key is made when none is given, so that a repeated
         request cannot make a second order. `attended`: somebody watches it, whom its agents can ask (`on_ask`)."""
         return await self._connection.send(calls.submit(prompt, fields, idempotency_key, attended))
+
+    async def submit_many(self, orders: "Sequence[Mapping[str, Any]]") -> "Sequence[PlacedOrder]":
+        """Place up to 1,000 orders in one transaction, all or none; one result for each, in their order.
+
+        Each is the fields of `NewOrder`, its `prompt` among them, and may have an `idempotency_key`; one is made for
+        those that have none. `Invalid` when some of them cannot be accepted: its `errors` name these by `index`.
+        """
+        return await self._connection.send(calls.submit_many(orders))
 
     async def retry(self, order_id: str, *, idempotency_key: str | None = None) -> "WorkOrder":
         """A new order from the same input, as the next turn of its session. `Conflict` before the order has ended."""

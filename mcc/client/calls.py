@@ -12,7 +12,7 @@ from mcc.client.errors import Unreachable, refusal
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcc.contracts.answers import Listing, ModelCheck, Offer, RecordSetup
+    from mcc.contracts.answers import Listing, ModelCheck, Offer, PlacedOrder, RecordSetup
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
@@ -117,20 +117,39 @@ def _order_path(order_id: str) -> str:
 def submit(
     prompt: str, fields: Mapping[str, Any], idempotency_key: str | None, attended: bool = False
 ) -> "Call[WorkOrder]":
+    from mcc.contracts.ids import fresh_id
+    from mcc.contracts.shape import to_json
+
+    body = to_json(_asked({"prompt": prompt, **fields}))
+    headers = {"Idempotency-Key": idempotency_key or fresh_id(), **({"MCC-Attended": "true"} if attended else {})}
+    return Call("POST", "/orders", _order, body=body, headers=headers)
+
+
+def _asked(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of an order as they are sent."""
     from pathlib import PurePath
 
-    from mcc.contracts.ids import fresh_id
     from mcc.contracts.limits import Limits
-    from mcc.contracts.shape import to_json
 
     given = {name: value for name, value in fields.items() if value is not None}
     if isinstance(limits := given.get("limits"), Limits):
         # What is not said is for the service to say: it differs with the kind of the order.
         given["limits"] = limits.model_dump(exclude_unset=True)
-    paths = {name: str(value) for name, value in given.items() if isinstance(value, PurePath)}
-    body = to_json({"prompt": prompt} | given | paths)
-    headers = {"Idempotency-Key": idempotency_key or fresh_id(), **({"MCC-Attended": "true"} if attended else {})}
-    return Call("POST", "/orders", _order, body=body, headers=headers)
+    return given | {name: str(value) for name, value in given.items() if isinstance(value, PurePath)}
+
+
+def submit_many(orders: "Sequence[Mapping[str, Any]]") -> "Call[tuple[PlacedOrder, ...]]":
+    from mcc.contracts.answers import Listing, PlacedOrder
+    from mcc.contracts.ids import fresh_id
+    from mcc.contracts.shape import to_json
+
+    asked = [{"idempotency_key": fresh_id(), **_asked(one)} for one in orders]
+    return Call(
+        "POST",
+        "/orders:batch",
+        lambda body: Listing[PlacedOrder].model_validate(body).items,
+        body=to_json({"orders": asked}),
+    )
 
 
 def _order(body: Any) -> "WorkOrder":

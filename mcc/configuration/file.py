@@ -103,11 +103,11 @@ def line_of(text: str, keys: Sequence[str]) -> int | None:
     table: tuple[str, ...] = ()
     found: dict[int, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
-        said = line.strip()
-        if said.startswith("["):
-            table = there = _dotted(said.strip("[").partition("]")[0])
+        stripped = line.strip()
+        if stripped.startswith("["):
+            table = there = _dotted(stripped.strip("[").partition("]")[0])
         else:
-            there = (*table, *_dotted(said.partition("=")[0]))
+            there = (*table, *_dotted(stripped.partition("=")[0]))
         alike = min(len(there), len(keys))
         if alike and there[:alike] == tuple(keys[:alike]):
             found.setdefault(alike, number)

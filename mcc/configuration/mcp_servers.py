@@ -119,8 +119,8 @@ class McpServer(Closed):
         if self.url is not None:
             if problem := _address_problem(self.url):
                 raise ValueError(f"url {problem}")
-            if told := [name for name in ("env", "egress", "paths") if getattr(self, name)]:
-                raise ValueError(f"{told[0]} is for a server that is started with command; this one has a url")
+            if misplaced := [name for name in ("env", "egress", "paths") if getattr(self, name)]:
+                raise ValueError(f"{misplaced[0]} is for a server that is started with command; this one has a url")
         elif self.token_env or self.oauth:
             raise ValueError("token_env and oauth are for a server with a url; a program gets its token by env")
         if self.token_env and self.oauth:

@@ -16,10 +16,10 @@ def _no_slip(key: str) -> str:
     return key
 
 
-def _usable(said: WordOrRules) -> WordOrRules:
-    for problem in problems_of(said):
+def _usable(rules: WordOrRules) -> WordOrRules:
+    for problem in problems_of(rules):
         raise ValueError(f"rule [{problem.place[0]}].when: {problem.sentence}")
-    return said
+    return rules
 
 
 class OperatorPermission(BaseModel):

@@ -191,8 +191,8 @@ class SharedSettings(BaseModel):
         Raises `BadSettings`.
         """
         named = given.keys() | dict(cls.in_environment(environ)).keys()
-        said = cls._said_beside(environ, directory, given)
-        return {name: value for name, value in cls.in_environment(said) if name not in named}
+        variables = cls._said_beside(environ, directory, given)
+        return {name: value for name, value in cls.in_environment(variables) if name not in named}
 
     @classmethod
     def with_files_beside(
@@ -204,8 +204,8 @@ class SharedSettings(BaseModel):
         """
         if environ.get(NAMED_BY):
             return environ
-        said = cls._said_beside(environ, directory, given)
-        return {**environ, **{name: said[name] for name in (NAMED_BY, OVERLAY_NAMED_BY) if said.get(name)}}
+        variables = cls._said_beside(environ, directory, given)
+        return {**environ, **{name: variables[name] for name in (NAMED_BY, OVERLAY_NAMED_BY) if variables.get(name)}}
 
     @classmethod
     def _said_beside(cls, environ: Mapping[str, str], directory: Path, given: Mapping[str, Any]) -> Mapping[str, str]:
@@ -278,8 +278,8 @@ class SharedSettings(BaseModel):
         name, place = str(first["loc"][0]), ".".join(map(str, first["loc"]))
         keys = tuple(cls._in_file(first["loc"], files))
         if first["type"] == "extra_forbidden" and name == place:
-            said = f"{files.place_of(*keys)}: there" if keys[0] else "There"
-            return f"{said} is no setting {name!r}{nearest(name, cls.model_fields)}."
+            prefix = f"{files.place_of(*keys)}: there" if keys[0] else "There"
+            return f"{prefix} is no setting {name!r}{nearest(name, cls.model_fields)}."
         if first["type"] == "extra_forbidden":
             message = f"there is no such key{nearest(str(first['loc'][-1]), cls._keys(first['loc'][:-1]))}."
         variable = next((one for one in cls.variables(name) if environ.get(one)), None)

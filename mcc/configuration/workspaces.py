@@ -1,6 +1,7 @@
 """The table [[workspaces.git]]: the git addresses that an order may name as its workspace."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -84,6 +85,23 @@ class Workspaces(Closed):
     def remote(self, address: GitAddress) -> GitRemote | None:
         """The first that allows this address."""
         return next((one for one in self.git if address.fits(one.pattern)), None)
+
+
+KEPT_CHECKOUTS = Path("checkouts", "kept.json")
+"""In a data directory: those that drones would have deleted, did they not hold what nobody else has."""
+
+
+class KeptCheckout(Closed):
+    """`place` is its directory; `why` it was not deleted; `bytes_` that it takes."""
+
+    place: str
+    address: str
+    why: str
+    bytes_: int
+
+
+class KeptCheckouts(Closed):
+    kept: tuple[KeptCheckout, ...] = ()
 
 
 def is_git_address(workspace: str) -> bool:

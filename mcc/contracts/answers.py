@@ -63,6 +63,20 @@ class SteeredOrder(WorkOrder):
     receipt: Receipt
 
 
+class PlacedOrder(Closed):
+    """What became of one of several orders that were placed together: it was `created`, or its key was known.
+
+    `receipt`: its prompt became a steer of the running order that this names.
+    """
+
+    id: str
+    session_id: str
+    session_seq: int
+    status: OrderStatus
+    created: bool
+    receipt: Receipt | None = None
+
+
 class Offer(ToolSheet):
     """An agent, tool or model that drones have; `drones` can use it, `problem` says why none can.
 

@@ -1,8 +1,8 @@
 """The inbox: what waits for a person, and how it is decided; approvals that a person let stand."""
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, RootModel, StringConstraints
+from pydantic import ConfigDict, Field, RootModel, StringConstraints
 
 from mcc.contracts.inbox_facts import Decision as Decision
 from mcc.contracts.inbox_facts import Remember, ShownPreview
@@ -90,8 +90,11 @@ AnyItem: TypeAlias = Annotated[ApprovalItem | OutlineItem | QuestionItem, Field(
 AnyApproval: TypeAlias = Annotated[ApprovalItem | OutlineItem, Field(discriminator="kind")]
 
 
-class ItemByKind(RootModel[AnyItem]):
+class ItemByKind(RootModel[Any]):
     """An item of the inbox; its `kind` says which of them it is."""
+
+    model_config = ConfigDict(defer_build=True)
+    root: AnyItem
 
 
 class NewDecision(Closed):

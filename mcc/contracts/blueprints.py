@@ -180,5 +180,5 @@ class BlueprintSpec(Closed):
     def settings(self, component: str) -> NodeAgent:
         """How the agents of this component work: what it says itself before what the blueprint says for all."""
         own = self.components[component].agent
-        said = {name: getattr(own, name) for name in own.model_fields_set}
-        return self.agent.model_copy(update=said)
+        own_settings = {name: getattr(own, name) for name in own.model_fields_set}
+        return self.agent.model_copy(update=own_settings)

@@ -127,5 +127,5 @@ def not_taken(kind: ControlKind, record_id: str | None, takes: Collection[Contro
     """
     if takes is None or kind in takes or (kind is ControlKind.CANCEL and record_id is None):
         return None
-    told = ", ".join(takes) if takes else "none"
-    return f"This order takes no {kind.value}: when it was placed, only these controls were allowed: {told}."
+    allowed = ", ".join(takes) if takes else "none"
+    return f"This order takes no {kind.value}: when it was placed, only these controls were allowed: {allowed}."

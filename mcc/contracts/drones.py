@@ -112,7 +112,7 @@ class SandboxState(Closed):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_once_told(cls, given: Any) -> Any:
+    def _as_older_drones_say(cls, given: Any) -> Any:
         """Drones used to say it in one sentence."""
         if not isinstance(given, str):
             return given

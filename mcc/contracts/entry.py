@@ -9,7 +9,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import FACTS, FactByKind
-from mcc.contracts.shape import Closed, Moment, unchecked
+from mcc.contracts.shape import Closed, Moment, shares_its_fields, unchecked
 from mcc.contracts.upcast import as_today
 
 
@@ -83,6 +83,7 @@ class Draft:
 
     def numbered(self, order_id: str, seq: int) -> Entry:
         origin = self.origin
+        shares_its_fields(self.data)
         return unchecked(
             Entry,
             order_id=order_id,

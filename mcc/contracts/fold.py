@@ -96,8 +96,8 @@ class Fold:
         self.finished: OrderFinished | None = None
         self.usage = Usage()
         """All that its records tell of, also what a fork took over."""
-        self.spent = Usage()
-        """What the order spent itself."""
+        self.spent = self.usage
+        """What the order spent itself: the same object, but in a fork."""
         self.paused = False
         """Whether the order as a whole is; like the tools it holds for whoever takes over."""
         self.tools_removed: tuple[str, ...] = ()
@@ -125,7 +125,15 @@ class Fold:
         self._apply(entry, cast(AnyFact, entry.data))
 
     def _apply(self, entry: Entry, fact: AnyFact) -> None:
-        match fact:
+        match fact:  # the four that there are most of come first; every kind is named (docs/decisions/04)
+            case ModelStarted():
+                self._node(entry).asked_at = entry.at
+            case ModelReplied():
+                self._reply(entry, fact)
+            case ToolStarted():
+                self._node(entry).calls[fact.call_id] = (fact, entry.at)
+            case ToolFinished():
+                self._tool_finished(entry, fact)
             case OrderQueued():
                 self.session_id = fact.session_id
                 self._copied_until = fact.forked.until if fact.forked else 0
@@ -139,14 +147,6 @@ class Fold:
             case AgentFinished():
                 node = self._node(entry)
                 node.finished, node.finished_at = fact, entry.at
-            case ModelReplied():
-                self._reply(entry, fact)
-            case ToolStarted():
-                self._node(entry).calls[fact.call_id] = (fact, entry.at)
-            case ModelStarted():
-                self._node(entry).asked_at = entry.at
-            case ToolFinished():
-                self._tool_finished(entry, fact)
             case GateChecked() | VerifyChecked() | ControlApplied() | Note():
                 self._note(entry, fact)
             case OrderRequeued() | OrderHandedBack() | OrderWaiting() | OrderResumed():
@@ -201,16 +201,16 @@ class Fold:
         node = self._node(entry)
         self._use(entry, node)
         started, at = node.calls.pop(fact.call_id, (None, None))
-        node.steps.append(NumberedFact(entry.seq, fact, entry.at, started, at))
+        node.steps.append(NumberedFact(entry.seq, fact, entry.at, started.arguments if started else None, at))
 
     def _use(self, entry: Entry, node: RecordNode) -> None:
         used = entry.data.spends
         if used is None:
             return
         node.usage = node.usage.plus(used)
-        self.usage = self.usage.plus(used)
+        same, self.usage = self.usage is self.spent, self.usage.plus(used)
         if entry.seq > self._copied_until:
-            self.spent = self.spent.plus(used)
+            self.spent = self.usage if same else self.spent.plus(used)
 
     def node(self, record_id: str | None) -> RecordNode | None:
         """The record in the making; None where no such agent has begun."""

@@ -45,8 +45,8 @@ def _one_sentence(value: object, read: ValidatorFunctionWrapHandler) -> object:
     try:
         return read(value)
     except ValidationError:
-        said = 'Input should be "collect", "fail_fast" or {"quorum": 0.9}, a share above 0 and at most 1'
-        raise PydanticCustomError("on_failure", said) from None
+        message = 'Input should be "collect", "fail_fast" or {"quorum": 0.9}, a share above 0 and at most 1'
+        raise PydanticCustomError("on_failure", message) from None
 
 
 OnFailure: TypeAlias = Annotated[Literal["collect", "fail_fast"] | Quorum, WrapValidator(_one_sentence)]
@@ -78,11 +78,11 @@ LIMITS: Mapping[str, object] = {
 that of its `generation`."""
 
 
-def limits_of(said: object, generation: object) -> object:
+def limits_of(limits: object, generation: object) -> object:
     """The limits of a generate order as raw data: what is `said`, over its defaults. What is no object stays."""
-    given = said.model_dump(exclude_unset=True) if isinstance(said, Closed) else said or {}
+    given = limits.model_dump(exclude_unset=True) if isinstance(limits, Closed) else limits or {}
     if not isinstance(given, Mapping):
-        return said
+        return limits
     asked = generation.concurrency if isinstance(generation, Generation) else None
     if isinstance(generation, Mapping):
         asked = generation.get("concurrency")

@@ -8,12 +8,14 @@ from mcc.contracts.shape import Text
 
 
 class WorktreeState(StrEnum):
-    """What became of the work in a worktree; its ref has it, but for an empty one."""
+    """What became of the work in a worktree; its ref has it, but for an empty one. Of a lost one somebody deleted the
+    directory, and its ref has what its agent committed."""
 
     MERGED = "merged"
     CONFLICT = "conflict"
     KEPT = "kept"
     EMPTY = "empty"
+    LOST = "lost"
 
 
 class WorkspaceCommitted(Note):
@@ -55,7 +57,7 @@ class WorktreeMade(Note):
 
 class WorktreeEnded(Note):
     """An entry of a parent's: what became of its child's worktree. `conflicts` are paths that were not merged;
-    `commit` is the last of `ref`, None when it is empty. `message` tells the parent."""
+    `commit` is the last of `ref`, None when nothing was committed. `message` tells the parent."""
 
     kind: ClassVar[str] = "worktree.ended"
     child_id: str

@@ -71,9 +71,9 @@ class ApprovalDecided(Note):
 
     @property
     def in_words(self) -> Text:
-        said = {"approve": "approved", "deny": "denied", "expired": "nobody decided in time"}[self.decision]
+        decision = {"approve": "approved", "deny": "denied", "expired": "nobody decided in time"}[self.decision]
         by = f" by {self.by}" if self.by else ""
-        return f"{said}{by}{f': {self.note}' if self.note else ''} (approval {self.approval_id})"
+        return f"{decision}{by}{f': {self.note}' if self.note else ''} (approval {self.approval_id})"
 
 
 class QuestionAsked(Note):

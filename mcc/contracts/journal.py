@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from pydantic import (
     ConfigDict,
@@ -338,7 +338,9 @@ FACTS: Mapping[str, type[Fact]] = {fact.kind: fact for fact in get_args(AnyFact)
 """Every kind with the class of its data: the union is closed."""
 
 
-class FactByKind(RootModel[AnyFact]):
+class FactByKind(RootModel[Any]):
     """What an entry tells; its `kind` says which of these it is."""
 
+    # Not `RootModel[AnyFact]`, which would be built when this module is imported.
     model_config = ConfigDict(defer_build=True)
+    root: AnyFact

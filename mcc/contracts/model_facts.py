@@ -1,6 +1,5 @@
 """Facts of model calls: asked, answered, tried again, answered by another model."""
 
-from functools import cached_property
 from typing import ClassVar
 
 from pydantic import (
@@ -8,7 +7,7 @@ from pydantic import (
     computed_field,
 )
 
-from mcc.contracts.blocks import Block, ToolCall, calls_in, text_in, thinking_in
+from mcc.contracts.blocks import Block, ToolCall, ToolCallBlock, calls_in, text_in, thinking_in
 from mcc.contracts.fact import Fact, Note
 from mcc.contracts.shape import Text
 from mcc.contracts.usage import Usage
@@ -45,20 +44,25 @@ class ModelReplied(Fact):
     request_id: str = ""
     context_tokens: int | None = None
 
+    # None of the three is kept: a turn under way holds its replies, and what follows from them would double them.
     @computed_field  # type: ignore[prop-decorator]
-    @cached_property
+    @property
     def text(self) -> str:
         return text_in(self.blocks)
 
     @computed_field  # type: ignore[prop-decorator]
-    @cached_property
+    @property
     def thinking(self) -> str:
         return thinking_in(self.blocks)
 
     @computed_field  # type: ignore[prop-decorator]
-    @cached_property
+    @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         return calls_in(self.blocks)
+
+    @property
+    def calls_tools(self) -> bool:
+        return any(isinstance(block, ToolCallBlock) for block in self.blocks)
 
     @property
     def kept(self) -> object:

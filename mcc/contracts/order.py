@@ -21,7 +21,7 @@ from mcc.contracts.generation import BlueprintRef, Generation, limits_of
 from mcc.contracts.limits import Limits
 from mcc.contracts.permission import Mode, OnAsk, Permission
 from mcc.contracts.shape import NAME as NAME
-from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
+from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text, unchecked
 from mcc.contracts.shape import Identifier as Identifier
 from mcc.contracts.shape import Name as Name
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
@@ -58,9 +58,9 @@ class ModelSettings(Closed):
     service_tier: ServiceTier | None = None
 
     @classmethod
-    def of(cls, said: object) -> "ModelSettings":
+    def of(cls, source: object) -> "ModelSettings":
         """Those of an order or a definition, which have them under the same names."""
-        return cls(**{name: value for name in cls.model_fields if (value := getattr(said, name, None)) is not None})
+        return cls(**{name: value for name in cls.model_fields if (value := getattr(source, name, None)) is not None})
 
     @property
     def given(self) -> Mapping[str, object]:
@@ -142,9 +142,8 @@ def _can_go_on(value: tuple[ControlKind, ...]) -> tuple[ControlKind, ...]:
     return tuple(dict.fromkeys(value))
 
 
-HostEntry = Annotated[
-    str, StringConstraints(pattern=r"^(\*|(\*\.)?[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$")
-]
+HOST_ENTRY = r"^(\*|(\*\.)?[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$"
+HostEntry = Annotated[str, StringConstraints(pattern=HOST_ENTRY)]
 """Hosts that may be reached: `name:port`, `name` for ports 443 and 80, `*.name` for all below it, `*` for every one."""
 
 Hosts = Annotated[tuple[HostEntry, ...], Field(max_length=200)]
@@ -203,11 +202,11 @@ class NewOrder(Closed):
 
     @model_validator(mode="before")
     @classmethod
-    def _limits_of_a_generation(cls, said: Any) -> Any:
+    def _limits_of_a_generation(cls, given: Any) -> Any:
         """Written down where they are asked for, so that nobody has to know of which kind an order is."""
-        if not isinstance(said, Mapping) or said.get("kind") != OrderKind.GENERATE:
-            return said
-        return {**said, "limits": limits_of(said.get("limits"), said.get("generation"))}
+        if not isinstance(given, Mapping) or given.get("kind") != OrderKind.GENERATE:
+            return given
+        return {**given, "limits": limits_of(given.get("limits"), given.get("generation"))}
 
     @field_validator("prompt")
     @classmethod
@@ -244,6 +243,30 @@ class NewOrder(Closed):
         if info.data.get("kind") is OrderKind.CHAT and generation is not None:
             raise PydanticCustomError("not_of_kind", "This belongs to an order of kind generate; leave it out")
         return generation
+
+
+MOST_AT_ONCE = 1_000
+"""Orders that are placed together, in one transaction."""
+
+IdempotencyKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
+"""Visible ASCII characters, without a blank."""
+
+
+class OrderOfBatch(NewOrder):
+    """One of several orders that are placed together. `idempotency_key` is what the header of that name is to one."""
+
+    idempotency_key: IdempotencyKey | None = None
+
+    @property
+    def order(self) -> NewOrder:
+        """Without its key."""
+        return unchecked(NewOrder, **{name: value for name, value in self if name != "idempotency_key"})
+
+
+class NewOrders(Closed):
+    """Orders that are placed together, all or none, in this order."""
+
+    orders: Annotated[tuple[OrderOfBatch, ...], Field(min_length=1, max_length=MOST_AT_ONCE)]
 
 
 class NewFork(Closed):

@@ -59,7 +59,11 @@ def _said(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
     if first["type"] == "extra_forbidden":
-        return f"rule {place}: there is no such key; a rule has when, then and message"
+        near = [name for name in PermissionRule.model_fields if name[:1] == str(first["loc"][-1])[:1].lower()]
+        meant = f"did you mean {near[0]!r}?" if near else "a rule has when, then and message"
+        return f"rule {place}: there is no such key; {meant}"
+    if first["type"] == "model_type":
+        return f'rule {place}: Input should be a rule, such as {{then = "ask"}}'
     return f"rule {place}: {first['msg']}" if place else first["msg"].replace("Tuple", "List")
 
 

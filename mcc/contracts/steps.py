@@ -1,11 +1,12 @@
 """The steps of a chat record: how each fact of an agent's journal reads there."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from mcc.contracts.fact import Note
-from mcc.contracts.journal import AgentStep, ControlApplied, GateChecked, ToolFinished, ToolStarted, VerifyChecked
+from mcc.contracts.journal import AgentStep, ControlApplied, GateChecked, ToolFinished, VerifyChecked
 from mcc.contracts.model_facts import ModelReplied, ModelRetried
 from mcc.contracts.record import GateStep, ModelStep, NoteStep, SteerStep, Step, ToolStep, VerifyStep
 from mcc.contracts.shape import unchecked
@@ -16,7 +17,7 @@ StepFact: TypeAlias = ModelReplied | ToolFinished | GateChecked | VerifyChecked 
 
 @dataclass(frozen=True, slots=True)
 class NumberedFact:
-    """A fact with its entry's number and time; `started` is the beginning of a finished tool call.
+    """A fact with its entry's number and time; `arguments` are those of a finished tool call.
 
     `started_at`: when what the fact ends had begun, None where the journal does not say.
     """
@@ -24,7 +25,7 @@ class NumberedFact:
     seq: int
     fact: StepFact
     at: datetime
-    started: ToolStarted | None = None
+    arguments: Mapping[str, Any] | str | None = None
     started_at: datetime | None = None
 
 
@@ -35,7 +36,7 @@ def step_of(numbered: NumberedFact) -> Step:
         case ModelReplied():
             return _model_step(seq, fact, numbered.started_at)
         case ToolFinished():
-            return _tool_step(seq, fact, numbered.started, numbered.started_at)
+            return _tool_step(seq, fact, numbered.arguments, numbered.started_at)
         case GateChecked():
             return GateStep(
                 seq=seq,
@@ -99,14 +100,16 @@ def _model_step(seq: int, fact: ModelReplied, started_at: datetime | None) -> Mo
     )
 
 
-def _tool_step(seq: int, fact: ToolFinished, started: ToolStarted | None, started_at: datetime | None) -> ToolStep:
+def _tool_step(
+    seq: int, fact: ToolFinished, arguments: Mapping[str, Any] | str | None, started_at: datetime | None
+) -> ToolStep:
     return unchecked(
         ToolStep,
         seq=seq,
         kind="tool",
         call_id=fact.call_id,
         name=fact.name,
-        arguments=started.arguments if started else {},
+        arguments={} if arguments is None else arguments,
         content=fact.content,
         is_error=fact.is_error,
         outcome=fact.outcome.value,

@@ -169,6 +169,12 @@ class Wake(Closed):
     control_seq: int
 
 
+class OrdersWait(Closed):
+    """To a drone, on its control channel: many orders were queued together, so look for some."""
+
+    type: Literal["orders_wait"] = "orders_wait"
+
+
 class TryServer(Closed):
     """To one drone, on its control channel: make the call that stands in the database under this id, and put what it
     showed at the end of `check_key`."""

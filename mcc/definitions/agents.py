@@ -24,7 +24,7 @@ from mcc.rules.schema import checked_schema
 MOST_PROBLEMS = 50
 """Problems of one file that are told."""
 
-UNKNOWN_TOLD = 10
+MAX_UNKNOWN_KEYS = 10
 """Unknown keys of one file that are told one by one; the others are counted."""
 
 _KEYS: Mapping[str, type[BaseModel]] = {
@@ -99,11 +99,11 @@ class _Reading:
             unknown = [key for key in values if key not in known]
             for key in unknown:
                 del values[key]
-            for key in unknown[:UNKNOWN_TOLD]:
+            for key in unknown[:MAX_UNKNOWN_KEYS]:
                 shown = ".".join((*place, key))
                 near = suggestion(key, known - {"prompt"})
                 warn(self._error(f"{shown!r} is not a key of an agent file and is left out{near}", *place, key))
-            if (more := len(unknown) - UNKNOWN_TOLD) > 0:
+            if (more := len(unknown) - MAX_UNKNOWN_KEYS) > 0:
                 warn(self._error(f"{more:,} more keys are none of an agent file and are left out", *place))
 
     def check_keys(self) -> None:
@@ -170,16 +170,16 @@ class _Reading:
 
     def definition(self, prompt: str) -> AgentDefinition:
         """Raises `DefinitionError`: the first of everything that is wrong so far, with the others."""
-        told = {one.line for one in self.problems}
+        lines = {one.line for one in self.problems}
         try:
             definition = AgentDefinition.model_validate({**self.values, "prompt": prompt}, strict=True)
         except ValidationError as error:
             for one in error.errors(include_url=False)[:MOST_PROBLEMS]:
                 problem = self._error(_sentence(one), *one["loc"])
-                if problem.line not in told:
+                if problem.line not in lines:
                     problem.__cause__ = error
                     self.problems.append(problem)
-                    told.add(problem.line)
+                    lines.add(problem.line)
             self._refuse()
             raise self._error("the front matter cannot be used") from error
         self._refuse()

@@ -119,12 +119,12 @@ class Carried:
             self._tell("error", f"{key} must be text", key)
 
     def _name(self) -> None:
-        said = str(self.ours["name"])
-        name = _UNFIT.sub("-", said).strip("-_.:")[:64]
+        given = str(self.ours["name"])
+        name = _UNFIT.sub("-", given).strip("-_.:")[:64]
         if not _NAME.fullmatch(name):
-            self._tell("error", f"name {said!r} leaves nothing that can be a name here", "name")
-        elif name != said:
-            self._tell("changed", f"name: {said!r} is {name!r} here, where names have no spaces", "name")
+            self._tell("error", f"name {given!r} leaves nothing that can be a name here", "name")
+        elif name != given:
+            self._tell("changed", f"name: {given!r} is {name!r} here, where names have no spaces", "name")
         else:
             self._tell("kept", f"name: {name}", "name")
         self.ours["name"] = name
@@ -141,12 +141,12 @@ class Carried:
             self._switches(key, value)
             return
         named = list(self._names(key, value))
-        if any(said == "*" for _, said in named):
+        if any(name == "*" for _, name in named):
             self._tell("kept", f"{key}: all, which are those of whoever delegates to it", key)
             return
         if value is None:
             return
-        tools = [tool for index, said in named for tool in self._tool(key, index, said)]
+        tools = [tool for index, name in named for tool in self._tool(key, index, name)]
         self.ours["tools"] = list(dict.fromkeys(tools))
         if named and not tools:
             self._tell("changed", f"{key}: none of them is left, so it has no tools at all", key)
@@ -164,8 +164,8 @@ class Carried:
         elif value is not None:
             self._tell("error", f"{key} must be a list of names", key)
 
-    def _tool(self, key: str, index: int, said: str) -> tuple[str, ...]:
-        tool = tool_of(said)
+    def _tool(self, key: str, index: int, name: str) -> tuple[str, ...]:
+        tool = tool_of(name)
         if tool.ours == SHELL and condition_of(tool.narrowed):
             self.calls.allowed.append(tool.narrowed)
             self._tell("kept", f"{key}: {tool.said} is run_shell, with permission for these commands alone", key, index)
@@ -179,10 +179,10 @@ class Carried:
         if not tool.ours:
             self._tell("dropped", f"{place[0]}: {tool.said}: {tool.why}", *place)
         elif tool.narrowed:
-            told = (
+            message = (
                 f"{place[0]}: {tool.said} is {names}, for all of the workspace: what stands in brackets does not count"
             )
-            self._tell("changed", told, *place)
+            self._tell("changed", message, *place)
         else:
             same = tool.said in tool.ours
             self._tell("kept", f"{place[0]}: {tool.said}{'' if same else f' is {names}'}", *place)
@@ -190,71 +190,71 @@ class Carried:
     def _switches(self, key: str, value: Mapping[str, Any]) -> None:
         """Tools that are switched on and off one by one; those that nobody names are on, unless all are off."""
         on: list[str] = []
-        for said, switched in value.items():
-            tool = tool_of(said)
+        for name, switched in value.items():
+            tool = tool_of(name)
             if not isinstance(switched, bool):
-                self._tell("error", f"{key}.{said} must be true or false", key, said)
-            elif said == "*":
+                self._tell("error", f"{key}.{name} must be true or false", key, name)
+            elif name == "*":
                 self._tell(
                     "kept",
-                    f"{key}: {said} is {'on' if switched else 'off: only what is switched on counts'}",
+                    f"{key}: {name} is {'on' if switched else 'off: only what is switched on counts'}",
                     key,
-                    said,
+                    name,
                 )
             elif switched:
                 on.extend(tool.ours)
-                self._tell_of(tool, key, said)
+                self._tell_of(tool, key, name)
             elif tool.ours:
                 self.without.extend(tool.ours)
-                self._tell("kept", f"{key}: {said} is off: {', '.join(tool.ours)} is not allowed", key, said)
+                self._tell("kept", f"{key}: {name} is off: {', '.join(tool.ours)} is not allowed", key, name)
             else:
-                self._tell("kept", f"{key}: {said} is off, and there is none here", key, said)
+                self._tell("kept", f"{key}: {name} is off, and there is none here", key, name)
         if value.get("*") is False:
             self.ours["tools"] = list(dict.fromkeys(on))
 
     def _without(self, key: str, value: Any) -> None:
-        for index, said in self._names(key, value):
-            tool = tool_of(said)
+        for index, name in self._names(key, value):
+            tool = tool_of(name)
             if tool.ours == SHELL and condition_of(tool.narrowed):
                 self.calls.denied.append(tool.narrowed)
-                self._tell("kept", f"{key}: {said}: permission denies these commands of run_shell", key, index)
+                self._tell("kept", f"{key}: {name}: permission denies these commands of run_shell", key, index)
                 continue
             self.without.extend(tool.ours)
-            told = f"{', '.join(tool.ours)} is not allowed" if tool.ours else "there is none here"
-            self._tell("kept", f"{key}: {said}: {told}", key, index)
+            reason = f"{', '.join(tool.ours)} is not allowed" if tool.ours else "there is none here"
+            self._tell("kept", f"{key}: {name}: {reason}", key, index)
 
     def _permission(self, key: str, value: Any) -> None:
         """Words for tools, and for commands of the shell patterns of which the last one that fits counts."""
-        for said, word in value.items() if isinstance(value, dict) else [("*", value)]:
-            tool = tool_of(said)
-            ours = TOOL_GROUPS["workspace_write"] if said == "edit" else ("*",) if said == "*" else tool.ours
+        for name, word in value.items() if isinstance(value, dict) else [("*", value)]:
+            tool = tool_of(name)
+            ours = TOOL_GROUPS["workspace_write"] if name == "edit" else ("*",) if name == "*" else tool.ours
             if not ours:
                 verdict: Verdict = "kept" if word in ("deny", "allow") else "dropped"
-                how = f"{said} is {word}" if isinstance(word, str) else said
-                self._tell(verdict, f"{key}: {how}: {tool.why}", key, said)
+                how = f"{name} is {word}" if isinstance(word, str) else name
+                self._tell(verdict, f"{key}: {how}: {tool.why}", key, name)
             elif isinstance(word, dict) and tool.ours == SHELL:
-                self._patterns(key, said, word)
+                self._patterns(key, name, word)
             elif isinstance(word, dict):
                 one = strictest(word.values())
                 self.calls.words.update(dict.fromkeys(ours, one))
-                told = f"{key}: {said} is {one} for everything: patterns of paths do not carry over"
-                self._tell("changed", told, key, said)
+                message = f"{key}: {name} is {one} for everything: patterns of paths do not carry over"
+                self._tell("changed", message, key, name)
             elif word not in WORDS:
-                self._tell("error", f"{key}.{said} must be allow, ask or deny", key, said)
-            elif word == "deny" and said != "*":
+                self._tell("error", f"{key}.{name} must be allow, ask or deny", key, name)
+            elif word == "deny" and name != "*":
                 self.without.extend(ours)
-                self._tell("kept", f"{key}: {said} is denied: {', '.join(ours)} is not allowed", key, said)
+                self._tell("kept", f"{key}: {name} is denied: {', '.join(ours)} is not allowed", key, name)
             else:
                 self.calls.words.update(dict.fromkeys(ours, word))
-                self._tell("kept", f"{key}: {said} is {word}", key, said)
+                self._tell("kept", f"{key}: {name} is {word}", key, name)
 
-    def _patterns(self, key: str, said: str, words: Mapping[str, Any]) -> None:
+    def _patterns(self, key: str, name: str, words: Mapping[str, Any]) -> None:
         rules, lost = rules_of([(pattern, str(word)) for pattern, word in reversed([*words.items()]) if word in WORDS])
         if rules:
             self.calls.words["run_shell"] = rules
-            self._tell("kept", f"{key}: {said}: commands of run_shell have rules of their own", key, said)
+            self._tell("kept", f"{key}: {name}: commands of run_shell have rules of their own", key, name)
         for pattern in lost:
-            self._tell("changed", f"{key}: {said}: the pattern {pattern!r} cannot be said so here", key, said)
+            self._tell("changed", f"{key}: {name}: the pattern {pattern!r} cannot be said so here", key, name)
 
     def _mode(self, key: str, value: Any) -> None:
         if value == "plan":
@@ -272,8 +272,8 @@ class Carried:
         model = next((one for one in found if one.name != INHERIT), found[0])
         if model.name != INHERIT:
             self.ours["model"] = model.name
-        told = f"{key}: {model.why}" if model.why else f"{key}: {model.name}"
-        self._tell("changed" if model.why else "kept", told, key)
+        message = f"{key}: {model.why}" if model.why else f"{key}: {model.name}"
+        self._tell("changed" if model.why else "kept", message, key)
 
     def _temperature(self, key: str, value: Any) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 2:
@@ -320,12 +320,12 @@ class Carried:
             self.lines.append(Line("kept", f"the prompt, {len(lines)} line{'' if len(lines) == 1 else 's'}", first))
         # Lines of a text in JSON have no numbers of their own.
         numbered = first is not None and ("prompt",) not in self.places
-        told = [(index, line) for index, line in enumerate(lines) if _IN_PROMPT.search(line[:_LONGEST_LINE])]
-        for index, line in told[:_PROMPT_LINES]:
+        found = [(index, line) for index, line in enumerate(lines) if _IN_PROMPT.search(line[:_LONGEST_LINE])]
+        for index, line in found[:_PROMPT_LINES]:
             shown = line.strip()[:80]
             sentence = f"the prompt speaks of what is called otherwise here, or is not there: {shown!r}"
             self.lines.append(Line("changed", sentence, first + index if numbered and first is not None else first))
-        if (more := len(told) - _PROMPT_LINES) > 0:
+        if (more := len(found) - _PROMPT_LINES) > 0:
             self.lines.append(Line("changed", f"so do {more} more lines of the prompt"))
 
     def _checked(self, prompt: str) -> Imported:

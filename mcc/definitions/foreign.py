@@ -184,26 +184,26 @@ class Tool:
     narrowed: str = ""
 
 
-def tool_of(said: str) -> Tool:
+def tool_of(given: str) -> Tool:
     """`said` as it stands in a file, such as `Read`, `Bash(git log:*)` or `mcp__tracker__find`."""
-    name, _, inner = said.strip().partition("(")
+    name, _, inner = given.strip().partition("(")
     inner = inner.strip().removesuffix(")")
     key = name.strip().lower()
     if key in ("bash", "run_shell_command", "shell", "execute") and inner.startswith("git "):
         git = GIT_READS.get(inner[4:].replace(":", " ").split(" ")[0].strip("*"))
         if git is not None:
-            return Tool(said, (git,))
+            return Tool(given, (git,))
     if key in TOOLS:
-        return Tool(said, TOOLS[key], narrowed=inner)
+        return Tool(given, TOOLS[key], narrowed=inner)
     family, _, member = key.partition("/")
     if member and family in _FAMILIES_OF_TOOLS:
         known = member if member in TOOLS or member in MISSING else family
         if known in TOOLS:
-            return Tool(said, TOOLS[known])
-        return Tool(said, why=MISSING.get(known, "there is no such tool here"))
+            return Tool(given, TOOLS[known])
+        return Tool(given, why=MISSING.get(known, "there is no such tool here"))
     if key.startswith(("mcp_", "mcp__")) or member or ":" in key:
-        return Tool(said, why=_SERVERS)
-    return Tool(said, why=MISSING.get(key, "there is no such tool here"))
+        return Tool(given, why=_SERVERS)
+    return Tool(given, why=MISSING.get(key, "there is no such tool here"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,9 +218,9 @@ INHERIT = "inherit"
 _FAMILIES = ("sonnet", "opus", "haiku", "fable")
 
 
-def model_of(said: str, aliases: Mapping[str, str]) -> Model:
+def model_of(given: str, aliases: Mapping[str, str]) -> Model:
     """`aliases`: the operator's models by name, each with the name that its provider has for it."""
-    word = said.partition(" (")[0].strip()
+    word = given.partition(" (")[0].strip()
     if word.lower() in (INHERIT, "default", "auto", ""):
         return Model(INHERIT)
     if word in aliases:

@@ -52,8 +52,8 @@ def _front_matter(front: str, lines: list[Line]) -> tuple[dict[str, Any] | None,
         except YamlProblem:
             lines.append(Line("error", problem.sentence, None if problem.line is None else problem.line + 1))
             return None, {}
-        told = "is no YAML as it stands, because of a colon or a mark in it; it is quoted now"
-        lines.extend(Line("changed", f"{key} {told}", number + _FIRST_LINE) for number, key in quoted)
+        mended = "is no YAML as it stands, because of a colon or a mark in it; it is quoted now"
+        lines.extend(Line("changed", f"{key} {mended}", number + _FIRST_LINE) for number, key in quoted)
     if not isinstance(found.value, dict):
         lines.append(Line("error", "the front matter must be lines of `key: value`", _FIRST_LINE))
         return None, {}

@@ -17,6 +17,27 @@ def expanded(names: Iterable[str], groups: GroupTable = TOOL_GROUPS) -> frozense
     return frozenset(tool for name in names for tool in groups.get(name, (name,)))
 
 
+def stand_for(names: Collection[str], tool: str, group: str, groups: GroupTable = TOOL_GROUPS) -> bool:
+    """Whether the tool is among those that `names` stand for: groups, tool names, globs over MCP servers' tools."""
+    if group in names or tool in expanded(names, groups):
+        return True
+    return any(fits(tool, name) for name in names if of_server(name))
+
+
+def tools_of(
+    agent: AgentDefinition, there: Iterable[tuple[str, str]], groups: GroupTable = TOOL_GROUPS
+) -> tuple[str, ...] | None:
+    """The tools of `there` (names with their groups) that the agent's file gives it; None for the parent's."""
+    wanted, refused = agent.tools, agent.disallowed_tools
+    if wanted is None:
+        return None
+    return tuple(
+        tool
+        for tool, group in there
+        if stand_for(wanted, tool, group, groups) and not stand_for(refused, tool, group, groups)
+    )
+
+
 def known_names(groups: GroupTable) -> frozenset[str]:
     return frozenset(groups) | {tool for tools in groups.values() for tool in tools}
 

@@ -4,9 +4,13 @@ What an order's status is, Celery's monitors are told as well.
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
+
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import TimeoutError as RedisTimeout
 
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import WorkOrder
@@ -17,6 +21,7 @@ from mcc.contracts.wire import (
     Delta,
     DroneBeat,
     Hint,
+    OrdersWait,
     Progress,
     Wake,
     control_channel,
@@ -152,6 +157,7 @@ class AsyncPublisher:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._redis = connect_async(redis_url, seconds=seconds)
+        self._seconds = seconds
         self._tasks = tasks
         self._pause = _Pause(clock)
 
@@ -160,6 +166,11 @@ class AsyncPublisher:
 
     async def wake(self, incarnation: str, wake: Wake) -> bool:
         return await self._send([(control_channel(incarnation), to_json(wake))])
+
+    async def call(self, incarnations: Iterable[str]) -> bool:
+        """Let these drone processes look for orders that they can claim."""
+        payload = to_json(OrdersWait())
+        return await self._send([(control_channel(one), payload) for one in incarnations])
 
     def tell(self, order: WorkOrder, why: str = "") -> None:
         """Let Celery's monitors know the status to which this order has come; see `TaskEvents.tell`."""
@@ -175,11 +186,39 @@ class AsyncPublisher:
         if not pairs or self._pause.lasts():
             return False
         try:
-            async with self._redis.pipeline(transaction=False) as pipeline:
-                for channel, payload in pairs:
-                    pipeline.publish(channel, payload)
-                await pipeline.execute()
+            await self._write(pairs)
         except FOREIGN:
             self._pause.begin()
             return False
         return True
+
+    async def _write(self, pairs: Sequence[tuple[str, bytes]]) -> None:
+        """All of them at once, then their answers: half the work of a pipeline, which can do more than is needed."""
+        pool = self._redis.connection_pool
+        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        try:
+            await connection.retry.call_with_retry(
+                lambda: _published(connection, pairs, self._seconds), lambda _: connection.disconnect(nowait=True)
+            )
+        except BaseException:
+            # Answers that nobody has read would be taken for those of the next messages.
+            await connection.disconnect(nowait=True)
+            raise
+        finally:
+            await pool.release(connection)
+
+
+async def _published(connection: AbstractConnection, pairs: Sequence[tuple[str, bytes]], seconds: float) -> None:
+    """Raises what redis-py does. One limit for all answers: one for each costs more than the answer."""
+    await connection.send_packed_command(b"".join(_command(channel.encode(), payload) for channel, payload in pairs))
+    try:
+        async with asyncio.timeout(seconds):
+            for _ in pairs:
+                await connection.read_response(timeout=math.inf)
+    except TimeoutError as silence:
+        raise RedisTimeout(f"no answer within {seconds:g} s") from silence
+
+
+def _command(channel: bytes, payload: bytes) -> bytes:
+    """PUBLISH as Redis reads it."""
+    return b"*3\r\n$7\r\nPUBLISH\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(channel), channel, len(payload), payload)

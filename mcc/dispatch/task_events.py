@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
-from threading import Lock
+from threading import Event, Lock
 
 import structlog
 from celery.events import EventDispatcher
@@ -22,6 +22,9 @@ TITLE_CHARACTERS = 60
 REASON_CHARACTERS = 500
 MOST_WAITING = 1_000
 """More moves of orders than this are not told; monitors are no memory."""
+
+GATHER_SECONDS = 0.1
+"""So long moves are gathered: a message of many costs little more than one of a single one."""
 
 AWAY_SECONDS = 2.0
 CLOSING_SECONDS = 0.5
@@ -63,8 +66,8 @@ def events_of(
         case OrderStatus.FAILED:
             return [("task-failed", {**fields, "exception": f"{order.reason}: {detail}", "runtime": _runtime(order)})]
         case OrderStatus.CANCELLED:
-            told = {"exception": detail, "terminated": order.attempt > 0, "signum": None, "expired": False}
-            return [("task-revoked", {**fields, **told})]
+            ending = {"exception": detail, "terminated": order.attempt > 0, "signum": None, "expired": False}
+            return [("task-revoked", {**fields, **ending})]
 
 
 def _spent(order: WorkOrder) -> str:
@@ -105,6 +108,7 @@ class TaskEvents:
         self._is_due = False
         self._away_until = 0.0
         self._dispatcher: EventDispatcher | None = None
+        self._closing = Event()
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="task-events")
 
     def tell(self, order: WorkOrder, why: str = "") -> None:
@@ -117,10 +121,11 @@ class TaskEvents:
                 return
             self._is_due = True
         with suppress(RuntimeError):
-            self._sender.submit(self._send)
+            self._sender.submit(self._gather)
 
     def close(self) -> None:
         """What waits is sent if that takes but a moment."""
+        self._closing.set()
         with suppress(RuntimeError):
             wait([self._sender.submit(self._send)], CLOSING_SECONDS)
         self._sender.shutdown(wait=False, cancel_futures=True)
@@ -132,15 +137,19 @@ class TaskEvents:
         plain, said = self._redactor().text, (order.agent, *title, order.model or "default")
         return repr((order.id, *(plain(text)[:TITLE_CHARACTERS] for text in said)))
 
+    def _gather(self) -> None:
+        self._closing.wait(GATHER_SECONDS)
+        self._send()
+
     def _send(self) -> None:
         with self._lock:
-            told, self._is_due = list(self._waiting), False
+            orders, self._is_due = list(self._waiting), False
             self._waiting.clear()
-        if not told or time.monotonic() < self._away_until:
+        if not orders or time.monotonic() < self._away_until:
             return
         try:
             with translated():
-                self._publish(told)
+                self._publish(orders)
         except DispatchUnavailable as problem:
             self._away_until = time.monotonic() + AWAY_SECONDS
             self._dispatcher = None
@@ -149,11 +158,11 @@ class TaskEvents:
             self._dispatcher = None
             log.exception("monitors could not be told")
 
-    def _publish(self, told: Sequence[tuple[WorkOrder, str]]) -> None:
+    def _publish(self, orders: Sequence[tuple[WorkOrder, str]]) -> None:
         """All of them as one message, as Celery's own workers do."""
         dispatcher = self._dispatcher = self._dispatcher or self._connected()
         as_worker = False
-        for order, why in told:
+        for order, why in orders:
             for kind, fields in events_of(order, self.shown(order), why, plain=self._redactor().text):
                 dispatcher.send(kind, **fields)
                 as_worker = as_worker or kind != "task-sent"

@@ -1,14 +1,17 @@
 """Findings about the database: schema, health, drones and leases, clock, and what orders left behind."""
 
+import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import sqlalchemy as sa
 
 from mcc.contracts.drones import Drone, Registration
 from mcc.doctor.finding import FIX_COMMAND, Finding, duration
 from mcc.doctor.installation import START_DRONES, Installation
+from mcc.doctor.machine import database_file, others_may_read
 from mcc.doctor.snapshot import Snapshot
 from mcc.store.clock import moment
 from mcc.store.errors import StoreError
@@ -52,6 +55,7 @@ def check_database(installation: Installation) -> Iterator[Finding]:
             yield Finding("database", "ok", f"{store.database.dialect}, schema of this version")
             yield from health_findings(store.examiner.health(seconds=installation.seconds))
             yield _size(store, settings.retention_days)
+            yield from _tokens(store.mcp_servers.logged_in(), database_file(settings.database_url))
             found = store.leases.drones()
             yield _up([one for one in found if one.status != "silent"])
             yield _leases(found)
@@ -100,21 +104,32 @@ def _problems(registrations: Sequence[Registration]) -> Iterator[Finding]:
             yield Finding(what, "warning", detail, "as it says; the drone reads its configuration when it starts")
 
 
+def _tokens(servers: Sequence[str], file: Path | None) -> Iterator[Finding]:
+    """Servers that drones are logged in at; `file`: that of an SQLite database."""
+    if not servers:
+        return
+    named = f"those of {', '.join(servers)} stand in the database as they are"
+    if file is not None and others_may_read(file) and others_may_read(file.parent, stat.S_IXGRP | stat.S_IXOTH):
+        yield Finding("tokens", "warning", f"{named}, and others on this machine can read {file}", f"chmod 600 {file}")
+        return
+    yield Finding("tokens", "ok", f"{named}: whoever reads it, or a backup of it, has them")
+
+
 def _size(store: Store, days: float) -> Finding:
     """How large the database is, and what would be removed of it."""
     size = store.retention.size()
-    told = [f"{size.bytes / 1e6:,.1f} MB"]
+    parts = [f"{size.bytes / 1e6:,.1f} MB"]
     if size.free:
-        told.append(f"{size.free / 1e6:,.1f} MB of it free for new orders")
+        parts.append(f"{size.free / 1e6:,.1f} MB of it free for new orders")
     if size.per_order is not None:
-        told.append(f"an order's journal usually takes {size.per_order / 1e3:,.0f} KB")
+        parts.append(f"an order's journal usually takes {size.per_order / 1e3:,.0f} KB")
     if not days:
-        return Finding("size", "ok", "; ".join((*told, "nothing is ever removed (retention_days = 0)")))
+        return Finding("size", "ok", "; ".join((*parts, "nothing is ever removed (retention_days = 0)")))
     found = store.retention.look(store.database.clock.now() - timedelta(days=days), most=LOOKED_AT)
     if found.bytes:
         least = "at least " if found.orders == LOOKED_AT else ""
-        told.append(f"{least}{found.bytes / 1e6:,.1f} MB older than {days:g} days could go now: mcc prune")
-    return Finding("size", "ok", "; ".join(told))
+        parts.append(f"{least}{found.bytes / 1e6:,.1f} MB older than {days:g} days could go now: mcc prune")
+    return Finding("size", "ok", "; ".join(parts))
 
 
 def _clock(store: Store) -> Finding:

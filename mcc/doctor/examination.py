@@ -1,6 +1,5 @@
 """The examination of an installation: every check in its order, after the repairs that were asked for."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
@@ -11,7 +10,9 @@ from mcc.doctor.drones import refused_messages, silent, unknown_workers, zombies
 from mcc.doctor.finding import SEVERITY, Finding, bounded
 from mcc.doctor.installation import START_DRONES, Installation
 from mcc.doctor.machine import (
+    check_checkouts,
     check_configuration,
+    check_cores,
     check_data_dir,
     check_disk,
     check_git,
@@ -174,9 +175,9 @@ def judge(snapshot: Snapshot) -> list[Finding]:
 
 
 def _counted(snapshot: Snapshot, *, well: bool) -> Finding:
-    counts = Counter(order.status.value for order in snapshot.examined.orders)
-    counted = ", ".join(f"{number} {status}" for status, number in counts.most_common()) or "none is unfinished"
-    more = "" if snapshot.examined.whole else "; there are more, these were looked at"
+    counts = sorted(snapshot.examined.counts.items(), key=lambda item: -item[1])
+    counted = ", ".join(f"{number:,} {status.value}" for status, number in counts) or "none is unfinished"
+    more = "" if snapshot.examined.whole else "; of those that are not well there are more than are told here"
     agreed = "; database, Celery and processes agree" if well and snapshot.nodes is not None else ""
     return Finding("orders", "ok", f"{counted}{more}{agreed}")
 
@@ -185,12 +186,14 @@ CHECKS: Mapping[str, Check] = {
     "data dir": check_data_dir,
     "config": check_configuration,
     "disk": check_disk,
+    "cores": check_cores,
     "database": check_database,
     "redis": check_redis,
     "celery": check_celery,
     "orders": check_orders,
     "sandbox": check_sandbox,
     "git": check_git,
+    "checkouts": check_checkouts,
     "search": check_search,
     "keys": check_keys,
     "prices": check_prices,

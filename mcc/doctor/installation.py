@@ -173,10 +173,10 @@ class Installation:
         """Models that a live drone can ask, as far as the database says it: they have what they need there."""
         try:
             with self.store() as store:
-                told = [model for drone in store.leases.registrations() for model in drone.models]
+                models = [model for drone in store.leases.registrations() for model in drone.models]
         except (StoreError, ValueError):
             return frozenset()
-        return frozenset(model.name for model in told if model.problem is None)
+        return frozenset(model.name for model in models if model.problem is None)
 
     def _drones_up(self) -> int:
         try:

@@ -12,10 +12,12 @@ from typing import Any
 
 from mcc.configuration.places import NotPrivate, refuse_others
 from mcc.configuration.providers import KEY_NAMES, WITHOUT_NETWORK, address_variable, refusal
+from mcc.configuration.workspaces import KEPT_CHECKOUTS, KeptCheckouts
 from mcc.contracts.drones import OFF, SandboxState, Walls
 from mcc.doctor.finding import Finding, State
 from mcc.doctor.installation import Installation
-from mcc.store.resources import existing
+from mcc.local.programs import drones_for
+from mcc.store.resources import cores_here, existing
 from mcc.view import figures
 
 CHECK_SECONDS = 20.0
@@ -43,9 +45,9 @@ def check_data_dir(installation: Installation) -> Iterable[Finding]:
         detail = f"no client believes what is said of a service there: {problem}"
         return [Finding("data dir", "warning", detail, f"chmod 700 {directory}, or set MCC_DATA_DIR")]
     open_ones = [
-        name for name in ("token", "family.json", "flower.auth", "mcc.db") if _others_may_read(directory / name)
+        name for name in ("token", "family.json", "flower.auth", "mcc.db") if others_may_read(directory / name)
     ]
-    if open_ones and _others_may_read(directory, stat.S_IXGRP | stat.S_IXOTH):
+    if open_ones and others_may_read(directory, stat.S_IXGRP | stat.S_IXOTH):
         detail = f"others on this machine can read {', '.join(open_ones)} in {directory}"
         return [Finding("data dir", "warning", detail, f"chmod 700 {directory}")]
     return [Finding("data dir", "ok", f"{directory} can be written, and its secrets are yours alone")]
@@ -75,6 +77,28 @@ def check_disk(installation: Installation) -> Iterable[Finding]:
     disks = {place.stat().st_dev: place for place in map(existing, reversed(wanted))}
     reserve = round(installation.settings.disk_reserve_mb * 1_000_000)
     return [_space(place, shutil.disk_usage(place).free, reserve) for place in reversed(disks.values())]
+
+
+def check_cores(_: Installation) -> Iterable[Finding]:
+    """How many drones this machine has work for."""
+    cores = cores_here()
+    return [Finding("cores", "ok", f"{cores:g} for processes here; mcc up --drones auto starts {drones_for(cores)}")]
+
+
+def check_checkouts(installation: Installation) -> Iterable[Finding]:
+    """Checkouts of git addresses that were to be deleted, and have what nobody else has."""
+    try:
+        told = (installation.settings.data_dir / KEPT_CHECKOUTS).read_bytes()
+        kept = KeptCheckouts.model_validate_json(told).kept
+    except FileNotFoundError:
+        yield Finding("checkouts", "ok", "no checkout of a git address was kept because of what only it has")
+        return
+    except (OSError, ValueError) as problem:
+        yield Finding("checkouts", "warning", f"what drones keep cannot be read: {problem}", "look at its permissions")
+        return
+    for one in kept:
+        detail = f"{one.place} ({figures.bytes_(one.bytes_)}, {one.address}) is old and stays: {one.why}"
+        yield Finding("checkouts", "warning", detail, "push or copy what is wanted of it, then delete the directory")
 
 
 def database_file(url: str) -> Path | None:
@@ -197,5 +221,5 @@ def _models(installation: Installation) -> Mapping[str, Mapping[str, Any]]:
     return {name: model for name, model in models.items() if isinstance(model, dict)}
 
 
-def _others_may_read(path: Path, bits: int = stat.S_IRGRP | stat.S_IROTH) -> bool:
+def others_may_read(path: Path, bits: int = stat.S_IRGRP | stat.S_IROTH) -> bool:
     return path.exists() and bool(path.stat().st_mode & bits)

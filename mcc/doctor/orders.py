@@ -126,11 +126,11 @@ def _waits_for(snapshot: Snapshot, waiting: OpenCalls) -> str:
 
 def _unclaimed(snapshot: Snapshot) -> Iterator[Finding]:
     queued = [order for order in snapshot.examined.orders if order.status is OrderStatus.QUEUED]
-    for queue in dict.fromkeys(order.queue for order in queued):
+    for queue, depth in snapshot.examined.queued.items():
         serving = [one for one in snapshot.examined.drones if one.up and not one.draining and queue in one.queues]
         late = [one for one in queued if one.queue == queue and one.claimable and _for_long(snapshot, one)]
         if not serving:
-            yield _unserved(snapshot, queue, [order for order in queued if order.queue == queue])
+            yield from _unserved(snapshot, queue, depth, [order for order in queued if order.queue == queue])
         elif (free := sum(max(drone.slots - drone.active, 0) for drone in serving)) > 0:
             yield from (_overlooked(snapshot, order, free) for order in late)
     for order in queued:
@@ -144,12 +144,12 @@ def _for_long(snapshot: Snapshot, order: SeenOrder) -> bool:
     return snapshot.age(since) > snapshot.thresholds.queued_seconds
 
 
-def _unserved(snapshot: Snapshot, queue: str, orders: Sequence[SeenOrder]) -> Finding:
-    oldest = min(orders, key=lambda order: order.moved_at)
-    waited = duration(snapshot.age(oldest.moved_at))
-    detail = f"no live drone serves queue {queue}: {len(orders)} queued, the first for {waited} ({oldest.id})"
-    advice = f"start one: drone work --queues {queue}"
-    return Finding("queue", "warning", detail, advice, oldest.id)
+def _unserved(snapshot: Snapshot, queue: str, depth: int, orders: Sequence[SeenOrder]) -> Iterator[Finding]:
+    """`orders`: those of the queue that were seen; none when they were all claimed meanwhile."""
+    if oldest := min(orders, key=lambda order: order.moved_at, default=None):
+        waited = duration(snapshot.age(oldest.moved_at))
+        detail = f"no live drone serves queue {queue}: {depth:,} queued, the first for {waited} ({oldest.id})"
+        yield Finding("queue", "warning", detail, f"start one: drone work --queues {queue}", oldest.id)
 
 
 def _overlooked(snapshot: Snapshot, order: SeenOrder, free: int) -> Finding:
@@ -177,12 +177,11 @@ def _endless(snapshot: Snapshot) -> Iterator[Finding]:
 
 def _blocked(snapshot: Snapshot) -> Iterator[Finding]:
     heads = {order.id: order for order in snapshot.examined.orders if order.status is OrderStatus.WAITING}
-    behind = [order.blocked_by for order in snapshot.examined.orders if order.blocked_by in heads]
-    for order_id in dict.fromkeys(filter(None, behind)):
-        head = heads[order_id]
+    for order_id, held_up in snapshot.examined.held_up.items():
+        if (head := heads.get(order_id)) is None:
+            continue
         until = min((end for end in (head.expires_at, head.waits_until) if end), default=None)
         ends = f", until {until:%Y-%m-%d %H:%M} UTC at the latest" if until else ""
-        held_up = behind.count(order_id)
         detail = f"order {head.id} waits ({head.reason}{ends}) and keeps later ones of its session back: {held_up}"
         yield Finding("blocked", "warning", detail, _unblock(head), head.id)
 

@@ -19,7 +19,7 @@ from mcc.documents.tools import ToolSchema, metadata_tools, node_tools
 VALUE_CHARACTERS = 8_000
 """So much of one value is told, and of what one node says of itself, at most."""
 
-TOLD_CHARACTERS = 60_000
+VALUES_CHARACTERS = 60_000
 """So much of all values of a node together, and of what all its ancestors say: each has its share."""
 
 _LEAST = 200
@@ -93,11 +93,11 @@ def describe(blueprint: Blueprint, state: State, node: Node) -> str:
 
 def settled(frame: Frame, node: Node) -> str:
     """The part of a task that is the node's own: those of its fields that are settled before its agent begins."""
-    lines = "\n".join(values_told(node, frame.known))
+    lines = "\n".join(value_lines(node, frame.known))
     return f"# What is settled of it\n{fenced(lines, _SEED)}\n\n" if lines else ""
 
 
-def values_told(node: Node, names: Collection[str]) -> Iterator[str]:
+def value_lines(node: Node, names: Collection[str]) -> Iterator[str]:
     """A line for each of these fields that has a value."""
     values = [(name, value) for name in names if (value := field_of(node, name)) is not None]
     share = _share(len(values))
@@ -112,7 +112,7 @@ def field_of(node: Node, name: str) -> Any:
 
 
 def _share(count: int) -> int:
-    return max(_LEAST, min(VALUE_CHARACTERS, TOLD_CHARACTERS // max(count, 1)))
+    return max(_LEAST, min(VALUE_CHARACTERS, VALUES_CHARACTERS // max(count, 1)))
 
 
 def _cut(text: str, most: int = VALUE_CHARACTERS) -> str:

@@ -17,7 +17,7 @@ from mcc.documents.compiling import compiled
 from mcc.documents.component import CompiledComponent
 from mcc.documents.reading import (
     MAX_BYTES,
-    MAX_TOLD,
+    MAX_PROBLEMS,
     BlueprintError,
     BlueprintProblem,
     Source,
@@ -60,7 +60,7 @@ class Blueprint:
         return self.components[name]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Blueprint) and other.digest == self.digest
+        return self is other or (isinstance(other, Blueprint) and other.digest == self.digest)
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -161,7 +161,7 @@ def _made(source: Source) -> Blueprint:
         tree_checks.of_tree(spec, known, found.whole),
         tree_checks.of_bindings(spec, components, found.whole),
     )
-    problems += [source.problem(place, message) for place, message in islice(found_there, MAX_TOLD + 1)]
+    problems += [source.problem(place, message) for place, message in islice(found_there, MAX_PROBLEMS + 1)]
     if problems:
         raise BlueprintError(problems, source.label)
     text = _canonical(source)

@@ -6,7 +6,7 @@ from itertools import chain, islice
 
 from mcc.contracts.blueprints import ListField, ReferenceField
 from mcc.contracts.fence import fenced
-from mcc.documents.asking import Begun, beginning, describe, frame_of, settled, values_told
+from mcc.documents.asking import Begun, beginning, describe, frame_of, settled, value_lines
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.commands import CHILDREN
 from mcc.documents.inputs import Inputs, because, inputs_of
@@ -76,9 +76,9 @@ def _present(blueprint: Blueprint, state: State, node: Node, role: Role) -> Iter
     section = "metadata" if role == "metadata" else "props"
     yield f"# How it stands\nThis is the node {state.path(node)}."
     values = [name for name, field in component.fields.items() if field.section == section]
-    told = frame_of(blueprint, node.component, role).known
-    there = [name for name in values if name not in told]
-    yield from _section("Values that are there", list(values_told(node, there)))
+    in_frame = frame_of(blueprint, node.component, role).known
+    there = [name for name in values if name not in in_frame]
+    yield from _section("Values that are there", list(value_lines(node, there)))
     if role == "node":
         yield from _nodes("Children that are there", blueprint, state, state.children_of(node))
     if component.validates:
@@ -105,8 +105,8 @@ def _present(blueprint: Blueprint, state: State, node: Node, role: Role) -> Iter
 
 def _section(title: str, lines: Sequence[str], more: int = 0) -> Iterator[str]:
     if lines:
-        told = "\n".join([*lines[:LISTED], *([f"- and {more:,} more"] if more else [])])
-        yield f"# {title}\n{fenced(told, _SEED)}"
+        text = "\n".join([*lines[:LISTED], *([f"- and {more:,} more"] if more else [])])
+        yield f"# {title}\n{fenced(text, _SEED)}"
 
 
 def _nodes(title: str, blueprint: Blueprint, state: State, nodes: Sequence[Node]) -> Iterator[str]:

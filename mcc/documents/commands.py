@@ -221,13 +221,13 @@ def commands_of(given: object, node: str | None = None) -> tuple[Command, ...]:
         if isinstance(one, AnyCommand):
             made.append(one)  # type: ignore[arg-type]
             continue
-        told = f"commands.{place}" if len(several) > 1 else ""
+        prefix = f"commands.{place}" if len(several) > 1 else ""
         try:
             made.append(_command(one, node))
         except _Wrong as error:
-            wrong.extend(
-                f"{told}{'.' if told and field else ''}{field}: {said}".lstrip(": ") for field, said in error.found
-            )
+            for field, message in error.found:
+                name = f"{prefix}{'.' if prefix and field else ''}{field}"
+                wrong.append(f"{name}: {message}".lstrip(": "))
     if wrong:
         raise Refused(422, *wrong)
     return tuple(made)

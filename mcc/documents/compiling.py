@@ -106,11 +106,11 @@ def _derived(field: CompiledField) -> Iterator[NodeRule]:
 
 
 def _declared(
-    names: Names, field: CompiledField, id: str, said: AnyField, tell: Tell, *, each: bool = False
+    names: Names, field: CompiledField, id: str, spec: AnyField, tell: Tell, *, each: bool = False
 ) -> Iterator[NodeRule]:
     place = _place(field, *(("items",) if each else ()))
-    value = shape_of(said, unset=not each)  # type: ignore[arg-type]
-    for index, rule in enumerate(said.rules):
+    value = shape_of(spec, unset=not each)  # type: ignore[arg-type]
+    for index, rule in enumerate(spec.rules):
         where = ((*place, "rules", index), tell)
         made = _rule(f"{id}.rules[{index}]", rule, field, names.of(field.section, value), where, each=each)
         if made is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from mcc.contracts.blueprints import Component, FieldSpec, NodeAgent
 from mcc.documents.constraints import Constraint
@@ -43,7 +44,7 @@ class NodeRule:
     each: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class CompiledComponent:
     """`fields` by name, metadata first. `computed` are those with a formula or binding, each after what it is made of.
     `rules_digest` names all that nodes are held to."""
@@ -56,6 +57,11 @@ class CompiledComponent:
     computed: tuple[CompiledField, ...]
     describe: Template
     rules_digest: str
+
+    @cached_property
+    def looks_around(self) -> bool:
+        """Whether a rule of it may depend on what is below it."""
+        return any(rule.kind == "function" for rule in self.rules)
 
     @property
     def guidelines(self) -> tuple[NodeRule, ...]:

@@ -95,8 +95,8 @@ def _check_version(state: State, commands: Sequence[Command], expected: int) -> 
         if node.version > expected:
             changed.append(state.path(node))
     if changed:
-        told = f"version {expected} was expected, and since then changed: {', '.join(changed)}"
-        raise Refused(409, told, version=state.version, changed=tuple(changed))
+        message = f"version {expected} was expected, and since then changed: {', '.join(changed)}"
+        raise Refused(409, message, version=state.version, changed=tuple(changed))
 
 
 def _check_author(work: Work, command: Command) -> None:
@@ -184,7 +184,9 @@ def finished(
     known = brought_forward(work.blueprint, referrers(work.blueprint, work.base), work.draft)
     for id in _to_judge(work, known):
         _judge(work, id, functions)
-    state = replace(work.draft.finished(work.version), blueprint=work.blueprint.digest)
+    state = work.draft.finished(work.version)
+    if state.blueprint != work.blueprint.digest:
+        state = replace(state, blueprint=work.blueprint.digest)
     if work.brief is not None:
         state = replace(state, brief=work.brief)
     state = _in_conflict(work, state, was)
@@ -212,16 +214,12 @@ def _to_judge(work: Work, known: Mapping[str, frozenset[str]]) -> list[str]:
         node = work.draft.node(id)
         if node is not None:
             found[id] = None
-            found.update((one.id, None) for one in work.state.ancestors(node) if _looks_around(work, one))
+            found.update((one.id, None) for one in work.state.ancestors(node) if work.component(one).looks_around)
         if known and (before is None or node is None or before.parent_id != node.parent_id):
             paths = [] if before is None else [work.base.path(before)]
             paths += [] if node is None else [work.state.path(node)]
             found.update((one, None) for path in paths for one in known.get(path, ()))
     return [id for id in found if work.draft.node(id) is not None]
-
-
-def _looks_around(work: Work, node: Node) -> bool:
-    return any(rule.kind == "function" for rule in work.component(node).rules)
 
 
 def _judge(work: Work, id: str, functions: Functions | None) -> None:
@@ -250,9 +248,10 @@ def _judge(work: Work, id: str, functions: Functions | None) -> None:
 
 def _kept(before: Verdict | None, now: Verdict) -> Verdict:
     """A verdict that says the same stays as old as it is; one on evidence is as new as the value it is about."""
-    if before is None or now.kind == "evidence" or replace(now, version=before.version) != before:
+    if before is None or now.kind == "evidence":
         return now
-    return before
+    same = (now.kind, now.ok, now.message) == (before.kind, before.ok, before.message)
+    return before if same else now
 
 
 def _change(work: Work, state: State, command_id: str | None) -> Change:

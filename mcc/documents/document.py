@@ -57,6 +57,7 @@ class Document:
         self._removed: dict[int, list[Node]] = {}
         self._done: dict[str, Change] = {}
         self._history: list[Step] = []
+        self._own: dict[tuple[By, str | None], list[Step]] = {}
         author = self._author("person")
         self._created_at = author.at
         begun = partial(new_state, blueprint, id=fresh_id(), author=author, functions=self.functions)
@@ -130,7 +131,7 @@ class Document:
         if command_id is not None and command_id in self._done:
             return replace(self._done[command_id], state=self._state, nodes={}, steps=())
         author = author or self._author(by)
-        own = [one for one in self._history if (one.by, one.principal) == (author.by, author.principal)]
+        own = self._own.get((author.by, author.principal), ())
         several = len(commands) if isinstance(commands, list | tuple) else 1
         change = dispatch(
             self.blueprint,
@@ -156,6 +157,8 @@ class Document:
         if change.steps:
             self._rows.append((change.version, change.nodes))
         self._history.extend(change.steps)
+        for step in change.steps:
+            self._own.setdefault((step.by, step.principal), []).append(step)
         self._state = change.state
 
     def undo(self) -> Change:
@@ -212,11 +215,11 @@ class Document:
         return Author(by, self._clock(), principal="person" if by in _OF_PEOPLE else None)
 
     def _by_path(
-        self, told: Callable[[Blueprint, State, Node], tuple[str, ...]], ids: Sequence[str] | set[str]
+        self, describe: Callable[[Blueprint, State, Node], tuple[str, ...]], ids: Sequence[str] | set[str]
     ) -> Mapping[str, tuple[str, ...]]:
         wanted = set(ids)
         nodes = [node for node in self._state.walk() if node.id in wanted] if wanted else []
-        return {self._state.path(node): told(self.blueprint, self._state, node) for node in nodes}
+        return {self._state.path(node): describe(self.blueprint, self._state, node) for node in nodes}
 
 
 def _held(node: Mapping[str, Any]) -> tuple[str, ...]:

@@ -87,8 +87,8 @@ def _node(node: NodeView, places: dict[str, str]) -> Iterator[str]:
 def _title(node: NodeView) -> str:
     """What it is, and the first text that says what it is about."""
     name = node.component.replace("_", " ")
-    said = next((value for value in (*node.metadata.values(), *node.props.values()) if isinstance(value, str)), "")
-    first = said.strip().partition("\n")[0][:80]
+    heading = next((value for value in (*node.metadata.values(), *node.props.values()) if isinstance(value, str)), "")
+    first = heading.strip().partition("\n")[0][:80]
     which = name if node.parent is None else f"{name} {node.position}"
     return f"{which}: {first}" if first else which
 
@@ -100,14 +100,14 @@ def _level(node: NodeView) -> int:
 def _failure(failure: FailureView) -> str:
     errors = "".join(f"<li><code>{in_html(one.rule)}</code> {in_html(one.message)}</li>" for one in failure.errors)
     listed = f"<ul>{errors}</ul>" if errors else ""
-    said = f"The last run failed ({in_html(failure.reason)}): {in_html(failure.message)}"
-    return f'<div class="note failed" dir="auto">{said}{listed}</div>\n'
+    sentence = f"The last run failed ({in_html(failure.reason)}): {in_html(failure.message)}"
+    return f'<div class="note failed" dir="auto">{sentence}{listed}</div>\n'
 
 
 def _conflict(conflict: ConflictView) -> str:
     why = "; ".join(conflict.because)
-    said = f"{conflict.field} is held, and in conflict since version {conflict.since}: {why}"
-    return f'<p class="note conflict" dir="auto">{in_html(said)}</p>\n'
+    sentence = f"{conflict.field} is held, and in conflict since version {conflict.since}: {why}"
+    return f'<p class="note conflict" dir="auto">{in_html(sentence)}</p>\n'
 
 
 def _values(node: NodeView, places: dict[str, str]) -> Iterator[str]:
@@ -151,8 +151,8 @@ def _verdicts(verdicts: tuple[VerdictView, ...]) -> Iterator[str]:
         yield from _rules(broken)
     if others:
         open_ones = sum(one.ok is None for one in others)
-        told = f"{len(others) - open_ones} rules hold" + (f", {open_ones} not judged" if open_ones else "")
-        yield f"<details><summary>{told}</summary>\n"
+        summary = f"{len(others) - open_ones} rules hold" + (f", {open_ones} not judged" if open_ones else "")
+        yield f"<details><summary>{summary}</summary>\n"
         yield from _rules(others)
         yield "</details>\n"
 
@@ -186,13 +186,13 @@ def _provenance(node: NodeView) -> Iterator[str]:
 def _from(known: ProvenanceView) -> str:
     match known:
         case Computed():
-            told = list(known.sources)
+            parts_shown = list(known.sources)
         case SetByPerson():
-            told = [known.principal] if known.principal else []
+            parts_shown = [known.principal] if known.principal else []
         case SetByAgent():
             parts = {"order": known.order_id, "record": known.record_id, "asked": known.asked}
-            told = [f"{name} {value}" for name, value in parts.items() if value]
-    return "<br>".join(f"<bdi>{in_html(one)}</bdi>" for one in told)
+            parts_shown = [f"{name} {value}" for name, value in parts.items() if value]
+    return "<br>".join(f"<bdi>{in_html(one)}</bdi>" for one in parts_shown)
 
 
 def _held(known: ProvenanceView) -> str:

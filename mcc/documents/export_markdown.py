@@ -23,10 +23,10 @@ def markdown(document: DocumentSummary, nodes: Iterable[NodeView]) -> Iterator[s
 
 def counted(counts: Counts) -> str:
     """ "6 done, 1 stale, 2 conflicts"."""
-    told = [f"{number} {name}" for name, number in counts if number and name != "conflicts"]
+    parts = [f"{number} {name}" for name, number in counts if number and name != "conflicts"]
     if counts.conflicts:
-        told.append(f"{counts.conflicts} conflict{'s' if counts.conflicts > 1 else ''}")
-    return ", ".join(told)
+        parts.append(f"{counts.conflicts} conflict{'s' if counts.conflicts > 1 else ''}")
+    return ", ".join(parts)
 
 
 def _node(node: NodeView) -> Iterator[str]:
@@ -59,14 +59,14 @@ def _field(name: str, value: object) -> Iterator[str]:
 
 
 def _wrong(node: NodeView) -> Iterator[str]:
-    told = [f"{one.rule}: {one.message}" for one in node.verdicts if one.ok is False]
-    told += [f"stale, because of {reason}" for reason in node.stale_because]
-    told += [f"{one.field} is held and in conflict since version {one.since}" for one in node.conflicts]
+    problems = [f"{one.rule}: {one.message}" for one in node.verdicts if one.ok is False]
+    problems += [f"stale, because of {reason}" for reason in node.stale_because]
+    problems += [f"{one.field} is held and in conflict since version {one.since}" for one in node.conflicts]
     if node.failure is not None:
-        told.insert(0, f"the last run failed ({node.failure.reason}): {node.failure.message}")
-    if told:
+        problems.insert(0, f"the last run failed ({node.failure.reason}): {node.failure.message}")
+    if problems:
         yield ""
         yield f"**{node.status}**"
         yield ""
-        for line in told:
+        for line in problems:
             yield f"- {in_markdown(line)}"

@@ -113,9 +113,9 @@ def asked(found: RuleFunction, state: State, node: Node, seconds: float = SECOND
     return f"The function has not answered within {seconds:g} seconds."
 
 
-def _answer(said: object) -> str | None:
-    if said is None or said is True:
+def _answer(answer: object) -> str | None:
+    if answer is None or answer is True:
         return None
-    if isinstance(said, str) and said.strip():
-        return said.strip()[:MAX_MESSAGE]
-    return "The function says that this does not hold." if said is False else "The function gave no answer."
+    if isinstance(answer, str) and answer.strip():
+        return answer.strip()[:MAX_MESSAGE]
+    return "The function says that this does not hold." if answer is False else "The function gave no answer."

@@ -66,9 +66,9 @@ def _stand(work: Work, node: Node, names: tuple[str, ...], command: str, **chang
     if command == "accept":
         answered(work, after)
     work.draft.put(after)
-    told = [STANDING.dump_python(standing(one, names), mode="json") for one in (node, after)]
+    standings = [STANDING.dump_python(standing(one, names), mode="json") for one in (node, after)]
     fields = {name: (_value(node, name), _value(node, name)) for name in names if name != CHILDREN}
-    work.step(command, work.state.path(node), fields, {"node": node.id, "names": list(names), "standing": told})
+    work.step(command, work.state.path(node), fields, {"node": node.id, "names": list(names), "standing": standings})
 
 
 def answered(work: Work, node: Node) -> None:

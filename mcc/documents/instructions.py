@@ -50,14 +50,14 @@ def system_prompt(blueprint: Blueprint, component: CompiledComponent, role: Role
 
 def guidelines(component: CompiledComponent, role: Role) -> Iterator[str]:
     """The section of what is told and never judged: of the fields in their order, then of the component."""
-    told = [
+    lines = [
         f"- {rule.guideline}{f' ({rule.field})' if rule.field else ''}"
         for rule in component.guidelines
         if (role == "metadata") == (rule.field is not None and rule.field.startswith("metadata."))
     ]
-    if told:
+    if lines:
         yield "## Guidelines"
-        yield from told
+        yield from lines
 
 
 def to_do(component: CompiledComponent, role: Role) -> str:
@@ -87,11 +87,11 @@ def component_described(blueprint: Blueprint, component: CompiledComponent) -> s
 
 def described(name: str, spec: FieldSpec) -> str:
     """A field in words: "minutes (required): whole number, 20 to 90. How long it takes. Use steps of five."."""
-    told = [", ".join([_kind(spec), *_constraints(spec)]) + "."]
-    told += [spec.description, *(_in_words(rule) for rule in spec.rules)]
+    sentences = [", ".join([_kind(spec), *_constraints(spec)]) + "."]
+    sentences += [spec.description, *(_in_words(rule) for rule in spec.rules)]
     if isinstance(spec, ListField):
-        told += [f"Of each item: {words}" for rule in spec.items.rules if (words := _in_words(rule))]
-    return f"{name}{' (required)' if spec.required else ''}: {' '.join(one for one in told if one)}"
+        sentences += [f"Of each item: {words}" for rule in spec.items.rules if (words := _in_words(rule))]
+    return f"{name}{' (required)' if spec.required else ''}: {' '.join(one for one in sentences if one)}"
 
 
 def a(noun: str) -> str:
@@ -108,24 +108,24 @@ def _what(blueprint: Blueprint, component: CompiledComponent, role: Role) -> Ite
 
 
 def _settable(fields: Mapping[str, FieldSpec], tool: str) -> Iterator[str]:
-    told = [f"- {described(name, spec)}" for name, spec in fields.items() if not spec.computed]
-    if told:
+    lines = [f"- {described(name, spec)}" for name, spec in fields.items() if not spec.computed]
+    if lines:
         yield f"# Fields to set with {tool}"
-        yield from told
+        yield from lines
 
 
 def _computed(fields: Mapping[str, FieldSpec]) -> Iterator[str]:
-    told = [f"- {described(name, spec)}" for name, spec in fields.items() if spec.computed]
-    if told:
+    lines = [f"- {described(name, spec)}" for name, spec in fields.items() if spec.computed]
+    if lines:
         yield "# Fields that are made of others and cannot be set"
-        yield from told
+        yield from lines
 
 
 def _whole(component: Component) -> Iterator[str]:
-    told = [f"- {words}" for rule in component.rules if (words := _in_words(rule))]
-    if told:
+    lines = [f"- {words}" for rule in component.rules if (words := _in_words(rule))]
+    if lines:
         yield "# Rules for the whole"
-        yield from told
+        yield from lines
 
 
 def _below(blueprint: Blueprint, component: Component) -> Iterator[str]:

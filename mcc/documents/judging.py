@@ -49,17 +49,19 @@ def judge_functions(
     """What the functions say of a node. Each runs in a thread, and this waits for it: up to `seconds` for each."""
     node = state.nodes[node_id]
     component = blueprint.component(node.component)
-    said: dict[str, Verdict] = {}
+    verdicts: dict[str, Verdict] = {}
     for rule in component.rules if component.validates else ():
         if rule.kind != "function":
             continue
         found = functions.get(rule.function)
         if found is None:
-            said[rule.id] = Verdict(rule.id, "function", None, f"No function {rule.function!r} is known here.", version)
+            verdicts[rule.id] = Verdict(
+                rule.id, "function", None, f"No function {rule.function!r} is known here.", version
+            )
         else:
             why = asked(found, state, node, seconds)
-            said[rule.id] = Verdict(rule.id, "function", why is None, why or "", version)
-    return said
+            verdicts[rule.id] = Verdict(rule.id, "function", why is None, why or "", version)
+    return verdicts
 
 
 def judge_evidence(
@@ -80,12 +82,12 @@ def judge_evidence(
     component = blueprint.component(node.component)
     context = {"metadata": node.metadata, "props": node.props, "receipts": list(receipts), READS: reads}
     checks = Round(context)
-    said: dict[str, Verdict] = {}
+    verdicts: dict[str, Verdict] = {}
     for rule in component.rules if component.validates else ():
         if rule.kind == "evidence" and _is_asked(rule, node, record_id, role):
             found = _by_cel(checks, rule, _value(node, component.fields.get(rule.field or "")))
-            said[rule.id] = Verdict(rule.id, "evidence", found.holds, found.message, version)
-    return said
+            verdicts[rule.id] = Verdict(rule.id, "evidence", found.holds, found.message, version)
+    return verdicts
 
 
 def errors_of(verdicts: Sequence[Verdict], path: str, role: Role | None = None) -> list[dict[str, Any]]:
@@ -118,7 +120,7 @@ class _Judging:
         self._state = state
         self._node = node
         self._version = version
-        self._cel = Round({"metadata": node.metadata, "props": node.props})
+        self._cel: Round | None = None
         self._misfits: dict[str, str | None] = {}
 
     def all(self, functions: Verdicts, evidence: Verdicts) -> tuple[Verdict, ...]:
@@ -137,6 +139,8 @@ class _Judging:
             case "evidence":
                 return evidence.get(rule.id) or self._kept(rule)
             case "cel":
+                if self._cel is None:
+                    self._cel = Round({"metadata": self._node.metadata, "props": self._node.props})
                 found = _by_cel(self._cel, rule, _value(self._node, self._component.fields.get(rule.field or "")))
                 return self._verdict(rule, found.holds, found.message)
         wrong = self._derived(rule)

@@ -29,7 +29,7 @@ from mcc.rules.mistakes import mistakes
 MAX_BYTES = 256 * 1024
 """Of a blueprint's text in UTF-8."""
 
-MAX_TOLD = 200
+MAX_PROBLEMS = 200
 """Problems of one blueprint that are told."""
 
 _LOOKED_AT = 1_000
@@ -53,14 +53,17 @@ class BlueprintError(ValueError):
     """A blueprint that cannot be used: all that is wrong with it, a line each in `str()`, after the label `source`."""
 
     def __init__(self, problems: Iterable[BlueprintProblem], source: str) -> None:
-        told = sorted(dict.fromkeys(problems), key=lambda one: one.line or _AT_THE_END)
-        if len(told) > MAX_TOLD:
-            told = [*told[:MAX_TOLD], BlueprintProblem(None, "", "There is more wrong; it is told when this is mended")]
-        self.problems = tuple(told)
+        shown = sorted(dict.fromkeys(problems), key=lambda one: one.line or _AT_THE_END)
+        if len(shown) > MAX_PROBLEMS:
+            shown = [
+                *shown[:MAX_PROBLEMS],
+                BlueprintProblem(None, "", "There is more wrong; it is told when this is mended"),
+            ]
+        self.problems = tuple(shown)
         self.source = source
-        super().__init__("\n".join(map(self._told, told)))
+        super().__init__("\n".join(map(self._sentence, shown)))
 
-    def _told(self, problem: BlueprintProblem) -> str:
+    def _sentence(self, problem: BlueprintProblem) -> str:
         where = self.source if problem.line is None else f"{self.source}:{problem.line}"
         return f"{where}: {problem.place}: {problem.message}" if problem.place else f"{where}: {problem.message}"
 

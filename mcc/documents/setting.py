@@ -30,19 +30,21 @@ def with_values(
     sections = {"metadata": dict(node.metadata), "props": dict(node.props)}
     provenance = dict(node.provenance)
     fields: dict[str, tuple[Any, Any]] = {}
-    told: dict[str, Any] = {}
+    changed_provenance: dict[str, Any] = {}
     for field, value in kept:
         before = node.provenance.get(field.name)
         fields[field.name] = (sections[field.section].get(field.key), value)
         sections[field.section][field.key] = value
         provenance[field.name] = work.provenance(node, before, value)
-        told[field.name] = [PROVENANCE.dump_python(one, mode="json") for one in (before, provenance[field.name])]
+        changed_provenance[field.name] = [
+            PROVENANCE.dump_python(one, mode="json") for one in (before, provenance[field.name])
+        ]
     evidence = {
         one.rule: [one.ok, one.message]
         for one in node.verdicts
         if one.kind == "evidence" and one.ok is not None and _field_of(one.rule) in fields
     }
-    undo = {"node": node.id, "provenance": told, "evidence": evidence, **_settled(work, node, fields)}
+    undo = {"node": node.id, "provenance": changed_provenance, "evidence": evidence, **_settled(work, node, fields)}
     ended = set(fields) if work.author.by in ("person", "chat") else set()
     changed = replace(
         node,

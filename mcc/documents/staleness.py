@@ -112,8 +112,10 @@ def stale_because(blueprint: Blueprint, state: State, node: Node) -> tuple[str, 
     found = assessed(blueprint, state)
     if node.id not in found.stale:
         return ()
-    told = (reason for role, stamp in found.outdated(node) for reason in because(blueprint, state, node, role, stamp))
-    return tuple(dict.fromkeys(told)) or ("what its agent would be asked today",)
+    reasons = (
+        reason for role, stamp in found.outdated(node) for reason in because(blueprint, state, node, role, stamp)
+    )
+    return tuple(dict.fromkeys(reasons)) or ("what its agent would be asked today",)
 
 
 def stamp_today(blueprint: Blueprint, state: State, node: Node, role: Role) -> Stamp:
@@ -167,7 +169,7 @@ def _next(known: Assessment, state: State) -> Assessment:
         dict(known.said),
         dict(known.begun),
     )
-    again = changed | moved | emptied | _told_otherwise(known, made, changed, moved)
+    again = changed | moved | emptied | _brief_differs(known, made, changed, moved)
     for id in gone & known.nodes.keys():
         made.said.pop(id, None)
         made.begun.pop(id, None)
@@ -176,7 +178,7 @@ def _next(known: Assessment, state: State) -> Assessment:
     return made
 
 
-def _told_otherwise(known: Assessment, made: Assessment, changed: set[str], moved: set[str]) -> set[str]:
+def _brief_differs(known: Assessment, made: Assessment, changed: set[str], moved: set[str]) -> set[str]:
     """The nodes below those that say something else of themselves than before, or stand elsewhere: they changed, or
     `moved` has their parents."""
     found: set[str] = set()

@@ -17,7 +17,7 @@ from mcc.documents.state import MAX_LEVELS, MAX_NODES, place_of
 from mcc.documents.work import ALL, GENERATORS, NODE, Work
 from mcc.rules.errors import nearest
 
-_TOLD = 5
+_MAX_OBSTACLES = 5
 
 
 def add(work: Work, parent: Node, component: str, values: Mapping[str, Any], position: int | None) -> Node:
@@ -200,13 +200,15 @@ def _may_enter(work: Work, node: Node, target: Node) -> None:
 def _nobody_leads_to(work: Work, node: Node, gone: list[Node]) -> None:
     led = leading_to(_known(work), map(work.state.path, gone), {one.id for one in gone})
     if led:
-        told = [
+        obstacles = [
             f"{work.state.path(work.state.nodes[id])} refers to {path}"
             for path, ids in led.items()
             for id in sorted(ids)
         ]
-        more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
-        raise Refused(409, f"{work.state.path(node)} cannot be removed while {', '.join(told[:_TOLD])}{more}")
+        more = f" and {len(obstacles) - _MAX_OBSTACLES} more" if len(obstacles) > _MAX_OBSTACLES else ""
+        raise Refused(
+            409, f"{work.state.path(node)} cannot be removed while {', '.join(obstacles[:_MAX_OBSTACLES])}{more}"
+        )
 
 
 def _known(work: Work) -> Mapping[str, frozenset[str]]:

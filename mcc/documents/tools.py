@@ -53,8 +53,8 @@ def node_tools(blueprint: Blueprint, component: CompiledComponent) -> tuple[Tool
 def metadata_tools(component: CompiledComponent) -> tuple[ToolSchema, ...]:
     """`set_metadata` alone; nothing where all metadata is computed."""
     values = settable(component.spec.metadata)
-    said = {"values": _object(values, at_least=1)}
-    return (_tool(SetMetadata, said, f"this {component.name}"),) if values else ()
+    schemas = {"values": _object(values, at_least=1)}
+    return (_tool(SetMetadata, schemas, f"this {component.name}"),) if values else ()
 
 
 def chat_tools(blueprint: Blueprint) -> tuple[ToolSchema, ...]:
@@ -82,8 +82,8 @@ def chat_tools(blueprint: Blueprint) -> tuple[ToolSchema, ...]:
         ),
     ]
     if below["enum"]:
-        said = {"node": node, "component": below, "metadata": values, "values": values, "position": _POSITION}
-        tools.insert(2, _tool(AddChild, said))
+        schemas = {"node": node, "component": below, "metadata": values, "values": values, "position": _POSITION}
+        tools.insert(2, _tool(AddChild, schemas))
     return tuple(tools)
 
 
@@ -92,15 +92,15 @@ def settable(fields: Mapping[str, FieldSpec]) -> Schemas:
     return {name: _described(spec, _kind(spec, or_null=True)) for name, spec in fields.items() if not spec.computed}
 
 
-def _tool(command: type[BaseModel], said: Schemas, here: str = "") -> ToolSchema:
+def _tool(command: type[BaseModel], schemas: Schemas, here: str = "") -> ToolSchema:
     """A command as a tool: `said` are the fields that are left to the model, in the command's order."""
-    fields = {name: field for name, field in command.model_fields.items() if name in said}
+    fields = {name: field for name, field in command.model_fields.items() if name in schemas}
     required = [name for name, field in fields.items() if field.is_required()]
     description = (command.__doc__ or "").partition("\n\n")[0].replace("this node", here or "a node")
     return ToolSchema(
         command.model_fields["command"].default,
         description,
-        {**_PARAMETERS, "required": required, "properties": {name: said[name] for name in fields}},
+        {**_PARAMETERS, "required": required, "properties": {name: schemas[name] for name in fields}},
     )
 
 
@@ -111,25 +111,25 @@ def _object(values: Schemas, at_least: int = 0) -> Schema:
 
 def _child(children: Mapping[str, Component]) -> Schemas:
     """What a parent's agent says of a child that it makes: what it is and what it is about; the rest is the child's."""
-    said: dict[str, Schema] = {"component": {"enum": list(children)}, "position": _POSITION}
+    schemas: dict[str, Schema] = {"component": {"enum": list(children)}, "position": _POSITION}
     metadata = [
         {"description": f"Of {a(name)}.", **_object(values)}
         for name, component in children.items()
         if (values := settable(component.metadata))
     ]
     if metadata:
-        said["metadata"] = metadata[0] if len(metadata) == 1 else {"anyOf": metadata}
-    return said
+        schemas["metadata"] = metadata[0] if len(metadata) == 1 else {"anyOf": metadata}
+    return schemas
 
 
 def _described(spec: FieldSpec, schema: Schema) -> Schema:
-    said = [spec.description]
+    sentences = [spec.description]
     about = spec.items if isinstance(spec, ListField) else spec
     if isinstance(about, ReferenceField):
-        said.append(f"Path of {a(about.to)}." if about is spec else f"Each item: path of {a(about.to)}.")
+        sentences.append(f"Path of {a(about.to)}." if about is spec else f"Each item: path of {a(about.to)}.")
     if about.type == "date":
-        said.append(f"{'A date' if about is spec else 'Each item: a date'} such as 2026-01-31.")
-    text = " ".join(one for one in said if one)
+        sentences.append(f"{'A date' if about is spec else 'Each item: a date'} such as 2026-01-31.")
+    text = " ".join(one for one in sentences if one)
     return {**schema, "description": text} if text else schema
 
 

@@ -135,9 +135,9 @@ class _Again:
         sections = {"metadata": dict(node.metadata), "props": dict(node.props)}
         provenance = dict(node.provenance)
         fields: dict[str, tuple[Any, Any]] = {}
-        for name, told in step.undo["provenance"].items():
+        for name, steps in step.undo["provenance"].items():
             is_set = work.field(node, name)
-            expected, wanted = (PROVENANCE.validate_python(told[at]) for at in (now, then))
+            expected, wanted = (PROVENANCE.validate_python(steps[at]) for at in (now, then))
             if not _stands(provenance.get(name), expected):
                 raise self._refused(f"{name} of {work.state.path(node)} was changed since")
             value = step.fields[name][then]
@@ -145,8 +145,8 @@ class _Again:
             sections[is_set.section][is_set.key] = value
             provenance[name] = self._restored(wanted)
         evidence = step.undo.get("evidence", {}) if then == 0 else {}
-        told_again = [Verdict(rule, "evidence", ok, said, work.version) for rule, (ok, said) in evidence.items()]
-        verdicts = (*(one for one in node.verdicts if one.rule not in evidence), *told_again)
+        restored = [Verdict(rule, "evidence", ok, said, work.version) for rule, (ok, said) in evidence.items()]
+        verdicts = (*(one for one in node.verdicts if one.rule not in evidence), *restored)
         conflicts, stamps = dict(node.conflicts), dict(node.stamps)
         if then == 0:
             conflicts.update(CONFLICTS.validate_python(step.undo["conflicts"]))

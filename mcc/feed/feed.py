@@ -28,30 +28,43 @@ log = logging.getLogger(__name__)
 class Viewer:
     """One viewer of an order: when to look again, and the text on its way that was not sent to it yet."""
 
-    def __init__(self) -> None:
-        self._wake = asyncio.Event()
+    def __init__(self, position: int = 0) -> None:
+        self.position = position
+        """The number of the last entry that it was sent."""
+        self._woken = False
+        self._waiting: asyncio.Future[bool] | None = None
         self._deltas: deque[tuple[int, bytes]] = deque(maxlen=PENDING_DELTAS)
 
     def wake(self) -> None:
-        self._wake.set()
+        self._woken = True
+        self._settle(True)
 
     def offer(self, reached: int, frame: bytes) -> None:
         """Text that came when the journal had `reached` this number: it belongs after that entry."""
         self._deltas.append((reached, frame))
-        self._wake.set()
+        self.wake()
 
     def heard(self) -> None:
         """From here on a `wake` counts; called before looking."""
-        self._wake.clear()
+        self._woken = False
 
     async def wait(self, seconds: float) -> bool:
         """False when nothing happened for so long."""
+        if self._woken:
+            return True
+        # Without an event and a timeout around it: every entry goes through here once for each viewer.
+        loop = asyncio.get_running_loop()
+        self._waiting = loop.create_future()
+        patience = loop.call_later(seconds, self._settle, False)
         try:
-            async with asyncio.timeout(seconds):
-                await self._wake.wait()
-        except TimeoutError:
-            return False
-        return True
+            return await self._waiting
+        finally:
+            patience.cancel()
+            self._waiting = None
+
+    def _settle(self, happened: bool) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(happened)
 
     def due(self, position: int) -> bytes:
         """The text that may be shown once entry `position` was."""
@@ -71,10 +84,32 @@ class Watched:
 
     journal: SharedJournal
     viewers: set[Viewer] = field(default_factory=set)
+    _fetching: "asyncio.Task[None] | None" = None
 
     def wake(self) -> None:
         for viewer in self.viewers:
             viewer.wake()
+
+    def wake_behind(self) -> None:
+        """Those that have not seen all that is known to be there."""
+        for viewer in self.viewers:
+            if viewer.position < self.journal.reached:
+                viewer.wake()
+
+    def grew(self, reached: int) -> None:
+        """Its journal has so many entries: the new ones are read once, and then viewers look, who find them read."""
+        before, self.journal.reached = self.journal.reached, reached
+        if self._fetching is None or self._fetching.done():
+            self._fetching = asyncio.create_task(self._fetch(before))
+
+    async def _fetch(self, position: int) -> None:
+        known = position
+        while known < self.journal.reached:
+            position, known = known, self.journal.reached
+            try:
+                await self.journal.after(position)
+            finally:
+                self.wake_behind()
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,20 +193,21 @@ class Feed:
 
         `reached`: how far the journal is known to be.
         """
-        viewer = Viewer()
+        viewer = Viewer(after)
         watched = self._join(order_id, viewer)
-        watched.journal.reached = max(watched.journal.reached, reached)
+        if reached > watched.journal.reached:
+            watched.journal.reached = reached
+            watched.wake_behind()
         try:
-            position = after
             while not self._closing:
                 viewer.heard()
-                text = viewer.due(position)
-                frames = _portion(await watched.journal.after(position), viewer.next_stop())
+                text = viewer.due(viewer.position)
+                frames = _portion(await watched.journal.after(viewer.position), viewer.next_stop())
                 chunk = text + b"".join(frame.data for frame in frames)
                 if chunk:
                     yield chunk
                 if frames:
-                    position = frames[-1].seq
+                    viewer.position = frames[-1].seq
                     if frames[-1].final:
                         return
                 elif watched.journal.pruned:
@@ -212,8 +248,7 @@ class Feed:
             self.statuses.moved(hint.order_id)
         watched = self._watched.get(hint.order_id)
         if watched is not None and hint.seq > watched.journal.reached:
-            watched.journal.reached = hint.seq
-            watched.wake()
+            watched.grew(hint.seq)
 
     def delta(self, delta: Delta | Progress) -> None:
         """Text of a reply on its way, or how far a generation is; that of a claim before the latest one is dropped."""
@@ -221,8 +256,8 @@ class Feed:
         if watched is None or delta.epoch < watched.journal.epoch:
             return
         watched.journal.epoch = delta.epoch
-        told = ("generation.progress", delta.data) if isinstance(delta, Progress) else (delta.kind, delta)
-        frame = plain_frame(*told)
+        event = ("generation.progress", delta.data) if isinstance(delta, Progress) else (delta.kind, delta)
+        frame = plain_frame(*event)
         for viewer in watched.viewers:
             viewer.offer(watched.journal.reached, frame)
 
@@ -257,9 +292,9 @@ class Feed:
         for order_id, there in reached.items():
             watched = self._watched.get(order_id)
             if watched is not None and there.seq > watched.journal.reached:
-                watched.journal.reached = there.seq
-            if watched is not None:
-                watched.wake()
+                watched.grew(there.seq)
+            elif watched is not None:
+                watched.wake_behind()
 
 
 def _say_if_broken(task: "asyncio.Task[None]") -> None:

@@ -23,7 +23,7 @@ class Started:
     `said`: what it had to say meanwhile.
     """
 
-    told: str
+    facts: str
     said: str
     code: int = 0
 
@@ -53,9 +53,9 @@ def start_detached(arguments: Sequence[str], data_dir: Path) -> Started:
     assert process.stdout is not None
     try:
         with process.stdout:
-            told = process.stdout.readline()
+            facts = process.stdout.readline()
     except BaseException:
         process.send_signal(signal.SIGTERM)
         process.wait()
         raise
-    return Started(told, log.tail(100), 0 if told else process.wait())
+    return Started(facts, log.tail(100), 0 if facts else process.wait())

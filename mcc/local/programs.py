@@ -54,6 +54,16 @@ FLOWER_HOST = "127.0.0.1"
 PORTS_TRIED = 20
 
 
+MANY_CORES = 4
+"""From so many on, service, Redis and Flower have a core of their own."""
+
+
+def drones_for(cores: float) -> int:
+    """How many drones a machine with so many cores has work for: a drone is one event loop, and so fills one core."""
+    whole = max(1, int(cores))
+    return whole - 1 if whole >= MANY_CORES else whole
+
+
 @dataclass(frozen=True, slots=True)
 class Staff:
     """How many drones with how many slots each (None = as configured), and whether there is a Flower.

@@ -33,17 +33,17 @@ def problems(permission: Permission, tools: Collection[str] = ()) -> Iterator[Pr
     """What is wrong with it, in its order. `tools` are names that are known beside those of this version; a tool of
     another name may still exist, unless its name looks like a slip of one that is known."""
     known = {*TOOL_GROUPS, *(tool for group in TOOL_GROUPS.values() for tool in group), *tools}
-    for key, said in permission.items():
+    for key, rules in permission.items():
         if key not in known and key.strip("*") and not is_glob(key) and (near := alike(key, known, cutoff=SLIP)):
             yield Problem((key,), f"there is no tool or group {key!r}; did you mean {near[0]!r}?")
-        yield from (Problem((key, *one.place), one.sentence) for one in problems_of(said))
+        yield from (Problem((key, *one.place), one.sentence) for one in problems_of(rules))
 
 
-def problems_of(said: Word | tuple[PermissionRule, ...]) -> Iterator[Problem]:
+def problems_of(rules: Word | tuple[PermissionRule, ...]) -> Iterator[Problem]:
     """What is wrong with the conditions of one key."""
-    if isinstance(said, str):
+    if isinstance(rules, str):
         return
-    for index, rule in enumerate(said):
+    for index, rule in enumerate(rules):
         if rule.when is None:
             continue
         try:
@@ -54,5 +54,5 @@ def problems_of(said: Word | tuple[PermissionRule, ...]) -> Iterator[Problem]:
 
 def characters(permission: Permission) -> int:
     """How much CEL it brings."""
-    rules = (rule for said in permission.values() if not isinstance(said, str) for rule in said)
+    rules = (rule for one in permission.values() if not isinstance(one, str) for rule in one)
     return sum(len(rule.when or "") for rule in rules)

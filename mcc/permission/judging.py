@@ -40,7 +40,7 @@ class Ruling:
     word: Word
     why: Why
     would_save: SavedRule | None = None
-    told: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,8 @@ class _Part:
 def judge(asked: Asked, layers: Sequence[Layer], grants: Sequence[SavedRule] = ()) -> Ruling:
     """The strictest word of `layers`, in whichever order they stand; where none of them says anything, that of the
     tool's effects. A grant makes an ask an allow, never a deny. Never raises. Takes milliseconds."""
+    if not layers and (by_default := _by_effects(asked.effects)).word == "allow":
+        return Ruling("allow", by_default.why)
     parts, left = list(_parts(asked)), [STEPS] * len(layers)
     judged = [_judged(asked, part, layers, left, grants) for part in parts]
     place = max(range(len(parts)), key=lambda index: STRICTNESS[judged[index].word])
@@ -65,7 +67,7 @@ def judge(asked: Asked, layers: Sequence[Layer], grants: Sequence[SavedRule] = (
     if found.word == "allow":
         return Ruling("allow", found.why)
     if found.word == "deny":
-        return Ruling("deny", found.why, told=_denied(asked, found.why, command))
+        return Ruling("deny", found.why, message=_denied(asked, found.why, command))
     asking = [part for part, one in zip(parts, judged, strict=True) if one.word == "ask"]
     return Ruling("ask", found.why, _would_save(asked, asking), _unasked(asked, found.why, command))
 
@@ -137,16 +139,22 @@ def _covers(grant: SavedRule, asked: Asked, part: _Part) -> bool:
 
 
 def _denied(asked: Asked, why: Why, command: Command | None) -> str:
-    said = f" {why.message.strip()}" if why.message.strip() else ""
+    said = _said(why.message)
     return f"Denied{_of(command)}: {_rule(asked, why)}.{said}{_unclear(command)} {_INSTEAD}"
 
 
 def _unasked(asked: Asked, why: Why, command: Command | None) -> str:
-    said = f" {why.message.strip()}" if why.message.strip() else ""
+    said = _said(why.message)
     return (
         f"Denied{_of(command)}: a person would have to allow it, and nobody is asked in this order "
         f"({_rule(asked, why)}).{said}{_unclear(command)} {_INSTEAD}"
     )
+
+
+def _said(message: str) -> str:
+    """A message, with a stop behind it so that nobody takes what follows for a part of it."""
+    text = message.strip()
+    return "" if not text else f" {text}" if text.endswith((".", "!", "?")) else f" {text}."
 
 
 _INSTEAD = (

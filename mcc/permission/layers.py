@@ -95,8 +95,8 @@ class Layer:
 
     def compile(self) -> None:
         """Read its conditions; one that cannot be used has no value whenever it is asked for one."""
-        for said in self.permission.values():
-            for rule in () if isinstance(said, str) else said:
+        for rules in self.permission.values():
+            for rule in () if isinstance(rules, str) else rules:
                 if rule.when is not None:
                     with suppress(RuleError):
                         condition(rule.when)
@@ -111,10 +111,10 @@ class Layer:
         return None
 
     def _of_key(self, key: str, facts: Facts) -> Found | None:
-        said = self.permission[key]
-        if isinstance(said, str):
-            return Found(said, Why(layer=self.name, key=key)) if said != "allow" or facts.plain else None
-        for rule in said:
+        rules = self.permission[key]
+        if isinstance(rules, str):
+            return Found(rules, Why(layer=self.name, key=key)) if rules != "allow" or facts.plain else None
+        for rule in rules:
             if rule.then == "allow" and not facts.plain:
                 continue
             holds = True if rule.when is None else facts.holds(rule.when)

@@ -8,7 +8,8 @@ from pydantic import BaseModel
 
 from mcc.contracts.generation import BLUEPRINT_REF
 from mcc.contracts.ids import IDENTIFIER
-from mcc.contracts.order import GIT_REF, LABEL, MODEL_NAME, NAME
+from mcc.contracts.order import GIT_REF, HOST_ENTRY, LABEL, MODEL_NAME, NAME
+from mcc.contracts.permission import PERMISSION_KEY
 from mcc.rules.errors import alike
 
 OBJECT = "should be a JSON object, in braces"
@@ -41,6 +42,8 @@ _PATTERNS: Mapping[str, str] = {
     GIT_REF: "Input should be at most 200 letters, digits and _ . / -, the first one a letter or digit",
     IDENTIFIER: "Input should be an id, such as 0190c9a2-0000-7000-8000-000000000000",
     LABEL: "Input should be 1 to 100 characters on one line",
+    HOST_ENTRY: "Input should be a host, such as docs.python.org, docs.python.org:443, *.python.org, or * for all",
+    PERMISSION_KEY: "Input should be a tool, a group, a glob such as git_*, or *: at most 100 characters",
     MODEL_NAME: "Input should be at most 200 letters, digits and _ . : / @ + -, the first one a letter or digit",
     NAME: "Input should be a name: at most 64 letters, digits and _ . : -, the first one a letter or digit",
 }
@@ -77,9 +80,9 @@ def _mistake(error: Mapping[str, Any], model: object) -> Mistake:
 
 
 def _in_words(error: Mapping[str, Any]) -> str:
-    said: str = _WORDS.get(error["type"]) or _PATTERNS.get(error.get("ctx", {}).get("pattern", ""), error["msg"])
-    said = said.removeprefix("Value error, ").replace(" after validation", "")
-    return said.replace("Tuple should", "List should").replace("String should", "Text should")
+    sentence: str = _WORDS.get(error["type"]) or _PATTERNS.get(error.get("ctx", {}).get("pattern", ""), error["msg"])
+    sentence = sentence.removeprefix("Value error, ").replace(" after validation", "")
+    return sentence.replace("Tuple should", "List should").replace("String should", "Text should")
 
 
 def _known(model: object, where: Iterable[str]) -> list[str]:

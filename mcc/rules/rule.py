@@ -147,8 +147,8 @@ class Round:
             return Judged(True)
         if broken or not rule.message.strip() or self._steps <= 0:
             return Judged(False, sentence)
-        told = [note.removesuffix(_NOT_SO) for note in _notes(rule, plain)]
-        shown = "; ".join(few(told, _NOTES, _NOTE)).rstrip(".")
+        plain_notes = [note.removesuffix(_NOT_SO) for note in _notes(rule, plain)]
+        shown = "; ".join(few(plain_notes, _NOTES, _NOTE)).rstrip(".")
         return Judged(False, f"{rule.message.strip()} Not so: {shown}." if shown else rule.message.strip())
 
 
@@ -189,11 +189,11 @@ def _false(rule: CompiledRule, plain: Mapping[str, Any]) -> str:
     """Which part of a && is false, where there are several, and what makes it so; the others need no attention."""
     several = len(rule.expression.parts) > 1
     for part, notes in _false_parts(rule, plain):
-        told = "; ".join(few(notes, _NOTES, _NOTE)).rstrip(".")
-        if told and READS in rule.expression.names and rule.message.strip():
-            return f"{rule.message.strip()} Not so: {told}{'' if told.endswith('?') else '.'}"
+        shown = "; ".join(few(notes, _NOTES, _NOTE)).rstrip(".")
+        if shown and READS in rule.expression.names and rule.message.strip():
+            return f"{rule.message.strip()} Not so: {shown}{'' if shown.endswith('?') else '.'}"
         where = f": `{part.text}` is false" if several else ""
-        return _sentence(rule, f"is not true{where}{'; ' if where and told else ': ' if told else ''}{told}")
+        return _sentence(rule, f"is not true{where}{'; ' if where and shown else ': ' if shown else ''}{shown}")
     return _sentence(rule, "is not true")
 
 

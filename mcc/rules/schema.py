@@ -67,7 +67,7 @@ class ResultSchema:
             kept = surplus.without(Plain(MAX_VALUES, MAX_CHARACTERS, finite=True).of(value))
         except (Fault, Exhausted, RecursionError):
             return value, ()
-        return (kept, tuple(surplus.told)) if surplus.told else (value, ())
+        return (kept, tuple(surplus.dropped)) if surplus.dropped else (value, ())
 
     def errors(self, value: object) -> tuple[str, ...]:
         """At most ten sentences such as `findings[2].path: is required`; empty when `value` fits. Never raises.
@@ -285,11 +285,11 @@ class _Reading:
         return leaves
 
     def _further(self, schema: Mapping[str, Any]) -> list[Schema]:
-        said = schema.keys() - _SAYING_NOTHING
-        if said == {"$ref"}:
+        keywords = schema.keys() - _SAYING_NOTHING
+        if keywords == {"$ref"}:
             return [self._targets[schema["$ref"]]]
-        if len(said) == 1 and said <= {"anyOf", "oneOf"}:
-            return list(schema[next(iter(said))])
+        if len(keywords) == 1 and keywords <= {"anyOf", "oneOf"}:
+            return list(schema[next(iter(keywords))])
         return []
 
     def _key(self, name: str, objects: list[Mapping[str, Any]]) -> Shape:

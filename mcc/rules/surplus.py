@@ -6,7 +6,7 @@ from typing import Any
 from mcc.rules.schema_form import Form, Schema
 from mcc.rules.validation import Place, Validation, shown
 
-MAX_TOLD = 10
+MAX_KEPT = 10
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "title": ("name",),
@@ -44,7 +44,7 @@ class Surplus:
     def __init__(self, form: Form) -> None:
         self._form = form
         self._validation = Validation(form)
-        self.told: list[str] = []
+        self.dropped: list[str] = []
 
     def without(self, value: Any) -> Any:
         """The value without what `additionalProperties: false` forbids; `told` says what became of it."""
@@ -104,8 +104,8 @@ class Surplus:
         return value is not None and not self._validation.tried(value, schema, ())
 
     def _tell(self, at: Sequence[str | int], sentence: str) -> None:
-        if len(self.told) < MAX_TOLD:
-            self.told.append(f"{shown(tuple(at))} {sentence}")
+        if len(self.dropped) < MAX_KEPT:
+            self.dropped.append(f"{shown(tuple(at))} {sentence}")
 
 
 def _meant(name: str, known: Mapping[str, Schema]) -> Iterator[str]:

@@ -41,12 +41,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What is to be committed of an order that is held under this epoch, numbered from `last_seq` + 1 on."""
+    """What is to be committed of an order that is held under this epoch, numbered from `last_seq` + 1 on; `texts` by
+    digest."""
 
     order_id: str
     epoch: int
     last_seq: int
     parts: Sequence[Part]
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +208,7 @@ def _drafts(asked: Asked, done: Done) -> Iterator[Draft]:
 
 def _batch(held: Held, answers: Sequence[Answer]) -> Batch:
     entries = [entry for answer in answers for entry in answer.entries]
-    return Batch(held.order_id, held.epoch, held.last_seq, entries)
+    return Batch(held.order_id, held.epoch, held.last_seq, entries, held.texts)
 
 
 def _joined(some: Sequence[Committed]) -> Committed:

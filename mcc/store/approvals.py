@@ -23,7 +23,7 @@ from mcc.store.control_rows import add_control
 from mcc.store.engine import Database, DatabaseTime
 from mcc.store.errors import AlreadyDecided, ApprovalOver, BadCursor, CannotRemember, UnknownApproval
 from mcc.store.grants import remember
-from mcc.store.inbox_rows import DECIDE, answer_row, decision_row, item_of, project
+from mcc.store.inbox_rows import DECIDE, PENDING, answer_row, decision_row, item_of, project
 from mcc.store.inbox_tables import APPROVALS
 from mcc.store.rows import State, lock, write
 from mcc.store.tables import STATE
@@ -73,9 +73,11 @@ class Approvals:
         """Newest first. Raises `BadCursor`."""
         found = _ITEM.order_by(APPROVALS.c.requested_at.desc(), APPROVALS.c.id.desc()).limit(limit + 1)
         if status is not None:
-            found = found.where(APPROVALS.c.status == status)
+            found = found.where(PENDING if status == "pending" else APPROVALS.c.status == status)
         if kinds is not None:
-            found = found.where(APPROVALS.c.kind.in_(sorted(kinds)))
+            # One kind has an index. Several are looked for on the way by time: of two ranges all would be put in order.
+            kind = APPROVALS.c.kind if len(kinds) == 1 else APPROVALS.c.kind + ""
+            found = found.where(kind.in_(sorted(kinds)))
         if order_id is not None:
             found = found.where(APPROVALS.c.order_id == order_id)
         if cursor is not None:
@@ -126,8 +128,8 @@ class Approvals:
         control = tell(connection, state, row, said, at)
         if said.remember is not None:
             self._settle_alike(connection, row, said, at)
-        told = {"item": said.item_id, "decision": said.decision or "answer"}
-        add_note(connection, at, DECIDED, principal=said.by or "", order_id=order_id, detail=told)
+        detail = {"item": said.item_id, "decision": said.decision or "answer"}
+        add_note(connection, at, DECIDED, principal=said.by or "", order_id=order_id, detail=detail)
         return Decided(item_of(_row(connection, said.item_id)), changed=True, control=control)
 
     def _settle_alike(self, connection: Connection, row: sa.RowMapping, said: Said, at: datetime) -> None:

@@ -1,46 +1,45 @@
-"""Holding orders: claiming one, handing it back, laying it aside to wait, ending it."""
+"""Holding orders: claiming them, handing them back, laying one aside to wait, ending it."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control
 from mcc.contracts.ids import is_identifier
-from mcc.contracts.journal import JOURNAL_VERSION
-from mcc.contracts.order_facts import OrderClaimed, OrderHandedBack, OrderResumed, OrderWaiting
+from mcc.contracts.order_facts import OrderHandedBack, OrderResumed, OrderWaiting
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, sources_of
+from mcc.store.claiming import ClaimAnswer, GroupClaim, needing_workspaces
 from mcc.store.clock import micros, moment
 from mcc.store.control_rows import controls_of, settle_applied
 from mcc.store.endings import end, end_by_store
-from mcc.store.engine import Database, DatabaseTime
-from mcc.store.errors import ControlsPending, Fenced, WorkspaceNeeded
-from mcc.store.leases import has_lease
-from mcc.store.rows import State, insert_entries, is_held, lock, take, write
-from mcc.store.tables import DRONES, JOURNAL, ORDERS, STATE
+from mcc.store.engine import Database
+from mcc.store.errors import ControlsPending, Fenced, StoreError
+from mcc.store.rows import State, is_held, lock, write
+from mcc.store.tables import JOURNAL, ORDERS, STATE
 from mcc.store.texts import parsed
 from mcc.store.transitions import (
-    SOLO,
     applied_draft,
     cancelled_by,
     check_ending,
-    check_workspace,
     is_solo,
     keeps_from_waiting,
     must_be_read,
     order_draft,
     stops_all,
-    unsettled,
     waits_until,
 )
-from mcc.store.values import Claim, Claimable, Ending, Parking, Waiting, WorkspaceHold
-from mcc.store.views import ORDER, claimable, has_status, is_claimable, work_order
+from mcc.store.values import Claim, Claimable, ClaimedBy, Ending, Parking, ToClaim, Waiting, WorkspaceHold
+from mcc.store.views import claimable, has_status, is_status
 
-_CLAIMED = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
-_REGISTERED = sa.select(DRONES.c.incarnation).where(DRONES.c.incarnation == sa.bindparam("wanted"))
+_FOLLOWING = (
+    sa.select(STATE.c.order_id, STATE.c.queue, STATE.c.priority, STATE.c.last_seq, STATE.c.barren)
+    .where(STATE.c.session_id == sa.bindparam("wanted"), has_status(STATE.c.status, frozenset({OrderStatus.QUEUED})))
+    .order_by(STATE.c.session_seq)
+    .limit(1)
+)
 
 _AFTER_PARKING = sa.select(JOURNAL.c.kind, JOURNAL.c.epoch).where(
     JOURNAL.c.order_id == sa.bindparam("wanted"), JOURNAL.c.seq == sa.bindparam("seq")
@@ -50,45 +49,13 @@ _WAITING = (
     .join(ORDERS, ORDERS.c.id == STATE.c.order_id)
     .join(JOURNAL, sa.and_(JOURNAL.c.order_id == STATE.c.order_id, JOURNAL.c.seq == STATE.c.last_seq))
     .where(
-        has_status(STATE.c.status, frozenset({OrderStatus.WAITING})),
+        is_status(STATE.c.status, OrderStatus.WAITING),
         STATE.c.reason == sa.bindparam("reason"),
         STATE.c.order_id > sa.bindparam("after"),
     )
     .order_by(STATE.c.order_id)
     .limit(sa.bindparam("most"))
 )
-
-
-class _WorkspaceTaken(Exception):
-    """Undoes the transaction of a claim whose workspace another order holds."""
-
-
-@lru_cache(maxsize=8)
-def _claim(time: DatabaseTime) -> sa.UpdateBase:
-    """Parameters `wanted`, `by`, `token`, `at`, `alone` and `lasting`."""
-    return (
-        sa.update(STATE)
-        .where(
-            STATE.c.order_id == sa.bindparam("wanted"),
-            has_status(STATE.c.status, sources_of("claim")),
-            is_claimable(time),
-            has_lease(time, sa.bindparam("by")),
-            sa.or_(STATE.c.barren < SOLO, sa.bindparam("alone", type_=sa.Boolean)),
-        )
-        .values(
-            status=OrderStatus.RUNNING.value,
-            reason=None,
-            epoch=STATE.c.epoch + 1,
-            attempt=STATE.c.attempt + 1,
-            last_seq=STATE.c.last_seq + 1,
-            incarnation=sa.bindparam("by"),
-            claim_token=sa.bindparam("token"),
-            journal_version=JOURNAL_VERSION,
-            workspace_key=sa.func.coalesce(STATE.c.workspace_key, sa.bindparam("lasting", type_=sa.String)),
-            started_at=sa.func.coalesce(STATE.c.started_at, sa.bindparam("at")),
-        )
-        .returning(STATE)
-    )
 
 
 class Claims:
@@ -100,9 +67,19 @@ class Claims:
 
         `besides` are ids to leave out, of orders whose workspace is taken, say: they must not hide those behind them.
         """
-        asked = {"queues": list(queues), "most": limit, "besides": list(besides)}
-        rows = self._database.read(lambda connection: connection.execute(claimable(self._database.time), asked).all())
-        return [Claimable(row.order_id, row.queue, row.priority, row.last_seq, is_solo(row.barren)) for row in rows]
+
+        def first(connection: Connection) -> list[sa.Row[Any]]:
+            # Each queue by itself: of several at once, a database puts all that is queued in order to find the first.
+            asked = ({"wanted": queue, "most": limit, "besides": list(besides)} for queue in dict.fromkeys(queues))
+            return [row for one in asked for row in connection.execute(claimable(self._database.time), one)]
+
+        rows = sorted(self._database.read(first), key=lambda row: (row.priority, row.order_id))[:limit]
+        return list(map(_claimable, rows))
+
+    def following(self, session_id: str) -> Claimable | None:
+        """The queued turn of a session that is its next one, also while another is before it."""
+        row = self._database.read(lambda connection: connection.execute(_FOLLOWING, {"wanted": session_id}).first())
+        return None if row is None else _claimable(row)
 
     def claim(
         self,
@@ -128,39 +105,34 @@ class Claims:
         `unseen` False: an order that names a workspace is claimed with `workspace` only; without it `WorkspaceNeeded`
         is raised and nothing changed.
         """
-        if not is_identifier(order_id):
-            return None
-        at = self._database.clock.now()
-        asked = {
-            "wanted": order_id,
-            "by": incarnation,
-            "token": claim_token,
-            "at": micros(at),
-            "alone": alone,
-            "lasting": workspace.key if workspace and workspace.lasting else None,
-        }
+        claimant = ClaimedBy(drone, incarnation, claim_token, alone)
+        answer = self.claim_together([ToClaim(order_id, workspace, unseen)], claimant)[0]
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
 
-        def work(connection: Connection) -> Claim | None:
-            row = connection.execute(_claim(self._database.time), asked).mappings().first()
-            if row is None:
-                return _claimed_before(connection, order_id, incarnation, claim_token)
-            state = State.of(row)
-            if workspace is not None:
-                check_workspace(order_id, state.workspace_key, workspace)
-                if not take(connection, order_id, state.epoch, workspace):
-                    raise _WorkspaceTaken
-            fact = OrderClaimed(attempt=state.attempt, epoch=state.epoch, drone=drone, incarnation=incarnation)
-            draft = order_draft(at, fact)
-            insert_entries(connection, state, [draft], first=state.last_seq)
-            claim = replace(_claim_of(connection, state), entry=draft.numbered(order_id, state.last_seq))
-            if claim.order.workspace is not None and workspace is None and not unseen:
-                raise WorkspaceNeeded(claim.order, begun=claim.attempt > 1)
-            return claim
+    def claim_together(self, asked: Sequence[ToClaim], claimant: ClaimedBy) -> Sequence[ClaimAnswer]:
+        """What `claim` says of each of these, in one transaction; one that is not to be had keeps no other back.
 
-        try:
-            return self._database.write(work, repeatable=True)
-        except _WorkspaceTaken:
-            return None
+        What somebody else is changing just now is waited for once all the others are claimed.
+        """
+        named = [one.order_id for one in asked if one.workspace is None and not one.unseen]
+        found: dict[str, ClaimAnswer] = {}
+        if named:
+            # Before the transaction, which would be one for nothing; what an order asks for never changes.
+            found |= self._database.read(lambda connection: needing_workspaces(connection, named))
+        rest = [one for one in asked if one.order_id not in found and is_identifier(one.order_id)]
+        group = self._group(rest, claimant)
+        if rest:
+            found |= self._database.write(group.work, repeatable=True)
+        for one in group.asked:
+            if one.order_id in group.passed_over:
+                found |= self._database.write(self._group([one], claimant).work, repeatable=True)
+        return [found.get(one.order_id) for one in asked]
+
+    def _group(self, asked: Sequence[ToClaim], claimant: ClaimedBy) -> GroupClaim:
+        at = micros(self._database.clock.now())
+        return GroupClaim(asked, claimant, at, self._database.time, skip_locked=len(asked) > 1)
 
     def hand_back(self, held: Sequence[tuple[str, int]], *, drone: str, message: str) -> Sequence[str]:
         """Requeue these (order id, epoch) pairs that are still held; answers the ids.
@@ -263,20 +235,8 @@ class Claims:
         return is_identifier(order_id) and self._database.write(work)
 
 
-def _claimed_before(connection: Connection, order_id: str, incarnation: str, token: str) -> Claim | None:
-    state = lock(connection, order_id)
-    if state and state.status is OrderStatus.RUNNING and (state.incarnation, state.claim_token) == (incarnation, token):
-        return _claim_of(connection, state)
-    if connection.execute(_REGISTERED, {"wanted": incarnation}).first() is None:
-        raise ValueError(f"incarnation {incarnation} is not registered: a drone registers before it claims")
-    return None
-
-
-def _claim_of(connection: Connection, state: State) -> Claim:
-    order = work_order(connection.execute(_CLAIMED, {"wanted": state.order_id}).mappings().one())
-    controls = controls_of(connection, state.order_id) if state.control_seq else []
-    seen = unsettled(controls, state.control_seq)
-    return Claim(order, state.epoch, state.attempt, state.last_seq, control_seq=seen)
+def _claimable(row: Any) -> Claimable:
+    return Claimable(row.order_id, row.queue, row.priority, row.last_seq, is_solo(row.barren))
 
 
 def _fenced(held: Ending | Parking) -> Fenced:

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 
 from mcc.store.clock import Clock, SystemClock, micros
 from mcc.store.connections import Watchdog, normal_url, opened, unwatched
+from mcc.store.direct import Links
 from mcc.store.errors import BadEntry, StoreError, StoreFull, StoreUnavailable
 
 UNDONE = frozenset({"40001", "40P01"})
@@ -23,6 +24,7 @@ UNDONE = frozenset({"40001", "40P01"})
 FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
 """SQLite's codes for a disk without room, for its file or for the index of its log."""
 
+LOCKED = "the database is locked by another process; try again"
 DISK_FULL = "the disk of the database is full: free some space, then try again"
 SCHEMA = frozenset({"42P01", "42703", "3F000"})
 SETTLED_BY_TIME = ("08", "25", "40", "53", "55", "57", "58", "XX")
@@ -54,6 +56,8 @@ def translated(error: Exception, *, committing: bool = False) -> Exception:
     if isinstance(error, sqlite3.Error):
         if _is_full(error):
             return StoreFull(DISK_FULL)
+        if "locked" in str(error):
+            return StoreUnavailable(LOCKED)
         return StoreUnavailable(f"the database file cannot be opened: {_first_line(error)}")
     if isinstance(error, exc.DBAPIError):
         return _of_driver(error, committing)
@@ -77,7 +81,7 @@ def _of_driver(error: exc.DBAPIError, committing: bool) -> Exception:
         what = "the database undid this because of another one" if undone else "the connection to the database was lost"
         return ConnectionLost(f"{what}: {line}", committing=committing and not undone, undone=undone)
     if "locked" in line:
-        return StoreUnavailable("the database is locked by another process; try again")
+        return StoreUnavailable(LOCKED)
     if state == "53100" or _is_full(error.orig):
         return StoreFull(DISK_FULL)
     if state.startswith(SETTLED_BY_TIME) or isinstance(error, exc.OperationalError | exc.InternalError):
@@ -178,10 +182,15 @@ class Database:
         # SQLite asks its connection for the time, whatever the clock is.
         is_real = clock is None or self.dialect == "sqlite"
         self.time = _real_time(self.dialect) if is_real else DatabaseTime(self.dialect, clock)
+        self._links = Links(self.engine, connections)
         self._writing: AbstractContextManager[Any] = nullcontext()
         if self.dialect == "sqlite":
             # Threads that wait for the lock of SQLite poll it, and the unlucky ones starve: here they wait instead.
             self._writing = WriteLock(patience_seconds)
+
+    @property
+    def _is_direct(self) -> bool:
+        return self.dialect == "sqlite" and not self._links.heard
 
     def write(self, work: Callable[[Connection], T], *, repeatable: bool = False) -> T:
         """`work` in one transaction, done again once when the database was away before the commit.
@@ -204,7 +213,7 @@ class Database:
     def _write(self, work: Callable[[Connection], T]) -> T:
         done = False
         try:
-            with self._writing, self.engine.begin() as connection:
+            with self._writing, self._links.writing() if self._is_direct else self.engine.begin() as connection:
                 answer = work(connection)
                 done = True
             return answer
@@ -222,9 +231,12 @@ class Database:
 
     def _read(self, work: Callable[[Connection], T]) -> T:
         try:
+            if self._is_direct:
+                with self._links.reading() as link:
+                    return work(link)
             with self.engine.connect() as connection:
                 # Without a transaction: SQLite has no level for that, so `begin` in `mcc.store.connections` looks away.
-                is_sqlite = connection.dialect.name == "sqlite"
+                is_sqlite = self.dialect == "sqlite"
                 options: dict[str, Any] = {"mcc_read": True} if is_sqlite else {"isolation_level": "AUTOCOMMIT"}
                 return work(connection.execution_options(**options))
         except StoreError:
@@ -254,6 +266,7 @@ class Database:
             _raise_translated(error)
 
     def close(self) -> None:
+        self._links.close()
         self.engine.dispose()
         if self._watchdog is not None:
             self._watchdog.close()

@@ -6,6 +6,7 @@ StoreError
 ├── Fenced                stop: another epoch holds the order; write nothing more
 ├── ControlsPending       read the controls again, then finish
 ├── WorkspaceNeeded       look for the workspace of the order, then claim it with that
+├── SomeRefused           leave out or mend those that it names, then place the others again
 ├── BadEntry              fail the order as internal: the database refuses what it wants to write
 └── Refused               tell the caller
     ├── UnknownOrder, UnknownSession, UnknownDocument, UnknownBlueprint, BadCursor
@@ -17,6 +18,8 @@ StoreError
     └── CannotFork
         └── ForkOfPruned
 """
+
+from collections.abc import Mapping
 
 from mcc.contracts.order import WorkOrder
 
@@ -56,6 +59,14 @@ class AnotherWorkspace(StoreError):
     def __init__(self, order_id: str, found: str) -> None:
         super().__init__(f"order {order_id} has begun in another directory")
         self.found = found
+
+
+class SomeRefused(StoreError):
+    """Orders that should be placed together, and none of which was: what is wrong with each of these, by its index."""
+
+    def __init__(self, refused: Mapping[int, Exception]) -> None:
+        super().__init__(str(next(iter(refused.values()))))
+        self.refused = refused
 
 
 class BadEntry(StoreError):

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,6 +13,7 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.drones import Registration
 from mcc.contracts.ids import is_identifier
+from mcc.contracts.journal import READABLE_VERSIONS
 from mcc.contracts.limits import Limits
 from mcc.contracts.status import FINAL, UNFINISHED, OrderStatus
 from mcc.store.clock import moment, moment_or_none
@@ -19,11 +21,12 @@ from mcc.store.control_rows import IS_OPEN, settle_all
 from mcc.store.engine import Database, DatabaseTime
 from mcc.store.leases import LIVE, SHOWN_SECONDS, counters_of, in_time
 from mcc.store.rows import lock
+from mcc.store.sweep import DUE, NEVER_BEGAN, WAITED_TOO_LONG
 from mcc.store.tables import CONTROLS, DRONES, JOURNAL, ORDERS, STATE, SWEEPERS, WORKSPACE_LOCKS, among
 from mcc.store.texts import parsed
 from mcc.store.transitions import ENDED
 from mcc.store.values import DOCTOR, Examined, Health, IdleTransaction, LateReceipt, SeenDrone, SeenOrder, StaleLock
-from mcc.store.views import HELD, has_status, is_claimable
+from mcc.store.views import claimable, first_before, has_status, is_claimable, is_status
 
 AT_ONCE = 500
 """Ids in one query."""
@@ -55,12 +58,39 @@ _RECEIPTS = (
     .limit(LEFTOVERS)
 )
 _OPEN = sa.select(CONTROLS.c.id).where(CONTROLS.c.order_id == sa.bindparam("of"), IS_OPEN)
-_UNFINISHED = (
-    sa.select(STATE.c.order_id)
-    .where(has_status(STATE.c.status, UNFINISHED))
-    .order_by(sa.case((has_status(STATE.c.status, HELD), 0), else_=1), STATE.c.order_id)
+_WAITS = is_status(STATE.c.status, OrderStatus.WAITING)
+_IS_QUEUED = has_status(STATE.c.status, frozenset({OrderStatus.QUEUED}))
+_OLDEST = {
+    status: sa.select(STATE.c.order_id)
+    .where(is_status(STATE.c.status, status))
+    .order_by(STATE.c.order_id)
     .limit(sa.bindparam("most"))
+    for status in (OrderStatus.RUNNING, OrderStatus.WAITING, OrderStatus.QUEUED)
+}
+_COUNTS = {
+    status: sa.select(sa.func.count()).select_from(STATE).where(is_status(STATE.c.status, status))
+    for status in UNFINISHED - {OrderStatus.QUEUED}
+}
+_QUEUES = (
+    sa.select(STATE.c.queue, sa.func.count().label("orders"), sa.func.min(STATE.c.order_id).label("oldest"))
+    .where(_IS_QUEUED)
+    .group_by(STATE.c.queue)
 )
+_ENDLESS = sa.select(STATE.c.order_id).where(_WAITS, STATE.c.waits_until.is_(None), STATE.c.expires_at.is_(None))
+_UNREADABLE = sa.select(STATE.c.order_id).where(_IS_QUEUED, STATE.c.journal_version.not_in(READABLE_VERSIONS))
+_LATER = STATE.alias("later")
+_BEHIND = (
+    sa.select(sa.func.count())
+    .select_from(_LATER)
+    .where(
+        _LATER.c.session_id == STATE.c.session_id,
+        _LATER.c.session_seq > STATE.c.session_seq,
+        has_status(_LATER.c.status, UNFINISHED),
+    )
+    .correlate(STATE)
+    .scalar_subquery()
+)
+_BLOCKING = sa.select(STATE.c.order_id, _BEHIND.label("behind")).where(_WAITS, _BEHIND > 0)
 _BEATEN = sa.select(sa.func.max(SWEEPERS.c.beat_at)).where(SWEEPERS.c.name != DOCTOR)
 _IDLE = sa.text(
     "SELECT pid, application_name AS program, extract(epoch FROM clock_timestamp() - state_change) AS seconds,"
@@ -78,7 +108,8 @@ class Examiner:
         self._database = database
 
     def look(self, *, limit: int = 1_000) -> Examined:
-        """Drones, at most `limit` unfinished orders, and what was left behind; each statement sees its own moment."""
+        """Drones, unfinished orders (at most `limit`, and as many of each kind of those that are not well), and what
+        was left behind; each statement sees its own moment."""
         return self._database.read(lambda connection: self._look(connection, limit))
 
     def orders(self, order_ids: Sequence[str]) -> Mapping[str, SeenOrder]:
@@ -94,8 +125,13 @@ class Examiner:
         return Health(idle=[IdleTransaction(row.pid, row.program, float(row.seconds), row.blocks) for row in rows])
 
     def _look(self, connection: Connection, limit: int) -> Examined:
-        ids = connection.execute(_UNFINISHED, {"most": limit + 1}).scalars().all()
-        orders = [one for one in self._seen(connection, ids[:limit]) if one.status in UNFINISHED]
+        queues = connection.execute(_QUEUES).all()
+        counts = {status: int(connection.scalar(count) or 0) for status, count in _COUNTS.items()}
+        counts[OrderStatus.QUEUED] = sum(row.orders for row in queues)
+        held_up = {row.order_id: row.behind for row in connection.execute(_BLOCKING.limit(limit))}
+        unwell = [held_up, *self._unwell(connection, limit)]
+        ids = [*self._oldest(connection, limit), *chain(*unwell), *self._next(connection, queues, limit)]
+        orders = [one for one in self._seen(connection, list(dict.fromkeys(ids))) if one.status in UNFINISHED]
         drones = [_drone(row) for row in connection.execute(_drones(self._database.time)).mappings()]
         locks = [
             StaleLock(row.workspace_key, row.order_id, row.epoch, row.exclusive) for row in connection.execute(_LOCKS)
@@ -106,11 +142,34 @@ class Examiner:
             now=moment(connection.execute(sa.select(self._database.time.now)).scalar_one()),
             drones=drones,
             orders=orders,
-            whole=len(ids) <= limit,
+            whole=all(len(kind) < limit for kind in unwell),
+            counts={status: count for status, count in counts.items() if count},
+            queued={row.queue: row.orders for row in queues},
+            held_up=held_up,
             locks=locks,
             receipts=receipts,
             swept_at=None if beaten is None else moment(beaten),
         )
+
+    def _oldest(self, connection: Connection, limit: int) -> Iterator[str]:
+        """Running ones, then those that wait, then queued ones."""
+        for oldest in _OLDEST.values():
+            found = connection.execute(oldest, {"most": limit}).scalars().all() if limit else []
+            yield from found
+            limit -= len(found)
+
+    def _unwell(self, connection: Connection, limit: int) -> Iterator[Sequence[str]]:
+        """Ids of orders that something may be wrong with, kind by kind, each found without a look at all the others."""
+        now = {"now": connection.scalar(sa.select(self._database.time.now))}
+        for found in (NEVER_BEGAN, WAITED_TOO_LONG, DUE, _ENDLESS, _UNREADABLE):
+            yield connection.execute(found.limit(limit), now).scalars().all()
+
+    def _next(self, connection: Connection, queues: Sequence[Any], limit: int) -> Iterator[str]:
+        """Of each queue the orders that should be claimed next, and the oldest one."""
+        for row in queues:
+            first = {"wanted": row.queue, "most": limit}
+            yield from (one.order_id for one in connection.execute(claimable(self._database.time), first))
+            yield row.oldest
 
     def _seen(self, connection: Connection, order_ids: Sequence[str]) -> Iterator[SeenOrder]:
         """In the order of `order_ids`."""
@@ -153,9 +212,9 @@ class Mender:
 
 @lru_cache(maxsize=8)
 def _drones(time: DatabaseTime) -> sa.Select[Any]:
-    """Those heard of within a day, those that are live, and whoever an unfinished order names."""
+    """Those heard of within a day, those that are live, and whoever an unfinished order names: one that runs."""
     named = sa.select(STATE.c.incarnation).where(
-        has_status(STATE.c.status, UNFINISHED), STATE.c.incarnation.is_not(None)
+        is_status(STATE.c.status, OrderStatus.RUNNING), STATE.c.incarnation.is_not(None)
     )
     return (
         sa.select(DRONES, in_time(time).label("in_time"))
@@ -174,23 +233,11 @@ def _drones(time: DatabaseTime) -> sa.Select[Any]:
 def _orders(time: DatabaseTime) -> sa.Select[Any]:
     """What is seen of the orders `ids`."""
     newest = JOURNAL.alias("newest")
-    moved, earlier = JOURNAL.alias("moved"), STATE.alias("before")
+    moved = JOURNAL.alias("moved")
     moved_at = (
         sa.select(moved.c.at)
         .where(moved.c.order_id == STATE.c.order_id, moved.c.kind.like("order.%"))
         .order_by(moved.c.seq.desc())
-        .limit(1)
-        .correlate(STATE)
-        .scalar_subquery()
-    )
-    blocking = (
-        sa.select(earlier.c.order_id)
-        .where(
-            earlier.c.session_id == STATE.c.session_id,
-            earlier.c.session_seq < STATE.c.session_seq,
-            has_status(earlier.c.status, UNFINISHED),
-        )
-        .order_by(earlier.c.session_seq)
         .limit(1)
         .correlate(STATE)
         .scalar_subquery()
@@ -203,7 +250,7 @@ def _orders(time: DatabaseTime) -> sa.Select[Any]:
             ORDERS.c.created_at,
             newest.c.at.label("last_at"),
             moved_at.label("moved_at"),
-            blocking.label("blocked_by"),
+            first_before().label("blocked_by"),
             is_claimable(time).label("claimable"),
         )
         .select_from(STATE.join(ORDERS, ORDERS.c.id == STATE.c.order_id).outerjoin(newest, last))

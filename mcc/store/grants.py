@@ -1,4 +1,4 @@
-"""Grants: approvals that a person let stand, for an order, a session, or a workspace."""
+"""Grants: approvals that a person let stand, for an order until that ends, a session, or a workspace."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -48,7 +48,7 @@ _OF_ORDER = (
 
 
 class Grants:
-    """They are made by decisions (`Approvals.decide`)."""
+    """They are made by decisions (`Approvals.decide`); those of an order end with it (`inbox_rows.project`)."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

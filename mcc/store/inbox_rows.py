@@ -20,20 +20,21 @@ from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.store.clock import micros, moment, moment_or_none
-from mcc.store.inbox_tables import APPROVALS
+from mcc.store.inbox_tables import APPROVALS, GRANTS
 from mcc.store.rows import text_json, text_of
 from mcc.store.texts import parsed
 
 STATUS_OF = {"approve": "approved", "deny": "denied", "expired": "expired"}
 
 _ADD = sa.insert(APPROVALS)
-_PENDING = APPROVALS.c.status == "pending"
-_OPEN = sa.or_(_PENDING, sa.and_(APPROVALS.c.status == "approved", APPROVALS.c.kind == "approval"))
+PENDING = APPROVALS.c.status == sa.literal_column("'pending'")
+"""Written out, so that the indexes of what waits are found."""
+_OPEN = sa.or_(PENDING, sa.and_(APPROVALS.c.status == "approved", APPROVALS.c.kind == "approval"))
 """What still waits, and what was approved and has not begun."""
 
 DECIDE = (
     sa.update(APPROVALS)
-    .where(APPROVALS.c.id == sa.bindparam("wanted"), APPROVALS.c.order_id == sa.bindparam("of"), _PENDING)
+    .where(APPROVALS.c.id == sa.bindparam("wanted"), APPROVALS.c.order_id == sa.bindparam("of"), PENDING)
     .values(
         {name: sa.bindparam(f"new_{name}") for name in ("status", "decision", "principal", "note_json", "remember")}
         | {name: sa.bindparam(f"new_{name}") for name in ("answer_json", "decided_at")}
@@ -50,6 +51,7 @@ _USE = (
 )
 _VOID = sa.update(APPROVALS).where(APPROVALS.c.order_id == sa.bindparam("of"), _OPEN).values(status="void")
 _VOID_OF_RECORD = _VOID.where(APPROVALS.c.record_id == sa.bindparam("record"))
+_END_GRANTS = sa.delete(GRANTS).where(GRANTS.c.scope == "order", GRANTS.c.scope_id == sa.bindparam("of"))
 
 
 def project(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
@@ -71,6 +73,7 @@ def project(connection: Connection, order_id: str, numbered: Sequence[tuple[int,
                 connection.execute(_VOID_OF_RECORD, {"of": order_id, "record": entry.origin.record_id})
             case OrderFinished():
                 connection.execute(_VOID, {"of": order_id})
+                connection.execute(_END_GRANTS, {"of": order_id})
             case _:
                 pass
 

@@ -21,7 +21,10 @@ class ApprovalRow(Row, table=True):
             where="status = 'pending' AND call_id IS NOT NULL",
             unique=True,
         ),
+        partial_index("items_to_expire", "expires_at", where="status = 'pending' AND expires_at IS NOT NULL"),
         sa.Index("items_by_status", "status", "requested_at", "id"),
+        partial_index("pending_items", "kind", "requested_at", "id", where="status = 'pending'"),
+        sa.Index("items_by_kind", "kind", "requested_at", "id"),
         sa.Index("items_by_time", "requested_at", "id"),
         sa.Index("items_of_order", "order_id"),
     )

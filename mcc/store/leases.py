@@ -160,7 +160,14 @@ def _micros(seconds: float) -> int:
 
 
 def _registration(row: sa.RowMapping) -> Registration:
-    return Registration.model_validate(parsed(row["registration_json"]))
+    return _read(row["registration_json"])
+
+
+@lru_cache(maxsize=256)
+def _read(registration_json: str) -> Registration:
+    """Read once for each text: it names all tools and agents of a drone, is asked for many times a second, and changes
+    with its drone's start."""
+    return Registration.model_validate(parsed(registration_json))
 
 
 def _drone(row: sa.RowMapping) -> Drone:

@@ -37,6 +37,7 @@ _APPROVE = (
     .where(MCP_PINS.c.server == sa.bindparam("of"), MCP_PINS.c.tool_json == sa.bindparam("tool"))
     .values(digest=MCP_PINS.c.seen, approved_by=sa.bindparam("by"), approved_at=sa.bindparam("at"))
 )
+_LOGGED_IN = sa.select(MCP_TOKENS.c.server).order_by(MCP_TOKENS.c.server)
 _TOKEN = sa.select(MCP_TOKENS).where(MCP_TOKENS.c.server == sa.bindparam("of"))
 _PUT = sa.text(
     "INSERT INTO mcp_tokens (server, token_json, version) VALUES (:of, :token, 1)"
@@ -132,6 +133,10 @@ class McpServers:
     def token(self, server: str) -> KeptToken | None:
         row = self._database.read(lambda connection: connection.execute(_TOKEN, {"of": server}).mappings().first())
         return None if row is None else KeptToken(parsed(row["token_json"]), row["version"])
+
+    def logged_in(self) -> Sequence[str]:
+        """Servers whose tokens are kept."""
+        return self._database.read(lambda connection: connection.scalars(_LOGGED_IN).all())
 
     def put_token(self, server: str, token: Mapping[str, Any]) -> None:
         """It is the server's from now on, and nobody refreshes it any more."""

@@ -91,6 +91,9 @@ def downgrade_with(connection: Connection, revision: str) -> None:
 
 
 def _take_turn(connection: Connection) -> None:
+    if not connection.in_transaction():
+        # Alembic commits by itself where SQLAlchemy knows of no transaction (`mcc.store.direct.Link`).
+        connection.begin()
     if connection.dialect.name == "postgresql":
         unwatched(connection)
         connection.execute(sa.text("SET LOCAL statement_timeout = 0"))

@@ -118,8 +118,8 @@ class Notes:
             nothing = {"deleted": True, "text": "", "title": "", "principal": principal}
             nobody = dict.fromkeys(("order_id", "record_id", "agent", "seq"))
             note = self._follow(connection, gone.model_copy(update={**nothing, **nobody}), None)
-            told = {"project": project, "kind": kind, "name": name}
-            add_note(connection, note.written_at, DELETED, principal=principal, order_id=None, detail=told)
+            detail = {"project": project, "kind": kind, "name": name}
+            add_note(connection, note.written_at, DELETED, principal=principal, order_id=None, detail=detail)
             return note
 
         return self._database.write(work)

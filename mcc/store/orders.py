@@ -15,21 +15,24 @@ from mcc.contracts.order import NewFork, NewOrder, WorkOrder
 from mcc.contracts.permission import OnAsk
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
+from mcc.documents import change
 from mcc.documents.blueprint import Blueprint
 from mcc.store.document_changes import OpenChanges
 from mcc.store.document_orders import ordered_document
 from mcc.store.documents import Documents
 from mcc.store.endings import record_of
 from mcc.store.engine import Database
-from mcc.store.errors import BadCursor, BadEntry, CannotRevert, ForkOfPruned, OrderIsUnfinished
+from mcc.store.errors import BadCursor, BadEntry, CannotRevert, ForkOfPruned, OrderIsUnfinished, SomeRefused
 from mcc.store.forking import Made, fork_of, retry_of, unfinished_sentence
-from mcc.store.placing import Accepted, Placing, QueueBound, leave_out
+from mcc.store.placing import Accepted, Placing, leave_out, place_all
+from mcc.store.queue_bound import QueueBound
 from mcc.store.reverting import revert_of
 from mcc.store.rows import entries_after, lock
-from mcc.store.tables import LABELS, ORDERS, STATE
+from mcc.store.selection import Filter, chosen_ids
+from mcc.store.tables import ORDERS, STATE, among
 from mcc.store.texts import parsed
-from mcc.store.values import Page, Placed
-from mcc.store.views import ORDER, has_status, is_pruned, unknown_order, work_orders
+from mcc.store.values import AskedOrder, Page, Placed
+from mcc.store.views import ORDER, is_pruned, is_status, unknown_order, work_orders
 
 
 def _up_to(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
@@ -40,15 +43,14 @@ def _up_to(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
     return sa.select(sa.func.count()).select_from(found.subquery())
 
 
+_SOME = ORDER.where(among(ORDERS.c.id, "wanted"))
 _ONE = ORDER.where(ORDERS.c.id == sa.bindparam("wanted"))
 _COUNTS = sa.select(STATE.c.status, sa.func.count().label("orders")).group_by(STATE.c.status)
 _SPEC = sa.select(ORDERS.c.spec_json).where(ORDERS.c.id == sa.bindparam("wanted"))
 _VERSION = sa.select(STATE.c.journal_version).where(STATE.c.order_id == sa.bindparam("wanted"))
 _QUEUED = _up_to(STATE.c.status.in_([sa.literal_column(f"'{OrderStatus.QUEUED.value}'")]))
 """In the very words of the index `queued_orders`, so that SQLite looks at nothing else."""
-_DELAYED = _up_to(
-    has_status(STATE.c.status, frozenset({OrderStatus.WAITING})), STATE.c.reason == WaitingReason.NOT_BEFORE.value
-)
+_DELAYED = _up_to(is_status(STATE.c.status, OrderStatus.WAITING), STATE.c.reason == WaitingReason.NOT_BEFORE.value)
 RACES = 3
 """Two requests with one key at the same moment: the second one finds the first one's row when it tries again."""
 
@@ -60,6 +62,11 @@ def count_queued(connection: Connection, most: int) -> int:
 
 def receipt_of(control: Control) -> Receipt:
     return Receipt(id=control.id, requested_at=control.requested_at, order_id=control.order_id)
+
+
+def _answered(accepted: Accepted, order: WorkOrder) -> Placed:
+    receipt = receipt_of(accepted.steer) if accepted.steer else None
+    return Placed(order, accepted.created, receipt, accepted.interrupted, accepted.entries)
 
 
 class Orders:
@@ -88,6 +95,26 @@ class Orders:
         database, at = self._database, self._database.clock.now()
         document = ordered_document(self._documents, new, principal, at, blueprint)
         return self._placed(Placing(new, principal, idempotency_key, at, database.time, None, document, on_ask))
+
+    def place_all(self, asked: Sequence[AskedOrder], *, principal: str, on_ask: OnAsk = "deny") -> Sequence[Placed]:
+        """As `place`, for all of these in one transaction and in this order, or for none of them.
+
+        Raises `SomeRefused`, `QueueFull`.
+        """
+        database, at, placings = self._database, self._database.clock.now(), []
+        refused: dict[int, Exception] = {}
+        for index, one in enumerate(asked):
+            try:
+                document = ordered_document(self._documents, one.new, principal, at, one.blueprint)
+            except change.Refused as problem:
+                refused[index] = problem
+                continue
+            placings.append(Placing(one.new, principal, one.idempotency_key, at, database.time, None, document, on_ask))
+        if refused:
+            raise SomeRefused(refused)
+        accepted = self._accepted(placings)
+        read = self._some([one.order_id for one in accepted if one.order is None])
+        return [_answered(one, one.order or read[one.order_id]) for one in accepted]
 
     def retry(self, order_id: str, *, principal: str, idempotency_key: str | None = None) -> Placed:
         """A new order from the same input, as the next turn of the same session; it waits for earlier ones.
@@ -154,17 +181,25 @@ class Orders:
         return self._placed(Placing(made.new, principal, key, at, self._database.time, made, document))
 
     def _placed(self, placing: Placing) -> Placed:
+        try:
+            accepted = self._accepted([placing])[0]
+        except SomeRefused as refused:
+            raise refused.refused[0] from None
+        return _answered(accepted, self.get(accepted.order_id))
+
+    def _accepted(self, placings: Sequence[Placing]) -> Sequence[Accepted]:
+        """Raises `SomeRefused`, `QueueFull`; nothing was placed then."""
         opened: list[OpenChanges] = []
 
-        def place(connection: Connection) -> Accepted:
+        def place(connection: Connection) -> Sequence[Accepted]:
             opened[:] = [self._documents.opened(connection)]
-            accepted = placing.place(connection, opened[0])
+            accepted = place_all(connection, opened[0], placings)
             # What made no order needs no place in the queue: a known key, a steer.
-            if accepted.created:
-                self._bound.take(lambda most: count_queued(connection, most))
+            if created := sum(one.created for one in accepted):
+                self._bound.take(lambda most: count_queued(connection, most), created)
             return accepted
 
-        keyed = placing.key is not None
+        keyed = all(placing.key is not None for placing in placings)
         for race in range(1, RACES + 1):
             try:
                 accepted = self._database.write(place, repeatable=keyed)
@@ -173,8 +208,7 @@ class Orders:
                 if not keyed or race == RACES:
                     raise
         opened[0].committed()
-        receipt = receipt_of(accepted.steer) if accepted.steer else None
-        return Placed(self.get(accepted.order_id), accepted.created, receipt, accepted.interrupted)
+        return accepted
 
     def get(self, order_id: str) -> WorkOrder:
         """Raises `UnknownOrder`."""
@@ -188,6 +222,16 @@ class Orders:
             return work_orders(connection, rows, self._database.time)[0]
 
         return self._database.read(order)
+
+    def _some(self, order_ids: Sequence[str]) -> Mapping[str, WorkOrder]:
+        if not order_ids:
+            return {}
+
+        def found(connection: Connection) -> Mapping[str, WorkOrder]:
+            rows = connection.execute(_SOME, {"wanted": order_ids}).mappings().all()
+            return {order.id: order for order in work_orders(connection, rows, self._database.time)}
+
+        return self._database.read(found)
 
     def list(
         self,
@@ -204,18 +248,11 @@ class Orders:
             raise BadCursor("this cursor is not one that a page of orders gave; begin without one")
         if (session_id is not None and not is_identifier(session_id)) or (label is not None and "\0" in label):
             return Page(())
-        statement = ORDER.order_by(ORDERS.c.id.desc()).limit(limit + 1)
-        if status is not None:
-            statement = statement.where(has_status(STATE.c.status, frozenset({status})))
-        if session_id is not None:
-            statement = statement.where(ORDERS.c.session_id == session_id)
-        if label is not None:
-            statement = statement.join(LABELS, LABELS.c.order_id == ORDERS.c.id).where(LABELS.c.label == label)
-        if part is not None:
-            begins, ends = (like(part, autoescape=True) for like in (ORDERS.c.id.startswith, ORDERS.c.id.endswith))
-            statement = statement.where(sa.or_(begins, ends))
-        if cursor is not None:
-            statement = statement.where(ORDERS.c.id < cursor)
+        chosen = chosen_ids(Filter(status, session_id, label, part, cursor), limit + 1)
+        if chosen is None:
+            return Page(())
+        ids = chosen.subquery("chosen")
+        statement = ORDER.join(ids, ids.c.id == ORDERS.c.id).order_by(ids.c.id.desc())
 
         def page(connection: Connection) -> Page[WorkOrder]:
             rows = connection.execute(statement).mappings().all()

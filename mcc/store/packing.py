@@ -20,6 +20,13 @@ from mcc.store.views import has_status
 
 ORDERS_AT_ONCE = 200
 
+
+def after_place() -> sa.ColumnElement[bool]:
+    """Orders that ended after those that were answered before, whose last one `since` and `last` name."""
+    answered = sa.tuple_(sa.bindparam("since", type_=sa.BigInteger), sa.bindparam("last", type_=sa.String))
+    return sa.tuple_(ORDERS.c.finished_at, ORDERS.c.id) > answered
+
+
 _ENDED = sa.select(STATE.c.order_id).where(STATE.c.order_id == ORDERS.c.id, has_status(STATE.c.status, FINAL))
 _WANTED = (
     sa.select(ORDERS.c.id, ORDERS.c.finished_at)
@@ -27,7 +34,7 @@ _WANTED = (
         ORDERS.c.finished_at.is_not(None),
         ORDERS.c.packed_at.is_(None),
         ORDERS.c.pruned_at.is_(None),
-        ORDERS.c.finished_at >= sa.bindparam("since", type_=sa.BigInteger),
+        after_place(),
         ORDERS.c.finished_at <= sa.bindparam("before", type_=sa.BigInteger),
     )
     .order_by(ORDERS.c.finished_at, ORDERS.c.id)
@@ -53,20 +60,14 @@ _REPLACED = sa.delete(JOURNAL).where(
 
 
 def each_order(database: Database, wanted: sa.Select[Any], before: datetime) -> Iterator[str]:
-    """The orders that `wanted` names, a select with the parameters `since` and `before`, each once.
+    """The orders that `wanted` names, a select with the parameters `since`, `last` and `before`, each once.
 
     One with which nothing can be done now is not asked for again.
     """
-    since, seen = -(2**62), set[str]()
-    while True:
-        asked = {"before": micros(before), "since": since}
-        rows = database.read(lambda connection: connection.execute(wanted, asked).all())  # noqa: B023
-        fresh = [row.id for row in rows if row.id not in seen]
-        if not fresh:
-            return
-        since = rows[-1].finished_at
-        seen.update(fresh)
-        yield from fresh
+    asked: dict[str, Any] = {"before": micros(before), "since": -(2**62), "last": ""}
+    while rows := database.read(lambda connection: connection.execute(wanted, asked).all()):  # noqa: B023
+        asked |= {"since": rows[-1].finished_at, "last": rows[-1].id}
+        yield from (row.id for row in rows)
 
 
 class Packing:

@@ -1,7 +1,8 @@
 """Packs: the journal of an order that has ended as one compressed piece instead of a row for each entry.
 
 Rows of one journal repeat each other: ids, names of fields, what a call was given and what a reply asked for. One piece
-takes a fifth of the room, and costs nothing while the order runs. Whoever reads a journal does not see the difference.
+takes a fifth of the room, and costs nothing while the order runs (docs/decisions/17). Whoever reads a journal does not
+see the difference.
 """
 
 import json

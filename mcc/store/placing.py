@@ -1,32 +1,43 @@
-"""Accepting an order: idempotency, the turn of its session, a busy session, and the bound of the queue."""
+"""Accepting orders: idempotency, the turn of a session, a busy session."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from threading import Lock
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.control import Control, ControlKind, merged
+from mcc.contracts.entry import Entry
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import JOURNAL_VERSION
-from mcc.contracts.order import NewOrder, WhenBusy
+from mcc.contracts.order import NewOrder, WhenBusy, WorkOrder
 from mcc.contracts.permission import OnAsk
 from mcc.contracts.shape import digest, to_json
 from mcc.contracts.status import UNFINISHED, OrderStatus, WaitingReason
+from mcc.documents import change
 from mcc.store.audit import add_note
 from mcc.store.claims import resume
-from mcc.store.clock import Clock, micros
+from mcc.store.clock import micros
 from mcc.store.control_rows import add_control, controls_of, why_not_taken
 from mcc.store.document_changes import OpenChanges
 from mcc.store.document_orders import OrderedDocument, check_chat
 from mcc.store.endings import end_by_store, may_end
 from mcc.store.engine import DatabaseTime
-from mcc.store.errors import ForkOfPruned, IdempotencyConflict, QueueFull, SessionBusy, UnknownSession
+from mcc.store.errors import (
+    BadEntry,
+    ForkOfPruned,
+    IdempotencyConflict,
+    Refused,
+    SessionBusy,
+    SomeRefused,
+    UnknownSession,
+)
 from mcc.store.forking import ROLLED_BACK, Made
-from mcc.store.rows import State, insert_entries, lock, text_json
-from mcc.store.tables import KEYS, LABELS, ORDERS, SESSIONS, STATE
+from mcc.store.new_rows import NewRows
+from mcc.store.rows import State, lock, text_json
+from mcc.store.tables import KEYS, ORDERS, SESSIONS, STATE, among
 from mcc.store.texts import text_digest
 from mcc.store.transitions import (
     IDEMPOTENCY_HOURS,
@@ -38,56 +49,7 @@ from mcc.store.transitions import (
     title_of,
     waits_until,
 )
-from mcc.store.views import has_status
-
-COUNT_SECONDS = 1.0
-MOST_SECONDS = 60.0
-OTHERS_A_SECOND = 1_000
-"""A count is used for a second, and for up to a minute while there is room for what others may place. Of what this
-process placed meanwhile it knows; of what began or ended it does not."""
-
-
-class QueueBound:
-    """At most `most` orders are queued, or wait for the time before which they may not begin; None: any number.
-
-    Safe for several threads. On PostgreSQL two open transactions do not see each other, and processes that place orders
-    in one database count for themselves: what those place within a second may come on top.
-    """
-
-    def __init__(self, most: int | None, clock: Clock) -> None:
-        self._most = most
-        self._clock = clock
-        self._lock = Lock()
-        self._counted_at = self._count_at = float("-inf")
-        self._queued = 0
-
-    def take(self, count: Callable[[int], int]) -> None:
-        """Take a place for an order that stands in the open transaction already; raises `QueueFull`, which undoes it.
-
-        `count` tells how many there are with it, and looks no further than the number that it is given.
-        """
-        if self._most is None:
-            return
-        with self._lock:
-            now = self._clock.uptime()
-            # Places of orders that were undone are counted here until the next count, which no refusal goes without.
-            looks_full = self._queued >= self._most and now >= self._counted_at + COUNT_SECONDS
-            if now >= self._count_at or looks_full:
-                self._queued = count(self._most + 1) - 1
-                room = self._most - self._queued
-                self._counted_at = now
-                self._count_at = now + min(max(room / OTHERS_A_SECOND, COUNT_SECONDS), MOST_SECONDS)
-            if self._queued >= self._most:
-                raise queue_full(self._most)
-            self._queued += 1
-
-
-def queue_full(most: int) -> QueueFull:
-    return QueueFull(
-        f"{most:,} orders are queued, which is as many as are taken (MCC_MAX_QUEUED_ORDERS): wait until some of them "
-        "are done, cancel some, or start more drones"
-    )
-
+from mcc.store.views import fresh_order, has_status
 
 _SESSION = sa.select(SESSIONS.c.turns).where(SESSIONS.c.id == sa.bindparam("wanted")).with_for_update()
 _NEXT_TURN = (
@@ -99,9 +61,18 @@ _UNFINISHED = (
     sa.select(STATE.c.order_id)
     .where(STATE.c.session_id == sa.bindparam("wanted"), has_status(STATE.c.status, UNFINISHED))
     .order_by(STATE.c.session_seq)
+    .limit(2)
 )
-_KEY = sa.select(KEYS).where(KEYS.c.principal == sa.bindparam("of"), KEYS.c.key_digest == sa.bindparam("wanted"))
-_FORGET_KEYS = sa.delete(KEYS).where(KEYS.c.created_at < sa.bindparam("before"))
+"""The head of the session, and whether anything is behind it."""
+_KNOWN_KEYS = sa.select(KEYS).where(KEYS.c.principal == sa.bindparam("of"), among(KEYS.c.key_digest, "wanted"))
+FORGOTTEN = 10
+"""So many old keys are forgotten for each new one: a hundred thousand may be a day old at one moment."""
+
+_IS_OLD = KEYS.c.created_at < sa.bindparam("before")
+_OLD_KEYS = sa.select(KEYS).where(_IS_OLD).order_by(KEYS.c.created_at).limit(sa.bindparam("most"))
+_FORGET_KEY = sa.delete(KEYS).where(
+    KEYS.c.principal == sa.bindparam("of"), KEYS.c.key_digest == sa.bindparam("old"), _IS_OLD
+)
 _LEAVE_OUT = (
     sa.update(ORDERS).where(ORDERS.c.id == sa.bindparam("wanted"), ORDERS.c.left_out.is_(False)).values(left_out=True)
 )
@@ -114,18 +85,21 @@ _ADD_ITS_SESSION = sa.text(
     "INSERT INTO sessions (id, title_json, principal, created_at, turns)"
     " VALUES (:id, :title_json, :principal, :created_at, :turns) ON CONFLICT (id) DO NOTHING"
 )
-_ADD_SESSION, _ADD_ORDER, _ADD_STATE = sa.insert(SESSIONS), sa.insert(ORDERS), sa.insert(STATE)
-_ADD_LABEL, _ADD_KEY = sa.insert(LABELS), sa.insert(KEYS)
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Which order answers the request, and why: newly made, known by its key, or steered by `steer`."""
+    """Which order answers the request, and why: newly made, known by its key, or steered by `steer`.
+
+    `order`: that one as it was made, where it begins a session; None: what it came to has to be read.
+    """
 
     order_id: str
     created: bool
+    order: WorkOrder | None = None
     steer: Control | None = None
     interrupted: str | None = None
+    entries: Sequence[Entry] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,85 +116,99 @@ class Placing:
     made: Made | None = None
     document: OrderedDocument | None = None
     on_ask: OnAsk = "deny"
+    key_digest: str = field(init=False, default="")
+    body_digest: str = field(init=False, default="")
 
-    def place(self, connection: Connection, changes: OpenChanges) -> Accepted:
-        if self.key is not None and (known := self._known(connection)):
-            return known
-        if self.document is not None:
-            accepted = self._place_for(connection, changes, self.document)
-        elif self.new.session_id is None:
-            check_chat(connection, self.new)
-            accepted = self._insert(connection, self._open_session(connection), 1, [])
-        else:
-            check_chat(connection, self.new)
-            accepted = self._place_in(connection, self.new.session_id)
+    def __post_init__(self) -> None:
         if self.key is not None:
-            self._keep_key(connection, accepted)
+            object.__setattr__(self, "key_digest", text_digest(self.key))
+            object.__setattr__(self, "body_digest", digest(self.made.asked if self.made else self.new))
+
+    def place(self, connection: Connection, changes: OpenChanges, rows: NewRows, known: "KnownKeys") -> Accepted:
+        """What is new is in `rows` then, and is to be inserted. Raises what `Orders.place` does."""
+        if self.key_digest in known:
+            return self._accepted_before(connection, rows, known[self.key_digest])
+        if self.new.session_id is None and self.document is None:
+            check_chat(connection, self.new)
+            accepted = self._begin_session(connection, rows)
+        else:
+            rows.insert(connection)
+            accepted = self._place_where_others_are(connection, changes, rows)
+        if self.key is not None:
+            known[self.key_digest] = row = self._key_row(accepted)
+            rows.keys.append(row)
         return accepted
 
-    def _known(self, connection: Connection) -> Accepted | None:
-        oldest = micros(self.at - timedelta(hours=IDEMPOTENCY_HOURS))
-        connection.execute(_FORGET_KEYS, {"before": oldest})
-        row = connection.execute(_KEY, {"of": self.principal, "wanted": text_digest(self.key or "")}).first()
-        if row is None:
-            return None
-        if row.body_digest != self._body_digest:
+    def _begin_session(self, connection: Connection, rows: NewRows) -> Accepted:
+        session = self._session(fresh_id())
+        accepted = self._insert(connection, rows, session["id"], 1, [])
+        rows.sessions.append({**session, "turns": 1, "last_order_id": accepted.order_id})
+        order = fresh_order(self.new, rows.orders[-1], rows.states[-1], session, on_ask=self.new.on_ask or self.on_ask)
+        return replace(accepted, order=order)
+
+    def _place_where_others_are(self, connection: Connection, changes: OpenChanges, rows: NewRows) -> Accepted:
+        if self.document is not None:
+            return self._place_for(connection, changes, rows, self.document)
+        check_chat(connection, self.new)
+        return self._place_in(connection, rows, str(self.new.session_id))
+
+    def _accepted_before(self, connection: Connection, rows: NewRows, row: Mapping[str, Any]) -> Accepted:
+        if row["body_digest"] != self.body_digest:
             raise IdempotencyConflict(
                 "this Idempotency-Key was used with another body: take a new key, or send the same body again"
             )
-        steer = next((one for one in controls_of(connection, row.order_id) if one.id == row.control_id), None)
-        return Accepted(row.order_id, created=False, steer=steer)
+        if row["control_id"] is None:
+            return Accepted(row["order_id"], created=False)
+        steer = next((one for one in controls_of(connection, row["order_id"]) if one.id == row["control_id"]), None)
+        return Accepted(row["order_id"], created=False, steer=steer)
 
-    @property
-    def _body_digest(self) -> str:
-        return digest(self.made.asked if self.made else self.new)
-
-    def _keep_key(self, connection: Connection, accepted: Accepted) -> None:
-        row = {
+    def _key_row(self, accepted: Accepted) -> Mapping[str, Any]:
+        return {
             "principal": self.principal,
-            "key_digest": text_digest(self.key or ""),
-            "body_digest": self._body_digest,
+            "key_digest": self.key_digest,
+            "body_digest": self.body_digest,
             "order_id": accepted.order_id,
             "control_id": accepted.steer.id if accepted.steer else None,
             "created_at": micros(self.at),
         }
-        connection.execute(_ADD_KEY, row)
 
-    def _place_for(self, connection: Connection, changes: OpenChanges, document: OrderedDocument) -> Accepted:
+    def _place_for(
+        self, connection: Connection, changes: OpenChanges, rows: NewRows, document: OrderedDocument
+    ) -> Accepted:
         """Locks as all others do: the session, the order before, then the document."""
-        session_id = self._open_session(connection, document.id, document.title)
+        connection.execute(_ADD_ITS_SESSION, self._session(document.id, document.title))
         if document.begun is not None:
             changes.begin(document.begun.blueprint, document.begun.change, document.author)
-            return self._insert(connection, session_id, 1, [])
-        accepted = self._place_in(connection, session_id)
+            return self._insert_turn(connection, rows, document.id, 1, [])
+        accepted = self._place_in(connection, rows, document.id)
         changes.locked(document.id)
         if accepted.created and document.commands:
             changes.apply(document.id, document.commands, document.author)
         return accepted
 
-    def _open_session(self, connection: Connection, session_id: str | None = None, title: str = "") -> str:
-        """`session_id`: that of a document, which may have its session already."""
-        row = {
-            "id": session_id or fresh_id(),
+    def _session(self, session_id: str, title: str = "") -> Mapping[str, Any]:
+        """The row of a session without turns."""
+        return {
+            "id": session_id,
             "title_json": text_json(title or (self.made and self.made.title) or title_of(self.new.prompt)),
             "principal": self.principal,
             "created_at": micros(self.at),
             "turns": 0,
         }
-        connection.execute(_ADD_SESSION if session_id is None else _ADD_ITS_SESSION, row)
-        return str(row["id"])
 
-    def _place_in(self, connection: Connection, session_id: str) -> Accepted:
+    def _place_in(self, connection: Connection, rows: NewRows, session_id: str) -> Accepted:
         turns = connection.execute(_SESSION, {"wanted": session_id}).scalar()
         if turns is None:
             raise UnknownSession(f"there is no session {session_id}")
         before = connection.execute(_UNFINISHED, {"wanted": session_id}).scalars().all()
         head = lock(connection, before[0]) if before else None
         if head is None or head.status not in UNFINISHED:
-            return self._insert(connection, session_id, turns + 1, before[1:])
-        return self._place_behind(connection, head, turns + 1, before)
+            return self._insert_turn(connection, rows, session_id, turns + 1, before[1:])
+        return self._place_behind(connection, rows, head, turns + 1, before)
 
-    def _place_behind(self, connection: Connection, head: State, turn: int, before: Sequence[str]) -> Accepted:
+    def _place_behind(
+        self, connection: Connection, rows: NewRows, head: State, turn: int, before: Sequence[str]
+    ) -> Accepted:
         match self.new.when_busy:
             case WhenBusy.REJECT:
                 raise SessionBusy(busy_sentence(head.session_id, head.order_id, head.status))
@@ -230,10 +218,11 @@ class Placing:
                 return Accepted(head.order_id, created=False, steer=steer)
             case WhenBusy.INTERRUPT | WhenBusy.ROLLBACK:
                 ended = self._interrupt(connection, head)
-                accepted = self._insert(connection, head.session_id, turn, before[1:] if ended else before)
+                behind = before[1:] if ended else before
+                accepted = self._insert_turn(connection, rows, head.session_id, turn, behind)
                 return Accepted(accepted.order_id, created=True, interrupted=head.order_id)
             case WhenBusy.ENQUEUE | WhenBusy.STEER:
-                return self._insert(connection, head.session_id, turn, before)
+                return self._insert_turn(connection, rows, head.session_id, turn, before)
 
     def _may_steer(self, connection: Connection, head: State) -> bool:
         running = head.status is OrderStatus.RUNNING
@@ -271,7 +260,17 @@ class Placing:
             requested_at=self.at,
         )
 
-    def _insert(self, connection: Connection, session_id: str, turn: int, before: Sequence[str]) -> Accepted:
+    def _insert_turn(
+        self, connection: Connection, rows: NewRows, session_id: str, turn: int, before: Sequence[str]
+    ) -> Accepted:
+        """The next turn of a session that is there, whose row is locked."""
+        accepted = self._insert(connection, rows, session_id, turn, before)
+        connection.execute(_NEXT_TURN, {"wanted": session_id, "turn": turn, "last": accepted.order_id})
+        return accepted
+
+    def _insert(
+        self, connection: Connection, rows: NewRows, session_id: str, turn: int, before: Sequence[str]
+    ) -> Accepted:
         new, made = self.new, self.made
         beginning = made.beginning if made else None
         source = made.origin.order_id if made and beginning else None
@@ -287,6 +286,7 @@ class Placing:
             forked=made.forked if made else None,
         )
         drafts = [first, *(beginning.drafts if beginning else ())]
+        entries = rows.write(order_id, drafts)
         cold = {
             "id": order_id,
             "session_id": session_id,
@@ -296,19 +296,13 @@ class Placing:
             "created_at": micros(self.at),
             "origin_json": to_json(made.origin).decode() if made else None,
         }
+        rows.orders.append(cold)
         hot = self._state(connection, order_id, session_id, turn, waits=not before)
-        connection.execute(_ADD_ORDER, cold)
-        connection.execute(_ADD_STATE, {**hot, "last_seq": len(drafts)})
-        connection.execute(_NEXT_TURN, {"wanted": session_id, "turn": turn, "last": order_id})
-        if new.labels:
-            rows = [{"order_id": order_id, "label": label} for label in dict.fromkeys(new.labels)]
-            connection.execute(_ADD_LABEL, rows)
-        state = lock(connection, order_id)
-        assert state is not None
-        insert_entries(connection, state, drafts, first=1)
+        rows.states.append({**hot, "last_seq": len(drafts)})
+        rows.labels += ({"order_id": order_id, "label": label} for label in dict.fromkeys(new.labels))
         if source is not None:
             connection.execute(_SHARE_TEXTS, {"from_order": source, "to_order": order_id})
-        return Accepted(order_id, created=True)
+        return Accepted(order_id, created=True, entries=entries)
 
     def _hold_source(self, connection: Connection, source: str, *, forked: bool) -> None:
         """Nobody prunes it until this transaction ends. Raises `ForkOfPruned`.
@@ -340,6 +334,40 @@ class Placing:
             "journal_version": JOURNAL_VERSION,
             "metadata_json": to_json(merged({}, new.metadata)).decode() if new.metadata else None,
         }
+
+
+KnownKeys: TypeAlias = dict[str, Mapping[str, Any]]
+"""The rows of idempotency keys that are known, by their digests."""
+
+
+def place_all(connection: Connection, changes: OpenChanges, placings: Sequence[Placing]) -> list[Accepted]:
+    """All that is asked, in this order, or nothing: `SomeRefused` says of each what is wrong with it."""
+    rows, known = NewRows(), _known_keys(connection, placings)
+    accepted: list[Accepted] = []
+    refused: dict[int, Exception] = {}
+    for index, placing in enumerate(placings):
+        try:
+            accepted.append(placing.place(connection, changes, rows, known))
+        except (Refused, BadEntry, change.Refused) as problem:
+            refused[index] = problem
+    if refused:
+        raise SomeRefused(refused)
+    rows.insert(connection)
+    return accepted
+
+
+def _known_keys(connection: Connection, placings: Sequence[Placing]) -> KnownKeys:
+    wanted = [placing.key_digest for placing in placings if placing.key is not None]
+    if not wanted:
+        return {}
+    oldest = micros(placings[0].at - timedelta(hours=IDEMPOTENCY_HOURS))
+    rows = connection.execute(_KNOWN_KEYS, {"of": placings[0].principal, "wanted": wanted}).mappings().all()
+    old = connection.execute(_OLD_KEYS, {"before": oldest, "most": FORGOTTEN * len(wanted)}).mappings().all()
+    over = {(row["principal"], row["key_digest"]) for row in (*rows, *old) if row["created_at"] < oldest}
+    if over:
+        forgotten = [{"of": principal, "old": digest, "before": oldest} for principal, digest in sorted(over)]
+        connection.execute(_FORGET_KEY, forgotten)
+    return {row["key_digest"]: dict(row) for row in rows if row["created_at"] >= oldest}
 
 
 def leave_out(connection: Connection, order_id: str, at: datetime, principal: str) -> None:

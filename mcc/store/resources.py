@@ -1,4 +1,4 @@
-"""Memory and disk: what this process holds, what it may hold, and how much is left where its data lies."""
+"""Memory, processors and disk: what this process holds, what it may hold, and what is left where its data lies."""
 
 import ctypes
 import gc
@@ -84,6 +84,31 @@ def _glibc(name: str) -> Callable[..., int] | None:
     return found
 
 
+def cores_here(root: Path = Path("/"), affinity: Callable[[], int] | None = None) -> float:
+    """Processors that this process may use: those that it may run on, or what the tightest quota of its control groups
+    leaves of them, such as 1.5."""
+    own = (affinity or _affinity)()
+    return min([float(own), *_quotas(root)])
+
+
+def _affinity() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _quotas(root: Path) -> Iterator[float]:
+    for group in _groups(root, "cpu"):
+        try:
+            if (group / "cpu.max").exists():
+                quota, period = (group / "cpu.max").read_text("ascii").split()
+            else:
+                quota = (group / "cpu.cfs_quota_us").read_text("ascii").strip()
+                period = (group / "cpu.cfs_period_us").read_text("ascii").strip()
+        except (OSError, ValueError):
+            continue
+        if quota.isdigit() and period.isdigit() and int(period):
+            yield int(quota) / int(period)
+
+
 def _of_machine(file: Path) -> Iterator[int]:
     try:
         lines = file.read_text("ascii").splitlines()
@@ -93,7 +118,18 @@ def _of_machine(file: Path) -> Iterator[int]:
 
 
 def _of_groups(root: Path) -> Iterator[int]:
-    """The limits of the groups of this process and of those above them, in both versions of control groups."""
+    for group in _groups(root, "memory"):
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            try:
+                limit = (group / name).read_text("ascii").strip()
+            except OSError:
+                continue
+            if limit.isdigit():
+                yield int(limit)
+
+
+def _groups(root: Path, controller: str) -> Iterator[Path]:
+    """The groups of this process and those above them, in both versions of control groups."""
     mounted = root / "sys" / "fs" / "cgroup"
     try:
         lines = (root / "proc" / "self" / "cgroup").read_text("utf-8").splitlines()
@@ -101,24 +137,11 @@ def _of_groups(root: Path) -> Iterator[int]:
         return
     for line in lines:
         _, controllers, path = line.split(":", 2)
-        if not controllers:
-            yield from _limits(mounted, path, "memory.max")
-        elif "memory" in controllers.split(","):
-            yield from _limits(mounted / "memory", path, "memory.limit_in_bytes")
-
-
-def _limits(top: Path, path: str, name: str) -> Iterator[int]:
-    """Inside of a container its own group may be mounted at the top, whatever its path is outside."""
-    place = top / path.lstrip("/")
-    for group in (place, *place.parents):
-        try:
-            limit = (group / name).read_text("ascii").strip()
-        except OSError:
-            limit = ""
-        if limit.isdigit():
-            yield int(limit)
-        if group == top:
-            return
+        if not controllers or controller in controllers.split(","):
+            top = mounted / controller if controllers else mounted
+            # Inside of a container its own group may be mounted at the top, whatever its path is outside.
+            place = top / path.lstrip("/")
+            yield from (one for one in (place, *place.parents) if one.is_relative_to(top))
 
 
 def existing(place: Path) -> Path:

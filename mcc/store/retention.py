@@ -24,7 +24,7 @@ from mcc.store.endings import record_of, stored_record
 from mcc.store.engine import Database
 from mcc.store.forking import SAID_AT_ONCE
 from mcc.store.leases import LIVE
-from mcc.store.packing import each_order
+from mcc.store.packing import after_place, each_order
 from mcc.store.packs import PackedRow, pack_record, pack_sizes, replace_pack, rows_in_pack
 from mcc.store.rows import entries_after, lock
 from mcc.store.tables import (
@@ -47,6 +47,9 @@ from mcc.store.transitions import IDEMPOTENCY_HOURS
 from mcc.store.views import has_status
 
 CHUNK = 1_000
+
+LOOKED_AT = 2_000
+"""Texts of which one statement asks whether anybody needs them."""
 
 TEXTS = 200
 """Texts that one transaction removes: on PostgreSQL nobody keeps a text meanwhile."""
@@ -98,7 +101,7 @@ _LONG_AGO = (
 )
 _DUE = (
     sa.select(ORDERS.c.id, ORDERS.c.finished_at)
-    .where(*_LONG_AGO, ORDERS.c.finished_at >= sa.bindparam("since", type_=sa.BigInteger))
+    .where(*_LONG_AGO, after_place())
     .order_by(ORDERS.c.finished_at, ORDERS.c.id)
     .limit(ORDERS_AT_ONCE)
 )
@@ -127,11 +130,11 @@ _EMPTIED = (
     .values(emptied_at=sa.bindparam("at"))
 )
 _UNUSED = ~sa.select(TEXT_USES.c.owner).where(TEXT_USES.c.digest == BLOBS.c.digest).exists()
-_ORPHANS = (
-    sa.select(BLOBS.c.digest)
-    .where(BLOBS.c.digest > sa.bindparam("after"), _UNUSED)
+_LOOKED_AT = (
+    sa.select(BLOBS.c.digest, _UNUSED.label("unused"))
+    .where(BLOBS.c.digest > sa.bindparam("after"))
     .order_by(BLOBS.c.digest)
-    .limit(TEXTS)
+    .limit(LOOKED_AT)
 )
 _ARE_ORPHANS = (among(BLOBS.c.digest, "digests"), BLOBS.c.created_at < sa.bindparam("before"), _UNUSED)
 _ORPHAN_BYTES = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(size_of(BLOBS.c.text_json)), 0)).where(
@@ -199,12 +202,12 @@ class Retention:
 
     def look(self, before: datetime, *, most: int | None = None) -> Cleared:
         """What `clear` would remove of journals (of `most` orders), of documents, and of texts that nobody needs
-        already."""
+        already (with `most`, of the first few thousand)."""
         documents, size = due(self._database, micros(before))
         found = Cleared(documents=documents, bytes=size)
         for order_id in islice(each_order(self._database, _DUE, before), most):
             found += self._database.read(partial(_would_go, order_id=order_id))
-        for some in self._orphans():
+        for some in self._orphans(texts=None if most is None else LOOKED_AT):
             found += self._database.read(partial(_orphaned, asked={"digests": some, "before": self._left()}))
         return found
 
@@ -259,14 +262,15 @@ class Retention:
             asked = {"digests": some, "before": self._left()}
             yield self._database.write(partial(_remove, asked=asked), repeatable=True)
 
-    def _orphans(self) -> Iterator[Sequence[str]]:
-        """Digests of texts that nobody uses, some at a time."""
-        after = ""
-        while some := self._database.read(
-            lambda connection: connection.execute(_ORPHANS, {"after": after}).scalars().all()  # noqa: B023
-        ):
-            yield some
-            after = some[-1]
+    def _orphans(self, texts: int | None = None) -> Iterator[Sequence[str]]:
+        """Digests of texts that nobody uses, some at a time. `texts`: so many are looked at; None: all."""
+        asked = {"after": ""}
+        while rows := self._database.read(lambda connection: connection.execute(_LOOKED_AT, asked).all()):  # noqa: B023
+            unused = [row.digest for row in rows if row.unused]
+            yield from (unused[start : start + TEXTS] for start in range(0, len(unused), TEXTS))
+            if texts is not None and (texts := texts - len(rows)) <= 0:
+                return
+            asked = {"after": rows[-1].digest}
 
     def _left(self) -> int:
         return micros(self._database.clock.now() - timedelta(hours=LEFT_HOURS))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -27,7 +28,7 @@ _IN_THE_WAY = (
     sa.select(WORKSPACE_LOCKS.c.order_id)
     .join(STATE, STATE.c.order_id == WORKSPACE_LOCKS.c.order_id)
     .where(
-        WORKSPACE_LOCKS.c.workspace_key.in_(sa.bindparam("keys", expanding=True)),
+        among(WORKSPACE_LOCKS.c.workspace_key, "keys"),
         WORKSPACE_LOCKS.c.order_id != sa.bindparam("by"),
         STATE.c.epoch == WORKSPACE_LOCKS.c.epoch,
         STATE.c.status == OrderStatus.RUNNING.value,
@@ -219,6 +220,14 @@ def _kept_json(connection: Connection, wanted: set[str]) -> Iterator[tuple[str, 
             yield row.digest, row.text_json
 
 
+@lru_cache(maxsize=256)
+def _changing(columns: tuple[str, ...], counted: tuple[str, ...]) -> sa.UpdateBase:
+    """An UPDATE of the row `of`: parameters `new_…` are set in these columns, or added to what is counted there."""
+    new = {name: sa.bindparam(f"new_{name}", type_=STATE.c[name].type) for name in (*columns, *counted)}
+    added = {name: STATE.c[name] + new[name] for name in counted}
+    return sa.update(STATE).where(STATE.c.order_id == sa.bindparam("of")).values({**new, **added})
+
+
 def write(
     connection: Connection, state: State, drafts: Sequence[Draft], *, status: OrderStatus | None = None, **changes: Any
 ) -> State:
@@ -229,17 +238,26 @@ def write(
     """
     new_seq = state.last_seq + len(drafts)
     used = spent_in(drafts)
-    counted = {name: STATE.c[name] + getattr(used, name) for name in USAGE if getattr(used, name) != 0}
-    values = {**changes, "last_seq": new_seq, **counted}
+    counted = {name: count for name in USAGE if (count := getattr(used, name)) != 0}
+    values = {**changes, "last_seq": new_seq}
     if status is not None:
         values["status"] = status.value
-    connection.execute(sa.update(STATE).where(STATE.c.order_id == state.order_id).values(values))
+    figures = {f"new_{name}": value for name, value in (*values.items(), *counted.items())}
+    connection.execute(_changing(tuple(values), tuple(counted)), {"of": state.order_id, **figures})
     kept = {name: value for name, value in changes.items() if name in State.__slots__}
     changed = replace(state, last_seq=new_seq, status=status or state.status, **kept)
     if state.status is OrderStatus.RUNNING and changed.status is not OrderStatus.RUNNING:
         release(connection, state.order_id)
     insert_entries(connection, changed, drafts, first=state.last_seq + 1)
     return changed
+
+
+def insert_all(connection: Connection, drafts: Sequence[tuple[State, Draft]]) -> None:
+    """One small entry each, the last one of these states."""
+    numbered = [(draft.numbered(state.order_id, state.last_seq), state.epoch) for state, draft in drafts]
+    rows = [dict(zip(ENTRY_COLUMNS, entry_row(entry, epoch, {}), strict=True)) for entry, epoch in numbered]
+    if rows:
+        connection.execute(_ENTRY, rows)
 
 
 def insert_entries(connection: Connection, state: State, drafts: Sequence[Draft], *, first: int) -> None:

@@ -27,7 +27,7 @@ from mcc.store.migrate import problem_of
 from mcc.store.notes import Notes
 from mcc.store.orders import Orders
 from mcc.store.packing import Packing
-from mcc.store.placing import QueueBound
+from mcc.store.queue_bound import QueueBound
 from mcc.store.retention import Retention
 from mcc.store.sessions import Sessions
 from mcc.store.sweep import Sweeper

@@ -26,6 +26,9 @@ def _among(*statuses: OrderStatus) -> str:
     return f"status IN ({listed})"
 
 
+_WAITING = f"status = '{OrderStatus.WAITING.value}'"
+
+
 class SessionRow(Row, table=True):
     __tablename__ = "sessions"
 
@@ -43,6 +46,8 @@ class OrderRow(Row, table=True):
     __tablename__ = "orders"
     __table_args__ = (
         sa.UniqueConstraint("session_id", "session_seq", name="turn_of_session"),
+        sa.Index("orders_of_session", "session_id", "id"),
+        sa.Index("orders_by_ending", sa.text("substr(id, 33)"), "id"),
         partial_index("orders_to_empty", "finished_at", where="finished_at IS NOT NULL AND emptied_at IS NULL"),
         partial_index(
             "orders_to_pack",
@@ -99,6 +104,12 @@ class OrderStateRow(Row, table=True):
         ),
         partial_index("unfinished_orders", "session_id", "session_seq", where=_among(*UNFINISHED)),
         partial_index("queued_orders", "queue", "priority", "order_id", where=_among(OrderStatus.QUEUED)),
+        sa.Index("orders_by_status", "status", "order_id"),
+        partial_index("orders_of_drone", "incarnation", where="incarnation IS NOT NULL"),
+        partial_index("orders_to_expire", "expires_at", where=f"{_among(*UNFINISHED)} AND expires_at IS NOT NULL"),
+        partial_index("waiting_orders", "reason", "order_id", where=_WAITING),
+        partial_index("waiting_orders_due", "not_before", where=f"{_WAITING} AND not_before IS NOT NULL"),
+        partial_index("waiting_orders_over", "waits_until", where=_WAITING),
         HALF_FILLED,
     )
 
@@ -218,7 +229,10 @@ class SweeperRow(Row, table=True):
 
 class ControlRow(Row, table=True):
     __tablename__ = "controls"
-    __table_args__ = (sa.UniqueConstraint("order_id", "number", name="number_of_control"),)
+    __table_args__ = (
+        sa.UniqueConstraint("order_id", "number", name="number_of_control"),
+        partial_index("open_controls", "order_id", where="applied_seq IS NULL AND refused_json IS NULL"),
+    )
 
     id: str = Field(primary_key=True)
     order_id: str = Field(foreign_key="orders.id")
@@ -269,7 +283,7 @@ class AuditRow(Row, table=True):
     """What was done about orders beside their journals: rollbacks, what the doctor repaired."""
 
     __tablename__ = "audit"
-    __table_args__ = (sa.Index("audit_of_order", "order_id"),)
+    __table_args__ = (sa.Index("audit_of_order", "order_id"), sa.Index("audit_by_kind", "kind", "id"))
 
     id: str = Field(primary_key=True)
     at: int = Field(sa_type=sa.BigInteger)

@@ -125,8 +125,8 @@ def fold_or_none(order_id: str, session_id: str, read: Callable[[], Iterable[Ent
 
 
 def _end(verdict: Verdict, used: Usage, at: datetime) -> tuple[Draft, Outcome]:
-    told_last = {"status": verdict.status, "reason": verdict.reason, "detail": verdict.detail, "usage": used}
-    finished = OrderFinished.model_validate(told_last)
+    end = {"status": verdict.status, "reason": verdict.reason, "detail": verdict.detail, "usage": used}
+    finished = OrderFinished.model_validate(end)
     outcome = Outcome(status=finished.status, reason=verdict.reason, detail=verdict.detail, usage=used)
     return order_draft(at, finished), outcome
 

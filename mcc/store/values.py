@@ -9,21 +9,35 @@ from mcc.contracts.control import Receipt
 from mcc.contracts.drones import NOTHING_COUNTED, DroneCounters
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.order import NewOrder, Outcome, WorkOrder
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import OrderStatus, WaitingReason
+from mcc.documents.blueprint import Blueprint
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
+class AskedOrder:
+    """One of several orders that are placed together; `blueprint` is the one that it names."""
+
+    new: NewOrder
+    idempotency_key: str | None = None
+    blueprint: Blueprint | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Placed:
-    """Result of `place`. `created` False: the idempotency key was known. `receipt`: the prompt became a steer."""
+    """Result of `place`. `created` False: the idempotency key was known. `receipt`: the prompt became a steer.
+
+    `entries`: the first ones of an order that was created.
+    """
 
     order: WorkOrder
     created: bool
     receipt: Receipt | None = None
     interrupted: str | None = None
+    entries: Sequence[Entry] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +99,8 @@ class WorkspaceHold:
 class Claim:
     """A held order: every later write of its holder names `epoch`, and numbers entries after `last_seq`.
 
-    `entry` is the one that the claim wrote; None when the same claim is answered again.
+    `entry` is the one that the claim wrote; None when the same claim is answered again. `asked`: something is open that
+    was asked of the order before.
     """
 
     order: WorkOrder
@@ -94,16 +109,39 @@ class Claim:
     last_seq: int
     control_seq: int
     entry: Entry | None = field(default=None, compare=False)
+    asked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ToClaim:
+    """An order that a drone would have, with the `workspace` that it needs as far as that was looked for; `unseen`:
+    without it even if the order names one."""
+
+    order_id: str
+    workspace: WorkspaceHold | None = None
+    unseen: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedBy:
+    """Who claims: a drone's name and incarnation, and the token by which it knows its claim again. `alone`: its process
+    holds no other order."""
+
+    drone: str
+    incarnation: str
+    claim_token: str
+    alone: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Entries of one order, numbered from `last_seq` + 1 on; the newest may carry the order's text blobs."""
+    """Entries of one order, numbered from `last_seq` + 1 on, and `texts` by digest that are kept with them."""
 
     order_id: str
     epoch: int
     last_seq: int
     entries: Sequence[Entry]
+    texts: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,15 +298,23 @@ class LateReceipt:
 class Examined:
     """What stands in the store at `now` (the store's clock).
 
-    `drones`: all heard of within a day, and whoever an unfinished order names. `orders`: the unfinished ones, running
-    and waiting before queued, oldest first; `whole` False: there are more than were asked for. `swept_at`: when a
-    sweeper, the doctor apart, last said that it is there; None when none ever did, or when the store does not know.
+    `drones`: all heard of within a day, and whoever an unfinished order names. `orders`: unfinished ones, running and
+    waiting before queued, oldest first, so many as were asked for; and behind them whatever else a look at all of them
+    finds: late, without an end, unreadable, next in its queue, or holding up others. `whole` False: of one of these
+    kinds there are more than were asked for.
+
+    `counts` are of all unfinished orders, `queued` of those of each queue, `held_up` of those behind a waiting order,
+    by its id. `swept_at`: when a sweeper, the doctor apart, last said that it is there; None when none ever did, or
+    when the store does not know.
     """
 
     now: datetime
     drones: Sequence[SeenDrone]
     orders: Sequence[SeenOrder]
     whole: bool
+    counts: Mapping[OrderStatus, int]
+    queued: Mapping[str, int]
+    held_up: Mapping[str, int]
     locks: Sequence[StaleLock]
     receipts: Sequence[LateReceipt]
     swept_at: datetime | None

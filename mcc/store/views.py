@@ -1,6 +1,6 @@
 """Orders as callers see them: the rows of one page, joined and completed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +11,8 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.journal import READABLE_VERSIONS
 from mcc.contracts.order import NewOrder, OrderKind, OrderOrigin, Outcome, WorkOrder
 from mcc.contracts.order_facts import OrderWaiting
+from mcc.contracts.permission import OnAsk
+from mcc.contracts.shape import unchecked
 from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, WaitingReason, sources_of
 from mcc.contracts.usage import Usage
 from mcc.store.clock import moment, moment_or_none
@@ -87,6 +89,28 @@ def has_status(column: sa.ColumnElement[Any], statuses: frozenset[OrderStatus]) 
     )
 
 
+def is_status(column: sa.ColumnElement[Any], status: OrderStatus) -> sa.ColumnElement[bool]:
+    """As `has_status` of one, where an index names that one alone, or begins with the status."""
+    return column == sa.literal_column(f"'{status.value}'")
+
+
+def first_before(state: sa.FromClause = STATE) -> sa.ScalarSelect[str]:
+    """The id of the first unfinished order before this one in its session."""
+    earlier = STATE.alias("before")
+    return (
+        sa.select(earlier.c.order_id)
+        .where(
+            earlier.c.session_id == state.c.session_id,
+            earlier.c.session_seq < state.c.session_seq,
+            has_status(earlier.c.status, UNFINISHED),
+        )
+        .order_by(earlier.c.session_seq)
+        .limit(1)
+        .correlate(state)
+        .scalar_subquery()
+    )
+
+
 def is_head(state: sa.FromClause = STATE) -> sa.ColumnElement[bool]:
     """No earlier order of the session is unfinished."""
     earlier = STATE.alias("earlier")
@@ -114,27 +138,17 @@ def is_claimable(time: DatabaseTime) -> sa.ColumnElement[bool]:
 
 @lru_cache(maxsize=8)
 def claimable(time: DatabaseTime) -> sa.Select[Any]:
-    """Best first; parameters `queues`, `most`, and `besides`, ids to leave out."""
+    """Of one queue, best first; parameters `wanted`, `most`, and `besides`, ids to leave out."""
     left_out = among(STATE.c.order_id, "besides")
     return (
         sa.select(STATE.c.order_id, STATE.c.queue, STATE.c.priority, STATE.c.last_seq, STATE.c.barren)
-        .where(STATE.c.queue.in_(sa.bindparam("queues", expanding=True)), is_claimable(time), ~left_out)
+        .where(STATE.c.queue == sa.bindparam("wanted"), is_claimable(time), ~left_out)
         .order_by(STATE.c.priority, STATE.c.order_id)
         .limit(sa.bindparam("most"))
     )
 
 
-_HEAD = STATE.alias("head")
-_HEADS = (
-    sa.select(STATE.c.order_id, sa.func.min(_HEAD.c.session_seq).label("seq"), _HEAD.c.session_id)
-    .join(_HEAD, sa.and_(_HEAD.c.session_id == STATE.c.session_id, _HEAD.c.session_seq < STATE.c.session_seq))
-    .where(among(STATE.c.order_id, "ids"), has_status(_HEAD.c.status, UNFINISHED))
-    .group_by(STATE.c.order_id, _HEAD.c.session_id)
-    .subquery()
-)
-_BLOCKING = sa.select(_HEADS.c.order_id, ORDERS.c.id).join(
-    ORDERS, sa.and_(ORDERS.c.session_id == _HEADS.c.session_id, ORDERS.c.session_seq == _HEADS.c.seq)
-)
+_BLOCKING = sa.select(STATE.c.order_id, first_before().label("first")).where(among(STATE.c.order_id, "ids"))
 
 
 def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: DatabaseTime) -> list[WorkOrder]:
@@ -143,10 +157,10 @@ def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: Dat
     waiting = [row["id"] for row in rows if row["status"] == OrderStatus.WAITING.value]
     places: dict[str, int] = {}
     for queue in {row["queue"] for row in queued}:
-        first = connection.execute(claimable(time), {"queues": [queue], "most": POSITIONS})
+        first = connection.execute(claimable(time), {"wanted": queue, "most": POSITIONS})
         places.update({row.order_id: place for place, row in enumerate(first, start=1)})
     blocking = connection.execute(_BLOCKING, {"ids": [row["id"] for row in queued]}) if queued else ()
-    blocked = {row.order_id: row.id for row in blocking}
+    blocked = {row.order_id: row.first for row in blocking}
     details: dict[str, str] = {}
     if waiting:
         why = connection.execute(_WHY, {"ids": waiting, "waiting": OrderWaiting.kind}).all()
@@ -156,7 +170,10 @@ def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: Dat
 
 
 def work_order(
-    row: sa.RowMapping, place: int | None = None, blocked_by: str | None = None, detail: str | None = None
+    row: sa.RowMapping | Mapping[str, Any],
+    place: int | None = None,
+    blocked_by: str | None = None,
+    detail: str | None = None,
 ) -> WorkOrder:
     """One row of `ORDER` as callers see it; `detail` says why a waiting order waits."""
     spec = NewOrder.model_validate(parsed(row["spec_json"]))
@@ -191,6 +208,34 @@ def work_order(
         origin=OrderOrigin.model_validate(parsed(row["origin_json"])) if row["origin_json"] else None,
         left_out=row["left_out"],
         metadata=parsed(row["metadata_json"]) if row["metadata_json"] else {},
+    )
+
+
+_FRESH = {name: field.get_default() for name, field in WorkOrder.model_fields.items() if not field.is_required()}
+"""What is not known yet of an order that was just placed."""
+
+
+def fresh_order(
+    new: NewOrder, order: Mapping[str, Any], state: Mapping[str, Any], session: Mapping[str, Any], *, on_ask: OnAsk
+) -> WorkOrder:
+    """An order that begins a session, of the rows that are inserted for it; its place in the queue is not told."""
+    return unchecked(
+        WorkOrder,
+        **{
+            **_FRESH,
+            **dict(new),
+            "id": order["id"],
+            "session_id": order["session_id"],
+            "session_seq": order["session_seq"],
+            "session_title": text_of(session["title_json"]) or "",
+            "status": OrderStatus(state["status"]),
+            "reason": _reason(OrderStatus(state["status"]), state["reason"]),
+            "on_ask": on_ask,
+            "created_at": moment(order["created_at"]),
+            "last_seq": state["last_seq"],
+            "metadata": parsed(state["metadata_json"]) if state["metadata_json"] else {},
+            "origin": OrderOrigin.model_validate(parsed(order["origin_json"])) if order["origin_json"] else None,
+        },
     )
 
 

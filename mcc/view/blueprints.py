@@ -113,8 +113,8 @@ def _rule(rule: BlueprintRule) -> str:
             return f"guideline  {_flat(rule.guideline or '')}"
         case "function":
             return f"function   {_flat(rule.function or '')}"
-    said = rule.cel if rule.kind == "cel" else rule.evidence
-    return f"{rule.kind:<9}  {_flat(said or '')}" + (f"  ({_flat(rule.message)})" if rule.message else "")
+    expression = rule.cel if rule.kind == "cel" else rule.evidence
+    return f"{rule.kind:<9}  {_flat(expression or '')}" + (f"  ({_flat(rule.message)})" if rule.message else "")
 
 
 def _count(count: ChildCount) -> str:

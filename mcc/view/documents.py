@@ -14,10 +14,10 @@ BRIEF_CHARACTERS = 60
 
 def counts_in_words(counts: Counts) -> str:
     """ "6 done · 1 stale · 1 in conflict"."""
-    said = [f"{count:,} {name}" for name in ("done", "pending", "stale", "failed") if (count := getattr(counts, name))]
+    parts = [f"{count:,} {name}" for name in ("done", "pending", "stale", "failed") if (count := getattr(counts, name))]
     if counts.conflicts:
-        said.append(f"{counts.conflicts:,} in conflict")
-    return " · ".join(said)
+        parts.append(f"{counts.conflicts:,} in conflict")
+    return " · ".join(parts)
 
 
 def tree_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
@@ -42,17 +42,17 @@ def one_line_kept(text: str) -> str:
 
 def why_in_words(node: NodeView) -> str:
     """Why a node is not done, or which of its fields are in conflict; "" for neither."""
-    said: list[str] = []
+    parts: list[str] = []
     match node.status:
         case "failed" if node.failure is not None:
-            said.append(f"failed ({node.failure.reason}): {one_line(node.failure.message, 200)}")
+            parts.append(f"failed ({node.failure.reason}): {one_line(node.failure.message, 200)}")
         case "pending":
-            said.append(f"pending: {', '.join(node.pending)}")
+            parts.append(f"pending: {', '.join(node.pending)}")
         case "stale":
-            said.append(f"stale: {'; '.join(node.stale_because)}")
+            parts.append(f"stale: {'; '.join(node.stale_because)}")
     if node.conflicts:
-        said.append(f"in conflict: {', '.join(one.field for one in node.conflicts)}")
-    return " · ".join(said)
+        parts.append(f"in conflict: {', '.join(one.field for one in node.conflicts)}")
+    return " · ".join(parts)
 
 
 def node_lines(node: NodeView) -> Iterator[str]:

@@ -24,9 +24,9 @@ COUNTED = (
 
 def in_words(progress: GenerationProgress) -> str:
     """How far a generation is, on one line."""
-    said = [f"{count:,} {word}" for name, word in COUNTED if (count := getattr(progress, name))]
+    parts = [f"{count:,} {word}" for name, word in COUNTED if (count := getattr(progress, name))]
     left = [] if progress.seconds_left is None else [f"about {figures.seconds(progress.seconds_left)} left"]
-    return " · ".join([*said, f"{progress.output_tokens:,} tokens of output", *left])
+    return " · ".join([*parts, f"{progress.output_tokens:,} tokens of output", *left])
 
 
 def part_of(agent: str) -> str:
@@ -101,8 +101,8 @@ class Generation(Story):
     @property
     def counts(self) -> dict[str, int]:
         """Nodes by state, as the generator says, else as far as agents have begun."""
-        if (told := self.progress) is not None and self.ended is None:
-            return {name: getattr(told, name) for name, _ in COUNTED}
+        if (progress := self.progress) is not None and self.ended is None:
+            return {name: getattr(progress, name) for name, _ in COUNTED}
         states = Counter(one.state for one in self._known() if one.agents)
         return {"done": states["done"], "running": states["running"], "failed": states["failed"]}
 

@@ -71,12 +71,12 @@ def left(story: Generation, at: datetime) -> RenderableType:
 def _progress(story: Generation) -> Text:
     """Nodes by what they are, rules that do not hold, and the time that is left."""
     line = Text("  ", overflow="ellipsis", no_wrap=True)
-    said = [f"{count:,} {word}" for name, word in COUNTED if (count := story.counts.get(name))]
+    parts = [f"{count:,} {word}" for name, word in COUNTED if (count := story.counts.get(name))]
     if failing := story.failing:
-        said.append(f"{failing:,} rule{'s' if failing > 1 else ''} failing")
+        parts.append(f"{failing:,} rule{'s' if failing > 1 else ''} failing")
     if story.progress is not None and story.ended is None and story.progress.seconds_left is not None:
-        said.append(f"about {figures.seconds(story.progress.seconds_left)} left")
-    return line.append(" · ".join(said) or "no node has begun")
+        parts.append(f"about {figures.seconds(story.progress.seconds_left)} left")
+    return line.append(" · ".join(parts) or "no node has begun")
 
 
 def _grow(branch: Tree, story: Generation, node: Branch, at: datetime, detail: Detail, done: Mapping[str, int]) -> None:
@@ -134,9 +134,9 @@ def _doing(branch: Branch) -> str:
     """What the agent at work is at: which of the two, and the tool or model that it waits for."""
     newest = branch.agents[-1]
     open_tools = [line for line in list(newest.tools.values()) if line.running]
-    said = open_tools[-1].name if open_tools else newest.speech.in_brief if newest.speech is not None else ""
+    doing = open_tools[-1].name if open_tools else newest.speech.in_brief if newest.speech is not None else ""
     part = part_of(newest.record.agent)
-    return " ".join(filter(None, (f"{clean(part)}:" if part else "", one_line(said, 60))))
+    return " ".join(filter(None, (f"{clean(part)}:" if part else "", one_line(doing, 60))))
 
 
 def _line(text: str, style: str) -> Text:

@@ -4,14 +4,16 @@ import json
 from collections.abc import Iterator
 
 from mcc.contracts.approvals import AnyItem, ApprovalItem, OutlineItem, QuestionItem
-from mcc.contracts.permission import SavedRule, Why
+from mcc.contracts.inbox_facts import ShownPreview
+from mcc.contracts.permission import Permission, SavedRule, Why
 from mcc.view.lines import call_in_brief, clock
-from mcc.view.output import clean, one_line
+from mcc.view.output import clean, one_line, wrapped
 
 PREVIEW_LINES = 60
 """So many lines of a preview are shown where the person is asked right there; the whole is in `mcc inbox ID`."""
 
 _SHOWN = 500
+_INDENT = 4
 
 
 def in_brief(item: AnyItem) -> str:
@@ -25,12 +27,26 @@ def in_brief(item: AnyItem) -> str:
             return one_line(f"{item.tool} {call_in_brief(item.arguments)}")
 
 
-def whole(item: AnyItem, preview_lines: int | None = None) -> str:
-    """All that a person must know to decide; of a preview the first lines, None = all."""
-    return clean("\n".join(_lines(item, preview_lines)))
+def whole(item: AnyItem, preview_lines: int | None = None, width: int | None = None) -> str:
+    """All that a person must know to decide; of a preview, which is never broken, the first lines, None = all.
+
+    `width`: the columns of the terminal that it is for, None = as wide as need be.
+    """
+    told = [part for line in clean("\n".join(_lines(item))).split("\n") for part in wrapped(line, width, _INDENT)]
+    if item.kind == "approval" and item.preview is not None:
+        told += ["", *clean("\n".join(_preview(item, item.preview, preview_lines))).split("\n")]
+    if standing := _standing(item):
+        told += wrapped(standing, width, _INDENT)
+    return "\n".join(told)
 
 
-def _lines(item: AnyItem, preview_lines: int | None) -> Iterator[str]:
+def _standing(item: AnyItem) -> str:
+    if item.status != "pending":
+        return f"  {item.status}" + (f" by {clean(item.by)}" if item.by else "")
+    return "" if item.expires_at is None else f"  until {clock(item.expires_at)}"
+
+
+def _lines(item: AnyItem) -> Iterator[str]:
     who = f"{item.agent or 'the order'}{' (a subagent)' if item.depth else ''}"
     match item:
         case QuestionItem():
@@ -41,14 +57,10 @@ def _lines(item: AnyItem, preview_lines: int | None) -> Iterator[str]:
         case OutlineItem():
             yield f"May the outline of document {item.document_id} count? (mcc documents show {item.document_id})"
         case ApprovalItem():
-            yield from _call(item, who, preview_lines)
-    if item.status != "pending":
-        yield f"  {item.status}" + (f" by {item.by}" if item.by else "")
-    elif item.expires_at is not None:
-        yield f"  until {clock(item.expires_at)}"
+            yield from _call(item, who)
 
 
-def _call(item: ApprovalItem, who: str, preview_lines: int | None) -> Iterator[str]:
+def _call(item: ApprovalItem, who: str) -> Iterator[str]:
     yield f"{who} wants to use {item.tool}"
     if item.again:
         yield f"  asked again: {one_line(item.again, _SHOWN)}"
@@ -61,16 +73,16 @@ def _call(item: ApprovalItem, who: str, preview_lines: int | None) -> Iterator[s
         yield f"  asked because {why_in_words(item.why)}"
     if item.would_save is not None:
         yield f"  remembered would be: {rule_in_words(item.would_save)}"
-    if item.preview is not None:
-        lines = item.preview.text.splitlines()
-        shown_lines = lines if preview_lines is None else lines[:preview_lines]
-        yield ""
-        yield from shown_lines
-        if len(shown_lines) < len(lines):
-            yield f"[{len(lines) - len(shown_lines):,} more lines: mcc inbox {item.id}]"
-        if item.preview.artifact is not None:
-            yield f"[cut; the whole is artifact {item.preview.artifact[:16]} of the order]"
-        yield ""
+
+
+def _preview(item: ApprovalItem, preview: ShownPreview, most: int | None) -> Iterator[str]:
+    lines = preview.text.splitlines()
+    yield from lines[:most]
+    if most is not None and most < len(lines):
+        yield f"[{len(lines) - most:,} more lines: mcc inbox {item.id}]"
+    if preview.artifact is not None:
+        yield f"[cut; the whole is artifact {preview.artifact[:16]} of the order]"
+    yield ""
 
 
 def why_in_words(why: Why) -> str:
@@ -93,3 +105,20 @@ def rule_in_words(rule: SavedRule) -> str:
     """A rule that a person let stand, on one line."""
     when = f" where {one_line(rule.when, 300)}" if rule.when else ", always"
     return f"{rule.then} {rule.key}{when}"
+
+
+def permission_in_words(permission: Permission) -> Iterator[str]:
+    """A line for each word or rule, in the order in which they are looked at."""
+    for key, said in permission.items():
+        for rule in said if not isinstance(said, str) else ():
+            when = f" when {rule.when}" if rule.when else ""
+            yield f"{key}: {rule.then}{when}{f'  ({rule.message})' if rule.message else ''}"
+        if isinstance(said, str):
+            yield f"{key}: {said}"
+
+
+def chosen(text: str, choices: tuple[str, ...]) -> str:
+    """The choice of this number, where it is the number of one; else the text itself."""
+    answer = text.strip()
+    number = int(answer) if answer.isascii() and answer.isdigit() and len(answer) < 4 else 0
+    return choices[number - 1] if answer not in choices and 1 <= number <= len(choices) else text

@@ -44,7 +44,19 @@ _GATED = frozenset({"submit_result", "validate", "done"})
 """Tools whose refusals are shown by the entries of the gate."""
 
 
-_TELLING = ("path", "pattern", "command", "url", "query", "name", "title", "agent_type", "source", "id", "prompt")
+_SHOWN_ARGUMENTS = (
+    "path",
+    "pattern",
+    "command",
+    "url",
+    "query",
+    "name",
+    "title",
+    "agent_type",
+    "source",
+    "id",
+    "prompt",
+)
 """Arguments of tools, the one that says most first."""
 
 _CALL_CHARACTERS = 60
@@ -70,8 +82,8 @@ class Lines:
             return None
         indent = "  " * entry.depth if entry.record_id else ""
         width = WAITING_CHARACTERS if isinstance(entry.data, OrderWaiting) else CHARACTERS
-        said = f"{who}: {one_line(text, width)}" if who else one_line(text, width)
-        return f"{entry.at.astimezone():%H:%M:%S} {indent}{said}"
+        line = f"{who}: {one_line(text, width)}" if who else one_line(text, width)
+        return f"{entry.at.astimezone():%H:%M:%S} {indent}{line}"
 
     def _again(self, entry: Entry) -> str | None:
         """The line of a model that is asked again for the reason that was told last."""
@@ -80,8 +92,8 @@ class Lines:
             self._trouble.pop(record, None)
         if not isinstance(data, ModelRetried):
             return None
-        told, self._trouble[record] = self._trouble.get(record), data.error
-        same = told == data.error
+        last_error, self._trouble[record] = self._trouble.get(record), data.error
+        same = last_error == data.error
         return f"{data.model} is asked again in {figures.wait(data.wait_seconds)}: the same" if same else None
 
     def _name(self, entry: Entry) -> str:
@@ -164,10 +176,10 @@ def _in_words(content: str) -> str:
     """The content of a failed call; of a report, which is JSON for the model, only the summary."""
     content = unfenced(content)
     try:
-        said = json.loads(content) if content.startswith("{") else None
+        result = json.loads(content) if content.startswith("{") else None
     except (ValueError, RecursionError):
         return content
-    summary = said.get("summary") if isinstance(said, dict) else None
+    summary = result.get("summary") if isinstance(result, dict) else None
     return summary if isinstance(summary, str) and summary else content
 
 
@@ -194,7 +206,7 @@ def call_in_brief(arguments: Mapping[str, object] | str) -> str:
     """The most telling argument of a tool call as one short line; empty when there is none."""
     if isinstance(arguments, str):
         return one_line(arguments, _CALL_CHARACTERS)
-    for name in _TELLING:
+    for name in _SHOWN_ARGUMENTS:
         value = arguments.get(name)
         if isinstance(value, str) and value:
             return one_line(value, _CALL_CHARACTERS)
@@ -203,15 +215,15 @@ def call_in_brief(arguments: Mapping[str, object] | str) -> str:
 
 def control_in_brief(applied: ControlApplied) -> str:
     """An applied control in words that go on after the agent's name."""
-    said = [_APPLIED[applied.control]] if applied.control in _APPLIED else []
+    parts = [_APPLIED[applied.control]] if applied.control in _APPLIED else []
     if applied.control == "steer" and applied.message is not None:
         redirected = applied.mode == SteerMode.REDIRECT
-        said.append(f"{'has a new task' if redirected else 'is told'}: {applied.message}")
+        parts.append(f"{'has a new task' if redirected else 'is told'}: {applied.message}")
     if applied.tools_removed:
-        said.append(f"loses {', '.join(applied.tools_removed)}")
-    said += [f"metadata: {key} = {json.dumps(value)}" for key, value in (applied.metadata or {}).items()]
+        parts.append(f"loses {', '.join(applied.tools_removed)}")
+    parts += [f"metadata: {key} = {json.dumps(value)}" for key, value in (applied.metadata or {}).items()]
     why = f" ({applied.reason})" if applied.reason else ""
-    return "; ".join(said) + why
+    return "; ".join(parts) + why
 
 
 def workspace_file(started: AgentStarted) -> str | None:

@@ -3,11 +3,13 @@
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeAlias
 
 from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.text import Text
 
 from mcc.contracts.shape import now
 from mcc.view import generation_tree
@@ -15,24 +17,40 @@ from mcc.view.generation import Generation
 from mcc.view.story import Story
 from mcc.view.tree import FRAMES_PER_SECOND, fitting, tree
 
+Aside: TypeAlias = Callable[[], AbstractContextManager[None]]
+
 
 @contextmanager
-def live_tree(story: Story) -> Iterator[Live]:
+def live_tree(story: Story) -> Iterator[Aside]:
     """Draws `story` several times a second; however the block ends, the last picture stays, and the whole of it.
 
-    Inside, the picture can be stopped for a while.
+    What it gives keeps the picture away for a while, in which other lines may be written.
     """
-    console = Console(stderr=True, highlight=False)
+    console, is_away = Console(stderr=True, highlight=False), False
+
+    @contextmanager
+    def aside() -> Iterator[None]:
+        nonlocal is_away
+        # The picture begins again over as many lines as it had last: none, or what was written meanwhile is lost.
+        is_away = True
+        live.refresh()
+        live.stop()
+        try:
+            yield
+        finally:
+            is_away = False
+            live.start(refresh=True)
+
     live = Live(
         console=console,
         refresh_per_second=FRAMES_PER_SECOND,
-        get_renderable=lambda: _fitting(story, console),
+        get_renderable=lambda: Text("") if is_away else _fitting(story, console),
         transient=True,
         redirect_stdout=False,
     )
     try:
         with live, _stoppable(live):
-            yield live
+            yield aside
     finally:
         console.print(_whole(story))
 

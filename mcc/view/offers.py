@@ -25,10 +25,12 @@ def print_offers(
 
 
 def _state(one: "Offer | Capability") -> str:
-    if one.state in ("deferred", "changed"):
-        return one.state
-    return "problem" if one.problem else "ok, default" if one.default else "ok"
+    """Of a tool as it is told; agents and models are usable, or broken."""
+    state = one.state or (BROKEN if one.problem else USABLE)
+    return f"{state}, default" if one.default else state
 
+
+USABLE, BROKEN = "usable", "broken"
 
 _WINDOW_FROM = {"configuration": "mcc.toml", "table": "the table of models", "server": "its server"}
 
@@ -40,8 +42,8 @@ def print_checks(checks: Sequence["ModelCheck"]) -> None:
     from mcc.view import figures
 
     print_table(CHECKED, map(_cells, checks), empty="No model: is there a drone? mcc drones says.")
-    for said in (f"{one.name}: {sentence}" for one in checks for sentence in _sentences(one)):
-        print(f"\n{clean(said)}")
+    for warning in (f"{one.name}: {sentence}" for one in checks for sentence in _sentences(one)):
+        print(f"\n{clean(warning)}")
     if spent := total(checks):
         print(f"\n{figures.spent(spent)}")
 
@@ -58,7 +60,7 @@ def _cells(one: "ModelCheck") -> Sequence[str]:
     window = "?" if one.context_tokens is None else f"{one.context_tokens:,}"
     seconds = "" if one.seconds is None else figures.seconds(one.seconds)
     found = map(_word, (one.tools, one.streaming, one.thinking))
-    state = "ok" if one.problem is None else "problem"
+    state = USABLE if one.problem is None else BROKEN
     return (one.name, state, one.key, window, *found, one.caching or "?", seconds, one.model)
 
 

@@ -3,6 +3,8 @@
 import json
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 
 _SEQUENCES = re.compile(
     r"""
@@ -49,9 +51,46 @@ def one_line(text: str, width: int = 80) -> str:
     return flat if len(flat) <= width else flat[: width - 1].rstrip() + ELLIPSIS
 
 
+def wrapped(text: str, width: int | None, indent: int) -> Iterator[str]:
+    """One line as lines of at most `width` columns (None = as it is), broken at blanks; all but the first are indented.
+    A word that is longer stays whole."""
+    from rich.cells import cell_len
+
+    line, *words = text.split(" ")
+    for word in words:
+        if width is not None and line.strip() and cell_len(line) + 1 + cell_len(word) > width:
+            yield line.rstrip()
+            line = " " * indent + word
+        else:
+            line = f"{line} {word}"
+    yield line
+
+
+def window(*, stderr: bool = False) -> int | None:
+    """How many columns there are on the terminal behind stdout, or stderr; None where there is no terminal."""
+    if not (sys.stderr if stderr else sys.stdout).isatty():
+        return None
+    from rich.console import Console
+
+    return Console(stderr=stderr).width
+
+
 def short_id(whole: str) -> str:
     """The end of an id, which names it on the command line: it is random, while ids of one minute begin alike."""
     return whole[-12:]
+
+
+def say(sentence: str) -> None:
+    """A sentence for people, on stderr so that stdout holds only what was asked for; lost when nobody reads stderr."""
+    columns = window(stderr=True)
+    show("\n".join(part for line in clean(sentence).split("\n") for part in wrapped(line, columns, 0)))
+
+
+def show(text: str) -> None:
+    """Clean text for people on stderr, no line of which is broken."""
+    # In `mcc up 2>&1 | tee log` a Ctrl-C ends tee first, and the family has still to stop.
+    with suppress(BrokenPipeError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def print_json(value: object, *, type: str = "", indented: bool = False) -> None:

@@ -6,7 +6,7 @@ Ids and names are never cut: only the last column is, which holds text.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from mcc.view.output import one_line
+from mcc.view.output import one_line, wrapped
 
 CELL_CHARACTERS = 200
 GAP = 2
@@ -32,10 +32,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which columns stand on which line of a row; `widths` of all, the last one's as much as is left for it."""
+    """Which columns stand on which line of a row; `widths` of all, the last one's as much as is left for it. A column
+    that is wider than the window (None = as wide as need be) goes on on further lines, indented."""
 
     lines_of_columns: Sequence[Sequence[int]]
     widths: Sequence[int]
+    window: int | None
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[str]], window: int | None) -> "Layout":
@@ -45,7 +47,7 @@ class Layout:
         widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
         last = len(widths) - 1
         if window is None:
-            return cls([range(len(widths))], widths)
+            return cls([range(len(widths))], widths, None)
         lines: list[list[int]] = [[]]
         left = window
         for number, width in enumerate(widths):
@@ -57,7 +59,7 @@ class Layout:
             if number == last:
                 widths[last] = min(width, max(left, least))
             left -= width + GAP
-        return cls(lines, widths)
+        return cls(lines, widths, window)
 
     def lines(self, row: Sequence[str]) -> Iterator[str]:
         """A row, or the headings; what stands on later lines is indented, and a line of nothing is left out."""
@@ -68,7 +70,7 @@ class Layout:
             padded = (set_cell_size(cell, self.widths[column]) for cell, column in zip(cells, columns, strict=True))
             line = (" " * GAP).join(padded).rstrip()
             if line:
-                yield " " * (GAP if number else 0) + line
+                yield from wrapped(" " * (GAP if number else 0) + line, self.window, 2 * GAP)
 
     def _cell(self, text: str, column: int) -> str:
         """A text of the last column as much as there is room for."""

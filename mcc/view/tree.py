@@ -79,8 +79,8 @@ def tree(story: Story, at: datetime, detail: Detail = WHOLE) -> RenderableType:
         return Group(*lines)
     top = Tree(_agent(story, story.root, at, paused=story.fold.paused), guide_style="dim")
     _grow(top, story, story.root, at, detail, paused=story.fold.paused)
-    said = _spoken(story.root, detail.spoken) if detail.spoken and not story.waiting else []
-    return Group(*lines, top, *said)
+    speech = _spoken(story.root, detail.spoken) if detail.spoken and not story.waiting else []
+    return Group(*lines, top, *speech)
 
 
 def heading(story: Story, at: datetime) -> Text:
@@ -136,8 +136,8 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
         line.append(f"  from {one_line(node.origin, 60)}", "yellow")
     if title := node.record.started.title:
         line.append(f"  {one_line(title, 60)}")
-    if not rests and (said := _speech(node, story.root)):
-        line.append(f"  {said}", "italic cyan")
+    if not rests and (speech := _speech(node, story.root)):
+        line.append(f"  {speech}", "italic cyan")
     elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
     line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {clean(node.model)}", "dim")
     if held:

@@ -64,6 +64,8 @@ OF_DRONES: Mapping[str, str] = {
     "database_wait_seconds": "How long a starting drone waits for a database that is away, before it gives up.",
     "egress_proxy": "An HTTP proxy that models off this machine are asked through: `http://HOST:PORT`.",
     "checkpoint_days": "An order can be reverted for so long after it last wrote; 0 = as long as the disk has room.",
+    "checkout_days": "A checkout of a git address is deleted when no order used it for so long; 0 = never.",
+    "checkouts_mb": "While checkouts and mirrors take more than this, the least lately used go first; 0 = no bound.",
     "wedged_seconds": "The process ends itself when its loop does not turn, or work waits for a thread, for so long.",
     "heartbeat": "A descriptor for signs of life; whoever supervises the process kills it when none come.",
     "log_level": "What is logged on standard error.",

@@ -1,6 +1,7 @@
 """The modules of both packages and what each imports, read from their own import statements."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -11,9 +12,10 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def modules() -> list[tuple[str, Path]]:
+@cache
+def modules() -> tuple[tuple[str, Path], ...]:
     paths = [path for package in ("mcc", "drone") for path in sorted((ROOT / package).rglob("*.py"))]
-    return [(module_of(path), path) for path in paths]
+    return tuple((module_of(path), path) for path in paths)
 
 
 def imports_of(path: Path) -> set[str]:
@@ -27,11 +29,12 @@ def imported_modules(path: Path, known: set[str]) -> set[str]:
     return named & known
 
 
-def _statements(path: Path) -> set[tuple[str, str]]:
+@cache
+def _statements(path: Path) -> frozenset[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             found.update((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
             found.update((node.module, alias.name) for alias in node.names)
-    return found
+    return frozenset(found)

@@ -89,8 +89,12 @@ def test_the_readme_is_short() -> None:
     assert len(README.split()) < 1_200
 
 
-def test_the_demo_runs(newcomer: Newcomer) -> None:
-    assert "order succeeded" in newcomer.types(DEMO)
+def test_the_demo_shows_an_order_on_this_repository_and_accounts_for_it(newcomer: Newcomer) -> None:
+    told = newcomer.types(DEMO)
+    of_the_order = ("order succeeded", "drone/agent", "order  ", "record  ", "spent  ", "no tokens", "explore: ")
+    of_this_place = ("look again", str(newcomer.data_dir.parent / "mcc-demo"), "offline model")
+    for named in (*of_the_order, *of_this_place):
+        assert named in told
 
 
 def test_a_repository_of_one_s_own_is_worked_on_in_the_background(newcomer: Newcomer) -> None:
@@ -126,4 +130,4 @@ def test_a_model_of_one_s_own_is_checked_and_used(newcomer: Newcomer) -> None:
         text = MODEL.replace(known["base_url"], fake["base_url"]).replace(known["model"], fake["model"])
         file.write_text(text.replace("price =", f'api_key_env = "{fake["api_key_env"]}"\nprice ='))
         told = newcomer.types(CHECK, **{fake["api_key_env"]: "sk-fake-0123"})
-    assert re.search(r"mine +ok", told), told
+    assert re.search(r"mine +usable", told), told

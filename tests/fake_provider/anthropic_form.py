@@ -116,7 +116,7 @@ class MessagesForm:
             signature = blocks[at].get("signature")
             if signature is not None and signature not in memory.signed:
                 raise Refused(400, f"messages.{number}.content.{at}: Invalid `signature` in `thinking` block")
-            sent = memory.signed.get(signature, blocks[at : at + 1])
+            sent = memory.signed.get(signature or "", blocks[at : at + 1])
             if [_bare(block) for block in blocks[at : at + len(sent)]] != [_bare(block) for block in sent]:
                 raise Refused(
                     400,

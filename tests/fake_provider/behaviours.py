@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from re import Pattern
 from typing import Protocol
 
 from tests.fake_provider.anthropic_form import Forgetful, MessagesForm
@@ -30,7 +31,7 @@ SMALL_CONTEXT = 12_000
 class Form(Protocol):
     """How a server speaks: what it refuses, what it understood, and its replies."""
 
-    path: object
+    path: Pattern[str]
     prefix: str
 
     def authorize(self, headers: Mapping[str, str], query: Mapping[str, str]) -> None: ...
@@ -123,7 +124,7 @@ def now() -> float:
     return time.monotonic()
 
 
-OVERFLOWS = {
+OVERFLOWS: Mapping[str, tuple[Form, str, Obstacle]] = {
     "openai": (
         ChatForm(),
         "openai",

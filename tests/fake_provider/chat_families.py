@@ -89,7 +89,7 @@ class GoogleChat(ChatForm):
     parameters = (PARAMETERS | {"extra_body"}) - {"prompt_cache_key", "store"}
 
     def check_message(self, number: int, message: Json, messages: list[Json], memory: Memory) -> None:
-        calls = message.get("tool_calls") or ()
+        calls: list[Json] = message.get("tool_calls") or []
         signature = _google(calls[0]).get("thought_signature", "") if calls else "none"
         if not signature:
             raise Refused(
@@ -132,7 +132,7 @@ class OpenRouter(ChatForm):
 
     def check_message(self, number: int, message: Json, messages: list[Json], memory: Memory) -> None:
         super().check_message(number, message, messages, memory)
-        calls = message.get("tool_calls") or ()
+        calls: list[Json] = message.get("tool_calls") or []
         signatures = memory.signed.get(_said(calls[0]["function"]), []) if calls else []
         back = [one["signature"] for one in message.get("reasoning_details") or () if one.get("signature")]
         if (signatures or back) and (len(back) != 1 or back[0] not in signatures):

@@ -4,6 +4,7 @@ import tomllib
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from drone.agent.journal import MemoryJournal
 from drone.agent.tree import Tree
 from drone.crew import Crew
 from drone.models.registry import Models
+from drone.outside import toolbox_of
 from drone.settings import ModelConfig, Settings
+from drone.tools.catalog import Toolbox
+from drone.tools.own import NO_OWN
 from mcc.contracts.entry import Entry
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder, WorkOrder
@@ -22,6 +26,13 @@ from mcc.contracts.status import OrderStatus
 from tests.fake_provider.server import KEY, FakeProvider, configuration, served
 
 REPOSITORY = Path(__file__).parents[2]
+PROMPTS = REPOSITORY / "prompts"
+
+
+@cache
+def _toolbox() -> Toolbox:
+    """What this machine has does not change between orders; to look for it and try it starts five programs."""
+    return toolbox_of(Settings(prompts_dir=PROMPTS), NO_OWN)
 
 
 @dataclass(frozen=True)
@@ -36,17 +47,16 @@ class Orders:
 
     def __init__(self, models: dict[str, ModelConfig]) -> None:
         roots = (REPOSITORY,)
-        prompts = REPOSITORY / "prompts"
-        self._settings = Settings(models=models, workspace_roots=roots, prompts_dir=prompts, keys={KEY: "sk-fake-0123"})
+        self._settings = Settings(models=models, workspace_roots=roots, prompts_dir=PROMPTS, keys={KEY: "sk-fake-0123"})
         self.models = Models(self._settings)
-        self._definitions = Definitions.load(prompts)
+        self._definitions = Definitions.load(PROMPTS)
 
     async def run(self, order: WorkOrder, entries: Iterable[Entry] = (), texts: dict[str, str] | None = None) -> Ended:
         """The order from its beginning, or from where `entries` end."""
         kept = list(entries)
         journal = MemoryJournal(order.id, entries=kept)
         journal.texts.update(texts or {})
-        crew = Crew(self._settings, self._definitions, self.models)
+        crew = Crew(self._settings, self._definitions, self.models, _toolbox())
         outcome = await crew.run(order, journal=journal, tree=Tree.of(kept) if kept else None)
         record = journal.fold.record()
         assert record is not None

@@ -114,7 +114,7 @@ class ResponsesForm:
         ]
         if say.text:
             kind = "refusal" if say.finish == "refusal" else "output_text"
-            content = {"type": kind, "refusal" if kind == "refusal" else "text": say.text}
+            content: dict[str, Any] = {"type": kind, "refusal" if kind == "refusal" else "text": say.text}
             content |= {} if kind == "refusal" else {"annotations": []}
             message = {"type": "message", "id": f"msg_{turn}", "role": "assistant", "status": "completed"}
             items.append({**message, "content": [content]})
@@ -132,7 +132,8 @@ class ResponsesForm:
             "output_tokens_details": {"reasoning_tokens": 40},
             "total_tokens": heard.tokens + 60,
         }
-        told = {"id": "resp_0", "object": "response", "status": "completed", "error": None, "incomplete_details": None}
+        told: dict[str, Any] = {"id": "resp_0", "object": "response", "status": "completed", "error": None}
+        told["incomplete_details"] = None
         if say.finish in ("length", "content_filter"):
             reason = "max_output_tokens" if say.finish == "length" else "content_filter"
             told |= {"status": "incomplete", "incomplete_details": {"reason": reason}}

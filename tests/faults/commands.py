@@ -6,7 +6,6 @@ python -m tests.faults.commands DIRECTORY [--whole] [NAME…]     # a line of JS
 import argparse
 import asyncio
 import json
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -147,4 +146,4 @@ def _peak_mb() -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
@@ -153,7 +154,13 @@ async def reverted(root: Path, data: Path) -> None:
     if not OrderCheckpoints(checkpoints.workspace, data, ORDER).known():
         return  # it was killed before its first checkpoint, and so before its first write
     origin = OrderOrigin(kind="revert", order_id=ORDER)
-    made = WorkOrder.model_construct(id=REVERT, kind=OrderKind.REVERT, origin=origin, created_at=now())
+    in_session: dict[str, Any] = {
+        "session_id": REVERT,
+        "session_seq": 1,
+        "status": OrderStatus.RUNNING,
+        "created_at": now(),
+    }
+    made = WorkOrder.model_construct(id=REVERT, kind=OrderKind.REVERT, origin=origin, **in_session)
     outcome = await Revert(made, origin, checkpoints, Turn.begun(MemoryJournal(REVERT), Budget(Limits())), ()).run()
     if outcome.status is not OrderStatus.SUCCEEDED:
         raise RuntimeError(outcome.detail)

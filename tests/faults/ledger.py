@@ -15,7 +15,7 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from drone import tool
-from drone.agent.journal import RedactedJournal
+from drone.agent.journal import Journal, RedactedJournal
 from drone.agent.tree import TreeJournal
 from drone.tools.tool import ToolContext, ToolFailed
 from drone.worker.journal import OrderJournal
@@ -147,7 +147,7 @@ def kept_file(workspace: Path, call_id: str) -> Path:
 
 def held(context: ToolContext) -> tuple[str, int]:
     """Order id and epoch of the run that a tool is called in; of one without an order, its record's id and 0."""
-    journal = context.turn.journal if context.turn else None
+    journal: Journal | None = context.turn.journal if context.turn else None
     while isinstance(journal, RedactedJournal | TreeJournal):
         journal = journal.journal
     if isinstance(journal, OrderJournal):

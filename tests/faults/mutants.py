@@ -177,7 +177,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "claim without lease check",
-        (Patch(f"{STORE}/claims.py", '            has_lease(time, sa.bindparam("by")),\n', ""),),
+        (Patch(f"{STORE}/claiming.py", '        has_lease(time, sa.bindparam("by")),\n', ""),),
         (FENCING, CONFORMANCE, MACHINE),
     ),
     Mutant(
@@ -264,10 +264,11 @@ MUTANTS: tuple[Mutant, ...] = (
         "controls lost while no drone runs",
         (
             Patch(
-                f"{STORE}/claims.py",
-                "    seen = unsettled(controls, state.control_seq)\n",
-                "    seen = state.control_seq\n",
+                f"{STORE}/claiming.py",
+                "        control_seq=unsettled(controls, state.control_seq),\n",
+                "        control_seq=state.control_seq,\n",
             ),
+            Patch(f"{STORE}/claiming.py", "asked=any(control.open for control in controls)", "asked=False"),
         ),
         (CONFORMANCE, SIMULATION),
     ),

@@ -6,10 +6,11 @@ Each wrapper passes on what it does not name, so that a port may grow without it
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from drone.agent.journal import DeltaKind, RedactedJournal
+from drone.agent.journal import DeltaKind, Journal, RedactedJournal
 from drone.agent.messages import ToolSpec, UserMessage
 from drone.agent.model import Ask, Listener, Model, Reply
 from drone.agent.toolset import Call, Output, ToolSet
@@ -22,8 +23,9 @@ from drone.tools.tool import FunctionTools, Joined
 from mcc.contracts.entry import Entry
 from mcc.contracts.journal import ToolFinished, ToolStarted
 from mcc.dispatch.nudge import Nudger
+from mcc.store.claiming import ClaimAnswer
 from mcc.store.store import Store
-from mcc.store.values import Appended, Batch, Claim, Ending, Placed, Swept
+from mcc.store.values import Appended, Batch, Claim, ClaimedBy, Ending, Placed, Swept, ToClaim
 from tests.faults.failpoints import Failpoints
 from tests.faults.ledger import Ledger, ledger_tools
 from tests.faults.poison import poison_tools
@@ -87,12 +89,19 @@ class _Orders(Passing):
 
 
 class _Claims(Passing):
-    def claim(self, order_id: str, **more: Any) -> Claim | None:
-        claim: Claim | None = self._points.before("F4", order_id, lambda: self._port.claim(order_id, **more))
-        if claim is not None:
-            self._points.know(order_id, claim.order.prompt)
-            self._points.hit("F5", order_id)
-        return claim
+    def claim_together(self, asked: Sequence[ToClaim], by: ClaimedBy) -> Sequence[ClaimAnswer]:
+        def claim() -> Sequence[ClaimAnswer]:
+            answers: Sequence[ClaimAnswer] = self._port.claim_together(asked, by)
+            return answers
+
+        for one in asked:
+            claim = partial(self._points.before, "F4", one.order_id, claim)
+        answers = claim()
+        for answer in answers:
+            if isinstance(answer, Claim):
+                self._points.know(answer.order.id, answer.order.prompt)
+                self._points.hit("F5", answer.order.id)
+        return answers
 
     def finish(self, ending: Ending) -> int:
         seq: int = self._points.before("F18", ending.order_id, lambda: self._port.finish(ending))
@@ -248,7 +257,7 @@ class FailingTools:
 
     async def call(self, call: Call) -> Output:
         output = await self.tools.call(call)
-        journal = call.turn.journal if call.turn else None
+        journal: Journal | None = call.turn.journal if call.turn else None
         while isinstance(journal, RedactedJournal | TreeJournal):
             journal = journal.journal
         await self.points.hit_async("F12", getattr(journal, "order_id", None))

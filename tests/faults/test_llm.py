@@ -152,9 +152,10 @@ async def test_a_server_that_says_nothing_hangs_until_the_client_goes(tmp_path: 
     async with bench(tmp_path) as there:
         there.order(armed=[{"fault": {"kind": "stall_first", "seconds": None}}])
         with pytest.raises(ModelError, match="did not finish"):
-            await there.ask("chat", seconds=0.3)
-        while not there.lines():  # noqa: ASYNC110 - the server sees the end of the connection in its own time
-            await asyncio.sleep(0.02)
+            await there.ask("chat", seconds=2.0)
+        async with asyncio.timeout(60.0):
+            while not there.lines():  # noqa: ASYNC110 - the server sees the end of the connection in its own time
+                await asyncio.sleep(0.02)
         assert there.lines() == [("one", "master", 0, 1, "stall_first", "hung")]
 
 

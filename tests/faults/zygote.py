@@ -24,16 +24,21 @@ from typing import Any, cast
 
 from mcc.local.launch import SET_DEATH_SIGNAL
 
+WORKER = (
+    "celery.apps.worker",
+    "celery.events.state",
+    "celery.worker.autoscale",
+    "celery.worker.consumer",
+    "drone.worker.components",
+    "kombu.transport.redis",
+)
 LOADED: Mapping[str, tuple[str, ...]] = {
+    "tests.drone.worker.fake_drone": WORKER,
+    "tests.drone.worker.tool_drone": WORKER,
     "tests.faults.drone_app": (
-        "celery.apps.worker",
-        "celery.events.state",
-        "celery.worker.autoscale",
-        "celery.worker.consumer",
+        *WORKER,
         "drone.models.dialects.anthropic",
         "drone.models.dialects.chat",
-        "drone.worker.components",
-        "kombu.transport.redis",
         "psycopg",
     ),
     "tests.faults.mcc_app": (

@@ -32,25 +32,36 @@ Reply = Iterable[WantedCall] | Callable[[], Iterable[WantedCall]]
 
 
 class Orders:
-    """Runs orders on workspaces under `roots`; `settings` are further ones of the drone."""
+    """Runs orders on workspaces under `roots`; `settings` are further ones of the drone. `tools`: also those of these
+    groups."""
 
-    def __init__(self, folder: Path, *roots: Path, **settings: object) -> None:
+    def __init__(self, folder: Path, *roots: Path, tools: Iterable[str] = (), **settings: object) -> None:
         prompts = folder / "prompts"
         (prompts / "master").mkdir(parents=True)
-        (prompts / "master" / "system.md").write_text(MASTER)
+        (prompts / "master" / "system.md").write_text(
+            MASTER.replace("tools: [", f"tools: [{''.join(f'{one}, ' for one in tools)}")
+        )
         given = {"data_dir": folder / "data", "workspace_roots": roots, "prompts_dir": prompts, **settings}
         self._play: Iterator[Reply] = iter(())
         known = OneModel(ScriptedModel(self._say))
-        self._crew = Crew(Settings.model_validate(given), Definitions.load(prompts), known)  # type: ignore[arg-type]
+        self._crew = Crew(Settings.model_validate(given), Definitions.load(prompts), known)
 
     def _say(self, ask: Ask) -> Said:
         calls = next(self._play, ())
         wanted = tuple(calls() if callable(calls) else calls)
         return Line(calls=wanted) if wanted else "done"
 
+    @property
+    def crew(self) -> Crew:
+        return self._crew
+
+    def play(self, *play: Reply) -> None:
+        """What the model of the next order calls."""
+        self._play = iter(play)
+
     async def run(self, workspace: Path, *play: Reply) -> tuple[Outcome, list[ToolStep]]:
         """The outcome, and what each call brought."""
-        self._play = iter(play)
+        self.play(*play)
         order = order_from("go", workspace, "master", None, [])
         journal = MemoryJournal(order.id)
         outcome = await self._crew.run(order, journal=journal)

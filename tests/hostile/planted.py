@@ -30,6 +30,7 @@ from mcc.configuration.mcp_servers import McpServer
 from mcc.configuration.web import Web
 from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
+from mcc.contracts.journal import ToolFinished
 from mcc.contracts.order import Outcome
 from mcc.contracts.shape import to_json
 from tests.drone.egress.servers import host, public
@@ -186,8 +187,7 @@ class Ran:
         return b"\n".join(map(to_json, self.entries)).decode() + "\n".join(sent)
 
     def called(self, name: str) -> list[Any]:
-        ended = (entry.data for entry in self.entries if entry.kind == "tool.finished")
-        return [one for one in ended if one.name == name]  # type: ignore[union-attr]
+        return [one for entry in self.entries if isinstance(one := entry.data, ToolFinished) and one.name == name]
 
 
 async def run(place: Place, first: Sequence[WantedCall], answers: Mapping[str, str], page_text: str) -> Ran:

@@ -71,7 +71,8 @@ def imported(path: Path) -> set[str]:
 def patterns() -> Iterator[Found]:
     """Those that a module makes of its own text; what is made of other people's text goes to RE2 alone."""
     for name, path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        text = path.read_text()
+        for node in ast.walk(ast.parse(text)) if any(maker in text for maker in _MAKERS) else ():
             if not (isinstance(node, ast.Call) and node.args and _maker(node.func) in _MAKERS):
                 continue
             expression = compile(ast.Expression(node), str(path), "eval")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from drone.settings import Settings as DroneSettings
 from mcc.client import Unreachable
 from mcc.client.address import find
 from mcc.configuration.file import configuration
@@ -192,9 +193,9 @@ def test_a_directory_s_name_allows_no_other_directory(user: User, monkeypatch: p
     run.mkdir()
     inherited = user.environment
     household = ChildCommands.of(load(inherited, directory=here), inherited, run, "unix:///s")
-    service = told_in(user, household_environment(household, "api"), OF_THE_SERVICE)
-    drone = told_in(user, household_environment(household, "drone"), OF_A_DRONE)
-    assert (service["workspace_roots"], drone["workspace_roots"]) == (str(here), [str(here)])
+    service = load(household_environment(household, "api"), directory=run)
+    drone = DroneSettings(household_environment(household, "drone"))
+    assert service.workspace_roots == drone.workspace_roots == (here,)
 
 
 def household_environment(household: ChildCommands, child: str) -> Mapping[str, str]:

@@ -305,3 +305,18 @@ def test_who_has_got_the_number_of_what_is_gone_is_not_private(tmp_path: Path) -
     assert private.holds(known)
     (data / "scratch").rename(tmp_path / "work")
     assert not private.holds(os.stat(tmp_path / "work")), "it is elsewhere now, as if it were another one"
+
+
+def test_a_number_that_a_private_file_had_a_moment_ago_makes_no_other_file_private(tmp_path: Path) -> None:
+    data, work = tmp_path / "data", tmp_path / "work"
+    data.mkdir()
+    work.mkdir()
+    (data / "passing").write_text("written, and soon gone")
+    (data / "staying").write_text("a secret")
+    private = Private([data], clock=lambda: 0.0)  # no time goes by between one look and the next
+    assert private.holds((data / "passing").stat()) and private.holds((data / "staying").stat())
+    # As when it is deleted and an agent's file gets its number, which a test cannot ask of a file system.
+    (data / "passing").rename(work / "plank.txt")
+    os.link(data / "staying", work / "another name")
+    assert not private.holds((work / "plank.txt").stat())
+    assert private.holds((work / "another name").stat())

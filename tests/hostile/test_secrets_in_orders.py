@@ -231,7 +231,7 @@ def log() -> Iterator[io.StringIO]:
     logging.getLogger().setLevel(level)
 
 
-async def told_of(bench: Leaky, order_id: str, log: io.StringIO) -> Told:
+async def summary_of(bench: Leaky, order_id: str, log: io.StringIO) -> Told:
     await bench.broadcaster.flush()
     with sqlite3.connect(bench.folder / "mcc.db") as database:
         # The order's own row keeps the prompt as its person wrote it, to be retried and compared, and so does the title
@@ -268,7 +268,7 @@ async def test_nothing_of_a_secret_is_kept_or_told(tmp_path: Path, log: io.Strin
             raise RuntimeError(TOKEN)
         except RuntimeError:
             logging.getLogger("somebody").exception("it broke on %s", {"header": FLOWER})
-        told = await told_of(bench, order.id, log)
+        told = await summary_of(bench, order.id, log)
         stored = bench.store.orders.get(order.id)
     assert done is not None and stored.status is OrderStatus.SUCCEEDED
     assert stored.answer == f"The key is {MARK}, backwards {MARK}."

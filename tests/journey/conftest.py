@@ -5,7 +5,7 @@ import json
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -34,11 +34,59 @@ class House:
     token: str
 
 
+class Houses:
+    """At most one house at a time, which stays until another kind is wanted or nobody needs one any longer."""
+
+    def __init__(self, directories: pytest.TempPathFactory) -> None:
+        self._directories = directories
+        self._open: dict[str, House] = {}
+        self._stack = ExitStack()
+
+    def of(self, kind: str) -> House:
+        if kind not in self._open:
+            self.close()
+            self._open[kind] = self._stack.enter_context(running(kind, self._directories))
+        return self._open[kind]
+
+    def close(self) -> None:
+        self._open.clear()
+        self._stack.close()
+
+
+HOUSES = pytest.StashKey[Houses]()
+
+
+@pytest.fixture(scope="session")
+def houses(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Houses]:
+    houses = request.session.stash[HOUSES] = Houses(tmp_path_factory)
+    yield houses
+    houses.close()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """A family that waits for nothing would take its share of the processor from all tests that follow."""
+    houses = item.session.stash.get(HOUSES, None)
+    if houses is not None and "houses" not in getattr(nextitem, "fixturenames", ()):
+        houses.close()
+
+
 @pytest.fixture(scope="session", params=["sqlite", "postgres"])
-def house(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    data_dir = tmp_path_factory.mktemp("family")
-    with database(request.param, data_dir) as url, refusing_provider() as provider:
-        workspace = write_harbour(tmp_path_factory.mktemp("place") / HARBOUR)
+def kind(request: pytest.FixtureRequest) -> str:
+    """That of the database; the tests of one come after those of the other."""
+    kind: str = request.param
+    return kind
+
+
+@pytest.fixture
+def house(kind: str, houses: Houses) -> House:
+    return houses.of(kind)
+
+
+@contextmanager
+def running(kind: str, directories: pytest.TempPathFactory) -> Iterator[House]:
+    data_dir = directories.mktemp("family")
+    with database(kind, data_dir) as url, refusing_provider() as provider:
+        workspace = write_harbour(directories.mktemp("place") / HARBOUR)
         _configure(data_dir, provider)
         environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
         settings = load(

@@ -9,9 +9,10 @@ STRANGE = "before\x00\ud800after \U0001f6a2"
 SURVEY, NORTH, SOUTH = "Survey the harbour", "Look at the north quay", "Look at the south quay"
 SAY_STRANGE, SAY_SHORT, WAIT, SLOW = "Say something strange", "Say it shortly", "Wait for the tide", "Talk slowly"
 
-NAME, MEND = "Name the boat", "Mend the pier"
+NAME, MEND, DOCK = "Name the boat", "Mend the pier", "Lay the planks of the dock"
 
 ROPES, PILOT, SEND_PILOT = "Count the ropes", "Ask for the pilot", "Send for the pilot"
+TIDE = "Ask how the tide is"
 PATROL, EAST, WEST, BELL = "Patrol the harbour", "Walk the east quay", "Walk the west quay", "Ring the bell"
 
 
@@ -41,6 +42,17 @@ SCRIPT: dict[str, Any] = {
             "match": PILOT,
             "replies": [
                 {"tool_calls": [call("ask_user", question="Who is the pilot?", choices=["Ann", "Bo"])]},
+                {"text": "Now I know."},
+            ],
+        },
+        {
+            "match": TIDE,
+            "replies": [
+                {
+                    "tool_calls": [
+                        call("ask_user", question="How is it?", choices=["High", "Low"], default="Low", wait_seconds=2)
+                    ]
+                },
                 {"text": "Now I know."},
             ],
         },
@@ -117,6 +129,21 @@ SCRIPT: dict[str, Any] = {
                     ]
                 },
                 {"text": "The pier is mended."},
+            ],
+        },
+        {
+            "match": DOCK,
+            "replies": [
+                {
+                    "tool_calls": [
+                        call("read_file", path="dock.txt"),
+                        call("write_file", path="plank.txt", content="oak\n"),
+                        call("run_shell", command="echo made > made.txt"),
+                    ]
+                },
+                {"tool_calls": [call("git_add", paths=["."])]},
+                {"tool_calls": [call("git_commit", message="Mend the dock")]},
+                {"text": "The dock is mended."},
             ],
         },
         {"match": SAY_SHORT, "replies": [{"text": "Short."}]},

@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from mcc.client import MCC
+from mcc.client import MCC, Refused
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
-from mcc.contracts.journal import AgentStarted
+from mcc.contracts.journal import AgentStarted, ToolFinished
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.record import RecordStatus
@@ -25,7 +26,7 @@ from mcc.local.family import Family, family_in_thread
 from mcc.local.programs import Staff
 from mcc.settings import load
 from tests.journey.conftest import FOREIGN
-from tests.journey.script import EAST, HARBOUR, PATROL, SAY_SHORT, SCRIPT, WEST, write_harbour
+from tests.journey.script import EAST, HARBOUR, PATROL, ROPES, SAY_SHORT, SCRIPT, TIDE, WEST, write_harbour
 
 pytestmark = pytest.mark.xdist_group("turns")
 
@@ -58,16 +59,20 @@ class House:
     data_dir: Path
     provider: Provider
 
-    def submit(self, prompt: str, model: str = HARBOUR) -> WorkOrder:
-        return self.mcc.orders.submit(prompt, workspace=self.workspace, model=model)
+    def submit(self, prompt: str, model: str = HARBOUR, **fields: Any) -> WorkOrder:
+        return self.mcc.orders.submit(prompt, workspace=self.workspace, model=model, **fields)
 
     def until(self, order: WorkOrder, there: Callable[[Entry], bool]) -> Entry:
         return next(entry for entry in self.mcc.orders.watch(order.id) if there(entry))
 
     def shown(self, order: WorkOrder) -> str:
         """What `mcc orders show` prints."""
+        return self.orders("show", order.id)
+
+    def orders(self, *words: str) -> str:
+        """What `mcc orders` prints."""
         program = Path(sys.executable).parent / "mcc"
-        command = [str(program), "orders", "show", order.id, "--url", self.family.url, "--data-dir", str(self.data_dir)]
+        command = [str(program), "orders", *words, "--url", self.family.url, "--data-dir", str(self.data_dir)]
         return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
@@ -154,6 +159,37 @@ def test_a_paused_order_leaves_its_slot_to_another_one_and_goes_on_when_it_is_re
     assert settled[resume.id] is not None and all(settled.values())
     rounds = [(entry.record_id, getattr(entry.data, "round", 0)) for entry in entries if entry.kind == "model.replied"]
     assert len(rounds) == len(set(rounds)) == 2 * 21 + 2
+
+
+def test_an_order_that_asks_leaves_its_slot_and_goes_on_when_the_command_line_approves(house: House) -> None:
+    order = house.submit(ROPES, permission={"list_files": "ask"}, on_ask="wait")
+    house.until(order, is_waiting)
+    waiting = house.mcc.orders.get(order.id)
+    assert (waiting.status, waiting.reason) == (OrderStatus.WAITING, WaitingReason.APPROVAL)
+    beside = house.submit(SAY_SHORT)
+    assert [entry.kind for entry in house.mcc.orders.watch(beside.id)][-1] == "order.finished"
+    assert house.mcc.orders.get(order.id).status is OrderStatus.WAITING
+    [item] = house.mcc.inbox.list(order_id=order.id).items
+    approved = json.loads(house.orders("approve", order.id, "--remember", "order", "--note", "Count them.", "--json"))
+    told = {"id": item.id, "status": "approved", "by": "operator", "note": "Count them.", "remember": "order"}
+    assert {name: approved[name] for name in told} == told
+    entries = list(house.mcc.orders.watch(order.id))
+    done = house.mcc.orders.get(order.id)
+    assert (done.status, done.attempt) == (OrderStatus.SUCCEEDED, 2)
+    assert [entry.kind for entry in entries].count("approval.requested") == 1
+    assert house.mcc.grants.list().items == (), "what stood for the order ended with it"
+
+
+def test_a_question_that_nobody_answers_in_time_has_its_default_for_an_answer(house: House) -> None:
+    order = house.submit(TIDE)
+    house.until(order, is_waiting)
+    assert house.mcc.orders.get(order.id).reason is WaitingReason.QUESTION
+    ends = [entry.data for entry in house.mcc.orders.watch(order.id) if isinstance(entry.data, ToolFinished)]
+    assert [end.is_error for end in ends] == [False] and "default counts: Low" in ends[0].content
+    [item] = house.mcc.inbox.list(status=None, order_id=order.id).items
+    assert item.kind == "question" and (item.status, item.answer, item.by) == ("expired", "Low", None)
+    with pytest.raises(Refused):
+        house.mcc.inbox.answer(item.id, "High")
 
 
 def test_an_order_whose_provider_wants_to_be_left_alone_waits_and_then_asks_the_same_again(house: House) -> None:

@@ -17,6 +17,8 @@ from mcc.contracts.status import OrderStatus
 from mcc.local.family import Family, family_in_thread
 from mcc.local.programs import Staff
 from mcc.settings import load
+from mcc.store.migrate import upgrade
+from mcc.store.store import open_store
 from tests.fixtures.unfinished import said
 from tests.fixtures.unfinished.restored import DUMPS, restore
 from tests.journey.conftest import FOREIGN
@@ -55,12 +57,20 @@ def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
     settings = load(environ={}, data_dir=data_dir, host="127.0.0.1", port=0, workspace_roots=(workspace,))
-    idle = Family(settings, Staff(drones=0, flower=False), purpose="look", environment=environment)
-    with family_in_thread(idle), MCC(idle.url, token=idle.token) as mcc:
-        before = {order.id: list(mcc.orders.journal(order.id)) for order in mcc.orders.list(limit=50).items}
+    before = journals(f"sqlite:///{data_dir / 'mcc.db'}")
     family = Family(settings, Staff(drones=1, slots=10, flower=False), purpose="run", environment=environment)
     with family_in_thread(family), MCC(family.url, token=family.token) as mcc:
         yield Found(mcc, before)
+
+
+def journals(url: str) -> dict[str, list[Entry]]:
+    """As this version reads them, before anything runs."""
+    upgrade(url)
+    store = open_store(url)
+    try:
+        return {order.id: list(store.journal.read(order.id)) for order in store.orders.list().items}
+    finally:
+        store.close()
 
 
 def test_children_side_by_side_go_on_where_each_of_them_was(found: Found) -> None:

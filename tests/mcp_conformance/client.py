@@ -13,7 +13,7 @@ from drone.mcp_servers.server import Refused, Server
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.ways import Ways
 from mcc.addresses import AddressRule, Endpoint
-from mcc.configuration.mcp_servers import McpServer
+from mcc.configuration.mcp_servers import McpServer, OAuth
 
 ARGUMENTS: dict[str, dict[str, Any]] = {"add_numbers": {"a": 5, "b": 3}}
 SECRET = "CLIENT_SECRET"
@@ -70,7 +70,7 @@ class Scenario:
         if client_id := self.context.get("client_id"):
             secret = {"client_secret_env": SECRET} if self.context.get("client_secret") else {}
             oauth = {"client_id": client_id, **secret}
-        return McpServer(url=self.url, oauth=oauth, effects={"*": "read"}, start_seconds=25)
+        return McpServer(url=self.url, oauth=OAuth.model_validate(oauth), effects={"*": "read"}, start_seconds=25)
 
     async def run(self) -> list[str]:
         """Speak with the server and call what it wants to be called; what came of that."""

@@ -1,7 +1,7 @@
 """The figures that nobody has to set: each of them, once."""
 
 import drone
-from drone import library
+from drone import in_process
 from drone.agent.definitions import Definitions
 from drone.agent.gate import ATTEMPTS
 from drone.agent.progress import ALL_FAILED, REFUSED, SAME_FAILURE, SAME_OUTPUT
@@ -55,7 +55,7 @@ def test_the_ladder_of_an_agent_that_goes_round_in_circles() -> None:
 
 
 def test_the_runner() -> None:
-    assert library.AT_ONCE == 4
+    assert in_process.AT_ONCE == 4
     fork = drone.Fork("explore", "look")
     assert fork[2:] == (None, None, None, None, 0)
 

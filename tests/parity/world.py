@@ -5,15 +5,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drone.agent.agent_control import IdleWatch
 from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
+from drone.agent.idle_watch import IdleWatch
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import Ask, Model, WantedCall
 from drone.agent.transcript import request_in
 from drone.crew import Crew
 from drone.local_run import order_from
+from drone.models.registry import Models
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
@@ -27,11 +28,11 @@ Play = Callable[[str, int, Ask], Said]
 """Says the next reply of the agent with this task, which has replied so often, to what it is asked."""
 
 
-class OneModel:
+class OneModel(Models):
     """Models of which every name that is known is the same one."""
 
     def __init__(self, model: Model, names: Sequence[str] = ()) -> None:
-        self.default = model
+        self._only = model
         self._names = names
 
     def get(self, name: str) -> Model:
@@ -39,7 +40,11 @@ class OneModel:
 
         if name not in self._names:
             raise UnknownModel(f"There is no model {name!r}.")
-        return self.default
+        return self._only
+
+    @property
+    def default(self) -> Model:
+        return self._only
 
     def capabilities(self) -> tuple[Capability, ...]:
         return ()
@@ -93,7 +98,7 @@ class World:
         self.deltas: list[tuple[str | None, str, str]] = []
         self.journal = MemoryJournal(
             order.id,
-            watch=lambda entry: (self.entries.append(entry), watch(entry))[-1],
+            watch=lambda entry: watch(self._remembered(entry)),
             hear=lambda origin, kind, text: self.deltas.append((origin.record_id, kind, text)),
         )
         router = ControlRouter(self.journal, idle=IdleWatch(parks=parks))
@@ -123,6 +128,10 @@ class World:
 
     def kinds(self) -> list[str]:
         return [entry.kind for entry in self.entries]
+
+    def _remembered(self, entry: Entry) -> Entry:
+        self.entries.append(entry)
+        return entry
 
 
 def _write(path: Path, text: str) -> None:

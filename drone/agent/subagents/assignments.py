@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, TypeVar
 
 from drone.agent.messages import ToolSpec
@@ -246,8 +247,14 @@ def offers(offered: Mapping[str, str], most: int, models: Sequence[str] = ()) ->
     `models` are names that a model may choose from. What models are shown of `subagents_run` is a part of what it
     takes: policy, quorum, tool groups, concurrency and ids of one's own are for programs.
     """
-    known = "\n".join(f"- {name}: {description}" for name, description in offered.items())
-    return (_subagent(list(offered), known), _subagents_run(list(offered), most, models), _subagent_send())
+    return _offers(tuple(offered.items()), most, tuple(models))
+
+
+@lru_cache(maxsize=64)
+def _offers(offered: tuple[tuple[str, str], ...], most: int, models: tuple[str, ...]) -> tuple[ToolSpec, ...]:
+    """The same objects for the same agent types, since a spec remembers how it is encoded."""
+    known, names = "\n".join(f"- {name}: {description}" for name, description in offered), [name for name, _ in offered]
+    return (_subagent(names, known), _subagents_run(names, most, models), _subagent_send())
 
 
 def _subagent(names: list[str], known: str) -> ToolSpec:

@@ -107,6 +107,7 @@ class FinishedRun:
 async def run_child(agent: AgentParts, task: Task, turn: Turn) -> FinishedRun:
     """Whatever happens in the run is in the report; raises only `JournalError`, `Exhausted` and CancelledError, and
     `CannotHire` where there is no place for the agent to work in."""
+    # In the task and loop of its parent, not in a task of its own: docs/decisions/09.
     isolation = agent.hired.isolation
     if isolation is not None:
         await isolation.enter(task, turn)

@@ -176,12 +176,12 @@ async def answer(members: Sequence[Member], asked: Assignments, turn: Turn) -> O
     the letter. Raises `JournalError`.
     """
     answers = [await _answer_of(member, turn.artifacts) for member in members]
-    told = {"agents": [{"id": member.assignment.id, **one} for member, one in zip(members, answers, strict=True)]}
+    answer = {"agents": [{"id": member.assignment.id, **one} for member, one in zip(members, answers, strict=True)]}
     note = _cut(asked, turn.budget.limits.concurrency)
     reports = tuple(member.report for member in members if member.report is not None)
     is_error = not _met(members, asked)
     return Output(
-        to_json({**told, "note": note} if note else told).decode(),
+        to_json({**answer, "note": note} if note else answer).decode(),
         is_error=is_error,
         outcome=Outcome.ERROR if is_error else Outcome.OK,
         subagent_ids=tuple(report.record_id for report in reports),

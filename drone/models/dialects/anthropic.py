@@ -91,8 +91,8 @@ class Thinking:
         """Parameters of a request whose output, thinking included, has at most `most` tokens."""
         known = self.known
         if self.level == "off":
-            told = known.thinking_off or ("disabled" if known.thinks_by_default is None else "")
-            return {"thinking": {"type": told}} if told else {}
+            kind = known.thinking_off or ("disabled" if known.thinks_by_default is None else "")
+            return {"thinking": {"type": kind}} if kind else {}
         if not self.level:
             # Models that think anyway leave the words of it out unless they are told to sum them up.
             return {"thinking": _ADAPTIVE} if known.thinks_by_default else {}
@@ -198,8 +198,8 @@ class Messages:
         """The cap on output, thinking included: room is added for thinking unless someone set a cap. Never above what
         the model gives, as the table of models or its server said."""
         room = Thinking.asked(self._known, ask.thinking).room
-        said = ask.max_output_tokens or self._endpoint.max_output_tokens or OUTPUT_TOKENS + room
-        known = min(said, self._known.max_output_tokens or said)
+        wanted = ask.max_output_tokens or self._endpoint.max_output_tokens or OUTPUT_TOKENS + room
+        known = min(wanted, self._known.max_output_tokens or wanted)
         return within_cap(known, without) or known
 
     def _options(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
@@ -223,8 +223,8 @@ def anthropic_model(endpoint: Endpoint, wire: Wire) -> Remote:
 
 def _turns(messages: Sequence[Message], name: str, mark: bytes) -> Iterator[bytes]:
     """Neighbours of one role are one message; the last user turns end in a cache mark."""
-    told = [message for message in messages if _says_something(message, name)]
-    turns = [list(turn) for _, turn in groupby(told, key=lambda message: type(message) is AssistantMessage)]
+    spoken = [message for message in messages if _says_something(message, name)]
+    turns = [list(turn) for _, turn in groupby(spoken, key=lambda message: type(message) is AssistantMessage)]
     users = [number for number, turn in enumerate(turns) if type(turn[0]) is not AssistantMessage]
     marked = users[-_CACHED_TURNS:]
     for number, turn in enumerate(turns):
@@ -262,10 +262,10 @@ def _fresh(message: Message, name: str) -> Iterator[Mapping[str, object]]:
         case AssistantMessage():
             own = bool(name) and message.model == name
             for block in message.blocks:
-                if (told := _sent_back(block, own=own)) is not None:
-                    yield told
+                if (sent := _sent_back(block, own=own)) is not None:
+                    yield sent
         case ToolResults():
-            yield from map(_result, message.told)
+            yield from map(_result, message.as_shown)
         case _:
             assert_never(message)
 
@@ -298,8 +298,8 @@ def _result(result: ToolResult) -> Mapping[str, object]:
     content: object = result.content
     if result.pictures:
         content = [{"type": "text", "text": result.content}, *map(_picture, result.pictures)]
-    told = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
-    return {**told, "is_error": True} if result.is_error else told
+    block = {"type": "tool_result", "tool_use_id": result.call_id, "content": content}
+    return {**block, "is_error": True} if result.is_error else block
 
 
 def _picture(picture: Picture) -> Mapping[str, object]:
@@ -313,8 +313,8 @@ def _tool(tool: ToolSpec) -> bytes:
         if problem := unsendable(tool.parameters):
             raise ModelError(f"The tool {tool.name} cannot be offered to this model: {problem}.")
         schema = sendable(tool.parameters)
-        told = {"name": legal(tool.name), "description": tool.description, "input_schema": schema}
-        known = tool.encoded[_WIRE] = write(told)
+        definition = {"name": legal(tool.name), "description": tool.description, "input_schema": schema}
+        known = tool.encoded[_WIRE] = write(definition)
     return known
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
-from drone.models.failures import parsed, told_inside
+from drone.models.failures import error_inside, parsed
 from drone.models.json_text import arguments
 from drone.models.prices import count
 from drone.models.retry import PAUSED
@@ -55,12 +55,12 @@ class MessageReply:
             case "message_stop":
                 self.collected.complete = self.collected.closed = True
             case "error":
-                raise told_inside(self.collected.name, value)
+                raise error_inside(self.collected.name, value)
 
     def body(self, value: object) -> None:
         """A whole, unstreamed reply."""
         if not isinstance(value, dict) or not isinstance(value.get("content"), list):
-            raise told_inside(self.collected.name, value)
+            raise error_inside(self.collected.name, value)
         for index, block in enumerate(value["content"]):
             self._block(index, _object(block))
         self._finish(value)
@@ -139,15 +139,15 @@ class MessageReply:
         if passage is not None and passage.kind == kind and piece:
             self.collected.add(passage, piece)
 
-    def _finish(self, told: Json) -> None:
+    def _finish(self, delta: Json) -> None:
         """Why it ended; a refusal's words, where the provider gives any, are the model's."""
-        reason = told.get("stop_reason")
+        reason = delta.get("stop_reason")
         if isinstance(reason, str) and reason:
             self.collected.finish_reason = _FINISH.get(reason, "other")
-        details = _object(told.get("stop_details"))
-        said = _text(details.get("explanation")) or _text(details.get("category"))
-        if reason == "refusal" and said:
-            self.collected.add(self.collected.open("refusal"), said)
+        details = _object(delta.get("stop_details"))
+        explanation = _text(details.get("explanation")) or _text(details.get("category"))
+        if reason == "refusal" and explanation:
+            self.collected.add(self.collected.open("refusal"), explanation)
 
     def _usage(self, usage: Json) -> None:
         """Anthropic's input leaves cached tokens out; ours includes them. Later figures replace earlier ones."""
@@ -178,8 +178,8 @@ class _Opaque:
 
 
 def _newer(usage: Json, name: str, known: int) -> int:
-    said = count(usage.get(name))
-    return known if said is None else said
+    counted = count(usage.get(name))
+    return known if counted is None else counted
 
 
 def _object(value: object) -> Json:

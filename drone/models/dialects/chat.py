@@ -68,8 +68,8 @@ class ChatMessages:
     def __call__(self, system: str, messages: Sequence[Message], without: frozenset[str]) -> Iterator[bytes]:
         """All of them in order. Thinking does not go back in fields that are `without`, which the server refused."""
         if system:
-            told = write({"role": "system", "content": self._content(system)})
-            yield _marked(told) if self._caches else told
+            encoded_system = write({"role": "system", "content": self._content(system)})
+            yield _marked(encoded_system) if self._caches else encoded_system
         if not self._differences.user_after_tool:
             messages = list(_with_notices(messages))
         marked = set(_last_turns(messages)) if self._caches else ()
@@ -82,9 +82,12 @@ class ChatMessages:
         form, back = self._differences.name, " ".join(sorted(fields))
         of_replies = f"{form} {back} {self._name}"
         for number, message in enumerate(messages):
-            told = encoded(message, of_replies if isinstance(message, AssistantMessage) else form, made)
-            if told:
-                yield _marked(told) if number in marked else told
+            own = of_replies if isinstance(message, AssistantMessage) else form
+            text = message.encoded.get(own)
+            if text is None:
+                text = encoded(message, own, made)
+            if text:
+                yield _marked(text) if number in marked else text
 
     def _fresh(self, message: Message, fields: frozenset[str]) -> Iterator[Mapping[str, object]]:
         match message:
@@ -93,7 +96,7 @@ class ChatMessages:
             case AssistantMessage():
                 yield self._assistant(message, fields)
             case ToolResults():
-                yield from self._results(message.told)
+                yield from self._results(message.as_shown)
             case _:
                 assert_never(message)
 
@@ -118,18 +121,18 @@ class ChatMessages:
     def _assistant(self, message: AssistantMessage, fields: frozenset[str]) -> Mapping[str, object]:
         own = message.model == self._name
         words = message.text or refusal_in(message.blocks)
-        told: dict[str, object] = {"role": "assistant", "content": words}
+        message_body: dict[str, object] = {"role": "assistant", "content": words}
         calls = [block for block in message.blocks if isinstance(block, ToolCallBlock)]
         if calls:
-            told["content"] = words or None
-            told["tool_calls"] = list(self._calls(calls, own=own))
+            message_body["content"] = words or None
+            message_body["tool_calls"] = list(self._calls(calls, own=own))
             field = self._differences.thinking_back
             thinking = _unsigned(message.blocks)
             if field in fields and (thinking or self._differences.always_thought):
-                told[field] = thinking
+                message_body[field] = thinking
         if not own:
-            return told
-        return {**{name: value for name, value in _kept(message.blocks).items() if name in fields}, **told}
+            return message_body
+        return {**{name: value for name, value in _kept(message.blocks).items() if name in fields}, **message_body}
 
     def _calls(self, calls: Sequence[ToolCallBlock], *, own: bool) -> Iterator[Mapping[str, object]]:
         # The same model may have been asked in another form before: what that brought is no field of this one.
@@ -185,8 +188,8 @@ def _last_turns(messages: Sequence[Message]) -> list[int]:
     return ends[-_MARKED_TURNS:]
 
 
-def _marked(told: bytes) -> bytes:
-    return told.removesuffix(_END_OF_PARTS) + _MARKED_END
+def _marked(encoded_message: bytes) -> bytes:
+    return encoded_message.removesuffix(_END_OF_PARTS) + _MARKED_END
 
 
 def _unsigned(blocks: Iterable[AnyBlock]) -> str:
@@ -263,8 +266,8 @@ class ChatCompletions:
         yield b"]"
         if ask.tools:
             yield b',"tools":[' + b",".join([tool(spec) for spec in ask.tools]) + b"]"
-        told_beside = {**self._options(ask, without), **self._differences.always, **self._endpoint.extra_body}
-        for name, value in told_beside.items():
+        options = {**self._options(ask, without), **self._differences.always, **self._endpoint.extra_body}
+        for name, value in options.items():
             yield b",%b:%b" % (write(name), write(value))
         yield b"}"
 
@@ -330,8 +333,8 @@ class ChatCompletions:
             options[next(name for name in _CAPS if name != own) if own in without else own] = most
         if ask.temperature is not None:
             options["temperature"] = ask.temperature
-        told = {"service_tier": ask.service_tier, "prompt_cache_key": ask.cache_key}
-        options |= {name: value for name, value in told.items() if value and name in self._differences.takes}
+        wanted = {"service_tier": ask.service_tier, "prompt_cache_key": ask.cache_key}
+        options |= {name: value for name, value in wanted.items() if value and name in self._differences.takes}
         options.update(self._thinking(ask, without))
         return {name: value for name, value in options.items() if name not in without}
 

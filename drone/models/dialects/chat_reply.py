@@ -6,7 +6,7 @@ from typing import cast
 from drone.agent.messages import ToolSpec
 from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
 from drone.models.dialects.leaked_calls import LeakedCall, SpokenTags, leaked_calls, without_opening
-from drone.models.failures import parsed, told_inside
+from drone.models.failures import error_inside, parsed
 from drone.models.prices import MOST_DOLLARS, count, dollars
 from drone.models.tool_specs import legal
 
@@ -51,7 +51,7 @@ class ChatReply:
             return
         value = parsed(self.collected.name, data)
         if name == b"error":
-            raise told_inside(self.collected.name, value)
+            raise error_inside(self.collected.name, value)
         if isinstance(value, dict):
             self._chunk(value, "delta")
 
@@ -59,7 +59,7 @@ class ChatReply:
         """A whole, unstreamed reply."""
         collected = self.collected
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
-            raise told_inside(collected.name, value)
+            raise error_inside(collected.name, value)
         self._chunk(value, "message")
         collected.complete = bool(value["choices"])
 
@@ -75,23 +75,26 @@ class ChatReply:
 
     def _part_thinking(self) -> None:
         """Thinking whose opening tag was never sent stands before the text."""
-        said = self._passages.get("text")
-        if said is None or "thinking" in self._passages or (parted := without_opening("".join(said.pieces))) is None:
+        passage = self._passages.get("text")
+        if passage is None or "thinking" in self._passages:
+            return
+        parted = without_opening("".join(passage.pieces))
+        if parted is None:
             return
         thought = Passage("thinking")
-        thought.pieces, said.pieces = [parted[0]], [parted[1]]
-        self.collected.parts.insert(self.collected.parts.index(said), thought)
+        thought.pieces, passage.pieces = [parted[0]], [parted[1]]
+        self.collected.parts.insert(self.collected.parts.index(passage), thought)
         self._passages["thinking"] = thought
 
     def _part_calls(self, held: str) -> None:
         """What may be calls is calls, or else text."""
-        collected, said = self.collected, self._passages.get("text")
-        before = "".join(said.pieces) if said else ""
+        collected, passage = self.collected, self._passages.get("text")
+        before = "".join(passage.pieces) if passage else ""
         calls: tuple[LeakedCall, ...] = ()
         if self._tools and not collected.calls and collected.finish_reason != "length" and not before.count(_FENCE) % 2:
             calls = leaked_calls(held or before, self._tools)
-        if calls and said is not None and not held:
-            said.pieces.clear()
+        if calls and passage is not None and not held:
+            passage.pieces.clear()
         for name, given in calls:
             call = collected.call(Growing(name=name))
             call.whole = given
@@ -111,8 +114,8 @@ class ChatReply:
         if self._tags is None:
             self._say("text", text)
             return
-        for kind, said in self._tags.feed(text):
-            self._say(kind, said)
+        for kind, piece in self._tags.feed(text):
+            self._say(kind, piece)
         if self._tags.held:
             self.collected.grow(self._tags.held[-1])
 
@@ -122,12 +125,13 @@ class ChatReply:
     def _chunk(self, value: Json, part: str) -> None:
         choices = value.get("choices")
         if value.get("error") or (choices is None and value.get("object") == "error"):
-            raise told_inside(self.collected.name, value)
+            raise error_inside(self.collected.name, value)
         if choices and isinstance(choices, list):
-            choice = next((one for one in choices if isinstance(one, dict) and not one.get("index")), None)
-            if choice is not None:
-                self._choice(choice, value, part)
-        usage = value.get("usage") or _mapping(value.get("x_groq")).get("usage")
+            for choice in choices:
+                if isinstance(choice, dict) and not choice.get("index"):
+                    self._choice(choice, value, part)
+                    break
+        usage = value.get("usage") or ("x_groq" in value and _mapping(value["x_groq"]).get("usage"))
         if usage:
             self._usage(usage)
 
@@ -138,7 +142,7 @@ class ChatReply:
         finish = choice.get("finish_reason")
         if isinstance(finish, str) and finish:
             if finish in _BROKEN_OFF:
-                raise told_inside(self.collected.name, choice)
+                raise error_inside(self.collected.name, choice)
             self.collected.finish_reason = _FINISH.get(finish, "other")
             self.collected.complete = True
 
@@ -149,6 +153,16 @@ class ChatReply:
                 self._hear(content)
             elif isinstance(content, list):
                 self._parts(content)
+        calls = delta.get("tool_calls")
+        if len(delta) > 1 or not (content or calls):  # nearly every piece of a stream is one of these two alone
+            self._aside(delta, whole=whole)
+        if calls and isinstance(calls, list):
+            for fragment in calls:
+                if isinstance(fragment, dict):
+                    self._fragment(fragment, whole=whole)
+
+    def _aside(self, delta: Json, *, whole: bool) -> None:
+        """What is neither content nor a call as they are now."""
         details = delta.get("reasoning_details")
         readable = "".join(self._details.add(details)) if isinstance(details, list) else ""
         thinking = delta.get("reasoning_content") or delta.get("reasoning") or readable
@@ -160,11 +174,6 @@ class ChatReply:
         former = delta.get("function_call")
         if isinstance(former, dict):
             self._fragment({"index": 0, "function": former}, whole=whole)
-        calls = delta.get("tool_calls")
-        if calls and isinstance(calls, list):
-            for fragment in calls:
-                if isinstance(fragment, dict):
-                    self._fragment(fragment, whole=whole)
 
     def _parts(self, parts: Iterable[object]) -> None:
         """Content as a list: texts, and for some servers the thinking."""
@@ -184,15 +193,15 @@ class ChatReply:
 
     def _fragment(self, fragment: Json, *, whole: bool) -> None:
         function = fragment.get("function")
-        told = cast(Json, function) if isinstance(function, dict) else fragment
-        name, provider_id = _text(told.get("name")), _text(fragment.get("id"))
+        call_fields = cast(Json, function) if isinstance(function, dict) else fragment
+        name, provider_id = _text(call_fields.get("name")), _text(fragment.get("id"))
         call = self._new(fragment, provider_id) if whole else self._belongs_to(fragment, name, provider_id)
         if name and name != call.name:
             call.name += name
         call.provider_id = call.provider_id or provider_id
         if extra := fragment.get("extra_content"):
             call.extra = {"extra_content": extra}
-        given = told.get("arguments")
+        given = call_fields.get("arguments")
         if isinstance(given, dict):
             call.whole = given
             self.collected.grow(as_text(given))
@@ -294,9 +303,9 @@ class ReasoningDetails:
         self._entries: list[dict[str, object]] = []
         self._pieces: list[list[str]] = []
 
-    def add(self, told: Iterable[object]) -> Iterator[str]:
+    def add(self, entries: Iterable[object]) -> Iterator[str]:
         """Take these entries in; their readable texts."""
-        for entry in told:
+        for entry in entries:
             if isinstance(entry, Mapping):
                 yield self._take(entry)
 
@@ -314,16 +323,16 @@ class ReasoningDetails:
     def _take(self, entry: Mapping[str, object]) -> str:
         field = _text_field(entry)
         text = entry.get(field)
-        said = text if isinstance(text, str) else ""
+        piece = text if isinstance(text, str) else ""
         last = self._entries[-1] if self._entries else None
         if last is None or not _continues(last, entry):
             self._entries.append(dict(entry))
-            self._pieces.append([said] if said else [])
-            return said
-        if said:
-            self._pieces[-1].append(said)
+            self._pieces.append([piece] if piece else [])
+            return piece
+        if piece:
+            self._pieces[-1].append(piece)
         last.update({key: value for key, value in entry.items() if value is not None and key not in _TEXTS})
-        return said
+        return piece
 
 
 def _text_field(entry: Mapping[str, object]) -> str:

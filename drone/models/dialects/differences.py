@@ -45,16 +45,16 @@ OPEN_WEIGHTS = efforts("", "low", "low", "medium", "high", "high", "high")
 
 def within_cap(most: int | None, without: frozenset[str]) -> int | None:
     """The cap on output that a request asks for: never above what the server said that it gives."""
-    told = (int(name.removeprefix(ABOVE)) for name in without if name.startswith(ABOVE))
-    return None if most is None else min((most, *told))
+    limits = (int(name.removeprefix(ABOVE)) for name in without if name.startswith(ABOVE))
+    return None if most is None else min((most, *limits))
 
 
 def cap_refused(most: int | None, words: str) -> str | None:
     """What requests leave out from now on where a server refuses an output of `most` tokens in these words."""
-    found = next(filter(None, (told.search(words) for told in _MOST)), None)
+    found = next(filter(None, (pattern.search(words) for pattern in _MOST)), None)
     below = _BELOW.search(words)
-    told = int(found[1]) if found else int(below[1]) - 1 if below else 0
-    return f"{ABOVE}{told}" if most and 0 < told < most else None
+    named = int(found[1]) if found else int(below[1]) - 1 if below else 0
+    return f"{ABOVE}{named}" if most and 0 < named < most else None
 
 
 def cap_not_sent(name: str, most: int | None, without: frozenset[str], caps: Collection[str]) -> Iterator[str]:

@@ -80,16 +80,16 @@ class Gemini:
 
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         """Google writes of them as `thinkingLevel`, `thinking_level` or "thinking level"."""
-        said = words.replace(self._endpoint.name, "").lower().replace("_", "").replace(" ", "")
-        if ask.service_tier is not None and "servicetier" in said and "serviceTier" not in without:
+        plain = words.replace(self._endpoint.name, "").lower().replace("_", "").replace(" ", "")
+        if ask.service_tier is not None and "servicetier" in plain and "serviceTier" not in without:
             return "serviceTier"
         options = self._options(ask, without)
         if (cap := cap_refused(self._most(ask, without), words)) is not None:
             return cap
         for name in (*_SAMPLING, "thinkingLevel", "thinkingBudget", "includeThoughts"):
-            if name.lower() in said and (name in options or name in _thinking_of(options)):
+            if name.lower() in plain and (name in options or name in _thinking_of(options)):
                 return name
-        return "thinkingConfig" if "thinking" in said and "thinkingConfig" in options else None
+        return "thinkingConfig" if "thinking" in plain and "thinkingConfig" in options else None
 
     def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterator[str]:
         """Sentences for people: which knobs of this ask the request leaves out, or says as something near."""
@@ -157,13 +157,13 @@ class Gemini:
 
     def _contents(self, messages: Sequence[Message]) -> Iterator[bytes]:
         """Neighbours of one role are one content: results must stand right behind the calls that they answer."""
-        turns = groupby(self._told(messages), key=lambda told: told[0])
-        for number, (is_reply, told) in enumerate(turns):
+        turns = groupby(self._turns(messages), key=lambda turn: turn[0])
+        for number, (is_reply, pieces) in enumerate(turns):
             role = b"model" if is_reply else b"user"
-            parts = b",".join([part for _, part in told])
+            parts = b",".join([part for _, part in pieces])
             yield b'%b{"role":"%b","parts":[%b]}' % (b"," if number else b"", role, parts)
 
-    def _told(self, messages: Sequence[Message]) -> Iterator[tuple[bool, bytes]]:
+    def _turns(self, messages: Sequence[Message]) -> Iterator[tuple[bool, bytes]]:
         """(whether a reply, its parts joined by commas) of every message that says something."""
         ids: Mapping[str, str] = {}
         for message in messages:
@@ -200,9 +200,9 @@ class Gemini:
                 parts = [part for block in message.blocks if (part := _sent_back(block, ids, own=own)) is not None]
                 return _signed(parts) if self._signs else parts
             case ToolResults():
-                told = [_result(result, ids, nested=self._signs) for result in message.told]
-                beside = [] if self._signs else [one for result in message.told for one in _pictures(result)]
-                return [*told, *beside]
+                results = [_result(result, ids, nested=self._signs) for result in message.as_shown]
+                beside = [] if self._signs else [one for result in message.as_shown for one in _pictures(result)]
+                return [*results, *beside]
             case _:
                 assert_never(message)
 
@@ -268,9 +268,9 @@ def _call(call: ToolCallBlock, ids: Mapping[str, str]) -> Mapping[str, object]:
 def _result(result: ToolResult, ids: Mapping[str, str], *, nested: bool) -> Mapping[str, object]:
     """`nested`: pictures stand within the response, which Google takes since generation 3; before, they follow it."""
     response = {"error" if result.is_error else "output": result.content}
-    told = {**_identity(result.call_id, ids), "name": callable_name(result.name), "response": response}
+    response_body = {**_identity(result.call_id, ids), "name": callable_name(result.name), "response": response}
     parts = {"parts": _pictures(result)} if nested and result.pictures else {}
-    return {"functionResponse": {**told, **parts}}
+    return {"functionResponse": {**response_body, **parts}}
 
 
 def _pictures(result: ToolResult) -> list[Mapping[str, object]]:
@@ -293,8 +293,8 @@ def _signed(parts: Sequence[Mapping[str, object]]) -> Iterator[Mapping[str, obje
 def _tool(tool: ToolSpec) -> bytes:
     known = tool.encoded.get(_WIRE)
     if known is None:
-        told = {"name": callable_name(tool.name), "description": tool.description}
-        known = tool.encoded[_WIRE] = write({**told, "parametersJsonSchema": sendable(tool.parameters)})
+        definition = {"name": callable_name(tool.name), "description": tool.description}
+        known = tool.encoded[_WIRE] = write({**definition, "parametersJsonSchema": sendable(tool.parameters)})
     return known
 
 

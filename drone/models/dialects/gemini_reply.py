@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from drone.agent.model import ModelError
 from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
-from drone.models.failures import parsed, told_inside
+from drone.models.failures import error_inside, parsed
 from drone.models.prices import count
 from drone.models.tool_specs import legal
 from mcc.contracts.blocks import OpaqueBlock
@@ -36,8 +36,8 @@ _PREFIX = "default_api."
 
 def callable_name(name: str) -> str:
     """`name` as Google takes it: it must not begin with a digit or a dash."""
-    told = legal(name)
-    return told if told[0].isalpha() or told[0] == "_" else f"_{told}"
+    legal_name = legal(name)
+    return legal_name if legal_name[0].isalpha() or legal_name[0] == "_" else f"_{legal_name}"
 
 
 class GeminiReply:
@@ -57,7 +57,7 @@ class GeminiReply:
     def body(self, value: object) -> None:
         """A whole, unstreamed reply."""
         if not isinstance(value, dict) or not value.keys() & {"candidates", "promptFeedback"}:
-            raise told_inside(self.collected.name, value)
+            raise error_inside(self.collected.name, value)
         self._chunk(value)
         self.collected.complete = True
 
@@ -67,7 +67,7 @@ class GeminiReply:
     def _chunk(self, value: Json) -> None:
         collected = self.collected
         if value.get("error"):
-            raise told_inside(collected.name, value)
+            raise error_inside(collected.name, value)
         collected.request_id = _text(value.get("responseId")) or collected.request_id
         self._usage(_object(value.get("usageMetadata")))
         blocked = _object(value.get("promptFeedback"))
@@ -109,13 +109,13 @@ class GeminiReply:
         if text:
             self.collected.add(passage, text)
 
-    def _call(self, told: Json, part: Json) -> None:
+    def _call(self, fields: Json, part: Json) -> None:
         self._open = None
-        name = _text(told.get("name"))
+        name = _text(fields.get("name"))
         ours = name[1:] if name.startswith("_") and callable_name(name[1:] or "_") == name else name
-        call = self.collected.call(Growing(_text(told.get("id")), ours))
+        call = self.collected.call(Growing(_text(fields.get("id")), ours))
         call.extra = _extra(part)
-        given = told.get("args")
+        given = fields.get("args")
         if isinstance(given, dict):
             call.whole = given
         elif given is not None:

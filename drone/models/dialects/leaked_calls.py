@@ -3,6 +3,7 @@
 import ast
 import json
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -39,11 +40,11 @@ class SpokenTags:
         if not self._begun:
             text = self._beginning(text)
         if self._closing:
-            said, text = self._thinking(text)
-            if said:
-                yield "thinking", said
-        if text and not self._closing and self._begun and (said := self._saying(text)):
-            yield "text", said
+            thought, text = self._thinking(text)
+            if thought:
+                yield "thinking", thought
+        if text and not self._closing and self._begun and (words := self._saying(text)):
+            yield "text", words
 
     def end(self) -> Iterator[tuple[Kind, str]]:
         """What was kept back because more might have come; `held` stays for whoever knows the tools."""
@@ -112,10 +113,16 @@ class SpokenTags:
 
 def _maybe_begun(text: str, marks: tuple[str, ...]) -> int:
     """Where the end of `text` may be the beginning of a mark; its length where it is none."""
+    begun = _beginnings(marks)
     for cut in range(max(0, len(text) - _LONGEST + 1), len(text)):
-        if any(mark.startswith(text[cut:]) for mark in marks):
+        if text[cut:] in begun:
             return cut
     return len(text)
+
+
+@cache
+def _beginnings(marks: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(mark[:end] for mark in marks for end in range(1, len(mark) + 1))
 
 
 def without_opening(text: str) -> tuple[str, str] | None:
@@ -238,19 +245,19 @@ def _keys(text: str, tools: Tools) -> tuple[LeakedCall, str]:
 def _marked(text: str, tools: Tools) -> Iterator[LeakedCall]:
     """`[TOOL_CALLS]` before a list of calls, or before each `name{…}` with or without `[ARGS]` and an id between."""
     for part in text.split("[TOOL_CALLS]")[1:]:
-        told = part.strip()
-        if told.startswith(("[", "{")):
-            yield from _written(told, tools)
+        rest_of_text = part.strip()
+        if rest_of_text.startswith(("[", "{")):
+            yield from _written(rest_of_text, tools)
             continue
-        while told:
-            found = _NAME.match(told)
+        while rest_of_text:
+            found = _NAME.match(rest_of_text)
             if found is None:
                 raise _NoCalls
-            between, brace, rest = told[found.end() :].partition("{")
+            between, brace, rest = rest_of_text[found.end() :].partition("{")
             if between and not (between.startswith(("[ARGS]", "[CALL_ID]")) and between.endswith("[ARGS]")):
                 raise _NoCalls
-            given, told = _object(brace + rest, "[TOOL_CALLS]")
-            told = told.strip()
+            given, rest_of_text = _object(brace + rest, "[TOOL_CALLS]")
+            rest_of_text = rest_of_text.strip()
             yield LeakedCall(found[1], given)
 
 

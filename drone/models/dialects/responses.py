@@ -65,7 +65,7 @@ class Responses:
             yield b',"tools":[' + b",".join([_tool(tool) for tool in ask.tools]) + b"]"
         yield b',"input":['
         giver = "" if _SEALED_ELSEWHERE + ask.cache_key in without else self._endpoint.name
-        yield from listed(told for message in ask.messages if (told := _items(message, giver)))
+        yield from listed(item for message in ask.messages if (item := _items(message, giver)))
         yield b"]"
         for name, value in {**self._changing(ask, without), **own}.items():
             yield b",%b:%b" % (write(name), write(value))
@@ -111,37 +111,37 @@ class Responses:
 
     def _constant(self, ask: Ask, without: frozenset[str]) -> Json:
         """What no later request of the same agent says otherwise."""
-        told: dict[str, object] = {"store": False}
+        options: dict[str, object] = {"store": False}
         if self._reasons:
-            told[_SEALED] = ["reasoning.encrypted_content"]
+            options[_SEALED] = ["reasoning.encrypted_content"]
         if ask.cache_key:
-            told["prompt_cache_key"] = ask.cache_key
+            options["prompt_cache_key"] = ask.cache_key
         if ask.system:
-            told["instructions"] = ask.system
-        return {name: value for name, value in told.items() if name not in without}
+            options["instructions"] = ask.system
+        return {name: value for name, value in options.items() if name not in without}
 
     def _changing(self, ask: Ask, without: frozenset[str]) -> Json:
         """Parameters that some models refuse, by name; those in `without` were refused already."""
-        told: dict[str, object] = {}
+        options: dict[str, object] = {}
         if ask.tools:
-            told |= {"tool_choice": "auto", "parallel_tool_calls": True}
+            options |= {"tool_choice": "auto", "parallel_tool_calls": True}
         if reasoning := self._reasoning(ask, without):
-            told[_REASONING] = reasoning
+            options[_REASONING] = reasoning
         most = within_cap(ask.max_output_tokens or self._endpoint.max_output_tokens, without)
         if most is not None:
-            told["max_output_tokens"] = max(most, LEAST_OUTPUT_TOKENS)
+            options["max_output_tokens"] = max(most, LEAST_OUTPUT_TOKENS)
         if ask.temperature is not None:
-            told["temperature"] = ask.temperature
+            options["temperature"] = ask.temperature
         if ask.service_tier is not None:
-            told["service_tier"] = ask.service_tier
-        return {name: value for name, value in told.items() if name not in without}
+            options["service_tier"] = ask.service_tier
+        return {name: value for name, value in options.items() if name not in without}
 
     def _reasoning(self, ask: Ask, without: frozenset[str]) -> Json:
         if _REASONING in without or (not self._reasons and ask.thinking in ("inherit", "off")):
             return {}
-        told = {"summary": "auto"} if self._reasons and _SUMMARY not in without else {}
+        reasoning = {"summary": "auto"} if self._reasons and _SUMMARY not in without else {}
         level = effort(ask.thinking, without | self._not_taken)
-        return told if level is None else {"effort": level, **told}
+        return reasoning if level is None else {"effort": level, **reasoning}
 
 
 def responses_model(endpoint: Endpoint, wire: Wire) -> Remote:
@@ -164,7 +164,7 @@ def _fresh(message: Message, name: str) -> Iterator[Json]:
         case AssistantMessage():
             yield from _given_back(message.blocks, own=bool(name) and message.model == name)
         case ToolResults():
-            for result in message.told:
+            for result in message.as_shown:
                 output: object = result.content
                 if result.pictures:
                     shown = [{"type": "input_image", "image_url": one.url} for one in result.pictures]
@@ -234,7 +234,7 @@ def _spoken(parts: Iterable[AnyBlock], *, named: bool) -> Json:
 def _call(call: ToolCallBlock, *, named: bool) -> Json:
     """Servers parse the arguments of earlier calls: what was no JSON object goes back as the text inside one."""
     kept = dict(call.extra or {}) if named else {}
-    said = kept.pop(ARGUMENTS, None)
+    arguments = kept.pop(ARGUMENTS, None)
     given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
     return {
         **kept,
@@ -242,13 +242,13 @@ def _call(call: ToolCallBlock, *, named: bool) -> Json:
         # Our own ids, which differ where those of a provider repeat: docs/decisions/06-own-call-ids.md
         "call_id": call.call_id,
         "name": legal(call.name),
-        "arguments": said if isinstance(said, str) else write(given).decode(),
+        "arguments": arguments if isinstance(arguments, str) else write(given).decode(),
     }
 
 
 def _tool(tool: ToolSpec) -> bytes:
     known = tool.encoded.get(_WIRE)
     if known is None:
-        told = {"type": "function", "name": legal(tool.name), "description": tool.description, "strict": False}
-        known = tool.encoded[_WIRE] = write({**told, "parameters": sendable(tool.parameters)})
+        definition = {"type": "function", "name": legal(tool.name), "description": tool.description, "strict": False}
+        known = tool.encoded[_WIRE] = write({**definition, "parameters": sendable(tool.parameters)})
     return known

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
-from drone.models.failures import parsed, told_inside
+from drone.models.failures import error_inside, parsed
 from drone.models.json_text import arguments, joined, write
 from drone.models.prices import count
 from mcc.contracts.blocks import OpaqueBlock
@@ -56,11 +56,11 @@ class ResponseReply:
         value = parsed(self.collected.name, data)
         if not isinstance(value, dict):
             return
-        told = value.get("type") or name.decode("ascii", "replace")
-        if told in _DELTAS:
-            self._say(self._item(value), _DELTAS[told], value)
+        kind = value.get("type") or name.decode("ascii", "replace")
+        if kind in _DELTAS:
+            self._say(self._item(value), _DELTAS[kind], value)
             return
-        match told:
+        match kind:
             case "response.output_item.added":
                 self._began(self._item(value), _object(value.get("item")))
             case "response.output_item.done":
@@ -68,15 +68,15 @@ class ResponseReply:
             case "response.function_call_arguments.delta":
                 self._argue(self._item(value), _text(value.get("delta")))
             case "response.completed" | "response.incomplete" | "response.failed":
-                self._ended(_object(value.get("response")), told.removeprefix("response."))
+                self._ended(_object(value.get("response")), kind.removeprefix("response."))
                 self.collected.closed = True
             case "error":
-                raise told_inside(self.collected.name, value)
+                raise error_inside(self.collected.name, value)
 
     def body(self, value: object) -> None:
         """A whole, unstreamed reply."""
         if not isinstance(value, dict) or not isinstance(value.get("output"), list):
-            raise told_inside(self.collected.name, value)
+            raise error_inside(self.collected.name, value)
         self._ended(value, _text(value.get("status")) or "completed")
 
     def end(self) -> None:
@@ -87,7 +87,7 @@ class ResponseReply:
     def _ended(self, response: Json, status: str) -> None:
         self._usage(_object(response.get("usage")))
         if status not in ("completed", "incomplete"):
-            raise told_inside(self.collected.name, response)
+            raise error_inside(self.collected.name, response)
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
             known = self._items.setdefault(index, _Item(index))
@@ -107,17 +107,17 @@ class ResponseReply:
             index = self._by_id.get(named, latest) if isinstance(named, str) else latest
         return self._items.setdefault(index, _Item(index))
 
-    def _began(self, item: _Item, told: Json) -> None:
+    def _began(self, item: _Item, fields: Json) -> None:
         """An item's place in the reply is where it begins. One that nobody knows has none before it is done."""
-        if item.kind is not None or not told:
+        if item.kind is not None or not fields:
             return
-        item.kind = told.get("type")
-        if isinstance(named := told.get("id"), str):
+        item.kind = fields.get("type")
+        if isinstance(named := fields.get("id"), str):
             self._by_id[named] = item.index
         if item.kind == "reasoning":
             self._passage(item, 0, "thinking")
         elif item.kind == "function_call":
-            call = Growing(_text(told.get("call_id")), _text(told.get("name")))
+            call = Growing(_text(fields.get("call_id")), _text(fields.get("name")))
             item.parts[0] = self.collected.call(call)
 
     def _passage(self, item: _Item, place: int, kind: PassageKind) -> Passage | None:
@@ -144,23 +144,23 @@ class ResponseReply:
             call.pieces.append(piece)
             self.collected.grow(piece)
 
-    def _done(self, item: _Item, told: Json) -> None:
-        self._began(item, told)
-        item.done = bool(told)
+    def _done(self, item: _Item, fields: Json) -> None:
+        self._began(item, fields)
+        item.done = bool(fields)
         match item.kind:
             case "message":
-                self._message(item, told)
+                self._message(item, fields)
             case "reasoning":
-                self._reasoning(item, told)
+                self._reasoning(item, fields)
             case "function_call":
-                self._call(item, told)
+                self._call(item, fields)
             case str():
-                self.collected.grow(as_text(told))
-                item.parts[0] = OpaqueBlock(data=_said(told))
+                self.collected.grow(as_text(fields))
+                item.parts[0] = OpaqueBlock(data=_said(fields))
 
-    def _message(self, item: _Item, told: Json) -> None:
-        kept = _said(told, "type", "role", "content")
-        content = told.get("content")
+    def _message(self, item: _Item, fields: Json) -> None:
+        kept = _said(fields, "type", "role", "content")
+        content = fields.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
             kind = _PART_KINDS.get(_object(part).get("type"))
             passage = self._passage(item, place, kind) if kind else None
@@ -170,32 +170,32 @@ class ResponseReply:
             if isinstance(known, Passage) and known.kind == "text":
                 known.extra = kept or None
 
-    def _reasoning(self, item: _Item, told: Json) -> None:
+    def _reasoning(self, item: _Item, fields: Json) -> None:
         passage = self._passage(item, 0, "thinking")
         if passage is None:
             return
-        texts = list(_texts(told.get("summary"))) or list(_texts(told.get("content")))
+        texts = list(_texts(fields.get("summary"))) or list(_texts(fields.get("content")))
         self._fill(passage, _BETWEEN_SUMMARIES.join(texts))
-        passage.extra = _said(told)
+        passage.extra = _said(fields)
 
     def _fill(self, passage: Passage, text: str) -> None:
         """What no delta told of a passage."""
         if text and not passage.pieces:
             self.collected.add(passage, text)
 
-    def _call(self, item: _Item, told: Json) -> None:
+    def _call(self, item: _Item, fields: Json) -> None:
         call = item.parts.get(0)
         if not isinstance(call, Growing):
             return
-        call.name = _text(told.get("name")) or call.name
-        call.provider_id = _text(told.get("call_id")) or call.provider_id
-        given = told.get("arguments")
+        call.name = _text(fields.get("name")) or call.name
+        call.provider_id = _text(fields.get("call_id")) or call.provider_id
+        given = fields.get("arguments")
         text = given if isinstance(given, str) else "" if given is None else as_text(given)
         if text and text != joined(call.pieces):
             if not call.pieces:
                 self.collected.grow(text)
             call.pieces = [text]
-        extra = _said(told, "type", "call_id", "name", "arguments")
+        extra = _said(fields, "type", "call_id", "name", "arguments")
         if not _same_bytes(text):
             extra[ARGUMENTS] = text
         call.extra = extra or None

@@ -21,8 +21,8 @@ class Question:
 def _listed(*fields: str) -> Reading:
     """Reads it from a list of models, of which one has this name; else from the only one in it."""
 
-    def tokens(told: object, model: str) -> int | None:
-        rows = [row for row in _rows(told) if isinstance(row, Mapping)]
+    def tokens(answer: object, model: str) -> int | None:
+        rows = [row for row in _rows(answer) if isinstance(row, Mapping)]
         own = [row for row in rows if any(_same(row.get(name), model) for name in ("id", "name", "model"))]
         found = own or (rows if len(rows) == 1 else [])
         return next((size for row in found for field in fields if (size := _number(row.get(field)))), None)
@@ -30,9 +30,9 @@ def _listed(*fields: str) -> Reading:
     return tokens
 
 
-def _rows(told: object) -> Iterator[object]:
+def _rows(answer: object) -> Iterator[object]:
     for name in ("data", "models"):
-        rows = told.get(name) if isinstance(told, Mapping) else None
+        rows = answer.get(name) if isinstance(answer, Mapping) else None
         yield from rows if isinstance(rows, list) else ()
 
 
@@ -40,21 +40,21 @@ def _same(name: object, model: str) -> bool:
     return isinstance(name, str) and name.removesuffix(":latest") == model.removesuffix(":latest")
 
 
-def _of_a_slot(told: object, model: str) -> int | None:
-    settings = told.get("default_generation_settings") if isinstance(told, Mapping) else None
+def _of_a_slot(answer: object, model: str) -> int | None:
+    settings = answer.get("default_generation_settings") if isinstance(answer, Mapping) else None
     return _number(settings.get("n_ctx")) if isinstance(settings, Mapping) else None
 
 
-def _of_a_model_file(told: object, model: str) -> int | None:
+def _of_a_model_file(answer: object, model: str) -> int | None:
     """Parameters of a model file stand one in a line: a name, then its value."""
-    text = told.get("parameters") if isinstance(told, Mapping) else None
+    text = answer.get("parameters") if isinstance(answer, Mapping) else None
     lines = text.splitlines() if isinstance(text, str) else ()
     values = [line.split()[-1] for line in lines if line.split()[:1] == ["num_ctx"]]
     return int(values[-1]) if values else None
 
 
-def _number(told: object) -> int | None:
-    return told if isinstance(told, int) and not isinstance(told, bool) else None
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 ELSEWHERE = (Question("models", _listed("max_model_len", "context_length", "context_window")),)

@@ -99,8 +99,8 @@ class Conversation:
         """What may be said of each agent to `subagents_run`, by name: the schemas."""
         agents = _properties(self.tools.get("subagents_run")).get("agents")
         each = agents.get("items") if isinstance(agents, Mapping) else None
-        said = each.get("properties") if isinstance(each, Mapping) else None
-        return said if isinstance(said, Mapping) else {}
+        properties = each.get("properties") if isinstance(each, Mapping) else None
+        return properties if isinstance(properties, Mapping) else {}
 
     def reading_on(self) -> list[WantedCall]:
         """Calls for the whole of every result that was cut."""
@@ -139,7 +139,7 @@ def read(ask: Ask) -> Conversation:
     start = _start_of_turn(ask.messages)
     turn = ask.messages[start:]
     opening = _opening(turn)
-    steers = tuple(said for message in turn[opening:] for said in _said_beside(message))
+    steers = tuple(text for message in turn[opening:] for text in _said_beside(message))
     asked = "\n".join(request_in(message.text) for message in turn[:opening] if isinstance(message, UserMessage))
     done = _whole(tuple(_done(ask.messages)))
     now = sum(len(message.results) for message in turn if isinstance(message, ToolResults))
@@ -168,8 +168,8 @@ def _said_beside(message: Message) -> tuple[str, ...]:
 def _start_of_turn(messages: Sequence[Message]) -> int:
     """Where the present turn begins: after a reply that ended one, or where a person gave a task in its place."""
     for index in range(len(messages) - 1, 0, -1):
-        said = messages[index]
-        if isinstance(said, UserMessage) and (_NEW_TASK.match(said.text) or _is_end(messages[index - 1], said)):
+        before, message = messages[index - 1 : index + 1]
+        if isinstance(message, UserMessage) and (_NEW_TASK.match(message.text) or _is_end(before, message)):
             return index
     return 0
 

@@ -91,14 +91,14 @@ def _agent(number: int, role: str, piece: Piece, conversation: Conversation) -> 
     known: Mapping[str, Any] = conversation.of_each_agent
     criteria = known.get("success_criteria")
     listed = isinstance(criteria, Mapping) and criteria.get("type") == "array"
-    told = {
+    arguments = {
         "id": f"{role}_{number}",
         "role": role,
         "title": piece.title,
         "task": piece.task,
         "success_criteria": [_CRITERION] if listed else _CRITERION,
     }
-    return {name: value for name, value in told.items() if name in known}
+    return {name: value for name, value in arguments.items() if name in known}
 
 
 def _reading(request: str) -> Iterator[Piece]:
@@ -141,10 +141,10 @@ def step_of(conversation: Conversation) -> Step | None:
     if any(done.name in DELEGATION for done in conversation.done):
         return None
     plan, calls = calls_for(conversation, conversation.request)
-    told = ", ".join(f"`{role}` for “{piece.title.lower()}”" for role, piece in plan)
+    pieces = ", ".join(f"`{role}` for “{piece.title.lower()}”" for role, piece in plan)
     saying = (
         "I am the offline model: I follow fixed rules and do not understand the request as a language model would. "
-        f"My plan: {len(plan)} subagents look at the workspace side by side, {told}; then I put together what they "
+        f"My plan: {len(plan)} subagents look at the workspace side by side, {pieces}; then I put together what they "
         "found."
     )
     return Step(saying, tuple(call for call in (conversation.call("environment_detect"), *calls) if call is not None))
@@ -263,9 +263,9 @@ def _sources(conversation: Conversation, children: Sequence[Child]) -> str:
     used = {done.name for done in conversation.done if done.name not in DELEGATION and not done.is_error}
     own = sorted(used - {*FINISH})
     finished = sum(not child.failed for child in children)
-    said = f"From {finished} of {len(children)} subagents" if children else "From no subagent"
+    sources = f"From {finished} of {len(children)} subagents" if children else "From no subagent"
     beside = f", and {', '.join(f'`{name}`' for name in own)}" if own else ""
-    return f"*{said}{beside}. What is not named here was not looked at.*"
+    return f"*{sources}{beside}. What is not named here was not looked at.*"
 
 
 def children_of(conversation: Conversation) -> tuple[Child, ...]:
@@ -285,30 +285,30 @@ def _children(done: Done) -> Iterator[Child]:
         yield _child(value if isinstance(value, dict) else done.content, done.arguments, failed=done.is_error)
 
 
-def _child(told: object, asked: Mapping[str, Any], *, failed: bool) -> Child:
+def _child(report: object, asked: Mapping[str, Any], *, failed: bool) -> Child:
     """`failed`: the call as a whole was an error; of several children each says it for itself."""
-    named = told.get("display_name") if isinstance(told, dict) else None
+    named = report.get("display_name") if isinstance(report, dict) else None
     title = str(asked.get("title") or named or "One subagent")
-    if not isinstance(told, dict):
-        return Child(title, str(told).partition(_RECORD)[0].strip(), failed=failed)
-    findings = told.get("findings")
+    if not isinstance(report, dict):
+        return Child(title, str(report).partition(_RECORD)[0].strip(), failed=failed)
+    findings = report.get("findings")
     return Child(
         title=title,
-        text=str(told.get("summary") or told.get("error") or told.get("text") or ""),
+        text=str(report.get("summary") or report.get("error") or report.get("text") or ""),
         findings=tuple(map(_finding, findings)) if isinstance(findings, list) else (),
-        next_actions=tuple(one for one in _listed(told.get("recommended_next_actions")) if isinstance(one, str)),
-        failed=failed or told.get("status", COMPLETED) != COMPLETED,
+        next_actions=tuple(one for one in _listed(report.get("recommended_next_actions")) if isinstance(one, str)),
+        failed=failed or report.get("status", COMPLETED) != COMPLETED,
     )
 
 
-def _finding(told: object) -> Finding:
-    if not isinstance(told, dict):
-        return Finding("Found", str(told))
-    severity = str(told.get("severity", "")).lower()
+def _finding(finding: object) -> Finding:
+    if not isinstance(finding, dict):
+        return Finding("Found", str(finding))
+    severity = str(finding.get("severity", "")).lower()
     return Finding(
-        title=str(told.get("title") or "Found"),
-        evidence=str(told.get("evidence") or told.get("detail") or ""),
-        paths=tuple(str(path) for path in (told.get("path"), *_listed(told.get("paths"))) if path),
+        title=str(finding.get("title") or "Found"),
+        evidence=str(finding.get("evidence") or finding.get("detail") or ""),
+        paths=tuple(str(path) for path in (finding.get("path"), *_listed(finding.get("paths"))) if path),
         severity="error" if severity in _SEVERE else "warning" if severity in _DOUBTFUL else "info",
     )
 

@@ -157,14 +157,14 @@ def _joined(parts: Sequence[Schema]) -> Schema:
 
 
 def _kinds(schema: Schema) -> tuple[str, ...]:
-    said = schema.get("type")
-    return (said,) if isinstance(said, str) else tuple(said) if isinstance(said, list | tuple) else ()
+    kind = schema.get("type")
+    return (kind,) if isinstance(kind, str) else tuple(kind) if isinstance(kind, list | tuple) else ()
 
 
 def _kind_of(schema: Schema, known: object) -> str:
-    said = next((kind for kind in _kinds(schema) if kind != "null"), "")
-    if said:
-        return said
+    kind = next((kind for kind in _kinds(schema) if kind != "null"), "")
+    if kind:
+        return kind
     if "properties" in schema:
         return "object"
     return "array" if "items" in schema or isinstance(known, list | tuple) else "string"
@@ -175,8 +175,8 @@ def _least(kind: str, schema: Schema) -> object:
         case "string":
             return _fitted(UNKNOWN, schema)
         case "integer" | "number":
-            said = schema.get("minimum", 0)
-            return said if isinstance(said, int | float) else 0
+            least = schema.get("minimum", 0)
+            return least if isinstance(least, int | float) else 0
         case "boolean":
             return False
         case "array":

@@ -153,5 +153,5 @@ def _result(done: Done) -> dict[str, object]:
 
 def _first_line(text: str) -> str:
     lines = [line.strip(" -") for line in text.splitlines() if line.strip(" -")]
-    told = next((line for line in lines if line != _REFUSED), text)
-    return told.removeprefix(_REFUSED).strip()[:300]
+    message = next((line for line in lines if line != _REFUSED), text)
+    return message.removeprefix(_REFUSED).strip()[:300]

@@ -190,10 +190,10 @@ def _pom(path: str, text: str) -> Manifest:
         begin, end = text.find(f"<{part}>"), text.find(f"</{part}>")
         if 0 <= begin < end:
             text = text[:begin] + text[end:]
-    said = {found[1]: " ".join(found[2].split()) for found in _POM_SAID.finditer(text)}
+    elements = {found[1]: " ".join(found[2].split()) for found in _POM_SAID.finditer(text)}
     modules = _POM_MODULES.findall(text)
     facts = (f"{len(modules)} modules: {_ticked(modules[:8])}",) if modules else ()
-    return Manifest(path, said.get("artifactId", ""), said.get("description", ""), facts=facts)
+    return Manifest(path, elements.get("artifactId", ""), elements.get("description", ""), facts=facts)
 
 
 def _gradle(path: str, text: str) -> Manifest:

@@ -89,12 +89,12 @@ def listing(text: str) -> Listing:
         name = _FOLDED.sub("", line[:_LONGEST_PATH].strip())
         is_path = looks_like_path(name) or (name and " " not in name and ":" not in name)
         (names if is_path and len(line) <= _LONGEST_PATH else notes).append(name)
-    told = "\n".join(notes)
+    joined = "\n".join(notes)
     return Listing(
         files=unique(name for name in names if not name.endswith("/")),
         directories=unique(name.rstrip("/") for name in names if name.endswith("/")),
-        total=_total(told),
-        cut=bool(_CUT.search(told)),
+        total=_total(joined),
+        cut=bool(_CUT.search(joined)),
     )
 
 

@@ -64,15 +64,15 @@ class OfflineModel:
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         """Never fails, uses no tokens; a reply of more than four characters for each of `max_output_tokens` is cut."""
         began = time.monotonic()
-        said = replied_to(read(ask), ask.max_output_tokens)
-        text, is_cut = cut_to(said.text, ask.max_output_tokens)
-        calls = () if is_cut else said.calls
+        reply = replied_to(read(ask), ask.max_output_tokens)
+        text, is_cut = cut_to(reply.text, ask.max_output_tokens)
+        calls = () if is_cut else reply.calls
         first_token_ms = round((time.monotonic() - began) * 1000, 3)
-        await say("thinking.delta", said.thinking, listener, self._pace_seconds)
+        await say("thinking.delta", reply.thinking, listener, self._pace_seconds)
         await say("model.delta", text, listener, self._pace_seconds)
         return Reply(
-            blocks=spoken_blocks(text, calls, said.thinking),
-            finish_reason="length" if is_cut and not said.not_done else said.finish_reason,
+            blocks=spoken_blocks(text, calls, reply.thinking),
+            finish_reason="length" if is_cut and not reply.not_done else reply.finish_reason,
             usage=Usage(model_calls=1, cost_usd=0.0),
             first_token_ms=first_token_ms,
             model=OFFLINE,
@@ -133,8 +133,8 @@ def _refusal(conversation: Conversation) -> str:
     """What the offline model says where it can do nothing: that first, then what it can, then who could."""
     gist = " ".join(conversation.request.split())
     shown = gist if len(gist) <= _SHOWN else gist[:_SHOWN].rsplit(" ", 1)[0] + " …"
-    said = f"{_REFUSAL} {_WHO} None of the rules fits this:"
-    return "\n\n".join((said, f"> {shown}", *_offered(conversation), _ADVICE))
+    opening = f"{_REFUSAL} {_WHO} None of the rules fits this:"
+    return "\n\n".join((opening, f"> {shown}", *_offered(conversation), _ADVICE))
 
 
 def _offered(conversation: Conversation) -> Iterator[str]:

@@ -111,10 +111,8 @@ class Files:
         below = [path for path in self.known.own if path.startswith(f"{self.base}/")] if self.base else []
         other = [path for path in self.known.files if path.startswith(self.base) and not is_aside(path)]
         if self.base:
-            telling = sorted(
-                below or other, key=lambda path: (path.rsplit("/", 1)[-1].startswith("__"), depth_of(path))
-            )
-            return telling[: _MOST_READ - 1]
+            useful = sorted(below or other, key=lambda path: (path.rsplit("/", 1)[-1].startswith("__"), depth_of(path)))
+            return useful[: _MOST_READ - 1]
         return [*self.known.readmes[:1], *self.known.build_files[:1], *self.known.own[:2]][:_MOST_READ] or other[:1]
 
     def _definitions(self) -> Iterator[Definition]:
@@ -161,9 +159,10 @@ class Files:
             if path in self.known.pages and not self.base:
                 yield opening_of_readme(self.known.pages[path])
         for path in self.read:
-            said = own_words(self.known.pages[path]).rstrip(".")
+            words = own_words(self.known.pages[path]).rstrip(".")
             names = ", ".join(self.known.names_in(path)[:_MOST_NAMES])
-            yield f"{path}{f' says of itself: {said}' if said else f' has {len(self.known.pages[path].lines)} lines'}."
+            lines = len(self.known.pages[path].lines)
+            yield f"{path} says of itself: {words}." if words else f"{path} has {lines} lines."
             if names:
                 yield f"It defines {names}."
         below = [path for path in self.known.files if path.startswith(self.base)]
@@ -175,8 +174,8 @@ class Files:
         """The nodes beside this one whose files its own text names."""
         text = "\n".join(self.known.pages[path].text for path in self.read)
         found: list[str] = []
-        for path, said in self.task.beside.items():
-            names = [word.strip("():,.").removesuffix(".py").replace("/", ".") for word in said.split()[1:3]]
+        for path, line in self.task.beside.items():
+            names = [word.strip("():,.").removesuffix(".py").replace("/", ".") for word in line.split()[1:3]]
             if any(len(name) > 2 and (f"import {name}" in text or f"from {name}" in text) for name in names):
                 found.append(path)
         return found

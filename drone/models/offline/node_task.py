@@ -34,11 +34,11 @@ class Bounds:
     most: float | None = None
 
     @classmethod
-    def of(cls, said: str, unit: str) -> "Bounds":
-        if found := Pattern(rf"{_NUMBER} to {_NUMBER}{unit}").search(said):
+    def of(cls, text: str, unit: str) -> "Bounds":
+        if found := Pattern(rf"{_NUMBER} to {_NUMBER}{unit}").search(text):
             return cls(float(found[1]), float(found[2]))
-        least = Pattern(rf"at least {_NUMBER}{unit}").search(said)
-        most = Pattern(rf"at most {_NUMBER}{unit}").search(said)
+        least = Pattern(rf"at least {_NUMBER}{unit}").search(text)
+        most = Pattern(rf"at most {_NUMBER}{unit}").search(text)
         return cls(None if least is None else float(least[1]), None if most is None else float(most[1]))
 
 
@@ -150,7 +150,7 @@ def _sections(text: str) -> dict[str, str]:
             lines = found.setdefault(line.removeprefix("# "), [])
             continue
         lines.append(line)
-    return {title: "\n".join(said) for title, said in found.items()}
+    return {title: "\n".join(below) for title, below in found.items()}
 
 
 def _values(text: str) -> dict[str, Any]:
@@ -172,16 +172,16 @@ def _wishes(conversation: Conversation, setter: str) -> Iterator[Wish]:
 
 
 def _wish(name: str, schema: object, line: Found | None) -> Wish:
-    said = str(line["said"]) if line is not None else ""
-    kind = _kind(schema, said)
+    sentence = str(line["said"]) if line is not None else ""
+    kind = _kind(schema, sentence)
     description = str(_of(schema, "description") or "")
     options = _of(schema, "enum")
     item = None
     if kind == "list":
-        each = _ITEMS.search(said)
+        each = _ITEMS.search(sentence)
         item = _wish(name, _of(schema, "items"), None)
         item = _said_of(item, each["said"] if each else "")
-        said = said.replace(each.group(), " ", 1) if each else said
+        sentence = sentence.replace(each.group(), " ", 1) if each else sentence
     wish = Wish(
         name,
         kind,
@@ -189,21 +189,21 @@ def _wish(name: str, schema: object, line: Found | None) -> Wish:
         options=tuple(one for one in options if isinstance(one, str)) if isinstance(options, list) else (),
         item=item,
     )
-    return _said_of(wish, said or description)
+    return _said_of(wish, sentence or description)
 
 
-def _said_of(wish: Wish, said: str) -> Wish:
-    head = said.partition(". ")[0] if wish.kind in ("number", "integer") else said
+def _said_of(wish: Wish, sentence: str) -> Wish:
+    head = sentence.partition(". ")[0] if wish.kind in ("number", "integer") else sentence
     unit = {"text": " characters", "list": " items"}.get(wish.kind, "")
-    pattern, after, before = _PATTERN.search(said), _AFTER.search(said), _BEFORE.search(said)
-    kind = "date" if wish.kind == "text" and said.startswith("date") else wish.kind
-    kind = "reference" if wish.kind == "text" and said.startswith("path of a") else kind
+    pattern, after, before = _PATTERN.search(sentence), _AFTER.search(sentence), _BEFORE.search(sentence)
+    kind = "date" if wish.kind == "text" and sentence.startswith("date") else wish.kind
+    kind = "reference" if wish.kind == "text" and sentence.startswith("path of a") else kind
     return Wish(
         wish.name,
         kind,
-        said,
+        sentence,
         wish.required,
-        Bounds.of(head.partition("`")[0] if kind in ("number", "integer") else said, unit),
+        Bounds.of(head.partition("`")[0] if kind in ("number", "integer") else sentence, unit),
         wish.options,
         pattern[1] if pattern else "",
         (after[1] if after else "", before[1] if before else ""),
@@ -211,7 +211,7 @@ def _said_of(wish: Wish, said: str) -> Wish:
     )
 
 
-def _kind(schema: object, said: str) -> str:
+def _kind(schema: object, sentence: str) -> str:
     types = _of(schema, "type")
     names = [types] if isinstance(types, str) else types if isinstance(types, list) else []
     first = next((name for name in names if name != "null"), "string")
@@ -225,10 +225,10 @@ def _children(conversation: Conversation, to_do: str) -> Iterator[Child]:
     properties = _below(spec.parameters if spec else {}, "properties")
     names = _of(properties.get("component"), "enum")
     counts = {found["name"]: found["count"] for found in _CHILD.finditer(to_do)}
-    said = properties.get("metadata")
-    several = _of(said, "anyOf")
+    metadata = properties.get("metadata")
+    several = _of(metadata, "anyOf")
     for name in names if isinstance(names, list) else ():
-        ways = several if isinstance(several, list) else [said]
+        ways = several if isinstance(several, list) else [metadata]
         own: object = next((way for way in ways if str(_of(way, "description")).endswith(f" {name}.")), {})
         fields = _below(own, "properties")
         wishes = tuple(_wish(key, schema, None) for key, schema in fields.items())

@@ -151,7 +151,7 @@ class Words:
         if own.lower().startswith(_ASKS) and self._task.is_about_itself:
             # The node is about one side itself.
             same = next(
-                (asked for said, asked in _ASPECTS if said.format(t=self._subject) == _uncapital(own)), question
+                (asked for template, asked in _ASPECTS if template.format(t=self._subject) == _uncapital(own)), question
             )
             clause, question = (_uncapital(own), same) if number == 0 else (clause, question)
         return clause.format(t=self._subject), question.format(t=self._subject)

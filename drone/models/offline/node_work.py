@@ -192,8 +192,8 @@ def apart(value: float, place: int, attempt: int, wish: Wish) -> int | float:
 
 def _complaints(check: Done) -> tuple[Complaint, ...]:
     try:
-        said = json.loads(check.content)
-        errors = said["errors"] if not said["ok"] else []
+        checked = json.loads(check.content)
+        errors = checked["errors"] if not checked["ok"] else []
         return tuple(Complaint(str(one["field"] or ""), str(one["rule"]), str(one["message"])) for one in errors)
     except (ValueError, TypeError, KeyError):
         return ()

@@ -100,13 +100,13 @@ def _candidates(known: Survey, graph: Graph, starts: Sequence[str]) -> Iterator[
     for path in joined[:2]:
         if len(graph.uses[path]) > 1:
             yield path, f"brings {len(graph.uses[path])} other files together"
-    yield from ((path, "shows how it is used: a test") for path in telling_tests(known)[:1])
+    yield from ((path, "shows how it is used: a test") for path in useful_tests(known)[:1])
     yield from ((path, "for whoever changes it") for path in guides(known)[:1])
     for path, number in largest(known)[:_MOST]:
         yield path, f"{number} public names" if number > 1 else "one of its sources"
 
 
-def telling_tests(known: Survey) -> list[str]:
+def useful_tests(known: Survey) -> list[str]:
     """Tests in the language of the program that are called so, the shallowest first."""
     names = {language.name for language in known.languages}
     found = [path for path in known.tests if (language := language_of(path)) and language.name in names]

@@ -16,7 +16,7 @@ from drone.models.offline.languages import (
     languages_of,
 )
 from drone.models.offline.material import Hit
-from drone.models.offline.parts import fronts, parts_of, telling_tests, to_read
+from drone.models.offline.parts import fronts, parts_of, to_read, useful_tests
 from drone.models.offline.prose import headings, names_defined, opening_of_readme, own_words, title_of_readme
 from drone.models.offline.request import Focus
 from drone.models.offline.survey import Survey
@@ -75,8 +75,8 @@ def _kept(found: Iterable[Section]) -> list[Section]:
 
 
 def _nothing(known: Survey) -> Section:
-    told = [f"- {problem}" for problem in known.problems]
-    return Section("Layout", tuple(told) or ("- The workspace has no files that the tools would list.",), kind="open")
+    lines = [f"- {problem}" for problem in known.problems]
+    return Section("Layout", tuple(lines) or ("- The workspace has no files that the tools would list.",), kind="open")
 
 
 def _purpose(known: Survey) -> Iterator[str]:
@@ -97,8 +97,8 @@ def _purpose(known: Survey) -> Iterator[str]:
 def total_files(known: Survey) -> str:
     """How many files there are, and whether that is all of them."""
     count = known.environment.files or known.counted.get(EVERYTHING)
-    said = _plural(max(count or 0, len(known.files)), "file")
-    return f"at least {said}" if count is None else said
+    files = _plural(max(count or 0, len(known.files)), "file")
+    return f"at least {files}" if count is None else files
 
 
 def _layout(known: Survey) -> Iterator[str]:
@@ -107,8 +107,8 @@ def _layout(known: Survey) -> Iterator[str]:
     languages = languages_of(known.files)
     if languages:
         counts = ((max(count, known.counted.get(f"**/{glob_of(one)}", 0)), one.name) for one, count in languages[:5])
-        told = ", ".join(f"{count} {name}" for count, name in counts)
-        yield f"- Source files by language: {told}."
+        shown = ", ".join(f"{count} {name}" for count, name in counts)
+        yield f"- Source files by language: {shown}."
     for directory, count in known.by_directory()[:8]:
         yield f"- `{directory}/`: {_plural(count, 'file')}{_inside(known, directory)}"
     roots = [path for path in known.files if "/" not in path]
@@ -128,8 +128,8 @@ def _build(known: Survey) -> Iterator[str]:
     if commands:
         yield f"- Built by {' or '.join(list(commands)[:4])}."
     for found in known.manifests:
-        if told := "; ".join(([f"**{found.name}**"] if found.name else []) + list(found.facts)):
-            yield f"- `{found.path}`: {told}"
+        if facts := "; ".join(([f"**{found.name}**"] if found.name else []) + list(found.facts)):
+            yield f"- `{found.path}`: {facts}"
     unread = [path for path in known.build_files if path not in known.pages]
     if unread:
         yield f"- Not read: {_named(unread, 6)}."
@@ -138,11 +138,11 @@ def _build(known: Survey) -> Iterator[str]:
 def _entries(known: Survey) -> Iterator[str]:
     started = [f"- {line} (`{found.path}`)" for found in known.manifests for line in found.starts][:_MOST_PARTS]
     yield from started
-    told = "\n".join(started)
-    yield from (f"- {line}" for line in known.environment.starts if _target_of(line) not in told)
+    started_lines = "\n".join(started)
+    yield from (f"- {line}" for line in known.environment.starts if _target_of(line) not in started_lines)
     hits = _entry_hits(known)
     yield from (_quoted(hit) for hit in hits[:_MOST_HITS])
-    if not told and not known.environment.starts and not hits:
+    if not started_lines and not known.environment.starts and not hits:
         yield "- No program begins here, as far as build files and sources tell: others import it."
     if len(hits) > _MOST_HITS:
         yield f"- … and {len(hits) - _MOST_HITS} more places like these."
@@ -178,17 +178,17 @@ def _parts(known: Survey) -> Iterator[str]:
         return _named([one.removeprefix(parts.base + "/") if parts.base else one for one in found], most)
 
     for one in names[:_MOST_PARTS]:
-        told = [f"used by {short(parts.users[one], 5)}"] if one in parts.users else []
-        told += [f"uses {short(parts.uses[one], 5)}"] if one in parts.uses else []
-        yield f"- {short([one], 1)}: {'; '.join(told)}."
+        relations = [f"used by {short(parts.users[one], 5)}"] if one in parts.users else []
+        relations += [f"uses {short(parts.uses[one], 5)}"] if one in parts.uses else []
+        yield f"- {short([one], 1)}: {'; '.join(relations)}."
     if bottom := [one for one in names if one not in parts.uses]:
         yield f"- At the bottom, used and using nothing here: {short(bottom, 8)}."
     if top := [one for one in names if one not in parts.users]:
         yield f"- At the top, used by nothing here: {short(top, 8)}."
     if pairs := parts.mutual():
-        told = [f"{short([one], 1)} and {short([other], 1)}" for one, other in pairs[:4]]
+        linked = [f"{short([one], 1)} and {short([other], 1)}" for one, other in pairs[:4]]
         more = f", and {_plural(len(pairs) - 4, 'more pair')}" if len(pairs) > 4 else ""
-        yield f"- Use each other: {'; '.join(told)}{more}."
+        yield f"- Use each other: {'; '.join(linked)}{more}."
     if any(language.name == "Java" for language in known.languages):
         yield "- Classes of one package use each other without importing anything; that is not seen here."
     if any(known.is_cut(known.importing(language)) for language in known.languages):
@@ -202,8 +202,8 @@ def _reading(known: Survey) -> Iterator[str]:
         is_code = language_of(path) is not None and path not in known.build_files
         words = own_words(page) if page and is_code else ""
         names = known.names_in(path) if is_code and not is_test(path) else ()
-        told = [why, *([f"“{words}”"] if words else []), *([f"defines {_named(names, 6)}"] if names else [])]
-        yield f"{number}. `{path}`: {'; '.join(told)}"
+        reasons = [why, *([f"“{words}”"] if words else []), *([f"defines {_named(names, 6)}"] if names else [])]
+        yield f"{number}. `{path}`: {'; '.join(reasons)}"
 
 
 def _tests(known: Survey) -> Iterator[str]:
@@ -219,7 +219,7 @@ def _tests(known: Survey) -> Iterator[str]:
     folders = Counter(path.rsplit("/", 1)[0] if "/" in path else "." for path in tests)
     where = _named([f"{folder}/" for folder in _first(folders)[:5]], 5)
     least = "" if known.whole else "at least "
-    shown = _named(telling_tests(known) or tests, 3)
+    shown = _named(useful_tests(known) or tests, 3)
     yield f"- {least}{_plural(len(tests), 'test file')}, in {where}; for example {shown}.{run}"
 
 
@@ -245,8 +245,8 @@ def _reviewed(known: Survey, focus: Focus) -> Iterator[Section]:
 
 
 def _looked_at(known: Survey, focus: Focus) -> Iterator[str]:
-    told = ", ".join(f"{count} {language.name}" for language, count in languages_of(known.sources)[:4])
-    yield f"- {total_files(known)}; sources without tests: {told or 'none'}."
+    languages = ", ".join(f"{count} {language.name}" for language, count in languages_of(known.sources)[:4])
+    yield f"- {total_files(known)}; sources without tests: {languages or 'none'}."
     absent = [watch.title.lower() for watch in watched(known, focus) if not _own(known.found(watch.pattern))]
     if absent:
         yield f"- Looked out for and not found by pattern: {'; '.join(absent)}."

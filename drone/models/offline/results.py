@@ -73,13 +73,13 @@ _HONEST = HONEST.strip("*")
 
 def facts_of(conversation: Conversation, known: Survey, focus: Focus) -> Facts:
     """Everything here was read; a survey that could read nothing is blocked."""
-    told = sections(known, focus)
-    findings = tuple(_finding(known, section) for section in told if section.kind == "finding")
-    open_ends = tuple(line.removeprefix("- ") for section in told if section.kind == "open" for line in section.lines)
-    on_the_way = tuple(line.removeprefix("- ") for section in told if section.kind == "step" for line in section.lines)
+    found = sections(known, focus)
+    findings = tuple(_finding(known, section) for section in found if section.kind == "finding")
+    open_ends = tuple(line.removeprefix("- ") for section in found if section.kind == "open" for line in section.lines)
+    on_the_way = tuple(line.removeprefix("- ") for section in found if section.kind == "step" for line in section.lines)
     return Facts(
         status=COMPLETED if findings or known.pages else BLOCKED,
-        summary=_summary(known, told),
+        summary=_summary(known, found),
         report=report(known, focus),
         name=next((found.name for found in known.manifests if found.name), ""),
         findings=findings,
@@ -105,17 +105,17 @@ def _finding(known: Survey, section: Section) -> Finding:
     return Finding(section.title, evidence, first, section.severity, places[0])
 
 
-def _summary(known: Survey, told: Sequence[Section]) -> str:
+def _summary(known: Survey, found: Sequence[Section]) -> str:
     """What was read, and the first lines of everything that was found: enough for who reads nothing else."""
-    if not known.pages and not any(section.kind == "finding" for section in told):
-        open_ends = [line.removeprefix("- ") for section in told for line in section.lines]
+    if not known.pages and not any(section.kind == "finding" for section in found):
+        open_ends = [line.removeprefix("- ") for section in found for line in section.lines]
         return f"{_HONEST} Nothing could be found out: {'; '.join(open_ends[:3])}"
-    found = sorted((one for one in told if one.kind == "finding"), key=lambda one: one.severity == "info")
-    shown = found or [section for section in told if section.kind == "step"]
+    findings = sorted((one for one in found if one.kind == "finding"), key=lambda one: one.severity == "info")
+    shown = findings or [section for section in found if section.kind == "step"]
     files = ", ".join(f"`{path}`" for path in list(known.pages)[:_MOST_FILES])
     seen = f"{total_files(known)} seen" if known.files else "No listing"
     parts = [f"{_HONEST} {seen}; read: {files or 'none'}{' and more' if len(known.pages) > _MOST_FILES else ''}."]
-    parts += [] if found else ["Nothing was found."]
+    parts += [] if findings else ["Nothing was found."]
     parts += ["\n".join((f"**{section.title}**", *section.lines[:_MOST_LINES])) for section in shown]
     return shortened("\n\n".join(parts), _MOST_SUMMARY)
 
@@ -128,11 +128,11 @@ def _steps(conversation: Conversation) -> tuple[str, ...]:
             calls.setdefault(done.name, []).append(
                 str(done.arguments.get("path") or done.arguments.get("pattern") or "")
             )
-    return tuple(_step(name, [said for said in of if said], len(of)) for name, of in calls.items())[:_MOST_STEPS]
+    return tuple(_step(name, list(filter(None, of)), len(of)) for name, of in calls.items())[:_MOST_STEPS]
 
 
-def _step(name: str, said: list[str], count: int) -> str:
-    shown = ", ".join(said[:4]) + (", …" if len(said) > 4 else "")
+def _step(name: str, details: list[str], count: int) -> str:
+    shown = ", ".join(details[:4]) + (", …" if len(details) > 4 else "")
     return f"{name} ×{count}" + (f": {shown}" if shown else "")
 
 
@@ -146,7 +146,7 @@ def errand_step(conversation: Conversation, errand: Errand) -> Step | None:
 
 def errand_facts(conversation: Conversation, errand: Errand) -> Facts:
     """What the tool brought, as a single finding."""
-    text = _errand_told(conversation, errand)
+    text = _errand_reported(conversation, errand)
     done = next((done for done in conversation.results(errand.tool)), None)
     if done is None:
         return Facts(status=BLOCKED, summary=text.removeprefix(HONEST).strip(), report=text)
@@ -156,7 +156,7 @@ def errand_facts(conversation: Conversation, errand: Errand) -> Facts:
     return Facts(status=COMPLETED, summary=found.title, report=text, findings=(found,), read=read)
 
 
-def _errand_told(conversation: Conversation, errand: Errand) -> str:
+def _errand_reported(conversation: Conversation, errand: Errand) -> str:
     """What the tool brought, said in one line and shown."""
     done = next((done for done in conversation.done if done.name == errand.tool), None)
     if done is None:

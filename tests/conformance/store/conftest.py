@@ -46,6 +46,13 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="session")
+def filled_postgres(postgres_server: str) -> Iterator[str]:
+    """For those who fill a database once and look at it often."""
+    with _database(postgres_server) as url:
+        yield url
+
+
 class _database:
     """A database of our own, dropped at the end."""
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Barrier
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 from mcc.contracts.blocks import blocks_of
@@ -91,10 +91,10 @@ class Scene:
     clock: FakeClock
     kind: str
 
-    def place(self, prompt: str = "do it", **fields: object) -> WorkOrder:
+    def place(self, prompt: str = "do it", **fields: Any) -> WorkOrder:
         return self.placed(prompt, **fields).order
 
-    def placed(self, prompt: str = "do it", *, key: str | None = None, **fields: object) -> Placed:
+    def placed(self, prompt: str = "do it", *, key: str | None = None, **fields: Any) -> Placed:
         new = NewOrder.model_validate({"prompt": prompt, **fields})
         return self.store.orders.place(new, principal="someone", idempotency_key=key)
 

@@ -17,7 +17,7 @@ from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, Questi
 from mcc.contracts.journal import AgentFinished, ToolStarted
 from mcc.contracts.permission import SavedRule, Why
 from mcc.contracts.record import RecordStatus
-from mcc.contracts.status import OrderStatus, WaitingReason
+from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
 from mcc.store.approvals import Decided
 from mcc.store.errors import (
     AlreadyDecided,
@@ -324,6 +324,24 @@ def test_an_approval_that_stands_holds_for_its_order_its_session_or_its_workspac
     assert grants(later.id) == [SAVED]
     with pytest.raises(UnknownGrant):
         scene.store.grants.revoke(newest.id, principal="operator")
+
+
+@pytest.mark.parametrize("by_drone", [True, False], ids=["by its drone", "by the service"])
+def test_an_approval_that_stands_for_an_order_ends_with_it_and_one_of_its_session_stays(
+    scene: Scene, by_drone: bool
+) -> None:
+    held = asking(scene, asked(), asked(2, would_save=SavedRule(key="run_shell")))
+    decide(scene, NewDecision(decision="approve", remember="session"))
+    decide(scene, NewDecision(decision="approve", remember="order"), "approval-2")
+    assert [one.scope for one in scene.store.grants.list().items] == ["order", "session"]
+    held.control_seq = 2
+    if by_drone:
+        held.finish()
+    else:
+        queued(scene, held)
+        scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), principal="operator")
+    assert scene.store.orders.get(held.order_id).status in FINAL
+    assert [one.scope for one in scene.store.grants.list().items] == ["session"]
 
 
 def test_what_cannot_be_remembered_is_not_decided(scene: Scene) -> None:

@@ -10,7 +10,7 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.limits import Limits
 from mcc.contracts.status import OrderStatus
 from mcc.store.store import open_store
-from mcc.store.tables import CONTROLS, SWEEPERS, WORKSPACE_LOCKS
+from mcc.store.tables import CONTROLS, STATE, SWEEPERS, WORKSPACE_LOCKS
 from mcc.store.values import DOCTOR, StaleLock
 from mcc.testing import temporary_store
 from tests.conformance.store.scene import LEASE_SECONDS, Scene, started
@@ -62,8 +62,31 @@ def test_held_orders_come_first_and_what_is_left_out_is_said(scene: Scene) -> No
     scene.place()
     held = scene.running()
     seen = scene.store.examiner.look(limit=2)
-    assert seen.orders[0].id == held.order_id and len(seen.orders) == 2 and not seen.whole
-    assert scene.store.examiner.look(limit=3).whole
+    assert seen.orders[0].id == held.order_id
+    assert seen.counts == {OrderStatus.RUNNING: 1, OrderStatus.QUEUED: 2} and seen.queued == {"default": 2}
+
+
+def test_what_is_not_well_is_found_behind_any_number_of_orders_that_are(scene: Scene) -> None:
+    soon, later = (scene.clock.now() + timedelta(seconds=seconds) for seconds in (60, 9_000))
+    for _ in range(4):
+        scene.place()
+    late = scene.place(expires_at=soon)
+    due = scene.place(not_before=soon)
+    head = scene.place(not_before=later)
+    scene.place(session_id=head.session_id)
+    urgent = scene.place(priority=0)
+    old = scene.place(queue="slow")
+    unreadable, endless = scene.place(), scene.place(not_before=later)
+    for order, change in ((unreadable, {"journal_version": 999}), (endless, {"waits_until": None})):
+        changed = sa.update(STATE).where(STATE.c.order_id == order.id).values(change)
+        scene.store.database.write(lambda link, changed=changed: link.execute(changed))
+    scene.clock.advance(61)
+    seen = scene.store.examiner.look(limit=2)
+    found = {order.id for order in seen.orders}
+    assert found >= {one.id for one in (late, due, head, urgent, old, unreadable, endless)}
+    assert (seen.whole, seen.held_up) == (True, {head.id: 1})
+    assert sum(seen.counts.values()) == 12 and seen.queued == {"default": 8, "slow": 1}
+    assert not scene.store.examiner.look(limit=1).whole
 
 
 def test_final_orders_are_told_when_they_are_asked_for_by_name_alone(scene: Scene) -> None:

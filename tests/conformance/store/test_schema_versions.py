@@ -1,6 +1,7 @@
 """Migrations lead to the schema of the tables, and back, on both databases."""
 
 import json
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy.schema import CreateIndex
 
 from mcc.store.engine import Database
 from mcc.store.errors import StoreUnavailable
@@ -135,7 +137,9 @@ def test_the_migrations_make_what_the_tables_say(empty_url: str) -> None:
         with database.engine.connect() as connection:
             options = {"compare_type": True, "include_name": lambda name, *_: not str(name).startswith(WORDS)}
             context = MigrationContext.configure(connection, opts=options)
-            assert compare_metadata(context, METADATA) == []
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", ".*expression-based index")
+                assert compare_metadata(context, METADATA) == []
             _same_conditions(connection)
     finally:
         database.close()
@@ -145,8 +149,16 @@ def _same_conditions(connection: sa.Connection) -> None:
     """Alembic does not compare the conditions of partial indexes."""
     dialect = connection.dialect.name
     for table in METADATA.tables.values():
-        made = {index["name"]: index for index in sa.inspect(connection).get_indexes(table.name)}
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Skipped unsupported reflection")
+            made = {index["name"]: index for index in sa.inspect(connection).get_indexes(table.name)}
         for index in table.indexes:
+            if index.name not in made:
+                # Of an index on an expression SQLAlchemy can tell nothing on SQLite, which itself can.
+                asked = {"name": index.name}
+                said = connection.scalar(sa.text("SELECT sql FROM sqlite_master WHERE name = :name"), asked)
+                assert said == str(CreateIndex(index).compile(connection))
+                continue
             wanted = index.dialect_options[dialect].get("where")
             found = made[index.name].get("dialect_options", {}).get(f"{dialect}_where")
             assert (wanted is None) == (found is None), index.name

@@ -129,3 +129,18 @@ def test_a_long_session_is_read_to_its_beginning(scene: Scene) -> None:
         ended(scene, str(number), first.session_id)
     last = scene.place("last", session_id=first.session_id)
     assert shown(scene, last) == [str(number) for number in range(1, 46)]
+
+
+def test_the_turn_that_follows_is_the_earliest_queued_one_of_the_session(scene: Scene) -> None:
+    first = scene.place("one")
+    second, third = (scene.place(prompt, session_id=first.session_id) for prompt in ("two", "three"))
+    scene.place("of another session")
+    held = scene.hold(first.id)
+    assert third.id != second.id
+    for expected in (second, third):
+        found = scene.store.claims.following(first.session_id)
+        assert found is not None and found.order_id == expected.id
+        assert (found.queue, found.priority, found.last_seq) == (expected.queue, expected.priority, expected.last_seq)
+        held.finish()
+        held = scene.hold(expected.id, token=expected.id)
+    assert scene.store.claims.following(first.session_id) is None

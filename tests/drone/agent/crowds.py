@@ -1,5 +1,6 @@
 """Trees whose agents delegate, for the tests of delegation: a master, and children that a script writes."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -32,7 +33,7 @@ class Tree:
     ) -> None:
         self.model = ScriptedModel(script)
         self.journal = MemoryJournal(ORDER)
-        self.turn = Turn.begun(self.journal, Budget(limits or Limits()))
+        self.turn = Turn.begun(self.journal, Budget(limits or Limits(), asyncio.get_running_loop().time))
         self.wanted: list[Wanted] = []
         self._tools = tools
 

@@ -38,7 +38,7 @@ class Lone:
         own: AgentLimits | None = None,
         gate: Gate | None = None,
     ) -> None:
-        self.scripted = ScriptedModel(()) if hasattr(script, "ask") else ScriptedModel(script)  # type: ignore[arg-type]
+        self.scripted = ScriptedModel(()) if hasattr(script, "ask") else ScriptedModel(script)
         model: Model = script if hasattr(script, "ask") else self.scripted  # type: ignore[assignment]
         self.journal = MemoryJournal(ORDER)
         self.turn = Turn.begun(self.journal, Budget(limits or Limits()))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from drone.agent.model import Ask, AskLater
 from drone.models.scripted import Line, Said
 from mcc.contracts.limits import Limits
-from tests.drone.agent.steered_tree import TWO, SteeredTree
+from tests.drone.agent.steered_tree import TWO, SteeredTree, asked_by
 
 BUSY = "It is busy. It wants to be asked again later."
 
@@ -35,7 +35,7 @@ class Refusing:
 
     async def _author(self, ask: Ask) -> Said:
         said = await self.tree._author(ask)
-        prompt = self.tree.calls[-1]
+        prompt = asked_by(ask)
         if prompt not in self._refused:
             return said
         self._refused.remove(prompt)

@@ -110,15 +110,15 @@ class SteeredTree:
 
     def said_to(self, prompt: str) -> list[str]:
         """What people and the runtime say in the last question to the agent's model."""
-        asks = [ask for ask in self.model.asks if _prompt(ask) == prompt]
+        asks = [ask for ask in self.model.asks if asked_by(ask) == prompt]
         return [said for message in asks[-1].messages for said in spoken_in(message)]
 
     def offered_to(self, prompt: str) -> list[str]:
         """The tools in the last question to the agent's model."""
-        return [spec.name for spec in [ask for ask in self.model.asks if _prompt(ask) == prompt][-1].tools]
+        return [spec.name for spec in [ask for ask in self.model.asks if asked_by(ask) == prompt][-1].tools]
 
     async def _author(self, ask: Ask) -> Line | str:
-        prompt = _prompt(ask)
+        prompt = asked_by(ask)
         self.calls.append(prompt)
         self.asked[prompt].set()
         await self.gates[prompt].wait()
@@ -144,7 +144,8 @@ def _opened() -> asyncio.Event:
     return event
 
 
-def _prompt(ask: Ask) -> str:
+def asked_by(ask: Ask) -> str:
+    """The prompt of the agent whose model this is a question to."""
     return next(message.text for message in ask.messages if isinstance(message, UserMessage))
 
 

@@ -23,6 +23,7 @@ from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.usage import Usage
+from tests.faults.simulation.leaping import leaping
 
 ORDER = "order-1"
 CALL = Usage(input_tokens=90, output_tokens=10, model_calls=1, cost_usd=0.01)
@@ -45,7 +46,7 @@ class Tree:
     def __init__(self, script: Author, limits: Limits, own: AgentLimits | None = None) -> None:
         self.model = ScriptedModel(script)
         self.journal = MemoryJournal(ORDER)
-        self.turn = Turn.begun(self.journal, Budget(limits))
+        self.turn = Turn.begun(self.journal, Budget(limits, asyncio.get_running_loop().time))
         self._own = own or AgentLimits()
 
     def _agent(self, depth: int) -> Agent:
@@ -178,20 +179,22 @@ def hanging(prompt_of_the_hanging: str) -> Author:
     return author
 
 
+@leaping
 async def test_the_wall_clock_ends_the_turn_in_the_midst_of_a_model_call() -> None:
-    tree = Tree(hanging("master"), Limits(wall_seconds=0.1))
+    tree = Tree(hanging("master"), Limits(wall_seconds=30))
     report = await tree.run()
     assert (report.status, report.limit, report.text) == (RecordStatus.LIMIT_REACHED, "wall_seconds", "So far 0.")
     assert tree.turn.budget.output_tokens_left() == 200_000 - 10
     assert not tree.turn.budget.full
 
 
+@leaping
 async def test_the_wall_clock_of_a_child_is_a_tool_result_and_gives_back_what_was_set_aside() -> None:
-    tree = Tree(hanging("look"), Limits(), AgentLimits(wall_seconds=0.1))
+    tree = Tree(hanging("look"), Limits(), AgentLimits(wall_seconds=30))
     report = await tree.run()
     assert (report.completed, report.text) == (True, "The child stopped.")
     (told,) = tree.results()
-    assert "wall_seconds (0.1)" in told.content and "So far 0." in told.content
+    assert "wall_seconds (30)" in told.content and "So far 0." in told.content
     ends = [entry.data for entry in tree.journal.entries if isinstance(entry.data, AgentFinished)]
     assert (ends[0].cause, ends[0].limit, ends[1].cause) == ("limit", "wall_seconds", None)
     assert tree.turn.budget.output_tokens_left() == 200_000 - tree.turn.budget.spent.output_tokens

@@ -24,6 +24,7 @@ from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import ChatRecord, RecordStatus
+from tests.faults.simulation.leaping import leaping
 
 ORDER = "order-1"
 OFFERED = {"explore": "Looks around.", "general": "Does anything."}
@@ -35,7 +36,7 @@ class Tree:
     def __init__(self, script: Author, limits: Limits | None = None) -> None:
         self.model = ScriptedModel(script)
         self.journal = MemoryJournal(ORDER)
-        self.turn = Turn.begun(self.journal, Budget(limits or Limits()))
+        self.turn = Turn.begun(self.journal, Budget(limits or Limits(), asyncio.get_running_loop().time))
         self.hired: list[tuple[str, int]] = []
 
     async def run(self, prompt: str = "master") -> Report:
@@ -206,6 +207,7 @@ async def test_wrong_arguments_are_told_in_words_and_nobody_is_hired(arguments: 
     assert tree.hired == [("master", 0)]
 
 
+@leaping
 async def test_when_the_wall_clock_ends_the_turn_children_are_closed_before_their_parent() -> None:
     async def author(ask: Ask) -> Said:
         if ask.system.startswith("You are master."):
@@ -213,7 +215,7 @@ async def test_when_the_wall_clock_ends_the_turn_children_are_closed_before_thei
         await asyncio.Event().wait()
         return ""
 
-    tree = Tree(author, Limits(wall_seconds=0.05))
+    tree = Tree(author, Limits(wall_seconds=30))
     report = await tree.run()
     assert report.limit == "wall_seconds"
     ends = [entry for entry in tree.journal.entries if entry.kind == "agent.finished"]
@@ -254,11 +256,12 @@ async def test_an_entry_of_a_child_that_cannot_be_written_ends_the_whole_tree() 
         await tree.run()
 
 
+@leaping
 async def test_a_child_asks_no_more_once_the_wall_clock_of_its_own_file_is_over() -> None:
     class Slowed(Tree):
         def _agent(self, name: str, depth: int) -> Agent:
             agent = super()._agent(name, depth)
-            own = AgentLimits(wall_seconds=0.01) if depth else AgentLimits()
+            own = AgentLimits(wall_seconds=30) if depth else AgentLimits()
             return Agent(agent.definition.model_copy(update={"limits": own}), model=self.model, tools=agent.tools)
 
     async def write(ask: Ask) -> Said:
@@ -271,7 +274,7 @@ async def test_a_child_asks_no_more_once_the_wall_clock_of_its_own_file_is_over(
     assert (await tree.run()).text == "Enough."
     (child,) = tree.record().subagent_history
     assert child.status is RecordStatus.LIMIT_REACHED
-    assert child.error == "the limit wall_seconds (0.01) is reached"
+    assert child.error == "the limit wall_seconds (30) is reached"
 
 
 async def test_nothing_is_shown_where_nobody_can_be_hired_and_no_tool_beyond_those_that_were_given() -> None:

@@ -64,7 +64,7 @@ async def test_an_agent_without_a_tool_call_left_is_told_by_which_tools_it_can_s
     results = bench.model.asks[2].messages[-1]
     assert [spec.name for spec in bench.model.asks[2].tools] == ["submit_result"]
     assert isinstance(results, ToolResults)
-    assert "hand in your result with submit_result" in results.told[-1].content
+    assert "hand in your result with submit_result" in results.as_shown[-1].content
     assert results.results[0].content == (
         "The limit tool_calls (1) is reached: no tool but submit_result runs any more. Finish with what you have."
     )

@@ -1,15 +1,15 @@
 """When a tree stands still: every activity of it waits, and one at least for a person or a clock."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from random import Random
 from typing import Any
 
 import pytest
 
-from drone.agent.agent_control import LONGEST_WAIT, AgentControl, Block, IdleWatch, together
+from drone.agent.agent_control import AgentControl
 from drone.agent.budget import Budget
+from drone.agent.idle_watch import LONGEST_WAIT, Block, IdleWatch, together
 from drone.agent.messages import ToolSpec
 from drone.agent.record import Restraints
 from drone.agent.toolset import Call, Output
@@ -23,7 +23,7 @@ from mcc.contracts.status import WaitingReason
 from mcc.testing import FakeClock
 from tests.drone.agent.refused_tree import Refusing, settled, standing
 from tests.drone.agent.steered_tree import MASTER, TWO, SteeredTree, delegate, end_of, two_at_work
-from tests.faults.simulation.loop import SimulatedLoop
+from tests.faults.simulation.leaping import simulated
 
 LATER = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 PAUSED = Block(WaitingReason.PAUSED, "it is paused")
@@ -230,15 +230,6 @@ async def test_a_tool_that_asks_a_person_holds_nobody_up(beside: Any) -> None:
     asking.answered.set()
     assert await end_of(tree) == "Done."
     assert heard[0] is True and heard[-1] is False
-
-
-def simulated(main: Callable[[asyncio.AbstractEventLoop], Awaitable[None]]) -> None:
-    """Run with time that leaps to the next timer."""
-    loop = SimulatedLoop(FakeClock(), Random(0))
-    try:
-        loop.run_until_complete(asyncio.wait_for(main(loop), None))
-    finally:
-        loop.close()
 
 
 def test_a_refused_agent_waits_and_asks_the_same_again_and_pays_nothing_for_it() -> None:

@@ -8,8 +8,10 @@ from drone.agent.budget import Share
 from drone.agent.definitions import Definitions, shipped_prompts
 from drone.crew import Crew
 from drone.settings import Settings
+from mcc.contracts.drones import Capability
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.shape import digest
+from mcc.contracts.tool_groups import TOOL_GROUPS
 from mcc.definitions.front_matter import FILE_BYTES
 from mcc.definitions.scopes import WORKSPACE_ANY
 
@@ -55,11 +57,35 @@ def test_an_operators_agents_stand_beside_the_shipped_ones_and_before_those_of_t
 
 def test_an_agent_is_registered_with_the_tools_that_its_file_comes_to_on_this_drone(tmp_path: Path) -> None:
     write(tmp_path, "mapper", agent("mapper", "tools: [workspace_read, run_shell]", "disallowed_tools: [list_files]"))
-    found = Definitions.load(tmp_path).capabilities(["list_files", "read_file", "git_diff"])
+    there = {"list_files": "workspace_read", "read_file": "workspace_read", "git_diff": "diff_read"}
+    tools = [Capability(name=name, group=group) for name, group in there.items()]
+    found = Definitions.load(tmp_path).capabilities(tools)
     sheet = next(one.agent for one in found if one.name == "mapper")
     assert sheet is not None
     assert sheet.tools == ("read_file",)
     assert sheet.digest == digest(sheet.definition)
+
+
+@pytest.mark.parametrize(
+    ("tools", "disallowed", "found"),
+    [
+        ("[mcp]", "[]", ("tracker__search", "tracker__create", "wiki__read")),
+        ('["tracker__*"]', "[]", ("tracker__search", "tracker__create")),
+        ("[mcp]", '["tracker__*", wiki__read]', ()),
+        ("[workspace_read]", "[]", ("read_file",)),
+        ("[shelves]", "[]", ("count",)),
+    ],
+)
+def test_an_agent_is_registered_with_tools_of_servers_and_of_the_operators_own(
+    tmp_path: Path, tools: str, disallowed: str, found: tuple[str, ...]
+) -> None:
+    write(tmp_path, "clerk", agent("clerk", f"tools: {tools}", f"disallowed_tools: {disallowed}"))
+    groups = {"read_file": "workspace_read", "count": "shelves"}
+    servers = dict.fromkeys(("tracker__search", "tracker__create", "wiki__read"), "mcp")
+    there = [Capability(name=name, group=group) for name, group in {**groups, **servers}.items()]
+    known = {**TOOL_GROUPS, "mcp": tuple(servers), "shelves": ("count",)}
+    sheets = {one.name: one.agent for one in Definitions.load(tmp_path, groups=known).capabilities(there)}
+    assert (sheet := sheets["clerk"]) is not None and sheet.tools == found
 
 
 def test_a_broken_file_is_kept_with_its_problem_and_the_others_work(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
+from tests.faults.simulation.leaping import leaping
 
 ORDER = "order-1"
 
@@ -48,7 +49,7 @@ class World:
     ) -> None:
         self.model = model
         self.journal = MemoryJournal(ORDER)
-        self.turn = Turn.begun(self.journal, Budget(limits or Limits()))
+        self.turn = Turn.begun(self.journal, Budget(limits or Limits(), asyncio.get_running_loop().time))
         definition = AgentDefinition(
             name="master", prompt="You double numbers.", guidelines=("Be brief.",), limits=own or AgentLimits()
         )
@@ -217,6 +218,7 @@ async def test_what_a_call_spent_counts_before_the_next(limits: Limits, name: st
     assert len(world.model.asks) == asks
 
 
+@leaping
 async def test_the_wall_clock_ends_a_tree_and_closes_what_is_open() -> None:
     @tool()
     async def hang() -> str:
@@ -225,7 +227,7 @@ async def test_the_wall_clock_ends_a_tree_and_closes_what_is_open() -> None:
         return ""
 
     model = ScriptedModel([Line(text="One moment.", calls=(call("hang"),))])
-    world = World(model, FunctionTools([hang]), Limits(wall_seconds=0.05))
+    world = World(model, FunctionTools([hang]), Limits(wall_seconds=30))
     report = await world.run()
     assert (report.limit, report.text) == ("wall_seconds", "One moment.")
     (finished,) = world.told(ToolFinished)
@@ -401,6 +403,7 @@ async def test_an_entry_that_cannot_be_written_ends_the_run_and_is_not_told_to_t
     assert len(world.model.asks) == 1
 
 
+@leaping
 async def test_the_end_of_the_wall_clock_while_a_result_is_committed_loses_no_result() -> None:
     class Slow(MemoryJournal):
         async def write(self, origin: Origin, *facts: Fact) -> int:
@@ -411,7 +414,7 @@ async def test_the_end_of_the_wall_clock_while_a_result_is_committed_loses_no_re
 
     world = World(ScriptedModel([Line(calls=(call("double", number=2),)), "Done."]))
     world.journal = Slow(ORDER)
-    world.turn = Turn.begun(world.journal, Budget(Limits(wall_seconds=0.05)))
+    world.turn = Turn.begun(world.journal, Budget(Limits(wall_seconds=30)))
     report = await world.run()
     assert report.limit == "wall_seconds"
     (finished,) = world.told(ToolFinished)
@@ -433,6 +436,7 @@ async def test_a_model_call_is_bounded_by_the_agents_own_file() -> None:
     assert world.model.asks[0].call_seconds == 7
 
 
+@leaping
 async def test_the_wall_clock_of_an_agents_own_file_ends_it() -> None:
     @tool()
     async def hang() -> str:
@@ -440,11 +444,9 @@ async def test_the_wall_clock_of_an_agents_own_file_ends_it() -> None:
         await asyncio.Event().wait()
         return ""
 
-    world = World(
-        ScriptedModel([Line(calls=(call("hang"),))]), FunctionTools([hang]), own=AgentLimits(wall_seconds=0.05)
-    )
+    world = World(ScriptedModel([Line(calls=(call("hang"),))]), FunctionTools([hang]), own=AgentLimits(wall_seconds=30))
     report = await world.run()
-    assert (report.limit, report.error) == ("wall_seconds", "the limit wall_seconds (0.05) is reached")
+    assert (report.limit, report.error) == ("wall_seconds", "the limit wall_seconds (30) is reached")
 
 
 async def steered(world: World, *texts: str) -> None:

@@ -53,7 +53,7 @@ def test_a_notice_joins_the_results_before_it_and_counts_as_long_as_it_is_told()
     told.hear("Go another way.", in_results=True)
     (results,) = told.said[1:]
     assert isinstance(results, ToolResults)
-    assert [one.content for one in results.told] == [f"1 is green\n\n{SAID}"]
+    assert [one.content for one in results.as_shown] == [f"1 is green\n\n{SAID}"]
     assert told.characters_said == sum(map(length, told.said)) == before + len(SAID) + 2
 
 
@@ -88,7 +88,7 @@ def test_a_result_that_is_shortened_keeps_its_notice() -> None:
     (results,) = told.said[1:]
     assert isinstance(results, ToolResults) and results.notices == (SAID,)
     short = preview("green " * 1_000, 400, where_whole("a" * 64, False), 6_000)
-    assert results.told[0].content == f"{short}\n\n{SAID}"
+    assert results.as_shown[0].content == f"{short}\n\n{SAID}"
 
 
 @pytest.mark.parametrize("row", list(PROVIDERS), ids=lambda row: row.name)

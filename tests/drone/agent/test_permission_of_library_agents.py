@@ -1,11 +1,20 @@
 """Permission without a service: what a definition says, who approves, and agents that are tools of others."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 import drone
+from drone.agent.approver import Asking
+from drone.agent.budget import Budget
+from drone.agent.journal import MemoryJournal
+from drone.agent.turn import Turn
 from drone.models.scripted import Line, ScriptedModel, call
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.inbox_facts import ApprovalDecided
+from mcc.contracts.journal import ToolFinished
+from mcc.contracts.limits import Limits
 
 
 def sender(sent: list[str], effects: Any = "irreversible") -> Any:
@@ -45,6 +54,18 @@ async def test_an_approver_decides_over_each_call(answer: bool, sent: list[str])
 
     await agent("clerk", [SEND, "done"], [sender(done)]).run("go", approver=approver)
     assert done == sent and asked == [("send", {"to": "ann"}, "default", 'args.to == "ann"')]
+
+
+async def test_what_nobody_decides_in_time_does_not_run_and_its_model_is_told() -> None:
+    sent: list[str] = []
+    asking = Asking(lambda item: asyncio.get_running_loop().create_future(), expire_seconds=0.01)
+    journal = MemoryJournal(fresh_id())
+    turn = Turn.begun(journal, Budget(Limits()), people=asking)
+    report = await agent("clerk", [SEND, "done"], [sender(sent)]).run("go", turn)
+    [end] = [entry.data for entry in journal.entries if isinstance(entry.data, ToolFinished)]
+    assert report.completed and not sent and end.outcome == "denied" and "nobody decided in time" in end.content
+    [decided] = [entry.data for entry in journal.entries if isinstance(entry.data, ApprovalDecided)]
+    assert decided.decision == "expired"
 
 
 async def test_the_definition_may_allow_and_deny() -> None:

@@ -190,16 +190,23 @@ async def undisturbed() -> Drone:
     return drone
 
 
-async def test_after_every_commit_another_drone_asks_what_would_have_been_asked_and_brings_the_same_record() -> None:
+async def test_after_every_commit_another_drone_asks_what_is_still_to_be_asked_and_brings_the_same_record() -> None:
+    """No reply that was committed is asked for again, and no finished call runs again."""
     first = await undisturbed()
     expected, whole = first.asked(), _shape(first.record)
     for commit in first.journal.commits[:-1]:
-        second = Drone(first.journal.entries[:commit], first.journal.texts)
+        left = first.journal.entries[:commit]
+        second = Drone(left, first.journal.texts)
         report = await second.run()
         assert report.completed and report.text == "All is done.", commit
         for whose, words in second.asked().items():
             assert words == expected[whose], (commit, whose)
         assert _shape(second.record) == whole, commit
+        replied = sum(isinstance(entry.data, ModelReplied) for entry in left)
+        assert replied + len(second.model.asks) == len(first.model.asks), commit
+        done = {entry.data.call_id for entry in left if entry.kind == "tool.finished"}
+        again = [entry.data for entry in second.journal.entries[commit:] if entry.kind == "tool.finished"]
+        assert not done & {fact.call_id for fact in again}, commit
 
 
 async def test_a_drone_of_another_version_asks_with_the_prompts_and_tools_that_the_agents_began_with() -> None:
@@ -215,19 +222,6 @@ async def test_a_drone_of_another_version_asks_with_the_prompts_and_tools_that_t
                 continue  # continued in a record of its own, which may begin with the new version
             same = _set_up(words) == _set_up(expected[whose])
             assert same is (whose[0] in begun), (commit, whose)
-
-
-async def test_no_reply_that_was_committed_is_asked_for_again_and_no_finished_call_runs_again() -> None:
-    first = await undisturbed()
-    for commit in first.journal.commits[:-1]:
-        left = first.journal.entries[:commit]
-        replied = sum(isinstance(entry.data, ModelReplied) for entry in left)
-        second = Drone(left, first.journal.texts)
-        await second.run()
-        assert replied + len(second.model.asks) == len(first.model.asks), commit
-        done = {entry.data.call_id for entry in left if entry.kind == "tool.finished"}
-        again = [entry.data for entry in second.journal.entries[commit:] if entry.kind == "tool.finished"]
-        assert not done & {fact.call_id for fact in again}, commit
 
 
 async def test_an_agent_whose_accepted_result_is_its_last_entry_is_not_asked_again() -> None:

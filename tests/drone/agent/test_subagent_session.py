@@ -21,6 +21,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.journal import AgentReused, AgentStarted, ToolFinished
 from mcc.contracts.record import RecordStatus
 from mcc.definitions.front_matter import DefinitionError
+from tests.faults.simulation.leaping import leaping
 
 
 def agent(script: Sequence[Said] | Author, name: str = "helper", **more: object) -> drone.Agent:
@@ -347,6 +348,7 @@ def test_an_agent_file_is_loaded_and_what_is_wrong_in_it_is_said_with_its_line(t
 
 
 @pytest.mark.parametrize("within", ["the agent's own time", "the time of a tool", "the patience of a tool"])
+@leaping
 async def test_an_agent_that_its_call_does_not_wait_for_any_longer_has_its_end_before_the_call(within: str) -> None:
     async def never(ask: Ask) -> Said:
         await asyncio.Event().wait()

@@ -21,6 +21,7 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
 from tests.drone.agent.crowds import CRASHES, ORDER, Tree, piece, several
+from tests.faults.simulation.leaping import leaping
 
 
 def play(first: Line, **children: Said) -> Author:
@@ -450,8 +451,9 @@ async def test_who_stops_the_turn_stops_all_of_them_and_is_not_swallowed() -> No
     assert {child.status for child in tree.record().subagent_history} == {RecordStatus.CANCELLED}
 
 
+@leaping
 async def test_when_the_wall_clock_ends_the_turn_its_children_are_closed_first() -> None:
-    tree = Tree(play(several(piece("a"), piece("b")), a=never(), b=never()), Limits(wall_seconds=0.05))
+    tree = Tree(play(several(piece("a"), piece("b")), a=never(), b=never()), Limits(wall_seconds=30))
     assert (await tree.run()).limit == "wall_seconds"
     ends = [entry.depth for entry in tree.journal.entries if entry.kind == "agent.finished"]
     assert ends == [1, 1, 0]

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Event, get_ident
+from threading import Event, get_ident, local
 
 import pytest
 
@@ -61,6 +61,19 @@ async def given_up(threads: Threads, order_id: str, blocking: Event, times: int)
 async def test_work_is_done_in_a_thread_of_its_own_and_answers() -> None:
     assert await Threads(1, 1).run(MINE, get_ident) != get_ident()
     assert await in_thread(lambda left, right: left + right, 1, 2) == 3
+
+
+async def test_a_pool_with_spare_threads_uses_them_again_and_one_without_keeps_none() -> None:
+    known = local()
+
+    def was_here() -> bool:
+        before = hasattr(known, "mark")
+        known.mark = True
+        return before
+
+    spared, single = Threads(1, 1, spare=1), Threads(1, 1)
+    assert any([await spared.run(MINE, was_here) for _ in range(200)])
+    assert not any([await single.run(MINE, was_here) for _ in range(20)])
 
 
 async def test_what_it_raises_comes_to_whoever_waits() -> None:

@@ -5,7 +5,7 @@ import os
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +19,10 @@ class Served:
     port: int
     asked: list[str] = field(default_factory=list)
     redirect: str = ""
+    failing: list[int] = field(default_factory=list)
+    """Statuses with which the next requests are answered."""
+    hear: Callable[[int], None] = lambda number: None
+    """Is told the number of each request before it is answered."""
 
     def address(self, name: str = "team/shop") -> str:
         return f"https://{HOST}:{self.port}/{name}"
@@ -31,10 +35,14 @@ def git_server(root: Path, context: ssl.SSLContext, token: str | None = None) ->
     class Handler(BaseHTTPRequestHandler):
         def _serve(self) -> None:
             served.asked.append(self.path)
+            served.hear(len(served.asked))
             if served.redirect:
                 self.send_response(301)
                 self.send_header("Location", served.redirect + self.path)
                 self.end_headers()
+                return
+            if served.failing:
+                self.send_error(served.failing.pop(0))
                 return
             said = self.headers.get("Authorization", "").removeprefix("Basic ")
             if token is not None and base64.b64decode(said).decode().partition(":")[2] != token:

@@ -1,77 +1,21 @@
 """Git addresses as workspaces: fetched from a server on loopback, checked out for a session; nobody sees the token."""
 
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from drone.agent.threads import OwnThreads
-from drone.checkouts.mirror import CannotFetch, Mirrors, WithFiles
-from drone.checkouts.sessions import Checkouts
-from drone.egress.egress import BUNDLE, Egress
-from drone.egress.plan import Plan
+from drone.checkouts.mirror import CannotFetch, NotNow
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.network import Network
-from drone.sandbox.private import Private
-from mcc.configuration.workspaces import GitRemote, Workspaces
-from tests.drone.checkouts.git_server import HOST, Served, git_server
+from drone.sandbox.paths import PathError
+from mcc.configuration.workspaces import git_address
+from tests.drone.checkouts.drone_site import site
 from tests.drone.tools.git_scene import Scene
 
 TOKEN = "t0ken-that-nobody-sees"
 SESSION = "0199a3c0-0000-7000-8000-000000000001"
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Bubblewrap:
-    found = Bubblewrap.found()
-    problem = "bubblewrap is not installed" if found is None else found.problem(("git", "--version"))
-    if problem and "CI" not in os.environ:
-        pytest.skip(problem)
-    assert found is not None and problem is None
-    return found
-
-
-@pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    scene = Scene(tmp_path / "origin")
-    scene.commit("first", {"a.txt": "one\n"})
-    scene.git("tag", "v1")
-    scene.commit("second", {"a.txt": "two\n"})
-    scene.git("branch", "feature", "HEAD~1")
-    scene.git("clone", "-q", "--bare", ".", str(tmp_path / "served" / "team" / "shop"))
-    return scene
-
-
-@dataclass
-class Site:
-    served: Served
-    checkouts: Checkouts
-    data: Path
-
-
-@asynccontextmanager
-async def site(
-    tmp_path: Path, sandbox: Bubblewrap, *, pattern: str = "/team/*", token: str | None = None, given: str | None = None
-) -> AsyncIterator[Site]:
-    authority = pytest.importorskip("drone.egress.authority").Authority([HOST])
-    with git_server(tmp_path / "served", authority.context(HOST), token) as served:
-        whole = f"{HOST}:{served.port}"
-        egress = Egress(Plan(allow=[whole], allow_private=[whole], names={HOST: ["127.0.0.1"]}), sandbox.custody)
-
-        def opened(hosts: Sequence[str]) -> Network:
-            return WithFiles(egress.of_hosts(hosts), {BUNDLE: authority.certificate})
-
-        named = {"token_env": "TEAM_TOKEN"} if given else {}
-        allowed = Workspaces(git=(GitRemote(address=f"https://{whole}{pattern}", **named),))
-        mirrors = Mirrors(sandbox, tmp_path / "data" / "mirrors", opened)
-        checkouts = Checkouts(mirrors, allowed, tmp_path / "data", lambda name: given, Private())
-        try:
-            yield Site(served, checkouts, tmp_path / "data")
-        finally:
-            egress.close()
 
 
 async def test_an_address_is_checked_out_on_a_branch_of_the_session(
@@ -139,3 +83,103 @@ async def test_what_was_left_half_made_is_made_anew(tmp_path: Path, sandbox: Bub
         (workspace.root / "a.txt").write_text("torn")
         again = await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
         assert (again.root / "a.txt").read_text() == "two\n"
+
+
+async def test_a_server_that_is_ill_is_asked_again_and_what_is_not_there_is_not(
+    tmp_path: Path, sandbox: Bubblewrap, scene: Scene
+) -> None:
+    async with site(tmp_path, sandbox) as here:
+        here.served.failing = [503, 429]
+        workspace = await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
+        assert (workspace.root / "a.txt").exists() and here.served.failing == []
+        here.served.failing = [503] * 9
+        with pytest.raises(NotNow, match="503"):
+            await here.checkouts.opened(here.served.address(), None, "second", OwnThreads())
+        assert len(here.served.failing) == 6
+        here.served.failing, before = [], len(here.served.asked)
+        with pytest.raises(CannotFetch) as refused:
+            await here.checkouts.opened(here.served.address("team/nothing"), None, SESSION, OwnThreads())
+        assert not isinstance(refused.value, NotNow) and len(here.served.asked) <= before + 2
+
+
+async def test_a_mirror_is_fetched_by_one_drone_at_a_time(tmp_path: Path, sandbox: Bubblewrap, scene: Scene) -> None:
+    async with site(tmp_path, sandbox) as here:
+        name = here.checkouts.mirrors.name(git_address(here.served.address()))
+        lock = here.checkouts.mirrors.hold(name)
+        with pytest.raises(NotNow, match="Another drone"):
+            await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
+        os.close(lock)
+        assert here.served.asked == []
+        await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
+
+
+async def test_what_a_killed_git_left_in_a_mirror_is_no_obstacle_and_a_damaged_one_is_made_anew(
+    tmp_path: Path, sandbox: Bubblewrap, scene: Scene
+) -> None:
+    async with site(tmp_path, sandbox) as here:
+        await here.checkouts.opened(here.served.address(), None, "first", OwnThreads())
+        scene.commit("third", {"a.txt": "three\n"})
+        scene.git("push", "-q", str(tmp_path / "served" / "team" / "shop"), "main")
+        for lock in ("HEAD.lock", "config.lock", "packed-refs.lock", "refs/heads/main.lock"):
+            (here.mirror / lock).touch()
+        (here.mirror / "objects" / "pack" / "tmp_pack_x").write_text("half")
+        again = await here.checkouts.opened(here.served.address(), None, "second", OwnThreads())
+        assert (again.root / "a.txt").read_text() == "three\n"
+        assert not list(here.mirror.rglob("*.lock")) and not list(here.mirror.rglob("tmp_*"))
+        for pack in (here.mirror / "objects" / "pack").iterdir():
+            pack.chmod(0o600)
+            pack.write_bytes(b"")
+        mended = await here.checkouts.opened(here.served.address(), "v1", "third", OwnThreads())
+        assert (mended.root / "a.txt").read_text() == "one\n"
+
+
+async def test_what_a_hostile_remote_holds_runs_nothing_and_reaches_nothing(
+    tmp_path: Path, sandbox: Bubblewrap, scene: Scene
+) -> None:
+    """Row 25 and its neighbours: filters, hooks, submodules, links, large file storage, names of refs."""
+    mark = tmp_path / "ran"
+    hostile = {
+        ".gitattributes": "*.txt filter=evil diff=evil merge=evil\n*.bin filter=lfs\n",
+        ".gitmodules": f'[submodule "x"]\n\tpath = sub\n\turl = ext::sh -c touch {mark}\n\tupdate = !touch {mark}\n',
+        ".lfsconfig": "[lfs]\n\turl = http://169.254.169.254/\n",
+        "big.bin": "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+        "hooks/post-checkout": f"#!/bin/sh\ntouch {mark}\n",
+    }
+    head = scene.git("rev-parse", "HEAD")
+    scene.commit("hostile", hostile)
+    (scene.root / "out").symlink_to("/etc/passwd")
+    scene.git("add", "-A")
+    scene.git("update-index", "--add", "--cacheinfo", f"160000,{head},sub")
+    scene.git("commit", "-q", "-m", "links")
+    bare = tmp_path / "served" / "team" / "shop"
+    (bare / "hooks").mkdir(exist_ok=True)
+    (bare / "hooks" / "post-checkout").write_text(f"#!/bin/sh\ntouch {mark}\n")
+    scene.git("push", "-q", str(bare), "main", "main:refs/heads/-x", "main:refs/heads/a;touch", "main:refs/heads/@here")
+    async with site(tmp_path, sandbox) as here:
+        workspace = await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
+        root = workspace.root
+        assert (root / "big.bin").read_text() == hostile["big.bin"] and (root / "out").is_symlink()
+        assert list((root / "sub").iterdir()) == [] and not (root / ".git" / "hooks").exists()
+        config = (root / ".git" / "config").read_text()
+        assert "filter" not in config and "submodule" not in config
+        with pytest.raises(PathError), workspace.open_file("out"):
+            pass
+        assert not mark.exists() and all("/team/shop" in asked for asked in here.served.asked)
+
+
+async def test_more_than_a_checkout_may_have_is_refused_before_it_is_written(
+    tmp_path: Path, sandbox: Bubblewrap, scene: Scene
+) -> None:
+    """A tree of five levels, each ten times the one below: some kilobytes in a pack, a hundred thousand files."""
+    blob = scene.git("rev-parse", "HEAD:a.txt")
+    tree, kind = blob, "100644 blob"
+    for _ in range(5):
+        listing = "".join(f"{kind} {tree}\t{number}\n" for number in range(10))
+        tree, kind = scene.git("mktree", fed=listing), "040000 tree"
+    commit = scene.git("commit-tree", tree, "-m", "bomb")
+    scene.git("push", "-q", str(tmp_path / "served" / "team" / "shop"), f"{commit}:refs/heads/bomb")
+    async with site(tmp_path, sandbox) as here:
+        here.checkouts = replace(here.checkouts, mirrors=replace(here.checkouts.mirrors, most_files=10_000))
+        with pytest.raises(CannotFetch, match="too much for a checkout"):
+            await here.checkouts.opened(here.served.address(), "bomb", SESSION, OwnThreads())
+        assert not (here.data / "sessions").exists() or not list((here.data / "sessions").rglob("a.txt"))

@@ -221,6 +221,18 @@ def test_what_an_order_changed_is_told(site: Site) -> None:
     assert order.known()[0].after is not None, "calls that were cut off are over with their order"
 
 
+def test_a_files_name_adds_no_line_to_what_is_told(site: Site) -> None:
+    order = site.order()
+    order.begin("c1", None, STOP)
+    os.rename(site.root / "untracked", site.root / "moved\n+++ b\udcff")
+    os.chmod(site.root / "src/a.py", 0o600)
+    os.rename(site.root / "src/a.py", site.root / "mode\nx")
+    order.told(order.known()[0].id, 18)
+    found = order.summary(STOP)
+    assert found is not None and "rename to moved\\n+++ b\\udcff\n" in found.diff
+    assert "mode\\nx" in found.diff and "\nx" not in found.diff
+
+
 def test_who_changed_nothing_has_no_changes(site: Site) -> None:
     assert site.order().summary(STOP) is None
     order = site.order()

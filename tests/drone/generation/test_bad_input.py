@@ -89,7 +89,7 @@ async def test_a_document_may_have_a_hundred_levels_and_no_more() -> None:
     assert record is not None and {child.depth for child in record.subagent_history} == {1}
 
 
-async def test_a_thousand_children_of_one_node_queue_for_their_places() -> None:
+async def test_many_children_of_one_node_queue_for_their_places() -> None:
     text = DEEP.replace("max: 1", "max: 2000")
     at_work, most = 0, 0
 
@@ -98,13 +98,13 @@ async def test_a_thousand_children_of_one_node_queue_for_their_places() -> None:
         at_work, most = at_work + 1, max(most, at_work + 1)
         await asyncio.sleep(0)
         at_work -= 1
-        made = [call("add_child", component="part") for _ in range(1_000)] if node.path == "/" else []
+        made = [call("add_child", component="part") for _ in range(300)] if node.path == "/" else []
         return done(call("set_value", values={"title": "A part"}), *made)
 
     document = Document(course(text))
     report = await generate(document, model=played(play, keep_asks=False), concurrency=20)  # type: ignore[arg-type]
     assert report.ok, report.error
-    assert report.counts.done == 1_001 and most == 20
+    assert report.counts.done == 301 and most == 20
 
 
 async def test_two_generations_of_one_document_lose_nothing() -> None:

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from drone.agent.agent_control import IdleWatch
 from drone.agent.budget import Budget
 from drone.agent.control_router import ASKS_NO_MODEL, ControlRouter
+from drone.agent.idle_watch import IdleWatch
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import UserMessage
 from drone.agent.model import Model

@@ -1,4 +1,4 @@
-"""A generation that broke off after any entry goes on where it was: no node is generated twice, nothing paid twice."""
+"""A generation that broke off after any commit goes on where it was: no node is generated twice, nothing paid twice."""
 
 from collections import Counter
 
@@ -7,6 +7,9 @@ import pytest
 from drone.agent.journal import MemoryJournal
 from drone.generation.library import GenerationReport, generate
 from drone.models.scripted import Line, Said, call
+from mcc.contracts.entry import Origin
+from mcc.contracts.fact import Fact
+from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentStarted, DocumentChanged
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from tests.drone.generation.holding import Document
@@ -25,9 +28,21 @@ def careful(node: Node) -> Said:
     return diligent(node)
 
 
-async def whole() -> tuple[Document, GenerationReport]:
+class Noted(MemoryJournal):
+    """Notes after which entries a drone may be lost: each write is one commit."""
+
+    def __init__(self) -> None:
+        super().__init__(fresh_id())
+        self.commits: list[int] = []
+
+    async def write(self, origin: Origin, *facts: Fact) -> int:
+        self.commits.append(await super().write(origin, *facts))
+        return self.commits[-1]
+
+
+async def whole(journal: MemoryJournal | None = None) -> tuple[Document, GenerationReport]:
     document = Document(course())
-    return document, await generate(document, model=played(careful))
+    return document, await generate(document, model=played(careful), journal=journal)
 
 
 def version_after(journal: MemoryJournal, document: Document, entries: int) -> int:
@@ -51,11 +66,12 @@ def replies(journal: MemoryJournal) -> int:
     return sum(isinstance(one.data, ModelReplied) for one in journal.entries)
 
 
-async def test_it_goes_on_after_any_entry() -> None:
-    document, first = await whole()
+async def test_it_goes_on_after_any_commit() -> None:
+    noted = Noted()
+    document, first = await whole(noted)
     assert first.ok, first.error
-    entries = first.journal.entries
-    for cut in range(1, len(entries) + 1):
+    assert noted.commits[-1] == len(noted.entries) and len(noted.commits) > 50
+    for cut in noted.commits:
         left = document.at(version_after(first.journal, document, cut))
         journal = left_after(first.journal, cut)
         second = await generate(left, model=played(careful), journal=journal)

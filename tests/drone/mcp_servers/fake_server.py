@@ -7,15 +7,18 @@ import json
 import os
 import sys
 import time
+from typing import Any
 
-PLAN = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
+Json = dict[str, Any]
+
+PLAN: Json = json.loads(sys.argv[1]) if len(sys.argv) > 1 else {}
 LISTED = 0
 MODERN = PLAN.get("era") == "modern"
 COMPLETE = {"resultType": "complete"} if MODERN else {}
 CACHED = {**COMPLETE, "ttlMs": 0, "cacheScope": "private"} if MODERN else {}
 
 
-def tool(name, description="Does something.", properties=None):
+def tool(name: str, description: str = "Does something.", properties: Json | None = None) -> Json:
     return {
         "name": name,
         "description": description,
@@ -23,20 +26,20 @@ def tool(name, description="Does something.", properties=None):
     }
 
 
-def say(message):
+def say(message: Json) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
-def answer(request, result):
+def answer(request: Json, result: Json) -> None:
     say({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
 
-def refuse(request, code, message):
+def refuse(request: Json, code: int, message: str) -> None:
     say({"jsonrpc": "2.0", "id": request["id"], "error": {"code": code, "message": message}})
 
 
-def listed():
+def listed() -> list[Json]:
     global LISTED
     LISTED += 1
     names = PLAN.get("tools", ["echo", "crash", "big", "hang", "env", "write", "there", "link", "image", "fail"])
@@ -46,20 +49,21 @@ def listed():
     return [one if isinstance(one, dict) else tool(one) for one in names]
 
 
-def call(request):
+def call(request: Json) -> None:
     name, arguments = request["params"]["name"], request["params"].get("arguments") or {}
     if name == "crash":
         sys.stderr.write("it fell over\n")
         sys.stderr.flush()
         os._exit(3)
     if name == "hang":
-        return time.sleep(3600)
+        time.sleep(3600)
     if name == "big":
         sys.stdout.write('{"jsonrpc": "2.0", "id": ' + str(request["id"]) + ', "result": "')
         for _ in range(50):
             sys.stdout.write("x" * 1_000_000)
         sys.stdout.write('"}\n')
-        return sys.stdout.flush()
+        sys.stdout.flush()
+        return
     text = {"echo": arguments.get("text", ""), "env": json.dumps(dict(os.environ))}.get(name, f"did {name}")
     if name == "echo" and text == "tell":
         say({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
@@ -77,13 +81,13 @@ def call(request):
         content = [{"type": "resource_link", "uri": "file:///etc/passwd", "name": "x"}]
     if name == "image":
         content = [{"type": "image", "data": arguments["data"], "mimeType": "image/png"}]
-    result = {"content": content, "isError": name == "fail"}
+    result: Json = {"content": content, "isError": name == "fail"}
     if name == "structured":
         result["structuredContent"] = {"sum": 8}
     answer(request, PLAN.get("results", {}).get(name, result | COMPLETE))
 
 
-def main():
+def main() -> None:
     for line in sys.stdin:
         request = json.loads(line)
         method = request.get("method")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from drone.agent.model import Ask, ContextOverflow, ModelError, Reply
-from drone.models.failures import refused, told_inside
+from drone.models.failures import error_inside, refused
 from drone.models.retry import Fallback, Retrying
 from drone.models.scripted import ScriptedModel
 from tests.drone.models.conftest import Ear
@@ -139,7 +139,7 @@ def test_an_overflow_is_known_by_its_words(status: int, body: Any, window: int |
 
 
 def test_an_overflow_inside_a_stream_is_known_as_well() -> None:
-    error = told_inside("p/m", {"error": {"code": "context_length_exceeded", "message": "Too much."}})
+    error = error_inside("p/m", {"error": {"code": "context_length_exceeded", "message": "Too much."}})
     assert isinstance(error, ContextOverflow)
 
 

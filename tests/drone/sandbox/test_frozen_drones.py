@@ -146,7 +146,7 @@ def test_silence_is_counted_from_the_last_sign_of_life() -> None:
 
 def test_nothing_is_counted_while_it_is_stopped_and_it_has_all_its_time_afterwards() -> None:
     vigil = vigil_of(clock := Clock())
-    vigil.told_to_end()
+    vigil.asked_to_end()
     assert clock.passes(vigil, 9) is None
     assert clock.passes(vigil, 1_000, stopped=True) is None
     assert clock.passes(vigil, 1) == "it was told to end 10 s ago"
@@ -166,9 +166,9 @@ def test_time_in_which_the_watcher_itself_was_held_up_is_not_counted() -> None:
 
 def test_a_second_signal_does_not_put_the_end_off() -> None:
     vigil = vigil_of(clock := Clock())
-    vigil.told_to_end()
+    vigil.asked_to_end()
     assert clock.passes(vigil, 9) is None
-    vigil.told_to_end()
+    vigil.asked_to_end()
     vigil.hear()
     assert clock.passes(vigil, 1) == "it was told to end 10 s ago"
 

@@ -3,6 +3,8 @@
 import asyncio
 import os
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +16,7 @@ from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.guard import MOST_MOUNTED, swept
 from drone.sandbox.paths import Workspace
-from drone.sandbox.placeholders import Placeholders
+from drone.sandbox.placeholders import ASIDE, Placeholders
 from drone.sandbox.protected import Protected
 from tests.drone.tools.git_scene import Scene
 
@@ -245,10 +247,60 @@ def test_what_a_killed_drone_left_is_swept_and_nothing_else(root: Path, whole: b
     (root / "AGENTS.md").write_text("mine")
     os.mknod(root / "CLAUDE.md", stat.S_IFSOCK | 0o600)
     os.mknod(root / "ordinary", stat.S_IFSOCK)
-    for directory, name in ((root, ".env"), (root, ".mcc"), (root / "sub" / ".git", "hooks")):
+    for directory, name in ((root, ".env"), (root, ".mcc"), (root, f"{ASIDE}0"), (root / "sub" / ".git", "hooks")):
         os.mknod(directory / name, stat.S_IFSOCK)
     fd = os.open(root, os.O_RDONLY)
     swept(fd, whole=whole)
     os.close(fd)
     assert sorted(os.listdir(root)) == ["AGENTS.md", "CLAUDE.md", "ordinary", "sub"]
     assert os.listdir(root / "sub" / ".git") == ([] if whole else ["hooks"])
+
+
+RACE = """
+import os, shutil, sys
+from drone.sandbox.placeholders import Placeholders
+
+kind, root = sys.argv[1:]
+fd = os.open(root, os.O_RDONLY)
+waiting = ["put", "take its place"] if kind == "taken again" else ["put"]
+
+def put(content):
+    with open(f"{root}/new", "w") as file:
+        file.write(content)
+    os.replace(f"{root}/new", f"{root}/.env")
+
+def meanwhile(event, arguments):
+    # Asked before the system is, by any call that takes a name away.
+    if event in ("os.remove", "os.rename", "os.link") and waiting and not arguments[0].endswith("/new"):
+        step = waiting.pop(0)
+        if step == "put" and kind == "a directory":
+            os.unlink(f"{root}/.env")
+            os.mkdir(f"{root}/.env")
+            open(f"{root}/.env/inside", "w").close()
+        elif step == "put":
+            put("theirs")
+        else:
+            put("theirs, later")
+
+mine = Placeholders()
+assert mine.put(fd, ".env")
+sys.addaudithook(meanwhile)
+mine.take(fd, ".env")
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "left"),
+    [
+        ("a file", [(".env", "theirs")]),
+        ("a directory", [(".env/inside", "")]),
+        ("taken again", [(".env", "theirs, later"), (f"{ASIDE}*", "theirs")]),
+    ],
+)
+def test_what_somebody_puts_there_while_it_is_taken_away_is_never_removed(
+    root: Path, kind: str, left: list[tuple[str, str]]
+) -> None:
+    subprocess.run((sys.executable, "-c", RACE, kind, str(root)), check=True)
+    found = [path for path in root.rglob("*") if path.is_file()]
+    assert len(found) == len(left)
+    assert all([path.read_text() for path in root.glob(pattern)] == [content] for pattern, content in left)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.host_lock import Holder, HostLock, Overtaken
+from drone.sandbox.host_lock import Holder, HostLock, Overtaken, locks_of_this_host
 from drone.sandbox.reaper import Process
 
 ROOT = Path(__file__).parents[3]
@@ -59,8 +59,8 @@ class Scene:
         self.live = {MINE}
         self._stack = stack
 
-    def lock(self, how: str, order: str = "mine", epoch: int = 1, key: str = "key") -> HostLock:
-        me = Holder.here(order, epoch, MINE, self.folder / "children-of-mine")
+    def lock(self, how: str, order: str = "mine", epoch: int = 1, key: str = "key", service: str = "") -> HostLock:
+        me = Holder.here(order, epoch, MINE, self.folder / "children-of-mine", service)
         lock = HostLock(self.folder, key, me, exclusive=how == "exclusive", live=lambda: self.live)
         self._stack.callback(lock.release)
         return lock
@@ -102,7 +102,29 @@ def test_what_is_released_leaves_no_page_behind(scene: Scene) -> None:
     lock.take()
     assert [page.name for page in scene.folder.glob("key/*.json")] == ["mine.json"]
     lock.release()
-    assert list(scene.folder.glob("key/*.json")) == []
+    assert list(scene.folder.glob("key*")) == []
+
+
+def test_one_who_waited_for_a_lock_that_is_gone_takes_the_one_that_is_there(scene: Scene) -> None:
+    first, second, third = (scene.lock("exclusive", order) for order in ("a", "b", "c"))
+    assert first.take() and not second.take()
+    first.release()
+    assert second.take() and not third.take()
+
+
+def test_what_works_for_another_service_is_waited_for_and_never_ended(scene: Scene) -> None:
+    """Nothing is known of the leases of its database."""
+    other = scene.other("exclusive")
+    scene.fence(other)
+    lock = scene.lock("exclusive", service="another database")
+    assert not lock.take() and not lock.end_others() and other.child.there
+    other.process.kill()
+    other.process.wait()
+    assert lock.take() and not other.child.there
+
+
+def test_drones_with_data_directories_of_their_own_share_the_locks_of_their_host(tmp_path: Path) -> None:
+    assert locks_of_this_host(tmp_path / "one") == locks_of_this_host(tmp_path / "two")
 
 
 def test_an_earlier_holder_of_the_same_order_does_not_come_in_after_a_later_one(scene: Scene) -> None:

@@ -32,9 +32,10 @@ class Scene:
         scene.root = root
         return scene
 
-    def git(self, *arguments: str) -> str:
+    def git(self, *arguments: str, fed: str = "") -> str:
         done = subprocess.run(
             ["git", *arguments],
+            input=fed,
             cwd=self.root,
             env={**ANN, "PATH": os.environ["PATH"], "HOME": str(self.root)},
             check=True,

@@ -33,6 +33,11 @@ def test_a_tool_says_its_group_effects_and_price(tmp_path: Path) -> None:
     assert (read_file.group, read_file.effects, read_file.server) == ("workspace_read", "read", None)
 
 
+def test_the_effects_of_a_tool_that_does_not_say_are_those_of_its_group() -> None:
+    told = {group: capability(replace(SPEC, group=group, effects=None)).effects for group in ("delegation", "mcp", "x")}
+    assert told == {"delegation": "none", "mcp": "irreversible", "x": "execute"}
+
+
 def test_what_a_tool_is_comes_from_a_drone_that_can_use_it() -> None:
     def drone(name: str, tool: Capability) -> Registration:
         shape = {"incarnation": name, "name": name, "pid": 1, "host": "h", "version": "1", "queues": (), "slots": 1}

@@ -105,6 +105,9 @@ async def test_a_moved_file_is_the_same_and_replaces_nothing(bench: WritingBench
     refused(await bench.use("move_file", source="a", target="b"), "b exists already")
     output = await bench.use("move_file", source="a", target="deep/c")
     assert "deep/c: moved here from a" in output.content
+    output = await bench.use("move_file", source="deep/c", target="deep/\u202ec\nd")
+    assert "\u202e" not in output.content and output.content.endswith("rename to deep/\\u202ec\\nd")
+    await bench.use("move_file", source="deep/\u202ec\nd", target="deep/c")
     assert bench.tree() == {"b": b"b", "deep/c": data}
     assert (bench.root / "deep/c").stat().st_mode & 0o777 == 0o640
     refused(await bench.use("move_file", source="gone", target="d"), "gone does not exist")

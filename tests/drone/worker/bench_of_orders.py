@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 from drone.crew import Crew
 from drone.worker.broadcaster import Broadcaster
@@ -10,6 +11,7 @@ from drone.worker.claiming import Claimant, Claiming, Slots
 from drone.worker.ending import Finisher, Suspects
 from drone.worker.executions import Executions, ExecutionTimes
 from drone.worker.journal import Writer
+from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
 from drone.worker.runner import Runner
 from drone.worker.workspaces import Workspaces
@@ -19,7 +21,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.wire import Delta, Hint
-from mcc.dispatch.publisher import Message
+from mcc.dispatch.publisher import AsyncPublisher, Message
 from mcc.redaction import Redactor
 from mcc.store.store import Store
 from mcc.store.values import Claim
@@ -39,7 +41,7 @@ def a_registration(incarnation: str = "", *, name: str = "d1", slots: int = 4) -
     )
 
 
-class Ears:
+class Ears(AsyncPublisher):
     """A publisher that remembers its messages."""
 
     def __init__(self) -> None:
@@ -61,11 +63,13 @@ class Ears:
         return [item for item in self.published if isinstance(item, Delta)]
 
 
-class Trust:
+class Trust(Keeper):
     """A lease that is believed as long as the test says so."""
 
+    trusted = True
+    incarnation: str | None = None
+
     def __init__(self, incarnation: str | None = None) -> None:
-        self.trusted = True
         self.incarnation = incarnation
 
 
@@ -82,7 +86,9 @@ class Bench:
         redactor: Callable[[], Redactor] = Redactor,
         workspaces: "Callable[[Bench], Workspaces] | None" = None,
         suspects: Suspects | None = None,
+        name: str = "d1",
     ) -> None:
+        self.name = name
         self.store: Store = store or temporary_store()
         self.trust = Trust(fresh_id())
         self.ears = Ears()
@@ -92,7 +98,7 @@ class Bench:
         self.crew = FakeCrew()
         self.grown: list[int] = []
         self.writer = Writer(self.store, self.trust, self.broadcaster, grew=self.grown.append)
-        self.claimant = Claimant("d1", self.trust, Slots(4))
+        self.claimant = Claimant(name, self.trust, Slots(4))
         self.runner = Runner(
             self.async_store,
             Claiming(self.async_store, self.claimant, self.broadcaster, workspaces and workspaces(self)),
@@ -104,7 +110,7 @@ class Bench:
         self._loops: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> "Bench":
-        self.store.leases.register(a_registration(self.trust.incarnation or ""), lease_seconds=60)
+        self.store.leases.register(a_registration(self.trust.incarnation or "", name=self.name), lease_seconds=60)
         self._loops = [asyncio.create_task(self.writer.run()), asyncio.create_task(self.broadcaster.run())]
         return self
 
@@ -115,7 +121,7 @@ class Bench:
         self.writer.close()
         self.async_store.close()
 
-    def with_parts(self, **parts: object) -> None:
+    def with_parts(self, **parts: Any) -> None:
         """From here on claims, controls and reads of the drone meet these parts of the store instead of its own."""
         self.async_store.store = replace(self.async_store.store, **parts)
 

@@ -10,11 +10,15 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NoReturn
 
 from drone.agent.control_router import ControlRouter
+from drone.agent.inbox import People
 from drone.agent.journal import Journal, TextDelta
 from drone.agent.threads import Pools
+from drone.agent.tree import Tree
+from drone.crew import Crew
 from drone.generation.port import Documents
+from drone.mcp_servers.pins import Pins
 from drone.mcp_servers.servers import McpServers
-from drone.mcp_servers.token_port import MemoryTokens, Tokens
+from drone.mcp_servers.token_port import Tokens
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from drone.tools.notes_port import Notes
@@ -43,7 +47,7 @@ def started(prompt: str) -> AgentStarted:
     )
 
 
-class FakeCrew:
+class FakeCrew(Crew):
     custody: Custody | None = None
     programs = None
     egress = None
@@ -56,6 +60,10 @@ class FakeCrew:
         self.began = asyncio.Event()
         self.pools = Pools()
         self.functions: Functions = {}
+        self.servers = no_servers()
+
+    def share(self, pins: Pins, tokens: Tokens) -> None:
+        """It asks no MCP server anything."""
 
     def with_worktrees(self) -> list[str]:
         return []
@@ -68,13 +76,16 @@ class FakeCrew:
         order: WorkOrder,
         *,
         journal: Journal,
-        router: ControlRouter,
+        router: ControlRouter | None = None,
+        tree: Tree | None = None,
         session: tuple[EarlierTurn, ...] = (),
         workspace: Workspace | None = None,
         documents: Documents | None = None,
         notes: Notes | None = None,
         reached: Collection[str] = (),
+        people: People | None = None,
     ) -> Outcome:
+        assert router is not None
         origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
         if router.tree.root is None:
             await journal.write(origin, started(order.prompt))
@@ -127,12 +138,6 @@ class FakeCrew:
 
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         return order.prompt.startswith("write")
-
-    tokens: Tokens = MemoryTokens()
-
-    @property
-    def servers(self) -> McpServers:
-        return no_servers()
 
     async def close(self) -> None:
         pass

@@ -25,6 +25,7 @@ from mcc.dispatch.broker import make_app, queue_keys
 from mcc.dispatch.nudge import Nudger
 from mcc.store.migrate import upgrade
 from mcc.store.store import Store, open_store
+from tests.drone.worker.forked import FAKE, Running, forked
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
 
 pytestmark = pytest.mark.skipif(SERVER is None, reason=WHY_NOT)
@@ -53,7 +54,8 @@ class Site:
         stack.callback(self.store.close)
         stack.callback(self.nudger.close)
 
-    def drone(self, name: str, *command: str, ready: bool = True, **more: str) -> "subprocess.Popen[bytes]":
+    def drone(self, name: str, *command: str, program: str = FAKE, ready: bool = True, **more: str) -> Running:
+        """One of this program, unless `command` starts another."""
         environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("MCC_", "DRONE_"))},
             **QUICK,
@@ -63,10 +65,14 @@ class Site:
             "DRONE_NAME": name,
             **more,
         }
-        log = (self.folder / f"{name}.log").open("wb")
-        arguments = command or (sys.executable, "-m", "tests.drone.worker.fake_drone")
-        process = subprocess.Popen(arguments, cwd=ROOT, env=environment, stdout=log, stderr=log)
-        self._stack.callback(self._end, process, log)
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process: Running = (
+                subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+                if command
+                else forked(program, environment, Path(log.name))
+            )
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
         if ready:
             until(lambda: " ready." in self.log(name), f"{name} is ready: {self.log(name)}")
         return process
@@ -97,12 +103,6 @@ class Site:
         facts = [entry.data for entry in self.store.journal.read(order_id)]
         return [fact.drone for fact in facts if isinstance(fact, OrderClaimed)]
 
-    @staticmethod
-    def _end(process: "subprocess.Popen[bytes]", log: object) -> None:
-        process.kill()
-        process.wait()
-        log.close()  # type: ignore[attr-defined]
-
 
 @pytest.fixture
 def site(tmp_path: Path, real_redis: RealRedis) -> Iterator[Site]:
@@ -113,7 +113,7 @@ def site(tmp_path: Path, real_redis: RealRedis) -> Iterator[Site]:
 
 
 def test_a_queued_order_gets_done_and_the_worker_ends_with_code_0(site: Site) -> None:
-    worker = site.drone("d1")
+    worker = site.drone("d1", sys.executable, "-m", "tests.drone.worker.fake_drone")
     order = site.wait(site.place("hello"), OrderStatus.SUCCEEDED)
     assert order.answer == "did hello"
     assert site.claimed_by(order.id) == ["d1"]

@@ -3,8 +3,6 @@
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -16,6 +14,7 @@ from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.reaper import Process
 from mcc.contracts.journal import Outcome, ToolFinished
 from mcc.contracts.status import OrderStatus
+from tests.drone.worker.forked import WITH_TOOLS, Running
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis
 from tests.drone.worker.test_celery_worker import Site, until
 from tests.drone.worker.tool_drone import MASTER
@@ -46,12 +45,12 @@ def sleepers() -> list[Process]:
 class Bedroom(Site):
     """A site with drones that nap."""
 
-    def sleepy(self, name: str, **more: str) -> "subprocess.Popen[bytes]":
+    def sleepy(self, name: str, **more: str) -> Running:
         master = self.folder / "prompts" / "master" / "system.md"
         master.parent.mkdir(parents=True, exist_ok=True)
         master.write_text(MASTER)
         told = {"MCC_PROMPTS_DIR": str(master.parent.parent), "NAP": NAP, "STARTS": str(self.folder / "starts")}
-        return self.drone(name, sys.executable, "-m", "tests.drone.worker.tool_drone", ready=True, **told, **more)
+        return self.drone(name, program=WITH_TOOLS, **told, **more)
 
     @property
     def starts(self) -> list[int]:

@@ -259,6 +259,45 @@ async def test_a_kept_text_is_read_back_and_one_that_was_never_kept_is_none() ->
         assert await journal.kept("f" * 64) is None
 
 
+async def test_a_short_text_is_committed_with_the_next_entries_of_its_order() -> None:
+    store, recorded = a_recorded_store()
+    async with Bench(store) as bench:
+        one, other = opened(bench, "one"), opened(bench, "other")
+        digest = await one.keep("short")
+        with pytest.raises(KeyError):
+            store.texts.kept(digest)
+        await other.write(ROOT, started("other"))
+        assert [dict(batch.texts) for group in recorded.groups for batch in group] == [{}]
+        await one.write(ROOT, started("one"))
+        assert store.texts.kept(digest) == "short"
+        await one.write(ROOT, step("once"))
+        assert [dict(group[0].texts) for group in recorded.groups[1:]] == [{digest: "short"}, {}]
+
+
+async def test_a_short_text_that_no_entry_followed_is_kept_once_the_order_is_settled() -> None:
+    async with Bench() as bench:
+        journal = opened(bench)
+        digest = await journal.keep("short")
+        journal.seal()
+        await journal.settle()
+        assert bench.store.texts.kept(digest) == "short"
+
+
+async def test_a_short_text_of_a_fenced_order_is_not_kept() -> None:
+    async with Bench() as bench:
+        lost = opened(bench)
+        bench.store.claims.hand_back([(lost.order_id, lost.epoch)], drone="d1", message="")
+        digest = await lost.keep("short")
+        with pytest.raises(Fenced):
+            await lost.write(ROOT, started("p"))
+        with pytest.raises(KeyError):
+            bench.store.texts.kept(digest)
+
+
+TEXTS = tuple(letter * 40_000 for letter in "abc")
+"""Too long to be committed together with the entries that name them."""
+
+
 class Keeping:
     """A writer that keeps as slowly as the test likes, and knows how many texts it keeps at once."""
 
@@ -274,13 +313,13 @@ class Keeping:
         return text
 
 
-async def test_an_order_keeps_one_text_at_a_time() -> None:
+async def test_an_order_keeps_one_long_text_at_a_time() -> None:
     writer = Keeping()
     one, other = (OrderJournal(writer, name, 1, Fold(name)) for name in ("one", "other"))
-    keeping = [asyncio.create_task(journal.keep(text)) for journal in (one, other) for text in ("a", "b", "c")]
+    keeping = [asyncio.create_task(journal.keep(text)) for journal in (one, other) for text in TEXTS]
     for _ in range(10):
         await asyncio.sleep(0)
     assert writer.most == 2
     writer.go_on.set()
-    assert await asyncio.gather(*keeping) == ["a", "b", "c"] * 2
+    assert await asyncio.gather(*keeping) == [*TEXTS, *TEXTS]
     assert writer.most == 2

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.agent_control import Block
+from drone.agent.idle_watch import Block
 from drone.worker.shortage import FULL, GROWN_BYTES, ORDERS, Judgement, MemoryWatch, Tidying, judged
 from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import AgentStep

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from drone.agent.agent_control import Block
+from drone.agent.idle_watch import Block
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Ask, AskLater
 from drone.agent.toolset import Call, Output
@@ -25,7 +25,7 @@ from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.store import Store
 from mcc.testing import FakeClock, temporary_store
-from tests.drone.agent.steered_tree import MASTER, SteeredTree
+from tests.drone.agent.steered_tree import MASTER, SteeredTree, asked_by
 from tests.drone.worker.test_steering_of_orders import Steered, a_tree, steered, until
 
 GRACE = 0.02
@@ -215,7 +215,7 @@ class Refused:
 
     async def __call__(self, ask: Ask) -> Said:
         said = await self._tree._author(ask)
-        prompt = self._tree.calls[-1]
+        prompt = asked_by(ask)
         if prompt not in self._prompts:
             return said
         self._prompts.remove(prompt)

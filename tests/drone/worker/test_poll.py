@@ -1,6 +1,8 @@
+import asyncio
+
 from drone.worker.claiming import Claimant, Poll, Slots
 from mcc.testing import FakeClock, temporary_store
-from tests.drone.worker.bench_of_orders import Bench, a_registration
+from tests.drone.worker.bench_of_orders import Bench, Trust, a_registration
 
 
 def poll(bench: Bench, slots: Slots, started: list[str], queues: tuple[str, ...] = ("default",)) -> Poll:
@@ -109,3 +111,42 @@ async def test_an_order_that_was_not_to_be_had_does_not_hide_those_behind_it() -
             slots.release()
             asking.skip(started[-1])
         assert started == [first, second, first]
+
+
+async def test_a_drone_that_is_called_looks_at_once() -> None:
+    async with Bench() as bench:
+        order, begun = bench.place("p"), asyncio.Event()
+        started: list[str] = []
+
+        def start(order_id: str) -> None:
+            started.append(order_id)
+            begun.set()
+
+        looking = Poll(
+            bench.async_store,
+            Claimant("d1", bench.trust, Slots(4)),
+            ("default",),
+            start,
+            poll_seconds=3_600,
+            connected=lambda: True,
+        )
+        running = asyncio.create_task(looking.run())
+        looking.look()
+        await asyncio.wait_for(begun.wait(), 30)
+        running.cancel()
+        assert started == [order.id]
+
+
+async def test_drones_that_look_at_the_same_moment_have_different_shares() -> None:
+    async with Bench() as bench:
+        other = a_registration(name="d2")
+        bench.store.leases.register(other, lease_seconds=60)
+        orders = [bench.place(f"p{number}").id for number in range(9)]
+        own: list[str] = []
+        others: list[str] = []
+        await poll(bench, Slots(100), own).once()
+        claimant = Claimant("d2", Trust(other.incarnation), Slots(100))
+        second = Poll(bench.async_store, claimant, ("default",), others.append, poll_seconds=60, connected=lambda: True)
+        await second.once()
+        assert sorted([*own, *others]) == orders
+        assert {len(own), len(others)} == {4, 5}

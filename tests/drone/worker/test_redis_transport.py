@@ -4,6 +4,8 @@ import pytest
 from celery import Celery
 
 from drone.worker.redis_transport import RECONNECTING, BrokerConnection, Messaging, QoS
+from mcc.dispatch.broker import celery_url
+from tests.drone.worker.real_redis import RealRedis
 
 
 class Enough(Exception):
@@ -53,3 +55,15 @@ def test_messages_that_cannot_be_given_back_are_let_go_and_end_no_worker() -> No
     qos._delivered["tag"] = object()
     qos.restore_unacked_once()  # type: ignore[no-untyped-call]
     assert not qos._delivered
+
+
+def test_short_commands_share_one_client_until_the_connections_are_made_anew(real_redis: RealRedis) -> None:
+    with BrokerConnection(celery_url(real_redis.url)) as connection:
+        channel = connection.channel()
+        with channel.conn_or_acquire() as first, channel.conn_or_acquire() as second:
+            assert first is second
+            assert first.ping()
+        channel._disconnect_pools()
+        with channel.conn_or_acquire() as third:
+            assert third is not first
+            assert third.ping()

@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from drone.agent.agent_control import Block
 from drone.agent.control_router import NOBODY
+from drone.agent.idle_watch import Block
 from drone.agent.journal import Fenced
 from drone.crew import Crew
 from drone.generation.outline import LaidAside
@@ -341,7 +341,7 @@ async def test_a_control_does_not_keep_an_unreadable_order_held(kind: ControlKin
             bench.with_parts(journal=Garbled(read))
             return bench.store.controls.request(order.id, kind, asked, principal="test")
 
-        bench.with_parts(claims=Meanwhile(bench.store.claims, "claim", lambda: ask(bench.store.journal)))
+        bench.with_parts(claims=Meanwhile(bench.store.claims, "claim_together", lambda: ask(bench.store.journal)))
         await bench.runner.work(order.id)
         assert bench.store.orders.get(order.id).status is status
         assert not bench.store.controls.of_order(order.id)[0].open
@@ -364,7 +364,7 @@ class Meanwhile:
             if name == "finish":
                 self._happens()
             answer = inner(*args, **fields)
-            if name == "claim":
+            if name == "claim_together":
                 self._happens()
             return answer
 

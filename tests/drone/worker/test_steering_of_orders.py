@@ -7,8 +7,10 @@ from contextlib import asynccontextmanager
 from drone.agent import control_router
 from drone.agent.budget import Budget
 from drone.agent.control_router import ControlRouter
+from drone.agent.inbox import People
 from drone.agent.journal import Journal
 from drone.agent.subagents.children import Wanted
+from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
 from drone.generation.port import Documents
 from drone.models.scripted import Line
@@ -66,12 +68,14 @@ class TreeCrew(FakeCrew):
         order: WorkOrder,
         *,
         journal: Journal,
-        router: ControlRouter,
+        router: ControlRouter | None = None,
+        tree: Tree | None = None,
         session: tuple[EarlierTurn, ...] = (),
         workspace: Workspace | None = None,
         documents: Documents | None = None,
         notes: Notes | None = None,
         reached: Collection[str] = (),
+        people: People | None = None,
     ) -> Outcome:
         self._tree.turn = Turn.begun(journal, Budget(Limits()), router)
         task = Task(MASTER, root_record_id(order.id))

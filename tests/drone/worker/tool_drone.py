@@ -116,5 +116,9 @@ def hired(settings: Settings) -> Crew:
     return Crew(settings, Definitions.load(settings.prompts_dir, groups), SleepyModels(settings), toolbox)
 
 
+def main() -> int:
+    return work(load(), hired)
+
+
 if __name__ == "__main__":
-    sys.exit(work(load(), hired))
+    sys.exit(main())

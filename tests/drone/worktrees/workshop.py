@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from drone.agent.budget import Budget
 from drone.agent.definitions import Definitions
@@ -15,11 +16,15 @@ from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
 from drone.hiring import Hiring, Place
 from drone.models.scripted import Author, ScriptedModel
+from drone.sandbox.guard import FIXED
 from drone.sandbox.paths import Workspace
+from drone.sandbox.protected import Protected
 from drone.tools.files import workspace_of
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
 from drone.tools.git_writing import GitWriteTools
+from drone.tools.jobs import Jobs
+from drone.tools.shell import NO_SHELL, Shell, ShellTools
 from drone.tools.tool import FunctionTools, ToolContext, tool
 from drone.tools.wrappers import Only
 from drone.worktrees.ending import clear_up
@@ -60,9 +65,12 @@ def list_files(context: ToolContext) -> str:
 
 
 FILES = {
-    "master": ("tools: [workspace_write, workspace_read, git_read, git_write, delegation]", "spawns: [coder, plain]"),
+    "master": (
+        "tools: [workspace_write, workspace_read, git_read, git_write, shell_write, delegation]",
+        "spawns: [coder, plain]",
+    ),
     "coder": (
-        "tools: [workspace_write, workspace_read, git_read, git_write, delegation]",
+        "tools: [workspace_write, workspace_read, git_read, git_write, shell_write, delegation]",
         "isolation: worktree",
         "result: text",
         "spawns: [coder]",
@@ -98,6 +106,9 @@ class Workshop:
     journal: MemoryJournal = field(default_factory=lambda: MemoryJournal(ORDER))
     not_in_worktrees: frozenset[str] = frozenset()
     """Tools that only the order's own workspace has."""
+    protected: Protected = FIXED
+    jobs: Jobs = field(default_factory=Jobs)
+    shell: Shell = NO_SHELL
 
     @property
     def home(self) -> Home:
@@ -105,7 +116,9 @@ class Workshop:
 
     def tools(self, workspace: Workspace) -> ToolSet:
         of_git = (*GitTools(self.git).tools(), *GitWriteTools(self.git).tools())
-        there = FunctionTools((write_file, delete_file, list_files, *of_git), workspace=workspace)
+        commands = () if self.shell.problem else ShellTools(self.shell).tools()
+        functions: tuple[Any, ...] = (write_file, delete_file, list_files, *of_git, *commands)
+        there = FunctionTools(functions, workspace=workspace, jobs=self.jobs)
         if not workspace.root.is_relative_to(self.data):
             return there
         return Only(there, {spec.name for spec in there.specs()} - self.not_in_worktrees)
@@ -117,7 +130,7 @@ class Workshop:
         tree = Tree.of(self.journal.entries) if again else None
         turn = Turn.begun(self.journal, Budget(limits or Limits()), tree=tree)
         workspace = Workspace(self.scene.root)
-        worktrees = Worktrees(self.git, self.home, ORDER, workspace, self.tools)
+        worktrees = Worktrees(self.git, self.home, ORDER, workspace, self.tools, self.protected, self.jobs)
         model = OneModel(ScriptedModel(script))
         place = Place(worktrees=worktrees)
         hiring = Hiring(Definitions(installed(agent_files())), model, turn, place=place, permits=permits or Permits())

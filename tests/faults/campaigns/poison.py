@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tests.faults.bad_calls import bad_prompt
 from tests.faults.campaigns.drones import EXIT_SECONDS
@@ -56,7 +57,7 @@ def poisoned_repository(stage: Stage) -> None:
     _told_to_end_while_frozen(stage)
 
 
-def _placed(stage: Stage, poison: str, **asks: object) -> str:
+def _placed(stage: Stage, poison: str, **asks: Any) -> str:
     stage.family.told("poison", poison)
     return stage.family.clients.submit(bad_prompt(poison), agent=AGENT, **asks)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol, cast
 
 from drone.agent.definitions import Definitions
-from drone.agent.journal import RedactedJournal
+from drone.agent.journal import Journal, RedactedJournal
 from drone.agent.messages import AssistantMessage, Message, UserMessage
 from drone.agent.model import Ask, Listener, Reply, WantedCall, spoken_blocks
 from drone.agent.tree import TreeJournal
@@ -129,7 +129,7 @@ def _tools() -> FunctionTools:
     async def happen(name: str, path: str, mark: str, context: ToolContext) -> str:
         witness = WITNESS.get()
         await witness.pause()
-        journal = context.turn.journal if context.turn else None
+        journal: Journal | None = context.turn.journal if context.turn else None
         while isinstance(journal, RedactedJournal | TreeJournal):
             journal = journal.journal
         assert isinstance(journal, OrderJournal)

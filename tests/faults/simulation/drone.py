@@ -23,7 +23,8 @@ from drone.worker.workspaces import Site, Workspaces, WorkspaceTimes
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.wire import Hint
-from mcc.dispatch.publisher import Message
+from mcc.dispatch.nudge import Nudger
+from mcc.dispatch.publisher import AsyncPublisher, Message, Publisher
 from mcc.dispatch.sweep import SweepLoop
 from mcc.store.errors import StoreUnavailable
 from mcc.store.store import Store
@@ -36,7 +37,7 @@ NOWHERE = "redis://127.0.0.1:1/0"
 """Controls are found by asking the database; nobody listens here."""
 
 
-class Ears:
+class Ears(AsyncPublisher):
     """Where hints go: nobody needs them, but none may run ahead of what is committed."""
 
     def __init__(self, heard: Callable[[Hint], None]) -> None:
@@ -74,6 +75,13 @@ class Disks:
 
     workspaces: Path
     own: Path
+
+
+def sweeping(store: object, silent: Silent, *, sweeper: str, clock: Callable[[], float]) -> SweepLoop:
+    """The sweep of one process, which is heard by nobody."""
+    return SweepLoop(
+        cast("Store", store), cast("Nudger", silent), cast("Publisher", silent), sweeper=sweeper, clock=clock
+    )
 
 
 class SimulatedDrone:
@@ -141,7 +149,7 @@ class SimulatedDrone:
             poll_seconds=POLL_SECONDS,
             connected=lambda: False,
         )
-        self._sweep = SweepLoop(store, Silent(), Silent(), sweeper=process.name, clock=loop.time)
+        self._sweep = sweeping(store, Silent(), sweeper=process.name, clock=loop.time)
         self._tasks: set[asyncio.Task[object]] = set()
         self._context = copy_context()
         self._context.run(PROCESS.set, process)

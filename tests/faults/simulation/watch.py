@@ -12,6 +12,7 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.contracts.wire import Hint
+from mcc.store.errors import StoreError
 from mcc.store.store import Store
 from mcc.store.texts import parsed
 from mcc.store.values import Appended, Batch, Swept
@@ -81,8 +82,10 @@ class Watch:
         match part, method:
             case "journal", "append":
                 self._appended(args[0], answer)
-            case "claims", "claim":
-                self._asked_for(args[0], refused=answer is None)
+            case "claims", "claim_together":
+                for asked, claimed in zip(args[0], answer, strict=True):
+                    if not isinstance(claimed, StoreError):
+                        self._asked_for(asked.order_id, refused=claimed is None)
             case "claims", "finish" | "park":
                 self.look(args[0].order_id, args[0].epoch)
             case "claims", "hand_back":

@@ -18,7 +18,6 @@ from drone.worker.journal import OrderJournal
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import FINAL, FailureReason
-from mcc.dispatch.sweep import SweepLoop
 from mcc.store.errors import OrderIsFinal, SessionBusy, StoreUnavailable
 from mcc.store.store import Store
 from mcc.testing import FakeClock, temporary_store
@@ -27,7 +26,7 @@ from tests.faults.invariants.evidence import Order, Post, Violation
 from tests.faults.invariants.spending import receipts_settled
 from tests.faults.script import MASTER, READER, Asked, prompt_of
 from tests.faults.simulation.cast import INPUT_TOKENS, OUTPUT_TOKENS, WITNESS, crew
-from tests.faults.simulation.drone import SWEEP_SECONDS, Disks, Silent, SimulatedDrone
+from tests.faults.simulation.drone import SWEEP_SECONDS, Disks, Silent, SimulatedDrone, sweeping
 from tests.faults.simulation.links import Link, Weather
 from tests.faults.simulation.loop import PROCESS, Process, SimulatedLoop, Stalled, State
 from tests.faults.simulation.remains import remains
@@ -298,7 +297,7 @@ class World:
     async def _sweep(self) -> None:
         """An MCC that sweeps and nudges."""
         link = Link(self.store, Process("mcc"), self.weather, self.watch.seen)
-        sweep = SweepLoop(link, Silent(self._nudge), Silent(), sweeper="mcc", clock=self.loop.time)
+        sweep = sweeping(link, Silent(self._nudge), sweeper="mcc", clock=self.loop.time)
         while True:
             await asyncio.sleep(SWEEP_SECONDS * self.dice.uniform(0.8, 1.2))
             try:

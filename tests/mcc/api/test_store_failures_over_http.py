@@ -13,7 +13,7 @@ from mcc.settings import Settings
 from mcc.store import errors
 from mcc.store.errors import StoreUnavailable
 from mcc.store.orders import Orders
-from mcc.store.placing import QueueBound
+from mcc.store.queue_bound import QueueBound
 from mcc.store.values import Placed
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN
@@ -75,5 +75,5 @@ def test_every_error_of_the_store_has_its_status() -> None:
         return {cls}.union(*(all_of(sub) for sub in cls.__subclasses__()))
 
     ours = {cls for cls in all_of(errors.StoreError) if cls.__module__ == "mcc.store.errors"}
-    claiming = {errors.WorkspaceNeeded, errors.AnotherWorkspace}
-    assert ours - claiming == set(STATUS_OF), "no request claims an order"
+    elsewhere = {errors.WorkspaceNeeded, errors.AnotherWorkspace, errors.SomeRefused}
+    assert ours - elsewhere == set(STATUS_OF), "no request claims an order, and a batch answers for each of its own"

@@ -1,12 +1,11 @@
 """Options of `mcc run` as people write them."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 import typer
 
-from mcc.cli.asking import moment_in, object_in
+from mcc.cli.asking import moment_in
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -30,12 +29,3 @@ def test_a_time_is_told_as_a_duration_or_in_iso_8601(said: str, moment: str) -> 
 def test_what_is_no_time_is_refused(said: str) -> None:
     with pytest.raises(typer.Exit):
         moment_in(said, NOW)
-
-
-def test_a_schema_is_written_out_or_in_a_file(tmp_path: Path) -> None:
-    file = tmp_path / "schema.json"
-    file.write_text('{"type": "object"}')
-    assert object_in(str(file), "--schema") == object_in(' {"type": "object"}', "--schema") == {"type": "object"}
-    file.write_text("[1]")
-    with pytest.raises(typer.Exit):
-        object_in(str(file), "--schema")

@@ -446,9 +446,20 @@ def test_an_order_that_is_followed_may_ask_and_one_that_is_left_may_not(service:
     followed = json.loads(said.splitlines()[-1])
     assert (followed["mode"], followed["on_ask"]) == ("plan", "wait")
     assert [rule["then"] for rule in followed["permission"]["run_shell"]] == ["deny", "ask"]
-    left = service.mcc("run", "hello", "--detach", "--permission", '{"git_*": "ask"}').stdout.strip()
+    left = service.mcc(
+        "run",
+        "hello",
+        "--detach",
+        "--permission",
+        '{"git_*": "ask"}',
+        "--egress",
+        "example.org",
+        "--egress",
+        "b.org:443",
+    ).stdout.strip()
     shown = service.mcc("orders", "show", left).stdout
-    assert re.search(r"asks a person +no", shown) and re.search(r'permission +{"git_\*":"ask"}', shown)
+    assert re.search(r"hosts +example.org, b.org:443", shown)
+    assert re.search(r"asks a person +no", shown) and re.search(r"permission +git_\*: ask", shown)
     asking = service.mcc("run", "hello", "--detach", "--on-ask", "wait").stdout.strip()
     assert json.loads(service.mcc("orders", "show", asking, "--json").stdout)["on_ask"] == "wait"
 
@@ -457,6 +468,7 @@ def test_an_order_that_is_followed_may_ask_and_one_that_is_left_may_not(service:
     ("options", "said"),
     [
         (("--mode", "paln"), "mode"),
+        (("--egress", "https://example.org/x"), "egress.0: Input should be a host, such as docs.python.org"),
         (("--on-ask", "hang"), "on_ask"),
         (("--permission", '{"run_shell": "aks"}'), "permission.run_shell"),
         (("--permission", '{"run_shell": [{"when": "argv[0] = 1", "then": "deny"}]}'), "run_shell[0].when"),
@@ -466,6 +478,12 @@ def test_an_order_that_is_followed_may_ask_and_one_that_is_left_may_not(service:
 def test_permission_that_cannot_be_used_is_refused(service: Service, options: tuple[str, str], said: str) -> None:
     refused = service.mcc("run", "hello", *options)
     assert refused.code == 2 and said in refused.stderr
+
+
+@pytest.mark.parametrize("group", ["orders", "sessions", "documents", "agents", "tools", "notes", "grants"])
+def test_a_group_of_commands_is_its_list_where_no_further_word_is_said(service: Service, group: str) -> None:
+    alone, listed = service.mcc(group), service.mcc(group, "list")
+    assert (alone.code, alone.stdout) == (0, listed.stdout) and alone.stdout
 
 
 def test_detach_prints_the_id_which_the_other_commands_take(service: Service) -> None:

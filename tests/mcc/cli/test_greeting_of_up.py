@@ -4,10 +4,13 @@ import configparser
 import shlex
 from pathlib import Path
 
+import pytest
 import typer.main
 
 from mcc.cli.main import app
-from mcc.cli.up import _greeting
+from mcc.cli.up import _drones, _greeting
+from mcc.local.programs import drones_for
+from mcc.store.resources import cores_here
 
 ROOT = Path(__file__).parents[3]
 
@@ -24,12 +27,24 @@ def test_all_of_it_fits_a_terminal_of_80_columns() -> None:
         "logs": str(data_dir / "logs"),
         "redis": "embedded, on a private socket",
         "drones": 1,
+        "cores": 8.0,
         "workspace_roots": [str(home / "project"), "/srv/other"],
     }
     lines = _greeting(told, "Stop with: mcc down").splitlines()
     assert max(map(len, lines)) <= 80
     assert any(line.split() == ["Works", "in", "~/project"] for line in lines)
     assert any(line.split() == ["/srv/other"] for line in lines)
+    assert "Drones    1  (8 cores; --drones auto starts one for each core)" in lines
+    assert "Drones    7  (8 cores)" in _greeting({**told, "drones": 7}, "").splitlines()
+
+
+@pytest.mark.parametrize("wanted", ["many", "-1", "101", "1.5", ""])
+def test_a_number_of_drones_that_is_none_says_what_may_be_said(wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit) as refused:
+        _drones(wanted)
+    assert refused.value.exit_code == 2
+    assert "say auto, or a number from 0 to 100" in capsys.readouterr().err
+    assert _drones("0") == 0 and _drones("auto") == drones_for(cores_here())
 
 
 def test_the_unit_of_systemd_starts_a_command_that_there_is() -> None:

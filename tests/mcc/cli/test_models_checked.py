@@ -56,9 +56,9 @@ def test_a_table_tells_of_each_model_and_below_it_what_to_do_and_what_it_cost(tm
     assert done.code == 1
     head, good, wrong = done.stdout.splitlines()[:3]
     assert tuple(head.split()) == CHECKED
-    told = "good ok accepted 32,000 yes yes no priced 1.2 s openai/m"
+    told = "good usable accepted 32,000 yes yes no priced 1.2 s openai/m"
     assert good.split() == told.split()
-    assert wrong.split() == ["wrong", "problem", "refused", "?", "?", "?", "?", "?", "openai/m"]
+    assert wrong.split() == ["wrong", "broken", "refused", "?", "?", "?", "?", "?", "openai/m"]
     assert "good: the window is what mcc.toml says" in done.stdout
     assert "wrong: Check the key in WRONG" in done.stdout and "\x1b" not in done.stdout
     assert "110 tokens · $0.0020" in done.stdout
@@ -120,6 +120,6 @@ def test_the_default_is_marked_and_a_long_problem_leaves_every_column_there(tmp_
         ]
     head, fast, slow, _, problem = told[0].splitlines()
     assert head.split() == ["NAME", "STATE", "DRONES", "DESCRIPTION"]
-    assert fast.split() == ["fast", "ok,", "default", "d1"] and slow.split() == ["slow", "problem"]
+    assert fast.split() == ["fast", "usable,", "default", "d1"] and slow.split() == ["slow", "broken"]
     assert problem == f"slow: {long}"
     assert told[1] == told[0] and told[3] == told[2] and "d1" in told[2]

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from mcc.cli.prompting import Prompt
+from mcc.cli.inbox import Prompt
 from mcc.client import MCC
 from mcc.contracts.approvals import AnyItem
 from mcc.contracts.inbox_facts import ApprovalRequested, QuestionAsked, ShownPreview
 from mcc.contracts.order import NewOrder
-from mcc.contracts.permission import SavedRule
+from mcc.contracts.permission import SavedRule, Why
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 from mcc.testing.served import Served
+from mcc.view.inbox import whole
 
 CALL = ApprovalRequested(
     approval_id="a1",
@@ -126,9 +127,20 @@ def test_a_question_that_was_decided_elsewhere_meanwhile_is_taken_back(
     assert "Nothing to answer any more" in capsys.readouterr().err
 
 
+def test_a_long_rule_is_broken_between_its_words_and_what_would_be_done_is_not_broken_at_all(desk: Desk) -> None:
+    rule = 'argv[0] == "git" && size(argv) > 1 && argv[1] == "push" && args.command.startsWith("git push origin")'
+    preview = ShownPreview(kind="diff", text="+" + "a long line of a file " * 8)
+    fields = {"why": Why(layer="order", key="run_shell", when=rule), "preview": preview}
+    item = desk.asked(CALL.model_copy(update=fields))
+    lines = whole(item, width=80).split("\n")
+    assert preview.text in lines and max(len(line) for line in lines if line != preview.text) <= 80
+    rest = "\n".join(line for line in lines if line != preview.text)
+    assert rule in " ".join(rest.split())
+
+
 def test_the_terminal_is_read_only_until_it_is_over() -> None:
     ours, theirs = os.pipe()
-    program = "from mcc.cli.prompting import read_line; print(read_line('? ', lambda: True))"
+    program = "from mcc.view.prompting import read_line; print(read_line('? ', lambda: True))"
     child = subprocess.run([sys.executable, "-c", program], stdin=ours, capture_output=True, timeout=30, text=True)
     os.close(ours)
     os.close(theirs)

@@ -3,7 +3,7 @@ import time
 
 import redis
 
-from mcc.contracts.wire import Delta, Hint, Wake
+from mcc.contracts.wire import Delta, Hint, OrdersWait, Wake
 from mcc.dispatch.publisher import PAUSE_SECONDS, AsyncPublisher, Publisher, payloads
 from tests.drone.worker.real_redis import RealRedis
 
@@ -42,6 +42,28 @@ async def test_what_is_sent_from_a_loop_arrives(real_redis: RealRedis) -> None:
     publisher = AsyncPublisher(real_redis.url)
     assert await publisher.publish([Hint(order_id="o", seq=7), a_delta("x")])
     assert await publisher.wake("i", Wake(order_id="o", control_seq=2))
+    with redis.Redis.from_url(real_redis.url) as client, client.pubsub() as heard:
+        heard.subscribe("mcc:control:a", "mcc:control:b")
+        assert [heard.get_message(timeout=5), heard.get_message(timeout=5)].count(None) == 0
+        assert await publisher.call(["a", "b"])
+        called = [heard.get_message(timeout=5), heard.get_message(timeout=5)]
+    assert [message and OrdersWait.model_validate_json(message["data"]) for message in called] == [OrdersWait()] * 2
+    await publisher.close()
+
+
+async def test_of_many_messages_each_arrives_whole_and_in_order_also_on_a_connection_that_was_cut(
+    real_redis: RealRedis,
+) -> None:
+    publisher = AsyncPublisher(real_redis.url)
+    with redis.Redis.from_url(real_redis.url) as client, client.pubsub() as heard:
+        heard.subscribe("mcc:order:o")
+        assert heard.get_message(timeout=5)
+        for number in range(3):
+            texts = [f"{number} {index} \r\n é" for index in range(50)]
+            assert await publisher.publish(map(a_delta, texts))
+            arrived = [heard.get_message(timeout=5) for _ in texts]
+            assert [json.loads(message["data"])["text"] for message in arrived if message] == texts
+            client.client_kill_filter(_type="normal", skipme=True)
     await publisher.close()
 
 

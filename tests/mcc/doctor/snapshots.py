@@ -1,5 +1,6 @@
 """Drones, orders and snapshots as the doctor sees them, well unless a test says otherwise."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -96,8 +97,20 @@ def snapshot(
     whole: bool = True,
 ) -> Snapshot:
     """`known` None: the orders. `processes` by the names of drones."""
+    waiting_ids = {one.id for one in orders if one.status is OrderStatus.WAITING}
     return Snapshot(
-        examined=Examined(NOW, drones, orders, whole, locks, receipts, None if swept is None else ago(swept)),
+        examined=Examined(
+            NOW,
+            drones,
+            orders,
+            whole,
+            Counter(one.status for one in orders),
+            Counter(one.queue for one in orders if one.status is OrderStatus.QUEUED),
+            Counter(one.blocked_by for one in orders if one.blocked_by in waiting_ids),
+            locks,
+            receipts,
+            None if swept is None else ago(swept),
+        ),
         thresholds=thresholds or Thresholds(),
         nodes=nodes,
         known={one.id: one for one in (orders if known is None else known)},

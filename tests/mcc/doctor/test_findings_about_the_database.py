@@ -47,6 +47,19 @@ def test_an_address_of_no_known_database_is_broken(tmp_path: Path) -> None:
     assert states_by_check(found) == {"database": "broken"}
 
 
+def test_tokens_that_stand_in_a_database_are_named_and_who_else_can_read_them(tmp_path: Path) -> None:
+    file = tmp_path / "mcc.db"
+    upgrade_database(f"sqlite:///{file}")
+    assert "tokens" not in states_by_check(list(check_database(installed(tmp_path))))
+    with closing(open_store(f"sqlite:///{file}")) as store:
+        store.mcp_servers.put_token("wiki", {"access_token": "at-what-only-drones-know"})
+    for mode, state in ((0o600, "ok"), (0o644, "warning")):
+        file.chmod(mode)
+        tmp_path.chmod(0o755)
+        [found] = [one for one in check_database(installed(tmp_path)) if one.what == "tokens"]
+        assert found.state == state and "wiki" in found.detail and "only-drones-know" not in str(found)
+
+
 def test_drones_that_are_up_and_silent_are_told_apart_with_their_problems(tmp_path: Path) -> None:
     upgrade_database(f"sqlite:///{tmp_path / 'mcc.db'}")
     assert states_by_check(list(check_database(installed(tmp_path))))["drones"] == "warning"

@@ -2,8 +2,11 @@
 
 from pathlib import Path
 
+from mcc.configuration.workspaces import KeptCheckout, KeptCheckouts
+from mcc.contracts.shape import to_json
 from mcc.doctor.installation import Installation
 from mcc.doctor.machine import (
+    check_checkouts,
     check_configuration,
     check_data_dir,
     check_disk,
@@ -72,6 +75,18 @@ def test_git_is_looked_for_where_drones_find_it(tmp_path: Path) -> None:
     assert states_by_check(missing) == {"git": "warning"} and "git tools are off" in missing[0].detail
     (tmp_path / "git").touch(0o755)
     assert states_by_check(list(check_git(installed(tmp_path), path=str(tmp_path)))) == {"git": "ok"}
+
+
+def test_checkouts_that_stay_are_named_with_what_only_they_have(tmp_path: Path) -> None:
+    assert [one.state for one in check_checkouts(installed(tmp_path))] == ["ok"]
+    place = installed(tmp_path).settings.data_dir / "checkouts"
+    place.mkdir(parents=True)
+    one = KeptCheckout(place="/srv/x", address="https://git.example.org/team/shop", why="not committed: a", bytes_=5)
+    (place / "kept.json").write_bytes(to_json(KeptCheckouts(kept=(one,))))
+    [finding] = check_checkouts(installed(tmp_path))
+    assert finding.state == "warning" and "/srv/x" in finding.detail and "not committed: a" in finding.detail
+    (place / "kept.json").write_text("{torn")
+    assert states_by_check(list(check_checkouts(installed(tmp_path)))) == {"checkouts": "warning"}
 
 
 def test_models_without_a_price_are_named(tmp_path: Path) -> None:

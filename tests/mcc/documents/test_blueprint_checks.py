@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from mcc.documents import Blueprint, BlueprintError
-from mcc.documents.reading import MAX_TOLD
+from mcc.documents.reading import MAX_PROBLEMS
 from tests.mcc.documents.blueprints import changed, problems
 
 
@@ -264,7 +264,7 @@ def _many(number: int, field: str) -> str:
 )
 def test_whatever_somebody_writes_is_answered_with_sentences(text: str, said: str) -> None:
     found = list(problems_told(text))
-    assert len(found) <= MAX_TOLD + 1
+    assert len(found) <= MAX_PROBLEMS + 1
     assert found[0].startswith(said) if said else not found, found[:1]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from mcc.definitions.front_matter import parse
 from mcc.documents import Blueprint, BlueprintError
-from mcc.documents.reading import MAX_BYTES, MAX_TOLD
+from mcc.documents.reading import MAX_BYTES, MAX_PROBLEMS
 from tests.mcc.documents.blueprints import COURSE, changed, course, problems
 
 SMALL = "blueprint: x\nroot: a\ncomponents:\n  a:\n    properties:\n      p: {type: text}\n"
@@ -114,10 +114,10 @@ def test_a_number_that_json_has_not_is_refused_wherever_it_stands() -> None:
 
 
 def test_of_very_many_problems_the_first_are_told() -> None:
-    many = "".join(f"      p{number}: {{type: txt}}\n" for number in range(MAX_TOLD + 50))
+    many = "".join(f"      p{number}: {{type: txt}}\n" for number in range(MAX_PROBLEMS + 50))
     with pytest.raises(BlueprintError) as caught:
         Blueprint.parse(SMALL + many)
-    assert len(caught.value.problems) == MAX_TOLD + 1
+    assert len(caught.value.problems) == MAX_PROBLEMS + 1
     assert caught.value.problems[-1].message == "There is more wrong; it is told when this is mended"
 
 

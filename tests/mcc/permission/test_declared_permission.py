@@ -54,7 +54,11 @@ def test_the_operator_s_table_is_permission_and_protected_paths(tmp_path: Path) 
         ('run_shell = "aks"', "line 2", 'should be "allow", "ask" or "deny"'),
         ("run_shell = [{when = 'argv[0] = 1', then = \"deny\"}]", "line 2", "rule [0].when"),
         ("run_shell = [{when = 'argc > 1', then = \"deny\"}]", "line 2", "'argc' is not known here"),
-        ('run_shell = [{then = "deny", whem = "true"}]', "line 2", "rule [0].whem: there is no such key"),
+        (
+            'run_shell = [{then = "deny", whem = "true"}]',
+            "line 2",
+            "rule [0].whem: there is no such key; did you mean 'when'?",
+        ),
         ("run_shell = []", "line 2", "at least 1 item"),
         ("protected = 3", "line 2", "permission.protected"),
         ('[approvals]\non_ask = "hang"', "line 3", "approvals.on_ask"),

@@ -128,7 +128,7 @@ def test_a_further_layer_widens_only_what_nobody_spoke_of(
 @given(asked, layers, grants)
 def test_a_ruling_says_why_and_what_to_do(asked: Asked, layers: list[Layer], grants: list[SavedRule]) -> None:
     ruling = judge(asked, layers, grants)
-    assert bool(ruling.told) is (ruling.word != "allow")
+    assert bool(ruling.message) is (ruling.word != "allow")
     assert ruling.would_save is None or ruling.word == "ask"
     if ruling.would_save is not None:
         assert judge(asked, layers, [ruling.would_save]).word == "allow"

@@ -46,6 +46,18 @@ def test_an_id_that_is_wider_than_the_window_stays_whole() -> None:
     assert ROW[0] in drawn(20, ROW)
 
 
+def test_what_is_wider_than_the_window_goes_on_on_the_next_line_and_no_word_is_broken() -> None:
+    rule = 'allow run_shell where argv[0] == "git" && size(argv) > 1 && argv[1] == "push"'
+    lines = Layout.of((("ID", "RULE", "BY"), ("0190", rule, "token")), 40).lines(("0190", rule, "token"))
+    assert list(lines) == [
+        "0190",
+        '  allow run_shell where argv[0] == "git"',
+        "    && size(argv) > 1 && argv[1] ==",
+        '    "push"',
+        "  token",
+    ]
+
+
 def test_wide_characters_count_as_the_window_counts_them() -> None:
     row = (ROW[0], "succeeded", "1.0 s", "時計" * 20)
     line = drawn(80, row)[-1]

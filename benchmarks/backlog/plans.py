@@ -1,0 +1,76 @@
+"""How a database finds what a call asks for: the plans of all the statements that the call sends."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import event
+
+from mcc.store.engine import Database
+from mcc.store.tables import METADATA
+
+Sent = tuple[str, Any]
+EXPLAIN = {"sqlite": "EXPLAIN QUERY PLAN ", "postgresql": "EXPLAIN "}
+SMALL = frozenset({"drones", "sweepers", "workspace_locks", "grants"})
+GROWING = frozenset(METADATA.tables) - SMALL
+"""Tables that hold more, the more orders there are."""
+
+
+@contextmanager
+def overheard(database: Database) -> Iterator[list[Sent]]:
+    """What is sent while the block lasts: statements with the parameters of their first row."""
+    sent: list[Sent] = []
+
+    def hear(_: object, __: object, statement: str, parameters: Any, ___: object, many: bool) -> None:
+        if statement.lstrip()[:6].upper() in ("SELECT", "INSERT", "UPDATE", "DELETE") or "WITH" in statement[:20]:
+            sent.append((statement, parameters[0] if many else parameters))
+
+    event.listen(database.engine, "before_cursor_execute", hear)
+    try:
+        yield sent
+    finally:
+        event.remove(database.engine, "before_cursor_execute", hear)
+
+
+def plans(database: Database, call: Callable[[], object], *, by_index: bool = False) -> Sequence[str]:
+    """The steps in which tables are read, of all statements of one call.
+
+    `by_index`: PostgreSQL reads a table from its beginning only where no index helps, however small the table is.
+    """
+    with overheard(database) as sent:
+        call()
+    found: list[str] = []
+    with database.engine.connect() as plain:
+        connection = plain.execution_options(mcc_read=True)
+        if by_index and database.dialect == "postgresql":
+            connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
+        for statement, parameters in sent:
+            rows = connection.exec_driver_sql(_explained(database.dialect, statement), parameters).all()
+            found += [step for row in rows if (step := _step(str(row[-1])))]
+        plain.rollback()
+    return list(dict.fromkeys(found))
+
+
+def _explained(dialect: str, statement: str) -> str:
+    # What each step of a recursion looks up, PostgreSQL tells only of one that has run.
+    runs = dialect == "postgresql" and statement.startswith("WITH RECURSIVE")
+    return f"{EXPLAIN[dialect]}{'ANALYZE ' if runs else ''}{statement}"
+
+
+def full_scans(steps: Sequence[str]) -> Sequence[str]:
+    """Those that read a whole table which grows with the orders."""
+    return [step for step in steps if _is_full(step)]
+
+
+def _is_full(step: str) -> bool:
+    words = step.split()
+    if words[0] == "SCAN":
+        return len(words) > 1 and words[1] in GROWING and "INDEX" not in words
+    return step.startswith("Seq Scan on") and words[3] in GROWING
+
+
+def _step(line: str) -> str | None:
+    """The line of a plan that says how a table is read, without costs."""
+    text = line.strip().removeprefix("->").strip().partition("  (cost")[0]
+    is_read = text.startswith(("SEARCH", "SCAN")) or " Scan " in f" {text}"
+    return text if is_read else None

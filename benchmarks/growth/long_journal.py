@@ -1,0 +1,158 @@
+"""CPU of an entry by the entries that its order has already: written by a drone, read, folded, and the order's end."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import sqlalchemy as sa
+
+from benchmarks.journal import begun, postgres_url, round_of, sqlite_url
+from benchmarks.stored import stored_turns
+from benchmarks.summary import Promise
+from benchmarks.workload import table
+from drone.agent.journal import Journal
+from drone.agent.model import Model
+from drone.models.scripted import ScriptedModel
+from mcc.contracts.entry import Origin
+from mcc.contracts.fold import Fold
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.journal import AgentFinished
+from mcc.contracts.record import RecordStatus
+from mcc.store.migrate import upgrade
+from mcc.store.store import Store, open_store
+
+LENGTHS = (100, 1_000, 5_000, 20_000)
+WINDOW = 24
+"""Rounds of four entries that are written one entry after the other at the end; those before come a round at a time."""
+
+PAGE = 32
+HOLD = 1.5
+
+Figures = dict[int, float]
+
+
+@dataclass(slots=True)
+class Found:
+    """Milliseconds of CPU by the length of the journal."""
+
+    written: Figures = field(default_factory=dict)
+    page: Figures = field(default_factory=dict)
+    folded: Figures = field(default_factory=dict)
+    ended: Figures = field(default_factory=dict)
+
+    def columns(self) -> dict[str, Figures]:
+        """The end and a whole reading are told per entry: each of them goes through all."""
+        return {
+            "an entry written": self.written,
+            f"the last page of {PAGE} read": self.page,
+            "an entry read and folded": self.folded,
+            "an entry at the order's end": self.ended,
+        }
+
+
+def by_journal() -> Sequence[Promise]:
+    promises: list[Promise] = []
+    with sqlite_url() as url:
+        promises += asyncio.run(_on("SQLite", url))
+    try:
+        with postgres_url() as url:
+            promises += asyncio.run(_on("PostgreSQL", url))
+    except psycopg.OperationalError as error:
+        print(f"\nLong journals on PostgreSQL: not measured, {str(error).splitlines()[0]}")
+    return promises
+
+
+async def _on(name: str, url: str) -> Sequence[Promise]:
+    upgrade(url)
+    found = Found()
+    with _opened(url) as store:
+        for length in LENGTHS:
+            await _measured(url, store, length, found)
+    columns = found.columns()
+    rows = [(f"{n:,}", *(f"{figures[n]:.3f} ms" for figures in columns.values())) for n in LENGTHS]
+    ratios = {what: figures[LENGTHS[-1]] / figures[LENGTHS[0]] for what, figures in columns.items()}
+    rows.append(("ratio", *(f"{ratio:.2f}" for ratio in ratios.values())))
+    table(f"CPU by the entries of an order, {name} with its server's part", ("entries", *columns), rows)
+    return [
+        Promise(f"{what}: {LENGTHS[-1]:,} entries / {LENGTHS[0]}, {name}", ratio, HOLD)
+        for what, ratio in ratios.items()
+    ]
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[Store]:
+    store = open_store(url)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+class Clock:
+    """Milliseconds of CPU of this process and of the database's, where that is one of this machine."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._of_servers: dict[int, float] = {}
+
+    def now(self) -> float:
+        for pid in self._servers():
+            self._of_servers[pid] = _milliseconds(pid) or self._of_servers.get(pid, 0.0)
+        return 1000 * time.process_time() + sum(self._of_servers.values())
+
+    def _servers(self) -> Sequence[int]:
+        if self._store.database.dialect == "sqlite":
+            return ()
+        asked = sa.text("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
+        return self._store.database.read(lambda connection: connection.execute(asked).scalars().all())
+
+    def least(self, times: int, work: Callable[[], object]) -> float:
+        took = []
+        for _ in range(times):
+            before = self.now()
+            work()
+            took.append(self.now() - before)
+        return min(took)
+
+
+def _milliseconds(pid: int) -> float:
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
+    except OSError:  # it has ended, or runs on another machine
+        return 0.0
+
+
+async def _measured(url: str, store: Store, length: int, found: Found) -> None:
+    """An order of its own for each length, so that nothing else differs."""
+    clock, order_ids, ending = Clock(store), list[str](), list[float]()
+
+    async def play(_: Model, journal: Journal, order_id: str) -> str:
+        order_ids.append(order_id)
+        origin = Origin(record_id=root_record_id(order_id), agent="master")
+        await journal.write(origin, begun())
+        rounds = length // 4
+        for number in range(1, rounds - WINDOW + 1):
+            await journal.write(origin, *round_of(str(origin.record_id), number))
+        last = [fact for number in range(rounds - WINDOW + 1, rounds + 1) for fact in round_of("r", number)]
+        took = []
+        for start in range(0, len(last), WINDOW):
+            before = clock.now()
+            for fact in last[start : start + WINDOW]:
+                await journal.write(origin, fact)
+            took.append((clock.now() - before) / WINDOW)
+        found.written[length] = min(took)
+        await journal.write(origin, AgentFinished(status=RecordStatus.COMPLETED, answer="done"))
+        ending.append(clock.now())
+        return "done"
+
+    async with stored_turns(url, ScriptedModel([]), play=play) as turn:
+        await turn()
+        found.ended[length] = (clock.now() - ending[0]) / length
+    order_id, journal = order_ids[0], store.journal
+    found.page[length] = clock.least(9, lambda: journal.read(order_id, after=length - PAGE, limit=PAGE))
+    whole = clock.least(3, lambda: Fold.of(order_id, journal.read(order_id, limit=length * 2)))
+    found.folded[length] = whole / length

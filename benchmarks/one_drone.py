@@ -1,0 +1,174 @@
+"""A drone in this process, without Celery and service: where the CPU of a short order goes, thread by thread.
+
+    python -m benchmarks.one_drone [--orders 200] [--plain] [--profile FILE]
+
+Orders are placed by the store and given to the drone by threads, as Celery's pool does. `--profile` writes what
+`cProfile` counted on the event loop, which `python -m pstats FILE` reads: calls are counts, times are of this thread.
+"""
+
+import argparse
+import cProfile
+import json
+import logging
+import os
+import pstats
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import structlog
+
+from benchmarks.orders import FILES, IN_A_WORKSPACE, LINES, WITHOUT
+from benchmarks.service import CONFIGURATION
+from benchmarks.workload import fake_provider, table
+from drone.crew import Crew
+from drone.settings import load
+from drone.worker.drone import Drone
+from mcc.contracts.order import NewOrder
+from mcc.contracts.status import FINAL, OrderStatus
+from mcc.store.migrate import upgrade
+from mcc.store.store import Store, open_store
+
+ORDERS, WARM = 200, 24
+REDIS = "redis://127.0.0.1:6379/9"
+
+
+@contextmanager
+def drone_here(redis_url: str = REDIS) -> Iterator[tuple[Drone, Store, Path]]:
+    """A drone of this process that claims only what it is given, its store, and where its orders may work."""
+    with TemporaryDirectory(prefix="mcc-") as folder, fake_provider() as address:
+        data, work = Path(folder) / "data", Path(folder) / "work"
+        for directory in (data, work):
+            directory.mkdir(mode=0o700)
+        configuration = data / "mcc.toml"
+        configuration.write_text(CONFIGURATION.format(address=address), "utf-8")
+        os.environ["FAKE_KEY"] = "benchmark"
+        database = f"sqlite:///{data}/mcc.db"
+        upgrade(database)
+        settings = load(
+            data_dir=data,
+            workspace_roots=(work,),
+            database_url=database,
+            redis_url=redis_url,
+            poll_seconds=600,
+            name="bench",
+            slots=LINES,
+        )
+        store = open_store(database)
+        drone = Drone(settings, store, lambda: Crew.from_settings(settings))
+        drone.start()
+        try:
+            yield drone, open_store(database), work
+        finally:
+            drone.drain()
+            drone.drained.wait(10)
+            drone.close()
+
+
+def placed(store: Store, orders: int, directories: Sequence[Path | None]) -> Sequence[Sequence[str]]:
+    """That many orders, by the directory in which they work; nobody tells the drone of them."""
+    asked = [
+        NewOrder(prompt=WITHOUT, model="fake")
+        if directory is None
+        else NewOrder(prompt=IN_A_WORKSPACE, workspace=str(directory), model="fake")
+        for directory in directories
+    ]
+    lines: list[list[str]] = [[] for _ in directories]
+    for number in range(orders):
+        line = number % len(directories)
+        lines[line].append(store.orders.place(asked[line], principal="bench").order.id)
+    return lines
+
+
+def run(drone: Drone, store: Store, lines: Sequence[Sequence[str]]) -> None:
+    """The orders of each line one after the other, all lines side by side. Raises RuntimeError where one fails."""
+
+    def work(line: Sequence[str]) -> None:
+        for order_id in line:
+            drone.work(order_id)
+
+    with ThreadPoolExecutor(len(lines), thread_name_prefix="celery") as pool:
+        list(pool.map(work, lines))
+    for order_id in (order_id for line in lines for order_id in line):
+        while (order := store.orders.get(order_id)).status not in FINAL:
+            time.sleep(0.01)
+            drone.work(order_id)  # another order had its workspace: one that the drone's own poll began
+        if order.status is not OrderStatus.SUCCEEDED:
+            raise RuntimeError(f"an order of the benchmark did not succeed: {order}")
+
+
+def slowness() -> float:
+    """Milliseconds of CPU that a piece of plain Python takes here and now: neighbours on the same cores show in it."""
+    began = time.process_time()
+    for number in range(200):
+        json.dumps({str(one): [one, number] for one in range(50)})
+    return 1000 * (time.process_time() - began)
+
+
+def threads() -> Mapping[str, float]:
+    """Seconds of CPU of this process's threads that are there now, by the first word of their names."""
+    tick, spent = os.sysconf("SC_CLK_TCK"), defaultdict[str, float](float)
+    for thread in threading.enumerate():
+        try:
+            stat = Path(f"/proc/self/task/{thread.native_id}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        spent[thread.name.partition("_")[0].partition(" ")[0]] += (int(stat[11]) + int(stat[12])) / tick
+    return spent
+
+
+def on_loop(drone: Drone, function: Callable[[], None]) -> None:
+    """Run this on the drone's event loop, and wait until it has run."""
+    done = threading.Event()
+
+    async def run() -> None:
+        function()
+        done.set()
+
+    drone._loop.submit(run())
+    done.wait(10)
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.one_drone")
+    parser.add_argument("--orders", type=int, default=ORDERS)
+    parser.add_argument("--plain", action="store_true", help="without a workspace")
+    parser.add_argument("--profile")
+    asked = parser.parse_args(arguments)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    with drone_here() as (drone, store, work):
+        directories: list[Path | None] = [None if asked.plain else work / f"line-{line}" for line in range(LINES)]
+        for directory in filter(None, directories):
+            directory.mkdir()
+            for name, text in FILES.items():
+                (directory / name).write_text(text, "utf-8")
+        run(drone, store, placed(store, WARM, directories))
+        lines, slow = placed(store, asked.orders, directories), [slowness()]
+        profile = cProfile.Profile(time.thread_time)
+        if asked.profile:
+            on_loop(drone, profile.enable)
+        before, cpu, began = threads(), time.process_time(), time.perf_counter()
+        run(drone, store, lines)
+        used, wall, after = time.process_time() - cpu, time.perf_counter() - began, threads()
+        slow.append(slowness())
+        if asked.profile:
+            on_loop(drone, profile.disable)
+            profile.dump_stats(asked.profile)
+            counted = pstats.Stats(profile).stats.values()  # type: ignore[attr-defined]
+            calls: float = sum(count for _, count, *_ in counted) / asked.orders
+            print(f"\n{calls:,.0f} calls of functions an order on the event loop, which no neighbour changes")
+    rows = [(name, f"{1000 * (after[name] - before.get(name, 0)) / asked.orders:.1f} ms") for name in sorted(after)]
+    rows.append(("all, and threads that ended", f"{1000 * used / asked.orders:.1f} ms"))
+    rows.append(("the same piece of plain Python", " and ".join(f"{one:.1f} ms" for one in slow)))
+    table(f"{asked.orders} orders of two calls, {asked.orders / wall:.0f} a second", ("threads", "CPU per order"), rows)
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])

@@ -1,0 +1,148 @@
+"""What a short order costs: two model calls, one of them for a tool, by the shipped master.
+
+    python -m benchmarks.orders [--orders 400] [--drones 1 2 4] [--database postgresql://…/EMPTY] [--git]
+
+Everything is real but the model, which answers at once from a process of its own. Each of `LINES` places an order in
+a workspace of its own, waits for its end, and places the next, so that the drones always have work. The CPU is that of
+the drones' processes, before and after, as the kernel counts it; what the programs of the sandbox took stands apart.
+"""
+
+import argparse
+import os
+import subprocess
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.service import Place, place
+from benchmarks.workload import table
+from mcc.contracts.status import FINAL
+from mcc.store.store import open_store
+
+ORDERS, WARM, LINES = 400, 40, 12
+DRONES = (1, 2, 4)
+PAUSE_SECONDS = 0.005
+FILES = {
+    "README.md": "# A small project\n\nIt holds what the agents of the benchmark read.\n",
+    "pyproject.toml": '[project]\nname = "small"\nversion = "1"\n',
+    "small.py": "def small() -> int:\n    return 1\n",
+}
+IN_A_WORKSPACE = "Look something up. [[sub r=1 tool=list_files]]"
+WITHOUT = "Look something up. [[sub r=1]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """Seconds of CPU that processes have used: their own, and their children's that have ended."""
+
+    own: float
+    children: float
+
+    @classmethod
+    def of(cls, pids: Sequence[int]) -> "Cpu":
+        tick = os.sysconf("SC_CLK_TCK")
+        stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
+        own = sum(int(stat[11]) + int(stat[12]) for stat in stats)
+        return cls(own / tick, sum(int(stat[13]) + int(stat[14]) for stat in stats) / tick)
+
+    def since(self, earlier: "Cpu") -> "Cpu":
+        return Cpu(self.own - earlier.own, self.children - earlier.children)
+
+
+@dataclass(frozen=True, slots=True)
+class Took:
+    """Of `orders` by `drones`: seconds on the wall, CPU of the drones and of the service."""
+
+    orders: int
+    drones: Cpu
+    service: Cpu
+    wall: float
+
+    def row(self, what: str) -> tuple[str, ...]:
+        own, children = (1000 * seconds / self.orders for seconds in (self.drones.own, self.drones.children))
+        service = 1000 * self.service.own / self.orders
+        # A drone whose threads share one interpreter takes no more than one core of its machine.
+        of_one_core = self.orders / self.drones.own
+        rate = f"{self.orders / self.wall:.0f}"
+        return (what, f"{own:.1f} ms", f"{children:.1f} ms", f"{service:.1f} ms", rate, f"{of_one_core:.0f}")
+
+
+HEAD = ("what", "CPU of the drone", "of programs", "of the service", "orders/s", "orders per s of CPU")
+
+
+def workspace(here: Place, line: int, *, git: bool) -> Path:
+    directory = here.folder / f"line-{line}"
+    if not directory.exists():
+        directory.mkdir()
+        for name, text in FILES.items():
+            (directory / name).write_text(text, "utf-8")
+        if git:
+            who = ("-c", "user.name=bench", "-c", "user.email=bench@example.org")
+            for command in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "begin")):
+                subprocess.run(["git", "-C", str(directory), *command], check=True)
+    return directory
+
+
+def run(here: Place, orders: int, directories: Sequence[Path | None]) -> None:
+    """That many orders, one at a time in each of these directories. Raises RuntimeError when one does not succeed."""
+    left, open_orders, placing = orders, dict[str, Path | None](), dict[Future[str], Path | None]()
+    store = open_store(here.settings.database_url)
+    with ThreadPoolExecutor(4) as pool:
+
+        def begin(directory: Path | None) -> None:
+            if directory is None:
+                placing[pool.submit(here.place, WITHOUT)] = None
+            else:
+                placing[pool.submit(here.place, IN_A_WORKSPACE, workspace=str(directory))] = directory
+
+        for directory in directories[:orders]:
+            begin(directory)
+            left -= 1
+        while placing or open_orders:
+            for placed in [one for one in placing if one.done()]:
+                open_orders[placed.result()] = placing.pop(placed)
+            reached = store.journal.reached(list(open_orders)) if open_orders else {}
+            for order_id in [one for one, at in reached.items() if at.status in FINAL]:
+                if reached[order_id].status.value != "succeeded":
+                    raise RuntimeError(f"an order of the benchmark did not succeed: {here.order(order_id)}")
+                directory = open_orders.pop(order_id)
+                if left:
+                    begin(directory)
+                    left -= 1
+            time.sleep(PAUSE_SECONDS)
+    store.close()
+
+
+def measured(here: Place, orders: int, directories: Sequence[Path | None]) -> Took:
+    run(here, WARM, directories)
+    drones, service, began = Cpu.of(here.drones), Cpu.of([here.service]), time.perf_counter()
+    run(here, orders, directories)
+    wall = time.perf_counter() - began
+    return Took(orders, Cpu.of(here.drones).since(drones), Cpu.of([here.service]).since(service), wall)
+
+
+def main(arguments: Sequence[str] = ()) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.orders")
+    parser.add_argument("--orders", type=int, default=ORDERS)
+    parser.add_argument("--drones", type=int, nargs="+", default=DRONES)
+    parser.add_argument("--database", help="address of an empty PostgreSQL database; without it SQLite")
+    parser.add_argument("--git", action="store_true", help="the workspaces are git repositories")
+    asked = parser.parse_args(arguments)
+    rows = []
+    for drones in asked.drones:
+        with place(drones, database_url=asked.database) as here:
+            said = f"{drones} drone{'s' * (drones > 1)}"
+            directories = [workspace(here, line, git=asked.git) for line in range(LINES)]
+            rows.append(measured(here, asked.orders, directories).row(f"{said}, in a workspace"))
+            rows.append(measured(here, asked.orders, [None] * LINES).row(f"{said}, without"))
+    database = "PostgreSQL" if asked.database else "SQLite"
+    table(f"Orders of two calls, {asked.orders} each, {database}", HEAD, rows)
+    print("\n  Hold: <= 8 ms of the drone in a workspace; the same with more drones on PostgreSQL.")
+
+
+if __name__ == "__main__":
+    import sys
+
+    main(sys.argv[1:])

@@ -1,0 +1,108 @@
+"""Many orders in one request: all are accepted, or none."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import APIRouter, Body
+from fastapi.openapi.models import Example
+from starlette.responses import Response
+
+from mcc.api.catalogue import UnknownBlueprint
+from mcc.api.controls import Requested, announce
+from mcc.api.orders import asked_of_others, check_disk
+from mcc.api.problems import Unacceptable, mistake_in, problem
+from mcc.api.service import API, PRINCIPAL, Service, ServiceHere, answer, answers
+from mcc.api.submission import checked_together
+from mcc.contracts.answers import Listing, PlacedOrder
+from mcc.contracts.order import NewOrders
+from mcc.contracts.shape import now
+from mcc.documents.reading import BlueprintError
+from mcc.store.errors import SomeRefused
+from mcc.store.values import AskedOrder, Placed
+
+EXAMPLE: dict[str, Example] = {
+    "questions": {
+        "summary": "Two questions, each with a key of its own",
+        "value": {
+            "orders": [
+                {"prompt": "Which functions have no test?", "workspace": "/path/to/it", "idempotency_key": "tests-1"},
+                {"prompt": "Which of its links are dead?", "workspace": "/path/to/it", "idempotency_key": "links-1"},
+            ]
+        },
+    }
+}
+
+router = APIRouter(prefix=API, tags=["orders"])
+
+
+@router.post("/orders:batch", status_code=201, responses=answers(Listing[PlacedOrder], 201))
+async def place_together(asked: Annotated[NewOrders, Body(openapi_examples=EXAMPLE)], service: ServiceHere) -> Response:
+    """Accept up to 1,000 orders in one transaction: 201 with one result for each, in their order, or 422 and none.
+
+    `errors` of a 422 names each order that cannot be accepted by its `index`, with the `status` that it would be
+    answered alone; without these the others can be sent again. An `idempotency_key` counts as the header of that name
+    does for one order: what was accepted under it before is answered with `created: false`. Where neither an order
+    nor the operator says `on_ask`, calls that a person is to be asked for are denied.
+    """
+    try:
+        placed, requested = await service.write(_place, service, asked)
+    except SomeRefused as refused:
+        return _refused(refused.refused, len(asked.orders))
+    service.notices.placed_together([one for one in placed if one.created])
+    for one in requested:
+        announce(service, one)
+    return answer(Listing(items=tuple(map(_result, placed))), 201)
+
+
+def _result(placed: Placed) -> PlacedOrder:
+    order = placed.order
+    return PlacedOrder(
+        id=order.id,
+        session_id=order.session_id,
+        session_seq=order.session_seq,
+        status=order.status,
+        created=placed.created,
+        receipt=placed.receipt,
+    )
+
+
+def _place(service: Service, asked: NewOrders) -> tuple[Sequence[Placed], Sequence[Requested]]:
+    store = service.store
+    check_disk(service)
+    placed = store.orders.place_all(
+        _accepted(service, asked), principal=PRINCIPAL, on_ask=service.settings.approvals.on_ask or "deny"
+    )
+    return placed, asked_of_others(store, placed)
+
+
+def _accepted(service: Service, asked: NewOrders) -> Sequence[AskedOrder]:
+    """Raises `SomeRefused`."""
+    drones, orders = service.store.leases.registrations(), [one.order for one in asked.orders]
+    accepted: list[AskedOrder] = []
+    refused: dict[int, Exception] = {}
+    for index, found in enumerate(checked_together(orders, service.settings, drones, now())):
+        if isinstance(found, Unacceptable):
+            refused[index] = found
+            continue
+        try:
+            named = service.catalogue.find(found.blueprint).blueprint if found.blueprint else None
+        except (UnknownBlueprint, BlueprintError) as error:
+            refused[index] = error
+            continue
+        accepted.append(AskedOrder(found, asked.orders[index].idempotency_key, named))
+    if refused:
+        raise SomeRefused(refused)
+    return accepted
+
+
+def _refused(refused: Mapping[int, Exception], count: int) -> Response:
+    found = {index: mistake_in(error) for index, error in sorted(refused.items())}
+    told = [
+        {**asdict(mistake), "field": ".".join(filter(None, ("orders", str(index), mistake.field))), "index": index}
+        | {"status": status}
+        for index, (status, mistake) in found.items()
+    ]
+    several = "One of these orders" if len(found) == 1 else f"{len(found):,} of these {count:,} orders"
+    detail = f"{several} cannot be accepted, so none was. {told[0]['field']}: {told[0]['message']}"
+    return problem(422, detail, errors=told)

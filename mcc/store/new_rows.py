@@ -1,0 +1,63 @@
+"""The rows of new orders, gathered first and then inserted table by table, however many orders they are of."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.entry import Draft, Entry
+from mcc.store.rows import ENTRY_COLUMNS, entry_row, keep_blobs
+from mcc.store.tables import JOURNAL, KEYS, LABELS, ORDERS, SESSIONS, STATE
+
+Row = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class NewRows:
+    """Rows that an open transaction is going to insert. Whoever reads what they say inserts them before."""
+
+    sessions: list[Row] = field(default_factory=list)
+    orders: list[Row] = field(default_factory=list)
+    states: list[Row] = field(default_factory=list)
+    labels: list[Row] = field(default_factory=list)
+    keys: list[Row] = field(default_factory=list)
+    entries: list[Row] = field(default_factory=list)
+    blobs: dict[str, str] = field(default_factory=dict)
+    uses: list[tuple[str, str]] = field(default_factory=list)
+
+    def write(self, order_id: str, drafts: Sequence[Draft]) -> Sequence[Entry]:
+        """The first entries of an order's journal. Raises `BadEntry`."""
+        blobs: dict[str, str] = {}
+        entries = [draft.numbered(order_id, seq) for seq, draft in enumerate(drafts, start=1)]
+        self.entries += [dict(zip(ENTRY_COLUMNS, entry_row(entry, 0, blobs), strict=True)) for entry in entries]
+        self.blobs |= blobs
+        self.uses += ((digest, order_id) for digest in blobs)
+        return entries
+
+    def insert(self, connection: Connection) -> None:
+        """Each row after those that it refers to."""
+        for statement, rows in (
+            (_SESSION, self.sessions),
+            (_ORDER, self.orders),
+            (_STATE, self.states),
+            (_LABEL, self.labels),
+            (_KEY, self.keys),
+        ):
+            _insert(connection, statement, rows)
+        if self.blobs:
+            keep_blobs(connection, self.blobs, int(self.entries[0]["at"]), self.uses)
+            self.blobs.clear()
+            self.uses.clear()
+        _insert(connection, _ENTRY, self.entries)
+
+
+_SESSION, _ORDER, _STATE, _LABEL = (sa.insert(table) for table in (SESSIONS, ORDERS, STATE, LABELS))
+_KEY, _ENTRY = sa.insert(KEYS), sa.insert(JOURNAL)
+
+
+def _insert(connection: Connection, statement: sa.Insert, rows: list[Row]) -> None:
+    if rows:
+        connection.execute(statement, list(rows) if len(rows) > 1 else rows[0])
+        rows.clear()

@@ -1,0 +1,52 @@
+"""A question goes through its whole history: a function called for each message of it would cost more and more."""
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+
+import pytest
+
+from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage, has_pictures
+from drone.agent.model import Ask
+from drone.models.body import as_seen
+from mcc.contracts.blocks import ToolCall
+
+
+def history(rounds: int) -> list[Message]:
+    messages: list[Message] = [UserMessage("Look it all up.")]
+    for number in range(rounds):
+        call = ToolCall(call_id=f"call-{number}", name="lookup", arguments={"q": str(number)})
+        messages.append(AssistantMessage.of("", tool_calls=(call,)))
+        messages.append(ToolResults((ToolResult(call.call_id, "lookup", "a fact", False),)))
+    return messages
+
+
+def calls_of_functions(work: Callable[[], object]) -> int:
+    """Calls of functions in Python, each going on of a generator among them."""
+    counted = 0
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal counted
+        counted += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return counted
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        pytest.param(has_pictures, id="pictures"),
+        pytest.param(lambda messages: as_seen(Ask("", messages, ()), "one", False, frozenset()), id="as-seen"),
+    ],
+)
+def test_looking_for_pictures_calls_as_much_in_a_long_history_as_in_a_short_one(
+    look: Callable[[list[Message]], object],
+) -> None:
+    short, long = history(10), history(400)
+    assert calls_of_functions(lambda: look(short)) == calls_of_functions(lambda: look(long))

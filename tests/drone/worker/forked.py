@@ -1,0 +1,65 @@
+"""Drones that are forked from a process that has imported them once: a fresh interpreter imports for a second."""
+
+import atexit
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.faults.zygote import Start, Zygote
+
+ROOT = Path(__file__).parents[3]
+FAKE, WITH_TOOLS = "tests.drone.worker.fake_drone", "tests.drone.worker.tool_drone"
+
+
+@dataclass(frozen=True)
+class Forked:
+    """One drone, asked and told as a `subprocess.Popen` is."""
+
+    pid: int
+    zygote: Zygote
+
+    def poll(self) -> int | None:
+        return self.zygote.status(self.pid)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Raises `subprocess.TimeoutExpired`."""
+        give_up = time.monotonic() + (60.0 if timeout is None else timeout)
+        while (status := self.poll()) is None:
+            if time.monotonic() > give_up:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 60.0)
+            time.sleep(0.01)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+Running = subprocess.Popen[bytes] | Forked
+"""A drone of either kind."""
+
+
+def forked(program: str, environment: Mapping[str, str], log: Path) -> Forked:
+    """A drone of this program with this environment and no other, whose output is in the file `log`."""
+    zygote = _zygote(program)
+    return Forked(zygote.start(Start(environment, str(log))), zygote)
+
+
+@cache
+def _zygote(program: str) -> Zygote:
+    """One for all tests of this process; it ends with it."""
+    directory = tempfile.TemporaryDirectory(prefix="zygote-")
+    zygote = Zygote(program, os.environ, ROOT, Path(directory.name) / "log")
+    zygote.begin()
+    atexit.register(directory.cleanup)
+    atexit.register(zygote.end)
+    return zygote

@@ -1,0 +1,92 @@
+"""What a drone claims while another claim is under way, it claims in one transaction; each order stays its own."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from drone.worker.claiming import GroupedClaims
+from mcc.store.claiming import ClaimAnswer
+from mcc.store.claims import Claims
+from mcc.store.errors import StoreUnavailable, WorkspaceNeeded
+from mcc.store.values import Claim, ClaimedBy, ToClaim
+from tests.drone.worker.bench_of_orders import Bench
+
+
+@dataclass
+class CountedClaims:
+    """The store's claims, with the sizes of the groups; `broken` are orders with which a group cannot be claimed, and
+    `lost` says how many answers get lost after their commit."""
+
+    claims: Claims
+    groups: list[int] = field(default_factory=list)
+    broken: frozenset[str] = frozenset()
+    lost: int = 0
+
+    def claim_together(self, asked: Sequence[ToClaim], by: ClaimedBy) -> Sequence[ClaimAnswer]:
+        self.groups.append(len(asked))
+        if self.broken & {one.order_id for one in asked}:
+            raise RuntimeError("this order cannot be read")
+        found = self.claims.claim_together(asked, by)
+        if self.lost:
+            self.lost -= 1
+            raise StoreUnavailable("the answer was lost")
+        return found
+
+
+async def claimed(bench: Bench, *orders: str, unseen: bool = True) -> list[Any]:
+    claims = GroupedClaims(bench.async_store, bench.claimant)
+    wanted = (claims.claim(ToClaim(one, unseen=unseen), str(bench.trust.incarnation)) for one in orders)
+    return list(await asyncio.gather(*wanted, return_exceptions=True))
+
+
+async def test_orders_that_are_wanted_together_are_claimed_together() -> None:
+    async with Bench() as bench:
+        orders = [bench.place(f"p{number}").id for number in range(30)]
+        counted = CountedClaims(bench.store.claims)
+        bench.with_parts(claims=counted)
+        found = await claimed(bench, *orders, orders[0][:-1] + "x")
+        assert [one.order.id for one in found[:-1]] == orders and found[-1] is None
+        assert counted.groups == [31]
+
+
+async def test_an_answer_that_got_lost_is_the_same_claims_again() -> None:
+    async with Bench() as bench:
+        orders = [bench.place(f"p{number}").id for number in range(3)]
+        counted = CountedClaims(bench.store.claims, lost=2)
+        bench.with_parts(claims=counted)
+        found = await claimed(bench, *orders)
+        assert [(one.order.id, one.epoch) for one in found] == [(one, 1) for one in orders]
+        assert counted.groups == [3, 3, 3] and all(len(bench.journal(one)) == 2 for one in orders)
+
+
+async def test_an_order_that_cannot_be_claimed_keeps_no_other_back() -> None:
+    async with Bench() as bench:
+        first, bad, last = (bench.place(f"p{number}").id for number in range(3))
+        bench.with_parts(claims=CountedClaims(bench.store.claims, broken=frozenset({bad})))
+        found = await claimed(bench, first, bad, last)
+        assert isinstance(found[1], RuntimeError)
+        assert [one.order.id for one in (found[0], found[2]) if isinstance(one, Claim)] == [first, last]
+
+
+async def test_an_order_that_names_a_workspace_is_told_to_whoever_wants_that_one() -> None:
+    async with Bench() as bench:
+        named, plain = bench.place("p", workspace="/srv/work").id, bench.place("p").id
+        needed, other = await claimed(bench, named, plain, unseen=False)
+        assert isinstance(needed, WorkspaceNeeded) and needed.order.id == named
+        assert isinstance(other, Claim) and other.order.id == plain
+
+
+async def test_what_nobody_waits_for_any_more_is_not_claimed() -> None:
+    async with Bench() as bench:
+        first, second = bench.place("p").id, bench.place("p").id
+        claims = GroupedClaims(bench.async_store, bench.claimant)
+        wanted = asyncio.create_task(claims.claim(ToClaim(first), str(bench.trust.incarnation)))
+        await asyncio.sleep(0)
+        wanted.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await wanted
+        assert await claims.claim(ToClaim(second), str(bench.trust.incarnation)) is not None
+        assert bench.kinds(first) == ["order.queued"]

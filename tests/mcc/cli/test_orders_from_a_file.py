@@ -1,0 +1,154 @@
+"""`mcc run --file`: many orders of one file, each accepted once and by itself, and seen to its end."""
+
+import json
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mcc.cli.main import app
+from mcc.cli.order_file import LINE_BYTES, Line, OrderFile
+from mcc.contracts.status import OrderStatus
+from mcc.store.store import Store
+from mcc.testing import temporary_store
+from mcc.testing.hand_drone import HandDrone
+from mcc.testing.served import TOKEN, Served
+
+
+def lines(*texts: str | bytes, run: str = "", **defaults: Any) -> list[Line]:
+    content = b"\n".join(text.encode() if isinstance(text, str) else text for text in texts)
+    return list(OrderFile(BytesIO(content), defaults, run))
+
+
+def test_each_line_has_a_key_that_comes_of_what_it_asks_for() -> None:
+    one, again, other = lines('{"prompt": "a"}', '{"prompt": "a"}', '{"prompt": "b"}', agent="scout")
+    assert len({one.key, again.key, other.key}) == 3
+    moved = lines('{"prompt": "b"}', "", '{"agent": "scout", "prompt": "a"}', '{"prompt": "a"}', agent="scout")
+    assert [line.key for line in moved] == [other.key, one.key, again.key]
+    assert [line.number for line in moved] == [1, 3, 4]
+    assert lines('{"prompt": "b"}')[0].key != other.key, "without the default it is another order"
+    assert lines('{"prompt": "b"}', run="second", agent="scout")[0].key != other.key
+    assert lines('{"prompt": "b", "idempotency_key": "own"}')[0].key == "own"
+
+
+def test_a_line_says_more_than_the_defaults() -> None:
+    asked = [
+        line.asked
+        for line in lines(
+            b'\xef\xbb\xbf{"prompt": "a", "agent": "review"}',
+            '{"prompt": "b", "workspace": null}',
+            '{"prompt": "c", "workspace": "sub"}',
+            agent="scout",
+            workspace="/srv/work",
+        )
+    ]
+    assert [one.get("workspace") for one in asked] == ["/srv/work", None, str(Path("sub").resolve())]
+    assert [one["agent"] for one in asked] == ["review", "scout", "scout"]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"prompt": ', "not JSON"),
+        ('["a"]', "no object"),
+        ('{"promt": "a"}', "prompt"),
+        ('{"prompt": "a", "prompt": "b"}', "twice"),
+        ('{"prompt": "a", "idempotency_key": "with space"}', "idempotency_key"),
+        (b'{"prompt": "\xff"}', "UTF-8"),
+        pytest.param("[" * 100_000, "nested too deeply", id="nested"),
+        pytest.param('{"prompt": "' + "x" * LINE_BYTES + '"}', "longer than 1,000,000", id="long"),
+    ],
+)
+def test_what_is_wrong_with_a_line_is_said_and_the_next_one_counts(text: str | bytes, why: str) -> None:
+    bad, good = lines(text, '{"prompt": "fine"}')
+    assert why in bad.problem and bad.number == 1
+    assert not good.problem and good.number == 2
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Any:
+    store = temporary_store()
+    with Served(store, tmp_path / "data") as running:
+        yield running, store
+    store.close()
+
+
+def run(served: Served, file: Path, *options: str, code: int) -> Result:
+    environment = {"MCC_TOKEN": TOKEN, "MCC_DATA_DIR": str(file.parent / "elsewhere")}
+    found = CliRunner().invoke(app, ["run", "--file", str(file), "--url", served.url, *options], env=environment)
+    assert found.exit_code == code, found.output
+    return found
+
+
+def written(tmp_path: Path, *orders: dict[str, Any] | str) -> Path:
+    file = tmp_path / "orders.jsonl"
+    told = (one if isinstance(one, str) else json.dumps({"workspace": None, **one}) for one in orders)
+    file.write_text("\n".join(told), "utf-8")
+    return file
+
+
+def json_lines(found: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in found.stdout.splitlines()]
+
+
+def test_a_bad_line_keeps_no_other_back_and_the_same_command_places_nothing_twice(
+    served: tuple[Served, Store], tmp_path: Path
+) -> None:
+    service, store = served
+    HandDrone(store)
+    file = written(
+        tmp_path,
+        {"prompt": "first", "labels": ["l"]},
+        "{broken",
+        {"prompt": "nobody", "agent": "mastr"},
+        {"prompt": "outside", "workspace": "/etc"},
+        {"prompt": "last"},
+    )
+    found = json_lines(run(service, file, "--detach", "--json", code=1))
+    assert [one["line"] for one in found if one["type"] == "refused"] == [2, 3, 4]
+    accepted = [one for one in found if one["type"] == "accepted"]
+    assert [(one["line"], one["created"]) for one in accepted] == [(1, True), (5, True)]
+    assert "orders." not in " ".join(one.get("message", "") for one in found)
+    mended = written(tmp_path, {"prompt": "first", "labels": ["l"]}, {"prompt": "second"}, {"prompt": "last"})
+    ids = run(service, mended, "--detach", code=0).stdout.split()
+    assert [ids[0], ids[2]] == [one["id"] for one in accepted]
+    assert store.orders.counts() == {OrderStatus.QUEUED: 3}
+    assert len(set(run(service, mended, "--detach", "--idempotency-key", "anew", code=0).stdout.split()) - {*ids}) == 3
+
+
+def test_more_than_one_request_takes_are_placed_in_their_order(served: tuple[Served, Store], tmp_path: Path) -> None:
+    service, store = served
+    file = written(tmp_path, *({"prompt": f"order {number}"} for number in range(1_101)))
+    ids = run(service, file, "--detach", "--quiet", code=0).stdout.split()
+    assert len(ids) == 1_101 and ids == sorted(ids)
+    assert store.orders.get(ids[700]).prompt == "order 700"
+
+
+def test_the_ends_of_all_are_told_with_their_lines(served: tuple[Served, Store], tmp_path: Path) -> None:
+    service, store = served
+    drone = HandDrone(store)
+    file = written(tmp_path, {"prompt": "one"}, {"prompt": "two"}, "nonsense")
+    ids = run(service, file, "--detach", code=1).stdout.split()
+    for order_id, answer in zip(ids, ("first answer", "2"), strict=True):
+        held = drone.claim(order_id)
+        held.start()
+        held.finish(answer)
+    found = run(service, file, code=1)
+    assert "line 1 " in found.stdout and "succeeded: first answer" in found.stdout and "line 2 " in found.stdout
+    assert found.stderr.splitlines()[-1] == "2 of 2 orders have ended, 0 without success"
+    good = written(tmp_path, {"prompt": "one"}, {"prompt": "two"})
+    ended = [one for one in json_lines(run(service, good, "--json=final", code=0)) if one["type"] == "order"]
+    assert sorted((one["line"], one["answer"]) for one in ended) == [(1, "first answer"), (2, "2")]
+
+
+def test_what_cannot_be_done_at_all_is_said_with_its_exit_code(served: tuple[Served, Store], tmp_path: Path) -> None:
+    service, _ = served
+    assert "one order a line" in run(service, tmp_path / "missing", code=2).output
+    run(service, written(tmp_path, "nonsense"), code=2)
+    fine = written(tmp_path, {"prompt": "one"})
+    assert "--session" in run(service, fine, "--session", "01900000-0000-7000-8000-000000000000", code=2).output
+    assert "a prompt, or --file" in run(service, fine, "a prompt too", code=2).output
+    service.stop()
+    run(service, fine, "--detach", code=3)
