@@ -90,6 +90,11 @@ class Watched:
         for viewer in self.viewers:
             viewer.wake()
 
+    def look_again(self) -> None:
+        """Wake who has not seen all that is known; when it is being read just now, the end of that does so."""
+        if not self._is_fetching():
+            self.wake_behind()
+
     def wake_behind(self) -> None:
         """Those that have not seen all that is known to be there."""
         for viewer in self.viewers:
@@ -99,8 +104,11 @@ class Watched:
     def grew(self, reached: int) -> None:
         """Its journal has so many entries: the new ones are read once, and then viewers look, who find them read."""
         before, self.journal.reached = self.journal.reached, reached
-        if self._fetching is None or self._fetching.done():
+        if not self._is_fetching():
             self._fetching = asyncio.create_task(self._fetch(before))
+
+    def _is_fetching(self) -> bool:
+        return self._fetching is not None and not self._fetching.done()
 
     async def _fetch(self, position: int) -> None:
         known = position
@@ -294,7 +302,7 @@ class Feed:
             if watched is not None and there.seq > watched.journal.reached:
                 watched.grew(there.seq)
             elif watched is not None:
-                watched.wake_behind()
+                watched.look_again()
 
 
 def _say_if_broken(task: "asyncio.Task[None]") -> None:
