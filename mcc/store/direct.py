@@ -197,8 +197,8 @@ class Link(Connection):
 
     def undo(self) -> None:
         """Let go of what SQLAlchemy holds of it, and of what is not committed."""
-        if self.in_transaction():
-            self.rollback()
+        # Also of a transaction whose commit failed: it is none any more, and yet refuses every further statement.
+        self.rollback()
         if self._raw.in_transaction:
             self._raw.rollback()
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.engine import Connection
 
-from mcc.store.direct import Links
+from mcc.store.direct import Links, send
 from mcc.store.engine import Database
 from mcc.store.errors import BadEntry
 from mcc.store.tables import among
@@ -128,6 +128,26 @@ def test_what_sqlalchemy_was_asked_in_between_is_committed_or_undone_with_the_re
         database.write(work(name, False))
     found = database.read(lambda connection: connection.execute(SOME, {"names": ["p", "pp", "qq", "r"]}).all())
     assert [row.name for row in found] == ["p", "pp", "qq", "r"]
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["direct", "sqlalchemy"])
+def test_a_commit_that_fails_costs_its_own_transaction_alone(database: Database, is_known: bool) -> None:
+    def begin(connection: Connection) -> None:
+        send(connection, "CREATE TABLE parts (of_thing REFERENCES things (name) DEFERRABLE INITIALLY DEFERRED)", ())
+
+    def lost(connection: Connection) -> None:
+        connection.execute(ADD, {"name": "d", "number": 4, "good": True})
+        if not is_known:
+            connection.exec_driver_sql("SELECT 1")
+        send(connection, "INSERT INTO parts VALUES (?)", ("nothing",))
+
+    database.write(begin)
+    database.read(lambda connection: send(connection, "PRAGMA foreign_keys = ON", ()))
+    for _ in range(3):
+        with pytest.raises(BadEntry):
+            database.write(lost)
+        database.write(lambda connection: connection.execute(RAISE, {"wanted": "a", "more": 1}).all())
+    assert database.read(lambda connection: connection.execute(sa.select(TABLE.c.number)).scalars().all()) == [4, 2, 3]
 
 
 def test_whoever_listens_hears_every_statement(database: Database) -> None:
