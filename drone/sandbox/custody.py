@@ -191,13 +191,13 @@ class Custody:
             _dismiss(self._reaper, at_once=True)
         everything = "".join(f"+ {one.pid} {one.started}\n" for one in self._watched.values())
         everything += "".join(f"> {thread} {order_id}\n" for thread, order_id in list(self._at_work.items()))
-        self._reaper = _hired(self._margin_seconds / 2, self._watch)
-        if self._signals is not None and self._reaper is not None and self._reaper.stdin is not None:
+        self._reaper = _hired(self._margin_seconds / 2, self._watch, (self._pulse() + everything).encode())
+        if self._reaper is None:
+            # Nobody would end them with this process: better none than some that outlive it.
+            signal_all(self._watched.values(), signal.SIGKILL)
+        elif self._signals is not None and self._reaper.stdin is not None:
             # Under the number that `signal.set_wakeup_fd` was given, to which the interpreter goes on writing.
             os.dup2(self._reaper.stdin.fileno(), self._signals, inheritable=False)
-        # Without a reaper nobody would end them with this process: better none than some that outlive it.
-        if not self._said(self._pulse() + everything):
-            signal_all(self._watched.values(), signal.SIGKILL)
 
     def _said(self, lines: str) -> bool:
         if self._reaper is None or self._reaper.stdin is None:
@@ -235,13 +235,19 @@ def left_behind(record: Path) -> list[Process]:
     return list(left.values())
 
 
-def _hired(silent_seconds: float, watch: tuple[str, ...] | None) -> "subprocess.Popen[bytes] | None":
+def _hired(silent_seconds: float, watch: tuple[str, ...] | None, told: bytes) -> "subprocess.Popen[bytes] | None":
+    """A reaper that is `told` all this before it begins: there is never one that knows less. None when none starts."""
     environment: Mapping[str, str] = {}
     watched = () if watch is None else (str(os.getpid()), *watch)
+    heard, said = os.pipe()
+    # A reaper that does not read must not hold up its drone: a full pipe counts as a reaper that is gone.
+    os.set_blocking(said, False)
     try:
+        if os.write(said, told) < len(told):
+            raise BlockingIOError("more children than a pipe holds")
         hired = subprocess.Popen(
             (sys.executable, "-I", "-S", reaper.__file__, repr(silent_seconds), *watched),
-            stdin=subprocess.PIPE,
+            stdin=heard,
             stdout=subprocess.DEVNULL,
             stderr=None if watched else subprocess.DEVNULL,
             env=environment,
@@ -249,10 +255,11 @@ def _hired(silent_seconds: float, watch: tuple[str, ...] | None) -> "subprocess.
             cwd="/",
         )
     except OSError:
+        os.close(said)
         return None
-    assert hired.stdin is not None
-    # A reaper that does not read must not hold up its drone: a full pipe counts as a reaper that is gone.
-    os.set_blocking(hired.stdin.fileno(), False)
+    finally:
+        os.close(heard)
+    hired.stdin = os.fdopen(said, "wb", buffering=0)
     return hired
 
 

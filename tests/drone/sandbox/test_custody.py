@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -69,8 +69,13 @@ class Parent:
         self.process.send_signal(number)
 
     def end(self) -> None:
+        """Its output is not read to the end, which a child that outlived it would hold open."""
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
 
 
 Start = Callable[[str, str, float], Parent]
