@@ -28,7 +28,7 @@ from drone.agent.model import Model
 from drone.agent.report_gate import gate_for
 from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.turn import Task, Turn
-from drone.crew import Crew
+from drone.crew import Crew, OrderContext
 from drone.local_run import order_from
 from drone.models.scripted import Line, ScriptedModel, by_prompt, call
 from drone.settings import Settings
@@ -143,7 +143,7 @@ async def carrying() -> None:
     for prompt in ("Explain this repository", "Review this repository for security risks"):
         order = order_from(prompt, ROOT, "master", "offline", [])
         journal = MemoryJournal(order.id)
-        await crew.run(order, journal=journal)
+        await crew.run(order, OrderContext(journal))
         record = journal.fold.record()
         assert record is not None
         saved = saved_by_delegation(record)

@@ -13,7 +13,7 @@ from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolResults
 from drone.agent.model import Ask, Model, WantedCall
-from drone.crew import Crew
+from drone.crew import Crew, OrderContext
 from drone.local_run import order_from
 from drone.models.scripted import Line, ScriptedModel
 from drone.settings import Settings
@@ -90,7 +90,7 @@ async def _orders(folder: Path, number: int) -> float:
 
     async def one() -> None:
         order = order_from("Count the cranes", workspace, "master", None, [])
-        outcome = await crew.run(order, journal=MemoryJournal(order.id))
+        outcome = await crew.run(order, OrderContext(MemoryJournal(order.id)))
         if outcome.answer is None:
             raise RuntimeError(f"an order of the benchmark failed: {outcome.detail}")
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from drone.agent.tree import Tree as Tree
     from drone.agent.turn import Steering as Steering
     from drone.crew import Crew as Crew
+    from drone.crew import OrderContext as OrderContext
     from drone.in_process import InProcessRunner as InProcessRunner
     from drone.library import Agent as Agent
     from drone.library import load_agent as load_agent
@@ -56,6 +57,7 @@ _HOMES = {
     "Limits": "mcc.contracts.limits",
     "MemoryJournal": "drone.agent.journal",
     "Models": "drone.models.registry",
+    "OrderContext": "drone.crew",
     "Preview": "drone.agent.toolset",
     "Report": "drone.agent.report",
     "Redacted": "drone.tools.wrappers",

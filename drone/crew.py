@@ -1,13 +1,13 @@
 """The crew: definitions, models and tools of a drone, and how they carry out one order."""
 
-import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drone.addresses import addresses_of_servers
+from drone.agent.agent import Agent
 from drone.agent.budget import Budget
 from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
@@ -18,12 +18,11 @@ from drone.agent.permits import Permits
 from drone.agent.report_gate import ReportGate
 from drone.agent.subagents.assignments import offers
 from drone.agent.subagents.children import CannotHire
-from drone.agent.threads import Pools, in_thread
+from drone.agent.threads import OwnThreads, Pools, in_thread
 from drone.agent.toolset import ToolSet
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
 from drone.checkpoints.keeping import Keeping
-from drone.checkpoints.recording import OrderCheckpoints
 from drone.egress.egress import Egress, reaching
 from drone.generation.chat import GROUPS, opened
 from drone.generation.node_agents import Wanted
@@ -37,6 +36,7 @@ from drone.mcp_servers.token_port import MemoryTokens, Tokens
 from drone.mcp_servers.ways import Ways
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
+from drone.order_tools import OrderTools
 from drone.outcome import outcome_of
 from drone.outside import toolbox_of
 from drone.sandbox.bubblewrap import Bubblewrap
@@ -44,7 +44,6 @@ from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.private import Private
 from drone.settings import Settings
-from drone.tools.artifacts import ArtifactTools
 from drone.tools.catalog import MCP, SHELL_WRITE, Toolbox, passed_on, provision
 from drone.tools.environment import DETECTION, Detected, Look
 from drone.tools.jobs import Jobs
@@ -56,7 +55,6 @@ from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted, only_reading
 from drone.worktrees.ending import clear_up
-from drone.worktrees.isolation import Worktrees
 from drone.worktrees.places import Home
 from drone.worktrees.telling import did_with_git, of_facts, with_standing
 from mcc.configuration.added_roots import AddedRoots
@@ -69,7 +67,6 @@ from mcc.contracts.generation import Generation
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings, OrderKind, Outcome, WorkOrder
-from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.definitions.rights import SERVER_TOOL
 from mcc.definitions.scopes import place_of
@@ -84,6 +81,34 @@ if TYPE_CHECKING:
 WORKTREES = "worktrees"
 CHECKOUTS = "checkouts"
 """The directory of them in the data directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class OrderContext:
+    """What an order is run with. `router` carries controls to its agents, and knows `tree` and `people` itself."""
+
+    journal: Journal
+    _: KW_ONLY
+    router: ControlRouter | None = None
+    tree: Tree | None = None
+    """What the journal says of a turn that another drone began."""
+    people: People | None = None
+    """Who can be asked."""
+    session: tuple[EarlierTurn, ...] = ()
+    """The session's earlier turns, for a turn that begins; a turn that goes on has kept them."""
+    workspace: Workspace | None = None
+    """The order's workspace, if it has been opened; None = the crew opens it."""
+    documents: Documents | None = None
+    """The document that the order generates or talks about."""
+    notes: Notes | None = None
+    """Those of the order's project."""
+    reached: Collection[str] = ()
+    """For a revert: calls of the other order that stay as they are."""
+
+    def turn(self, order: WorkOrder, threads: OwnThreads, redactor: Redactor) -> Turn:
+        """The turn of the order, begun or taken up again; secrets are taken out of what it writes."""
+        journal, budget = RedactedJournal(self.journal, redactor), Budget(order.limits or Limits())
+        return Turn.begun(journal, budget, self.router, self.tree, threads, redactor, self.people)
 
 
 class Crew:
@@ -105,7 +130,6 @@ class Crew:
         self._models = models
         self._toolbox = toolbox or toolbox_of(settings, NO_OWN)
         self._egress = self._toolbox.shell.egress
-        self._artifacts = ArtifactTools()
         self._roots = roots_of(settings)
         self.kept = Keeping.within(settings.data_dir)
         self._home = Home(settings.data_dir / WORKTREES)
@@ -124,48 +148,25 @@ class Crew:
         functions = own_functions(settings.documents.functions, own.parent if own else None).functions
         return cls(settings, definitions, Models(settings), toolbox_of(settings, tools), functions=functions)
 
-    async def run(
-        self,
-        order: WorkOrder,
-        *,
-        journal: Journal,
-        router: ControlRouter | None = None,
-        tree: Tree | None = None,
-        session: tuple[EarlierTurn, ...] = (),
-        workspace: Workspace | None = None,
-        documents: Documents | None = None,
-        notes: Notes | None = None,
-        reached: Collection[str] = (),
-        people: People | None = None,
-    ) -> Outcome:
-        """One turn of the Master Agent, or one generation; `router` carries controls to its agents.
+    async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
+        """One turn of the Master Agent, one generation, or one revert.
 
-        `tree`: what the journal says of a turn that another drone began, without a router that knows it. `session`: the
-        session's earlier turns, for a turn that begins; a turn that goes on has kept them. `workspace`: the
-        order's workspace, if the caller has opened it; None = it is opened here. `documents`: the document that the
-        order generates or talks about; `notes`: those of its project. `reached`: calls of the order that this one
-        takes back which stay as they are. `people`: who can be asked, without a router that knows them. Raises
-        `JournalError`, `Exhausted` and CancelledError; everything else is in the outcome.
+        Raises `JournalError`, `Exhausted` and CancelledError; everything else is in the outcome.
         """
-        redactor = self._settings.redactor
-        written, threads = RedactedJournal(journal, redactor), self.pools.of(order.id)
-        turn = Turn.begun(written, Budget(order.limits or Limits()), router, tree, threads, redactor, people)
+        redactor, threads = self._settings.redactor, self.pools.of(order.id)
+        turn = context.turn(order, threads, redactor)
         async with reaching(self._egress, order.id), Jobs(turn.tree.jobs, self._settings.sandbox.jobs) as jobs:
             try:
+                workspace = context.workspace
                 if workspace is None and order.workspace is not None:
                     workspace = await threads.claim(self._workspace, order.workspace)
                 if order.kind is OrderKind.REVERT and workspace is not None:
-                    return redactor.model(await self.kept.revert(order, workspace, turn, reached))
-                hiring, tools = await self._hiring(order, turn, workspace, notes, jobs)
+                    return redactor.model(await self.kept.revert(order, workspace, turn, context.reached))
+                own = OrderTools(self._toolbox, self._home, redactor, order.id, context.notes, jobs)
+                hiring, tools = await self._hiring(order, turn, workspace, own)
                 if order.kind is OrderKind.GENERATE:
-                    return redactor.model(await self._generate(order, hiring, tools, documents))
-                await threads.gate(hiring.make_gates, order.agent)
-                if documents is not None:
-                    own, told = await opened(documents, order.id)
-                    tools = Joined(tools, Redacted(own, redactor))
-                    hiring = hiring.beside(redactor.text(told)).giving(order.agent, GROUPS)
-                earlier = tuple(map(redactor.model, session))
-                master = hiring.master(order.agent, order.model, tools, earlier, ModelSettings.of(order))
+                    return redactor.model(await self._generate(order, hiring, tools, context.documents))
+                master = await self._master(order, context, hiring, tools)
             except (CannotHire, DocumentLost) as error:
                 failed = Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(error))
                 return redactor.model(failed)
@@ -175,31 +176,40 @@ class Crew:
                 return redactor.model(outcome_of(await master.run(task, turn)))
 
     async def _hiring(
-        self, order: WorkOrder, turn: Turn, workspace: Workspace | None, notes: Notes | None, jobs: Jobs
+        self, order: WorkOrder, turn: Turn, workspace: Workspace | None, own: OrderTools
     ) -> tuple[Hiring, ToolSet]:
         """Who hires the agents of the order, and the tools of its workspace. Raises `CannotHire`."""
-        redactor, known, look = turn.redactor, self._definitions, Look()
-        models = RedactedModels(self._models, redactor)
+        redactor, known, look, place, checkpoints = turn.redactor, self._definitions, Look(), Place(), None
         if workspace is not None:
             known = await turn.threads.claim(self._agents_in, workspace)
             look = await self._toolbox.look(workspace, turn.threads)
-        place, names = _place(workspace, look, redactor), names_in(self._settings)
-        terms = Terms(order.result_schema, order.rules, order.verify)
+            checkpoints = self.kept.of(order, workspace)
+            place = own.place(workspace, look, checkpoints)
         if order.egress is not None:
             place = replace(place, egress=(order.egress,))
-        if workspace is not None:
-            place = replace(place, worktrees=self._worktrees(order, workspace, notes, jobs))
         here = "" if workspace is None else str(workspace.root)
         turn.router.workspace_key = turn.router.workspace_key or here
         operator = self._settings.permission.rules
         permits = Permits.of_order(operator, order.mode, order.permission, order.on_ask or "deny", here)
+        models, names = RedactedModels(self._models, redactor), names_in(self._settings)
+        terms = Terms(order.result_schema, order.rules, order.verify)
         hiring = Hiring(known, models, turn, terms, place, names, permits)
         detected = Detected(already=look.succeeded or DETECTION in turn.tree.succeeded)
-        kept = None if workspace is None else self.kept.of(order, workspace)
-        tools = self._tools(workspace, detected, kept, notes, jobs)
+        tools = own.within(workspace, detected, checkpoints)
         if self.servers:
             tools = Joined(tools, Redacted(await self.servers.tools(), redactor))
         return hiring, tools
+
+    async def _master(self, order: WorkOrder, context: OrderContext, hiring: Hiring, tools: ToolSet) -> Agent:
+        """The agent that answers for the order. Raises `CannotHire`, `DocumentLost`."""
+        redactor = hiring.turn.redactor
+        await hiring.turn.threads.gate(hiring.make_gates, order.agent)
+        if context.documents is not None:
+            own, told = await opened(context.documents, order.id)
+            tools = Joined(tools, Redacted(own, redactor))
+            hiring = hiring.beside(redactor.text(told)).giving(order.agent, GROUPS)
+        earlier = tuple(map(redactor.model, context.session))
+        return hiring.master(order.agent, order.model, tools, earlier, ModelSettings.of(order))
 
     async def with_changes(
         self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, of_git: Sequence[Fact] = ()
@@ -326,17 +336,6 @@ class Crew:
         with closing(AgentReader()) as read:
             return self._definitions.nearer(files, read, trusted, consent.problem)
 
-    def _worktrees(self, order: WorkOrder, workspace: Workspace, notes: Notes | None, jobs: Jobs) -> Worktrees | None:
-        """For the order's agents that work in a worktree of their own; None where this machine has no git for them."""
-        if self._toolbox.git.problem is not None:
-            return None
-
-        def tools(tree: Workspace) -> ToolSet:
-            return self._tools(tree, Detected(already=True), self._home.kept(tree, order.id), notes, jobs)
-
-        protected, kept = self._toolbox.protected, self.kept.of(order, workspace)
-        return Worktrees(self._toolbox.git, self._home, order.id, workspace, tools, protected, jobs, kept)
-
     async def clear_up(self, order_id: str) -> int:
         """Save and delete the worktrees of an order that is over; answers how many stay, since they alone have what is
         in them."""
@@ -353,31 +352,12 @@ class Crew:
         """Orders that have left worktrees on this machine. Blocks."""
         return self._home.orders()
 
-    def _tools(
-        self,
-        workspace: Workspace | None,
-        detected: Detected,
-        kept: OrderCheckpoints | None,
-        notes: Notes | None,
-        jobs: Jobs,
-    ) -> ToolSet:
-        """The tools of an order with this workspace, or without one."""
-        tools = Joined(self._toolbox.tools(workspace, detected, kept, notes, jobs), self._artifacts)
-        return Redacted(tools, self._settings.redactor)
-
     def _workspace(self, path: str) -> Workspace:
         """The workspace that an order asks for, opened. Blocks. Raises `CannotHire`."""
         try:
             return self._roots.opened(path)
         except PathError as error:
             raise CannotHire(str(error)) from error
-
-
-def _place(workspace: Workspace | None, look: Look, redactor: Redactor) -> Place:
-    if workspace is None:
-        return Place()
-    said = f"Today is {now():%A, %Y-%m-%d} (UTC). You work in the workspace {json.dumps(workspace.root.name)}"
-    return Place(redactor.text(f"{said}; paths are relative to it.\n{look.text}".rstrip()), workspace.spellings)
 
 
 def names_in(settings: Settings) -> ModelNames:

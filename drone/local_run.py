@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from drone.agent.approver import Asking
 from drone.agent.journal import DeltaKind, MemoryJournal
 from drone.agent.threads import in_thread
-from drone.crew import Crew
+from drone.crew import Crew, OrderContext
 from drone.models.registry import Models
 from drone.settings import Settings
 from mcc.contracts.answers import ModelCheck
@@ -213,7 +213,7 @@ async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bo
         journal = MemoryJournal(order.id, watch=watch.entry, hear=watch.delta)
         journal.tell(OrderQueued.of(order, order.session_id, order.session_seq))
         journal.tell(OrderClaimed(attempt=1, epoch=1, drone="drone run", incarnation=fresh_id()))
-        task = asyncio.ensure_future(crew.run(order, journal=journal, people=people))
+        task = asyncio.ensure_future(crew.run(order, OrderContext(journal, people=people)))
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, task.cancel)
         try:
             outcome = await task

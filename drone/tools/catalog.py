@@ -19,7 +19,7 @@ from drone.sandbox.limits import Limits
 from drone.sandbox.paths import Workspace
 from drone.sandbox.protected import Protected
 from drone.sandbox.walls import state_of
-from drone.tools.artifacts import read_artifact
+from drone.tools.artifacts import ArtifactTools
 from drone.tools.asking import ASKING_TOOLS
 from drone.tools.environment import Detected, EnvironmentGate, Look, detection_tool, first_look
 from drone.tools.files import find_files, list_files
@@ -129,7 +129,7 @@ class Toolbox:
         there = (*files, *_capabilities(self._outline, self.outline_problem))
         shipped = (*there, *_capabilities((*self._skills, *self._rules, *self._asking)))
         programs = (*_capabilities(self._git, self.git.problem), *_capabilities(self._shell, self.shell.problem))
-        more = (*programs, *_capabilities((*_made(read_artifact), *self._notes)))
+        more = (*programs, *map(capability, self.artifacts.specs()), *_capabilities(self._notes))
         web = tuple(one for tool, problem in self._web for one in _capabilities((tool,), problem))
         return (*shipped, *more, *web, *self.own.capabilities())
 
@@ -186,6 +186,11 @@ class Toolbox:
     @cached_property
     def _rules(self) -> _Made:
         return _made(*RULE_TOOLS)
+
+    @cached_property
+    def artifacts(self) -> ArtifactTools:
+        """What reads on in a text that was cut; it needs no workspace."""
+        return ArtifactTools()
 
     @cached_property
     def _notes(self) -> _Made:

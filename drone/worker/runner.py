@@ -13,7 +13,7 @@ from drone.agent.journal import Fenced, JournalError
 from drone.agent.report import is_exhausted
 from drone.agent.tree import Tree
 from drone.checkouts.mirror import CannotFetch, NotNow
-from drone.crew import Crew
+from drone.crew import Crew, OrderContext
 from drone.generation.outline import LaidAside
 from drone.generation.port import DocumentLost
 from drone.worker.checkouts import tried_again
@@ -179,9 +179,8 @@ class Runner:
             reached = await self._reached(claim.order)
             key = None if execution.workspace is None else execution.workspace.key
             async with self._claiming.entered(claim, execution):
-                outcome = await self._crew.run(
-                    claim.order,
-                    journal=journal,
+                context = OrderContext(
+                    journal,
                     router=execution.router,
                     session=session,
                     workspace=execution.directory,
@@ -189,6 +188,7 @@ class Runner:
                     notes=OrderNotes(self._store, journal, claim.order, key),
                     reached=reached,
                 )
+                outcome = await self._crew.run(claim.order, context)
                 return await self._with_changes(execution, claim, journal, outcome)
         except DocumentLost as lost:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=f"{lost}.")

@@ -94,7 +94,17 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drone.checkouts": ("drone.checkouts", "drone.agent", "drone.tools", "drone.sandbox", *FLOOR),
     "drone.hiring": ("drone.agent", "drone.models", "drone.tools", "drone.worktrees", *FLOOR),
+    "drone.order_tools": (
+        "drone.hiring",
+        "drone.worktrees",
+        "drone.agent",
+        "drone.tools",
+        "drone.checkpoints",
+        "drone.sandbox",
+        *FLOOR,
+    ),
     "drone.crew": (
+        "drone.order_tools",
         "drone.hiring",
         "drone.worktrees",
         "drone.addresses",

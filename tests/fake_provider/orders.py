@@ -11,7 +11,7 @@ from typing import Any
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.tree import Tree
-from drone.crew import Crew
+from drone.crew import Crew, OrderContext
 from drone.models.registry import Models
 from drone.outside import toolbox_of
 from drone.settings import ModelConfig, Settings
@@ -57,7 +57,7 @@ class Orders:
         journal = MemoryJournal(order.id, entries=kept)
         journal.texts.update(texts or {})
         crew = Crew(self._settings, self._definitions, self.models, _toolbox())
-        outcome = await crew.run(order, journal=journal, tree=Tree.of(kept) if kept else None)
+        outcome = await crew.run(order, OrderContext(journal, tree=Tree.of(kept) if kept else None))
         record = journal.fold.record()
         assert record is not None
         return Ended(outcome.status, record, journal)

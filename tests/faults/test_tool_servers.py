@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drone.agent.journal import MemoryJournal
-from drone.crew import Crew
+from drone.crew import Crew, OrderContext
 from drone.local_run import order_from
 from drone.mcp_servers.ways import load
 from drone.settings import Settings
@@ -65,7 +65,7 @@ async def test_calls_fail_and_orders_go_on(crew: Crew, tmp_path: Path) -> None:
     async def one(number: int) -> tuple[OrderStatus, str, str | None]:
         order = order_from(f"fault {number}!", tmp_path / "work", "master", None, ["tool_seconds=2"])
         journal = MemoryJournal(order.id)
-        outcome = await crew.run(order, journal=journal)
+        outcome = await crew.run(order, OrderContext(journal))
         said = [entry.data.content for entry in journal.entries if isinstance(entry.data, ToolFinished)]
         assert said, outcome
         return outcome.status, said[-1], outcome.answer

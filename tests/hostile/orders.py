@@ -8,7 +8,7 @@ import pytest
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask, WantedCall
-from drone.crew import Crew
+from drone.crew import Crew, OrderContext
 from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel
 from drone.sandbox.bubblewrap import Bubblewrap
@@ -64,7 +64,7 @@ class Orders:
         self.play(*play)
         order = order_from("go", workspace, "master", None, [])
         journal = MemoryJournal(order.id)
-        outcome = await self._crew.run(order, journal=journal)
+        outcome = await self._crew.run(order, OrderContext(journal))
         record: ChatRecord | None = journal.fold.record()
         return outcome, [step for step in record.steps if step.kind == "tool"] if record else []
 

@@ -19,7 +19,7 @@ from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolResults, UserMessage
 from drone.agent.model import Ask, WantedCall
-from drone.crew import Crew
+from drone.crew import Crew, OrderContext
 from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.settings import Settings
@@ -215,7 +215,7 @@ async def run(place: Place, first: Sequence[WantedCall], answers: Mapping[str, s
         order = order_from("go", place.workspace, "master", None, []).model_copy(update={"on_ask": "deny"})
         journal = MemoryJournal(order.id)
         async with asyncio.timeout(100):
-            outcome = await crew.run(order, journal=journal)
+            outcome = await crew.run(order, OrderContext(journal))
         await crew.close()
     return Ran(outcome, journal.entries, model.asks)
 

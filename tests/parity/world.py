@@ -12,7 +12,7 @@ from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import Ask, Model, WantedCall
 from drone.agent.transcript import request_in
-from drone.crew import Crew
+from drone.crew import Crew, OrderContext
 from drone.local_run import order_from
 from drone.models.registry import Models
 from drone.models.scripted import Line, Said, ScriptedModel, call
@@ -102,7 +102,7 @@ class World:
             hear=lambda origin, kind, text: self.deltas.append((origin.record_id, kind, text)),
         )
         router = ControlRouter(self.journal, idle=IdleWatch(parks=parks))
-        return await crew.run(order, journal=self.journal, router=router)
+        return await crew.run(order, OrderContext(self.journal, router=router))
 
     @property
     def record(self) -> ChatRecord:

@@ -7,7 +7,7 @@ from typing import Any
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask
-from drone.crew import Crew
+from drone.crew import Crew, OrderContext
 from drone.generation.port import MemoryDocuments
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.settings import Settings
@@ -54,7 +54,7 @@ class Service:
         order = order_of(self.document, **asked)
         self.journal = MemoryJournal(order.id)
         documents = MemoryDocuments(self.document, self.journal, {})
-        return await self.crew.run(order, journal=self.journal, session=session, documents=documents)
+        return await self.crew.run(order, OrderContext(self.journal, session=session, documents=documents))
 
     def facts(self, kind: type) -> list[Any]:
         return [one.data for one in self.journal.entries if isinstance(one.data, kind)]
@@ -209,5 +209,5 @@ def make(folder: Path) -> Path:
 async def test_without_a_document_a_generation_cannot_be(tmp_path: Path) -> None:
     service = Service(tmp_path, Document(course()), played(diligent))
     order = order_of(service.document)
-    outcome = await service.crew.run(order, journal=MemoryJournal(order.id))
+    outcome = await service.crew.run(order, OrderContext(MemoryJournal(order.id)))
     assert outcome.reason is FailureReason.INVALID

@@ -10,7 +10,7 @@ import pytest
 from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
-from drone.crew import Crew
+from drone.crew import Crew, OrderContext
 from drone.models.registry import Models
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings
@@ -66,7 +66,7 @@ class Played:
         self._crew = Crew(settings, Definitions.load(PROMPTS), models)
 
     async def to_its_end(self) -> ChatRecord:
-        outcome = await self._crew.run(self.order, journal=self.journal, router=self._router)
+        outcome = await self._crew.run(self.order, OrderContext(self.journal, router=self._router))
         assert outcome.status is OrderStatus.SUCCEEDED
         record = self.journal.fold.record()
         assert record is not None

@@ -6,22 +6,17 @@ the loop up), `write for ever`; anything else is done at once. `write …` may w
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from drone.agent.control_router import ControlRouter
-from drone.agent.inbox import People
 from drone.agent.journal import Journal, TextDelta
 from drone.agent.threads import Pools
-from drone.agent.tree import Tree
-from drone.crew import Crew
-from drone.generation.port import Documents
+from drone.crew import Crew, OrderContext
 from drone.mcp_servers.pins import Pins
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.token_port import Tokens
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
-from drone.tools.notes_port import Notes
 from mcc.configuration.mcp_servers import McpServer
 from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.entry import Origin
@@ -29,7 +24,7 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted
 from mcc.contracts.limits import LimitChoice
-from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
+from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.documents.functions import Functions
@@ -71,23 +66,10 @@ class FakeCrew(Crew):
     async def clear_up(self, order_id: str) -> int:
         return 0
 
-    async def run(
-        self,
-        order: WorkOrder,
-        *,
-        journal: Journal,
-        router: ControlRouter | None = None,
-        tree: Tree | None = None,
-        session: tuple[EarlierTurn, ...] = (),
-        workspace: Workspace | None = None,
-        documents: Documents | None = None,
-        notes: Notes | None = None,
-        reached: Collection[str] = (),
-        people: People | None = None,
-    ) -> Outcome:
-        assert router is not None
-        origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
-        if router.tree.root is None:
+    async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
+        assert context.router is not None
+        journal, origin = context.journal, Origin(record_id=root_record_id(order.id), agent=order.agent)
+        if context.router.tree.root is None:
             await journal.write(origin, started(order.prompt))
         journal.delta(origin, TextDelta("model.delta", 1, 1, 0, "work"))
         journal.delta(origin, TextDelta("model.delta", 1, 1, 4, "ing"))

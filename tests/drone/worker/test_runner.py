@@ -2,14 +2,13 @@ import asyncio
 import gc
 import weakref
 from collections.abc import Callable
-from typing import Any, cast
 
 import pytest
 
 from drone.agent.control_router import NOBODY
 from drone.agent.idle_watch import Block
 from drone.agent.journal import Fenced
-from drone.crew import Crew
+from drone.crew import OrderContext
 from drone.generation.outline import LaidAside
 from drone.worker.control_listener import ControlListener
 from drone.worker.ending import TOO_LATE
@@ -400,10 +399,10 @@ async def test_an_order_that_can_only_wait_is_laid_aside_at_once() -> None:
     class Asking(FakeCrew):
         """A generation whose outline waits for somebody."""
 
-        async def run(self, order: WorkOrder, **given: Any) -> Outcome:
+        async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
             raise LaidAside(Block(WaitingReason.APPROVAL, "the outline waits for a person's approval"))
 
-    async with Bench(crew=cast(Crew, Asking())) as bench:
+    async with Bench(crew=Asking()) as bench:
         order = bench.place("go")
         async with asyncio.timeout(10):
             assert await bench.runner.work(order.id) is None

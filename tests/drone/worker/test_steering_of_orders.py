@@ -1,29 +1,23 @@
 """Controls of orders that a drone runs, with real agents: receipts, batches, and what holds for the next attempt."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from drone.agent import control_router
 from drone.agent.budget import Budget
-from drone.agent.control_router import ControlRouter
-from drone.agent.inbox import People
-from drone.agent.journal import Journal
 from drone.agent.subagents.children import Wanted
-from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
-from drone.generation.port import Documents
+from drone.crew import OrderContext
 from drone.models.scripted import Line
 from drone.outcome import outcome_of
-from drone.sandbox.paths import Workspace
-from drone.tools.notes_port import Notes
 from drone.tools.tool import FunctionTools, tool
 from drone.worker.control_listener import ControlListener
 from drone.worker.executions import Stop
 from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import EarlierTurn, Outcome, WorkOrder
+from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.store.store import Store
@@ -63,21 +57,8 @@ class TreeCrew(FakeCrew):
         super().__init__()
         self._tree = tree
 
-    async def run(
-        self,
-        order: WorkOrder,
-        *,
-        journal: Journal,
-        router: ControlRouter | None = None,
-        tree: Tree | None = None,
-        session: tuple[EarlierTurn, ...] = (),
-        workspace: Workspace | None = None,
-        documents: Documents | None = None,
-        notes: Notes | None = None,
-        reached: Collection[str] = (),
-        people: People | None = None,
-    ) -> Outcome:
-        self._tree.turn = Turn.begun(journal, Budget(Limits()), router)
+    async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
+        self._tree.turn = Turn.begun(context.journal, Budget(Limits()), context.router)
         task = Task(MASTER, root_record_id(order.id))
         return outcome_of(await self._tree._agent(Wanted(MASTER, 0)).run(task, self._tree.turn))
 

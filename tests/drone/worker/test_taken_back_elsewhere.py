@@ -1,31 +1,23 @@
 """Two drones with data directories of their own and one workspace: what one has kept, the other cannot bring back."""
 
 import asyncio
-from collections.abc import Collection
 from contextlib import AsyncExitStack
 from pathlib import Path
 from threading import Event
 
-from drone.agent.budget import Budget
-from drone.agent.control_router import ControlRouter
-from drone.agent.inbox import People
-from drone.agent.journal import Journal
 from drone.agent.toolset import Call
-from drone.agent.tree import Tree
-from drone.agent.turn import Turn
 from drone.checkpoints.keeping import Keeping
 from drone.checkpoints.recording import Checkpoints
-from drone.generation.port import Documents
+from drone.crew import OrderContext
 from drone.sandbox.paths import Roots, Workspace
-from drone.tools.notes_port import Notes
 from drone.worker.executions import Stop
 from drone.worker.workspaces import Site, Workspaces, WorkspaceTimes
 from mcc.contracts.changes import NewRevert
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.limits import Limits
-from mcc.contracts.order import EarlierTurn, OrderKind, Outcome, WorkOrder
+from mcc.contracts.order import OrderKind, Outcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.redaction import Redactor
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from tests.drone.worker.bench_of_orders import Bench
@@ -43,26 +35,14 @@ class KeepingCrew(FakeCrew):
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         return True
 
-    async def run(
-        self,
-        order: WorkOrder,
-        *,
-        journal: Journal,
-        router: ControlRouter | None = None,
-        tree: Tree | None = None,
-        session: tuple[EarlierTurn, ...] = (),
-        workspace: Workspace | None = None,
-        documents: Documents | None = None,
-        notes: Notes | None = None,
-        reached: Collection[str] = (),
-        people: People | None = None,
-    ) -> Outcome:
-        assert router is not None and workspace is not None
-        turn = Turn.begun(journal, Budget(Limits()), router, tree, self.pools.of(order.id))
+    async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
+        workspace = context.workspace
+        assert workspace is not None
+        turn = context.turn(order, self.pools.of(order.id), Redactor())
         if order.kind is OrderKind.REVERT:
-            return await self.kept.revert(order, workspace, turn, reached)
+            return await self.kept.revert(order, workspace, turn, context.reached)
         who = Origin(record_id=root_record_id(order.id), agent=order.agent)
-        if router.tree.root is None:
+        if turn.tree.root is None:
             await turn.journal.write(who, started(order.prompt))
         call = Call(f"call of {self.name}", "write", {}, who, turn)
         taken = Checkpoints(self.kept.of(order, workspace), call, turn, Event())
