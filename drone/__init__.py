@@ -9,6 +9,8 @@ Names are loaded when they are first used, so that `import drone` stays quick.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from mcc.loading import uncollected
+
 if TYPE_CHECKING:
     from drone.agent.gate import StateGate as StateGate
     from drone.agent.journal import MemoryJournal as MemoryJournal
@@ -82,7 +84,8 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"drone has no {name!r}; it offers {', '.join(__all__)}")
-    return getattr(import_module(_HOMES[name]), name)
+    with uncollected():
+        return getattr(import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Loading the modules of a process that stays: the collector of garbage never goes through them."""
+"""Loading modules while the collector of garbage rests: going through what is being built costs a sixth of it."""
 
 import gc
 from collections.abc import Iterator
@@ -6,14 +6,23 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def for_good() -> Iterator[None]:
-    """Nothing is collected while the block lasts, and nothing that is there at its end ever is.
-
-    For processes whose modules stay to the end: going through them again and again takes a sixth of their start.
-    """
+def uncollected() -> Iterator[None]:
+    """Nothing is collected while the block lasts; afterwards as before."""
+    collects = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
-        gc.enable()
+        if collects:
+            gc.enable()
+
+
+@contextmanager
+def for_good() -> Iterator[None]:
+    """Nothing is collected while the block lasts, and nothing that is there at its end ever is: for processes whose
+    modules stay to the end."""
+    with uncollected():
+        try:
+            yield
+        finally:
+            gc.freeze()

@@ -25,12 +25,12 @@ from mcc.definitions.front_matter import (
     Parts,
     YamlProblem,
     decoded,
-    parse,
     split,
     suggestion,
 )
 from mcc.definitions.rights import GroupTable
 from mcc.definitions.scopes import WORKSPACE_DIRECTORY, AgentFile, in_folders, within_bounds, workspace_agent
+from mcc.definitions.yaml_text import parse
 from mcc.rules.errors import alike
 from mcc.rules.patterns import Pattern
 

@@ -12,7 +12,7 @@ from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.order import Rule, Verification
 from mcc.contracts.permission import Word
 from mcc.definitions.foreign import MISSING, tool_of
-from mcc.definitions.front_matter import DefinitionError, Place, YamlProblem, parse, split, suggestion
+from mcc.definitions.front_matter import DefinitionError, Parsed, Place, YamlProblem, split, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, is_known, known_names
 from mcc.permission.declared import CHARACTERS, characters, problems
 from mcc.rules.errors import RuleError, SchemaError
@@ -64,7 +64,7 @@ def parse_agent(
 
 def _front_matter(front: str, source: str) -> tuple[dict[str, Any], Mapping[Place, int]]:
     try:
-        parsed = parse(front)
+        parsed = _parsed(front)
     except YamlProblem as problem:
         line = None if problem.line is None else problem.line + _FIRST_LINE - 1
         raise DefinitionError(source, problem.sentence, line) from problem
@@ -74,9 +74,16 @@ def _front_matter(front: str, source: str) -> tuple[dict[str, Any], Mapping[Plac
     return parsed.value, parsed.lines
 
 
+def _parsed(front: str) -> Parsed:
+    # Imported late: a program whose agents are written in Python reads no YAML.
+    from mcc.definitions.yaml_text import parse
+
+    return parse(front)
+
+
 def line_of_spawn(text: str, index: int) -> int | None:
     """The line of a readable agent file on which `spawns` lists its entry `index`; None when it does not."""
-    line = parse(split(text, "").front).lines.get(("spawns", index))
+    line = _parsed(split(text, "").front).lines.get(("spawns", index))
     return None if line is None else line + _FIRST_LINE - 1
 
 

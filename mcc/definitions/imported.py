@@ -6,7 +6,8 @@ from typing import Any
 
 from mcc.definitions.carried import Carried, Imported, Line
 from mcc.definitions.foreign import Format
-from mcc.definitions.front_matter import DefinitionError, Place, YamlProblem, parse, split
+from mcc.definitions.front_matter import DefinitionError, Place, YamlProblem, split
+from mcc.definitions.yaml_text import parse
 from mcc.rules.patterns import Pattern
 
 MOST_AGENTS = 200

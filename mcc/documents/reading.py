@@ -22,7 +22,8 @@ from mcc.contracts.blueprints import (
     NodeAgent,
 )
 from mcc.contracts.shape import RepeatedKey, distinct
-from mcc.definitions.front_matter import Place, YamlProblem, parse, suggestion
+from mcc.definitions.front_matter import Place, YamlProblem, suggestion
+from mcc.definitions.yaml_text import parse
 from mcc.documents.partial import Readable, readable, steps
 from mcc.rules.mistakes import mistakes
 

@@ -12,7 +12,8 @@ from drone.models.body import EventStream
 from drone.sandbox.paths import PathError, Workspace
 from drone.tools.schema import Arguments, BadArguments
 from drone.tools.tool import ToolContext
-from mcc.definitions.front_matter import DefinitionError, YamlProblem, parse, split
+from mcc.definitions.front_matter import DefinitionError, YamlProblem, split
+from mcc.definitions.yaml_text import parse
 
 FEW = settings(max_examples=150, deadline=None)
 SURROGATES = st.text(st.characters(codec=None, categories=None), max_size=60)

@@ -7,7 +7,8 @@ import pytest
 from drone.models.failures import refused
 from drone.tools.manifests import entry_points
 from mcc.definitions.agents import parse_agent
-from mcc.definitions.front_matter import DefinitionError, YamlProblem, parse
+from mcc.definitions.front_matter import DefinitionError, YamlProblem
+from mcc.definitions.yaml_text import parse
 from tests.hostile.growth import grows_faster_than_its_input, seconds
 
 

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from mcc.definitions.front_matter import MAX_NESTING, YamlProblem, parse
+from mcc.definitions.front_matter import YamlProblem
+from mcc.definitions.yaml_text import MAX_NESTING, parse
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcc.definitions.front_matter import parse
+from mcc.definitions.yaml_text import parse
 from mcc.documents import Blueprint, BlueprintError
 from mcc.documents.reading import MAX_BYTES, MAX_PROBLEMS
 from tests.mcc.documents.blueprints import COURSE, changed, course, problems
