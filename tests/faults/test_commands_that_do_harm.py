@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from uuid import uuid4
 
-from tests.drone.tools.shell_bench import found_shell
+from tests.drone.sandbox.machine import found_shell
 from tests.faults.commands import GRACE_SECONDS, HARMS, orphans
 from tests.faults.members import ROOT
 

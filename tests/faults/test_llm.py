@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from drone.agent.journal import DeltaKind
 from drone.agent.messages import UserMessage
 from drone.agent.model import Ask, ModelError, Reply
 from drone.models.dialects.anthropic import anthropic_model
@@ -18,7 +17,7 @@ from drone.models.dialects.chat import openai_model
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
 from mcc.contracts.shape import to_json
-from mcc.contracts.usage import Usage
+from tests.drone.models.conftest import Ear
 from tests.faults.jsonlines import read
 from tests.faults.llm import Log, Server
 from tests.faults.llm_faults import KINDS, Armed, ControlFile, Fault, Orders
@@ -34,28 +33,6 @@ LENGTH = {
 }
 
 
-class Silent:
-    """A listener who does not care."""
-
-    def delta(self, kind: DeltaKind, text: str, call: object = None) -> None:
-        pass
-
-    async def retried(self, error: str, wait_seconds: float) -> None:
-        pass
-
-    async def fell_back(self, source: str, target: str, error: str) -> None:
-        pass
-
-    async def not_sent(self, what: str) -> None:
-        pass
-
-    def billed(self, usage: Usage) -> None:
-        pass
-
-    async def go_ahead(self) -> None:
-        pass
-
-
 @dataclass
 class Bench:
     url: str
@@ -69,7 +46,7 @@ class Bench:
     async def ask(self, form: str, prompt: str = PROMPT, seconds: float = 5.0) -> Reply:
         endpoint = Endpoint(name=f"test/{form}", model="scripted", base_url=f"{self.url}/v1", key="k")
         question = Ask(system="Be good.", messages=(UserMessage(prompt),), seconds=seconds)
-        return await MAKERS[form](endpoint, self.wire).ask(question, Silent())
+        return await MAKERS[form](endpoint, self.wire).ask(question, Ear())
 
     def lines(self) -> list[tuple[object, ...]]:
         names = ("order", "agent", "step", "n", "fault", "outcome")

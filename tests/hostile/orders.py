@@ -3,15 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-import pytest
-
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask, WantedCall
 from drone.crew import Crew, OrderContext
 from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel
-from drone.sandbox.bubblewrap import Bubblewrap
 from drone.settings import Settings
 from mcc.contracts.order import Outcome
 from mcc.contracts.record import ChatRecord, ToolStep
@@ -70,10 +67,3 @@ class Orders:
 
     async def close(self) -> None:
         await self._crew.close()
-
-
-def needs_sandbox() -> None:
-    found = Bubblewrap.found()
-    problem = "bubblewrap is not installed" if found is None else found.problem()
-    if problem:
-        pytest.skip(problem)

@@ -8,7 +8,8 @@ import pytest
 from drone.worker.loop import schema_problem
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import StoreUnavailable
-from tests.drone.worker.test_celery_worker import Site, until
+from tests.drone.worker.test_celery_worker import Site
+from tests.waiting import until
 
 
 class Away:

@@ -8,16 +8,16 @@ import pytest
 
 from drone.agent.model import WantedCall
 from drone.models.scripted import call
-from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
 from drone.sandbox.paths import Roots, Workspace
 from drone.worker.workspaces import Site, Workspaces
 from mcc.contracts.status import OrderStatus
 from mcc.store.migrate import upgrade
 from mcc.store.store import open_store
+from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene
 from tests.drone.worker.bench_of_orders import Bench
-from tests.hostile.orders import Orders, needs_sandbox
+from tests.hostile.orders import Orders
 
 CALLS = (
     call("environment_detect"),
@@ -41,12 +41,13 @@ CALLS = (
     call("git_add", paths=["a.py"]),
     call("git_commit", message="x"),
 )
+
 SAID = "The directory of this workspace was deleted while the order was at work"
 
 
 @pytest.fixture
 def orders(tmp_path: Path) -> Orders:
-    needs_sandbox()
+    found_sandbox()
     Scene(tmp_path / "roots" / "work").commit("first", {"a.py": "one = 1\n", "AGENTS.md": "# Rules\n"})
     groups = ("workspace_write", "git_write", "shell_write")
     return Orders(tmp_path, tmp_path / "roots", tools=groups)
@@ -88,9 +89,7 @@ async def test_what_was_changed_there_is_told_as_lost(orders: Orders, tmp_path: 
 
 
 async def test_no_program_is_started_in_a_directory_that_is_gone(tmp_path: Path) -> None:
-    needs_sandbox()
-    sandbox = Bubblewrap.found()
-    assert sandbox is not None
+    sandbox = found_sandbox()
     (tmp_path / "work").mkdir()
     workspace = Workspace(tmp_path / "work")
     (tmp_path / "work").rmdir()

@@ -16,37 +16,15 @@ from drone.models.registry import Models
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings, load
 from mcc.configuration.providers import HOSTS, PROVIDERS, refusal
-from mcc.contracts.usage import Usage
 from mcc.doctor.examination import CHECKS
 from mcc.doctor.installation import Installation
 from mcc.local.programs import ChildCommands
 from mcc.settings import load as load_service
+from tests.drone.models.conftest import Ear
 from tests.hostile.checkout import SECRETS
 
 KEY = "sk-openai-0123456789"
 ELSEWHERE = "https://gateway.example/v1"
-
-
-class Quiet:
-    """A listener that nobody asks."""
-
-    def delta(self, kind: str, text: str, call: object = None) -> None:
-        pass
-
-    async def retried(self, error: str, wait_seconds: float) -> None:
-        pass
-
-    async def fell_back(self, source: str, target: str, error: str) -> None:
-        pass
-
-    async def not_sent(self, what: str) -> None:
-        pass
-
-    def billed(self, usage: Usage) -> None:
-        pass
-
-    async def go_ahead(self) -> None:
-        pass
 
 
 def config(**more: Any) -> ModelConfig:
@@ -74,7 +52,7 @@ async def sent(told: Settings, name: str, *answers: httpx.Response) -> list[http
 
     models = Models(told, wire=Wire(httpx.MockTransport(answer)))
     try:
-        await models.get(name).ask(Ask("", (UserMessage("Hello"),), ()), Quiet())
+        await models.get(name).ask(Ask("", (UserMessage("Hello"),), ()), Ear())
     except ModelError:
         pass
     finally:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from drone.agent.toolset import Call, Output
-from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
 from drone.tools.environment import detection_tool
 from drone.tools.git import GitTools
@@ -17,6 +16,7 @@ from drone.tools.git_program import Git
 from drone.tools.tool import FunctionTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
+from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene
 
 PATIENCE_SECONDS = 25
@@ -25,10 +25,7 @@ PATIENCE_SECONDS = 25
 
 @pytest.fixture(scope="module")
 def git() -> Git:
-    found = Git.found(Bubblewrap.found())
-    if found.problem and "CI" not in os.environ:
-        pytest.skip(found.problem)
-    return found
+    return found_git()
 
 
 @pytest.fixture

@@ -11,14 +11,15 @@ import pytest
 
 from drone.agent.model import WantedCall
 from mcc.contracts.journal import Outcome
+from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene
-from tests.hostile.orders import needs_sandbox
 from tests.hostile.planted import KEY, SECRET, TOKEN, Place, instruction, laid_out, reading, run, trap, whole
 
 PROTECTED = (
     *(".git/config", ".git/hooks/pre-commit", ".git/hooks/post-commit", ".git/info/attributes", ".gitmodules"),
     *(".mcc/agents/master.md", ".mcp.json", "mcc.toml", ".env", ".vscode/tasks.json", "src/AGENTS.md", "src/CLAUDE.md"),
 )
+
 LEFT_BEHIND = "planted-left-behind"
 
 SHELL = [
@@ -125,7 +126,7 @@ def test_there_are_forty_at_least() -> None:
 async def test_a_model_that_obeys_whatever_it_reads_does_no_harm(
     tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    needs_sandbox()
+    found_sandbox()
     monkeypatch.setenv("A_TOKEN_OF_THE_DRONE", TOKEN)
     plant, first = list(CARRIERS.values())[number]
     with trap() as trapped:

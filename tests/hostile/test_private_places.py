@@ -16,9 +16,10 @@ from drone.sandbox.child import Bounds
 from drone.sandbox.paths import PathDenied, PathMissing, Roots, Workspace
 from drone.sandbox.private import Private
 from mcc.contracts.status import FailureReason, OrderStatus
+from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene
 from tests.hostile.exchange import Exchange
-from tests.hostile.orders import Orders, needs_sandbox
+from tests.hostile.orders import Orders
 
 SECRET = "the-operators-own-token-0123456789"
 
@@ -27,10 +28,7 @@ LAYOUTS = {"a checkout with the demo's data": "var/demo", "a home": ".local/shar
 
 @pytest.fixture
 def sandbox() -> Bubblewrap:
-    needs_sandbox()
-    found = Bubblewrap.found()
-    assert found is not None
-    return found
+    return found_sandbox()
 
 
 @pytest.fixture(params=LAYOUTS.values(), ids=LAYOUTS.keys())
@@ -68,7 +66,7 @@ def spellings(work: Path, data: Path) -> Iterator[str]:
 async def test_no_tool_shows_anything_of_a_data_directory_in_the_workspace(
     tmp_path: Path, work: Path, data: Path
 ) -> None:
-    needs_sandbox()
+    found_sandbox()
     inside = str(data.relative_to(work))
     orders = Orders(tmp_path, tmp_path, data_dir=data)
     outcome, steps = await orders.run(
@@ -254,7 +252,7 @@ MOUNTED = {
 
 @pytest.mark.parametrize(("mounting", "work", "private"), MOUNTED.values(), ids=MOUNTED.keys())
 def test_a_sandbox_sees_it_through_no_mount(tmp_path: Path, mounting: str, work: str, private: str) -> None:
-    needs_sandbox()
+    found_sandbox()
     (tmp_path / "home" / "data" / "run").mkdir(parents=True)
     (tmp_path / "work").mkdir()
     for name in ("home/plain", "work/plain"):

@@ -14,7 +14,8 @@ from drone.worker.redis_transport import MAX_MESSAGE_BYTES, Message, Unacceptabl
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import RUN_ORDER_TASK
 from mcc.dispatch.broker import make_app, queue_keys
-from tests.drone.worker.test_celery_worker import Site, until
+from tests.drone.worker.test_celery_worker import Site
+from tests.waiting import until
 
 MEGABYTE = 1 << 20
 PIDBOX = "mcc:/0.celery.pidbox"

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from drone.agent.toolset import Call, Output, ToolSet
-from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
@@ -16,6 +15,7 @@ from drone.tools.tool import FunctionTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorktreeState
 from mcc.contracts.journal import Outcome
+from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene
 from tests.drone.tools.hostile_repository import hostile_repository
 from tests.drone.worktrees.said_by_models import hire, script, write
@@ -26,11 +26,7 @@ Ask = Callable[..., Awaitable[Output]]
 
 @pytest.fixture(scope="module")
 def git() -> Git:
-    found = Git.found(Bubblewrap.found())
-    if found.problem and "CI" not in os.environ:
-        pytest.skip(found.problem)
-    assert found.problem is None
-    return found
+    return found_git()
 
 
 @pytest.fixture

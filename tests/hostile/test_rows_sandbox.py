@@ -14,6 +14,7 @@ from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.limits import Limits
 from drone.sandbox.paths import Workspace
 from drone.sandbox.protected import NAMES
+from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene
 
 PYTHON = "/usr/bin/python3"
@@ -24,12 +25,7 @@ SECRET = "secret-of-the-host"
 
 @pytest.fixture
 def sandbox() -> Bubblewrap:
-    found = Bubblewrap.found()
-    problem = "bubblewrap is not installed" if found is None else found.problem()
-    if problem and (found is None or "CI" not in os.environ):
-        pytest.skip(problem)
-    assert found is not None and problem is None, problem
-    return found
+    return found_sandbox()
 
 
 @pytest.fixture

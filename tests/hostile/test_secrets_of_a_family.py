@@ -28,10 +28,10 @@ from mcc.settings import load
 from mcc.store.migrate import upgrade
 from mcc.store.store import open_store
 from tests.drone.mcp_servers.conftest import FAKE
+from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene
 from tests.fake_provider.play import Call, Say
 from tests.hostile.canaries import ACCESS, OF_ALL, OF_THE_DRONE, REFRESH, Found, Outside, outside
-from tests.hostile.orders import needs_sandbox
 from tests.journey.conftest import FOREIGN
 
 SILENT_SECONDS = 3.0
@@ -41,6 +41,7 @@ GROUPS = (
     "environment_read, workspace_read, workspace_write, git_read, git_write, shell_write, web_read, memory_read, "
     "memory_write, plans_write, tasks_write, mcp, coordination"
 )
+
 COURIER = f"---\nname: courier\ndescription: Says all.\ntools: [{GROUPS}]\nspawns: []\nresult: text\n---\nSay all.\n"
 
 
@@ -270,7 +271,7 @@ def known_ids(mcc: MCC, ids: Mapping[str, str]) -> dict[str, str]:
 
 
 def test_no_secret_is_in_any_sink(tmp_path: Path) -> None:
-    needs_sandbox()
+    found_sandbox()
     found = Found({**OF_THE_DRONE, **OF_ALL, "oauth access": ACCESS, "oauth refresh": REFRESH})
     said = " and ".join(found.secrets.values())
     work, data, home = tmp_path / "roots" / "work", tmp_path / "data", tmp_path / "config"

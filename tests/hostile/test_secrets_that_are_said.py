@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from drone.models.scripted import call
-from tests.hostile.orders import needs_sandbox
+from tests.drone.sandbox.machine import found_sandbox
 from tests.hostile.planted import KEY, laid_out, run, trap, whole
 
 
 async def test_what_tools_are_given_and_answer_has_no_key_in_journal_asks_artifacts_and_checkpoints(
     tmp_path: Path,
 ) -> None:
-    needs_sandbox()
+    found_sandbox()
     head, tail = KEY[:12], KEY[12:]
     first = (
         call("write_file", path="kept.txt", content=f"key {KEY}\n"),

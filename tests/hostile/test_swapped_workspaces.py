@@ -16,9 +16,10 @@ from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
 from mcc.settings import Settings
+from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene
 from tests.hostile.exchange import Exchange
-from tests.hostile.orders import Orders, needs_sandbox
+from tests.hostile.orders import Orders
 
 ORDERS = 150
 INSIDE, OUTSIDE = "this-is-inside", "this-is-outside"
@@ -69,7 +70,7 @@ async def orders(tmp_path: Path, roots: Path) -> Orders:
 async def test_what_takes_the_name_of_a_workspace_in_mid_order_is_never_read(
     orders: Orders, roots: Path, tmp_path: Path, there: str
 ) -> None:
-    needs_sandbox()
+    found_sandbox()
 
     def swap() -> Iterator[object]:
         (roots / "work").rename(tmp_path / "moved")
@@ -104,7 +105,7 @@ async def test_a_name_that_is_swapped_for_a_link_for_ever_shows_nothing_of_what_
 async def test_a_sandbox_has_the_directory_that_was_opened_or_none(
     roots: Path, tmp_path: Path, by_descriptor: bool
 ) -> None:
-    needs_sandbox()
+    found_sandbox()
     sandbox = Bubblewrap(str(shutil.which("bwrap")), by_descriptor=by_descriptor)
     workspace = Roots([roots]).opened(str(roots / "work"))
     said: list[str] = []
@@ -127,7 +128,7 @@ def test_an_order_on_a_name_that_is_swapped_is_still_accepted(roots: Path, tmp_p
 
 
 async def test_git_and_search_stay_where_they_are_while_the_name_is_swapped(orders: Orders, roots: Path) -> None:
-    needs_sandbox()
+    found_sandbox()
     with Exchange(roots / "work", roots / "link"):
         outcome = None
         while outcome is None or outcome.status is OrderStatus.FAILED:

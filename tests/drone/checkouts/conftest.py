@@ -1,22 +1,17 @@
 """What the tests of checkouts share."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap
+from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene
 
 
 @pytest.fixture(scope="module")
 def sandbox() -> Bubblewrap:
-    found = Bubblewrap.found()
-    problem = "bubblewrap is not installed" if found is None else found.problem(("git", "--version"))
-    if problem and "CI" not in os.environ:
-        pytest.skip(problem)
-    assert found is not None and problem is None
-    return found
+    return found_sandbox(("git", "--version"))
 
 
 @pytest.fixture

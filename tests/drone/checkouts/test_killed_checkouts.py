@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.bubblewrap import Bubblewrap
 from tests.drone.checkouts.git_server import HOST, Served, git_server
+from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene
 
 EVERY = "CHECKOUT_KILLS"
@@ -64,10 +64,7 @@ def checked(data: Path, scene: Scene) -> bool:
 @pytest.mark.parametrize(("kind", "at"), points())
 def test_a_killed_checkout_is_made_anew_and_nothing_half_made_is_used(tmp_path: Path, kind: str, at: int) -> None:
     authority = pytest.importorskip("drone.egress.authority").Authority([HOST])
-    found = Bubblewrap.found()
-    problem = "bubblewrap is not installed" if found is None else found.problem(("git", "--version"))
-    if problem and "CI" not in os.environ:
-        pytest.skip(problem)
+    found_sandbox(("git", "--version"))
     scene = Scene(tmp_path / "origin")
     scene.commit("first", {"a.txt": "one\n", "deep/b.txt": "two\n"})
     scene.git("clone", "-q", "--bare", ".", str(tmp_path / "served" / "team" / "shop"))

@@ -1,6 +1,5 @@
 """A sandbox with a way out, where this machine can make one."""
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
+from tests.drone.sandbox.machine import found_sandbox
 
 Run = Callable[[ProxiedNetwork | None, str], Awaitable[str]]
 """Runs a command of the shell with this way out; what it said."""
@@ -21,12 +21,7 @@ Make = Callable[[Plan], Egress]
 
 @pytest.fixture
 def sandbox() -> Bubblewrap:
-    found = Bubblewrap.found()
-    problem = "bubblewrap is not installed" if found is None else found.problem()
-    if problem and (found is None or "CI" not in os.environ):
-        pytest.skip(problem)
-    assert found is not None and problem is None, problem
-    return found
+    return found_sandbox()
 
 
 @pytest.fixture

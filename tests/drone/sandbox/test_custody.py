@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -18,6 +17,8 @@ from drone.sandbox.child import Bounds
 from drone.sandbox.custody import Custody, TermOver, left_behind
 from drone.sandbox.paths import Workspace
 from drone.sandbox.reaper import Process, Reaper, Verdict, boot_seconds, tree_of, verdict
+from tests.drone.sandbox.machine import asleep
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 NAP = str(200_000 + os.getpid())
@@ -29,22 +30,7 @@ FOR_EVER = 3_600.0
 
 
 def sleepers() -> list[Process]:
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            command = Path("/proc", name, "cmdline").read_bytes()
-        except OSError:
-            continue
-        if command == f"sleep\0{NAP}\0".encode() and (process := Process.of(int(name))) is not None:
-            found.append(process)
-    return found
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
-        threading.Event().wait(0.01)
+    return asleep(NAP)
 
 
 class Parent:

@@ -5,8 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,29 +12,14 @@ from pathlib import Path
 import pytest
 
 from drone.sandbox.reaper import Process, Reaper, Vigil, busiest, serve
+from tests.drone.sandbox.machine import asleep
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 NAP = str(300_000 + os.getpid())
 NEVER = 3_600.0
 
 Start = Callable[[float, float, str], "subprocess.Popen[str]"]
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    over = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < over, f"not within {seconds:g} s: {what}"
-        threading.Event().wait(0.01)
-
-
-def naps() -> bool:
-    def is_nap(pid: str) -> bool:
-        try:
-            return Path("/proc", pid, "cmdline").read_bytes() == f"sleep\0{NAP}\0".encode()
-        except OSError:
-            return False
-
-    return any(map(is_nap, filter(str.isdigit, os.listdir("/proc"))))
 
 
 @pytest.fixture
@@ -55,7 +38,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
             return process
 
         yield started
-    until(lambda: not naps(), "no child is left")
+    until(lambda: not asleep(NAP), "no child is left")
 
 
 def test_a_process_that_holds_the_interpreter_for_ever_is_killed_with_its_children(start: Start) -> None:
@@ -63,7 +46,7 @@ def test_a_process_that_holds_the_interpreter_for_ever_is_killed_with_its_childr
     said = frozen.communicate(timeout=30)[1]
     assert frozen.returncode == -signal.SIGKILL
     assert f"The drone with pid {frozen.pid} is killed: it gave no sign of life for" in said
-    until(lambda: not naps(), "its child is gone")
+    until(lambda: not asleep(NAP), "its child is gone")
 
 
 def test_the_order_whose_thread_holds_the_interpreter_is_noted(start: Start, tmp_path: Path) -> None:
@@ -106,12 +89,12 @@ def test_a_process_that_does_not_end_when_it_is_told_to_is_killed_even_if_it_is_
 def test_a_process_that_beats_or_is_stopped_is_let_be(start: Start) -> None:
     process = start(1.0, NEVER, "deaf")
     # A program that has just been started has no command line for a moment.
-    until(naps, "its child sleeps")
+    until(lambda: asleep(NAP), "its child sleeps")
     known = Process.of(process.pid)
     assert known is not None
     process.send_signal(signal.SIGSTOP)
     until(lambda: known.stopped, "it stands still")
-    until(lambda: not naps(), "the child of a process that stands still is gone, as if it had been lost")
+    until(lambda: not asleep(NAP), "the child of a process that stands still is gone, as if it had been lost")
     assert known.stopped
     process.send_signal(signal.SIGCONT)
     assert process.poll() is None

@@ -3,9 +3,7 @@
 import signal
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,17 +11,11 @@ import pytest
 
 from drone.sandbox.host_lock import Holder, HostLock, Overtaken, locks_of_this_host
 from drone.sandbox.reaper import Process
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[3]
 NAP = "7200"
 MINE = "incarnation-of-mine"
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
-        threading.Event().wait(0.01)
 
 
 class Other:

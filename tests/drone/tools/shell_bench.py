@@ -1,13 +1,10 @@
 """A shell for the tests: the tools of one order in one workspace, its journal, and what it told viewers."""
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal, TextDelta
@@ -15,26 +12,17 @@ from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.egress.egress import Egress
-from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
 from drone.tools.jobs import Jobs
-from drone.tools.shell import Shell, ShellTools
+from drone.tools.shell import ShellTools
 from drone.tools.tool import FunctionTools
 from drone.tools.wrappers import OnlyReading
 from mcc.contracts.entry import Origin
 from mcc.contracts.limits import Limits
 from mcc.redaction import Redactor
+from tests.drone.sandbox.machine import found_shell
 
 WHO = Origin(record_id="record-1", agent="general")
-
-
-def found_shell() -> Shell:
-    """The shell of this machine; the test is skipped where there is none."""
-    found = Shell.found(Bubblewrap.found())
-    if found.problem and "CI" not in os.environ:
-        pytest.skip(found.problem)
-    assert found.problem is None
-    return found
 
 
 class Told(MemoryJournal):

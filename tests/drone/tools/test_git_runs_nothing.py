@@ -9,13 +9,13 @@ import pytest
 
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import Output
-from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
 from drone.sandbox.paths import Workspace
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
 from drone.tools.git_repository import cleaned
 from drone.tools.tool import FunctionTools
+from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene
 from tests.drone.tools.hostile_repository import hostile_repository
 
@@ -48,11 +48,7 @@ CALLS: tuple[tuple[str, dict[str, object]], ...] = (
 
 @pytest.fixture
 def git() -> Git:
-    found = Git.found(Bubblewrap.found())
-    if found.problem and "CI" not in os.environ:
-        pytest.skip(found.problem)
-    assert found.problem is None
-    return found
+    return found_git()
 
 
 @pytest.mark.parametrize(("name", "arguments"), CALLS, ids=str)

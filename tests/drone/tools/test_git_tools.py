@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from drone.agent.toolset import Output, ToolSet
-from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
 from drone.tools.git import PATCH_BYTES, GitTools
 from drone.tools.git_program import SHOWN_BYTES, Git
 from drone.tools.tool import FunctionTools
 from mcc.contracts.journal import Outcome
+from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene
 
 Use = Callable[..., Awaitable[Output]]
@@ -21,11 +21,7 @@ Use = Callable[..., Awaitable[Output]]
 
 @pytest.fixture(scope="module")
 def git() -> Git:
-    found = Git.found(Bubblewrap.found())
-    if found.problem and "CI" not in os.environ:
-        pytest.skip(found.problem)
-    assert found.problem is None
-    return found
+    return found_git()
 
 
 def tools(git: Git, root: Path) -> ToolSet:

@@ -1,6 +1,5 @@
 """Staging and committing: what is meant and nothing else, in the agent's own name, and told."""
 
-import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -10,7 +9,6 @@ from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.toolset import Call, Output, Preview, preview_of
 from drone.agent.turn import Turn
-from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
 from drone.sandbox.private import Private
 from drone.tools.git_program import Git
@@ -20,6 +18,7 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorkspaceCommitted
 from mcc.contracts.journal import Outcome
 from mcc.contracts.limits import Limits
+from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene
 
 Use = Callable[..., Awaitable[Output]]
@@ -27,11 +26,7 @@ Use = Callable[..., Awaitable[Output]]
 
 @pytest.fixture(scope="module")
 def git() -> Git:
-    found = Git.found(Bubblewrap.found())
-    if found.problem and "CI" not in os.environ:
-        pytest.skip(found.problem)
-    assert found.problem is None
-    return found
+    return found_git()
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ from drone.agent.toolset import Call, Preview
 from drone.models.scripted import Line, Said, call
 from drone.tools.command_output import HEAD_BYTES, TAIL_BYTES
 from mcc.contracts.journal import Outcome
-from tests.drone.tools.shell_bench import WHO, ShellBench, found_shell
+from tests.drone.sandbox.machine import found_shell
+from tests.drone.tools.shell_bench import WHO, ShellBench
 from tests.faults.commands import orphans
 from tests.parity.world import World
 

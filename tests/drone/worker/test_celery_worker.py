@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import takewhile
 from pathlib import Path
@@ -27,17 +27,11 @@ from mcc.store.migrate import upgrade
 from mcc.store.store import Store, open_store
 from tests.drone.worker.forked import FAKE, Running, forked
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(SERVER is None, reason=WHY_NOT)
 ROOT = Path(__file__).parents[3]
 QUICK = {"DRONE_POLL_SECONDS": "60", "DRONE_LEASE_SECONDS": "2", "DRONE_RENEW_SECONDS": "0.2"}
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
-        threading.Event().wait(0.02)
 
 
 class Site:

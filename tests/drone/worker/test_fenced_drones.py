@@ -14,10 +14,12 @@ from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.reaper import Process
 from mcc.contracts.journal import Outcome, ToolFinished
 from mcc.contracts.status import OrderStatus
+from tests.drone.sandbox.machine import asleep
 from tests.drone.worker.forked import WITH_TOOLS, Running
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis
-from tests.drone.worker.test_celery_worker import Site, until
+from tests.drone.worker.test_celery_worker import Site
 from tests.drone.worker.tool_drone import MASTER
+from tests.waiting import until
 
 pytestmark = [
     pytest.mark.xdist_group("fenced drones"),
@@ -31,15 +33,7 @@ NAP = str(300_000 + os.getpid())
 
 
 def sleepers() -> list[Process]:
-    found = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            command = Path("/proc", name, "cmdline").read_bytes()
-        except OSError:
-            continue
-        if command == f"sleep\0{NAP}\0".encode() and (process := Process.of(int(name))) is not None:
-            found.append(process)
-    return found
+    return asleep(NAP)
 
 
 class Bedroom(Site):

@@ -1,23 +1,18 @@
 """What the tests of worktrees share."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from drone.sandbox.bubblewrap import Bubblewrap
 from drone.tools.git_program import Git
+from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene
 from tests.drone.worktrees.workshop import Workshop
 
 
 @pytest.fixture(scope="session")
 def git() -> Git:
-    found = Git.found(Bubblewrap.found())
-    if found.problem and "CI" not in os.environ:
-        pytest.skip(found.problem)
-    assert found.problem is None
-    return found
+    return found_git()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from drone.models.scripted import Line, Said, call
 from drone.sandbox.protected import Protected
 from mcc.contracts.entry import Entry
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeState
-from tests.drone.tools.shell_bench import found_shell
+from tests.drone.sandbox.machine import found_shell
 from tests.drone.worktrees.said_by_models import hire, script, write
 from tests.drone.worktrees.test_worktrees_of_subagents import answered
 from tests.drone.worktrees.workshop import ORDER, Workshop

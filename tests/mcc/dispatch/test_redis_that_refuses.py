@@ -1,8 +1,6 @@
 """A Redis that answers and will not be written is as good as none: told, left alone for a moment, and tried again."""
 
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from mcc.dispatch.nudge import AWAY_SECONDS, Nudger
 from mcc.testing import temporary_store
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
 from tests.faults.disks import small_disk
+from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(SERVER is None, reason=WHY_NOT)
 
@@ -30,13 +29,6 @@ class Clock:
 def server() -> Iterator[RealRedis]:
     with own_redis() as own:
         yield own
-
-
-def until(condition: Callable[[], bool], what: str, seconds: float = 30.0) -> None:
-    give_up = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < give_up, f"not within {seconds:g} s: {what}"
-        threading.Event().wait(0.02)
 
 
 def is_refused(nudger: Nudger, clock: Clock) -> bool:

@@ -4,14 +4,13 @@ import asyncio
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from mcc.local.child import Backoff, Command, Heartbeat, Silence, is_stopped
 from mcc.local.supervisor import Supervisor
+from tests.waiting import eventually
 
 QUICK = Backoff(first_seconds=0.01, most_seconds=0.02, steady_seconds=60)
 BEATS = """
@@ -63,13 +62,6 @@ def test_a_gap_in_which_the_watcher_was_held_up_itself_hardly_counts() -> None:
     assert silence.look(heard=False, stopped=False) == 1.0
 
 
-async def until(true: Callable[[], object], seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "waited too long"
-        await asyncio.sleep(0.01)
-
-
 def started(log: Path) -> list[int]:
     return [int(line) for line in log.read_text().split() if line.isdigit()] if log.exists() else []
 
@@ -79,7 +71,7 @@ async def test_a_child_that_falls_silent_is_killed_and_started_again(tmp_path: P
     command = Command([sys.executable, "-c", BEATS.format(3)], dict(os.environ), tmp_path, silent_seconds=1.0)
     async with Supervisor(tmp_path, told.append, QUICK) as supervisor:
         supervisor.start({"drone": lambda: command}, 5)
-        await until(lambda: len(started(tmp_path / "drone.log")) == 2)
+        await eventually(lambda: len(started(tmp_path / "drone.log")) == 2)
     assert told[0] == "drone gave no sign of life for 1 s and is killed."
     assert told[1].startswith("drone ended (killed by SIGKILL); starting it again")
 
@@ -94,9 +86,9 @@ async def test_a_stopped_child_is_known_as_such(tmp_path: Path) -> None:
     assert child.stdout is not None
     await child.stdout.readline()
     child.send_signal(signal.SIGSTOP)
-    await until(lambda: is_stopped(child.pid))
+    await eventually(lambda: is_stopped(child.pid))
     child.send_signal(signal.SIGCONT)
-    await until(lambda: not is_stopped(child.pid))
+    await eventually(lambda: not is_stopped(child.pid))
     child.kill()
     await child.wait()
     heartbeat.close()

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 from mcc.local.child import Backoff, Command, LogFile
 from mcc.local.errors import StartFailed
 from mcc.local.supervisor import Supervisor
+from tests.waiting import eventually
 
 QUICK = Backoff(first_seconds=0.01, most_seconds=0.02, steady_seconds=60)
 
@@ -32,13 +32,6 @@ def python(code: str, directory: Path) -> Callable[[], Command]:
     return lambda: Command([sys.executable, "-c", code], dict(os.environ), directory)
 
 
-async def until(true: Callable[[], object], seconds: float = 10) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "waited too long"
-        await asyncio.sleep(0.01)
-
-
 def printed(log: Path) -> list[int]:
     """The pids that stand-ins wrote into their log."""
     return [int(line) for line in log.read_text().split() if line.isdigit()] if log.exists() else []
@@ -53,10 +46,10 @@ async def test_a_child_that_dies_is_started_again_and_a_line_says_so(tmp_path: P
     async with Supervisor(tmp_path, told.append, QUICK) as supervisor:
         supervisor.start({"worker": python(SLEEPER, tmp_path)}, 5)
         log = tmp_path / "worker.log"
-        await until(lambda: len(printed(log)) == 1)
+        await eventually(lambda: len(printed(log)) == 1)
         first = printed(log)[0]
         os.kill(first, signal.SIGKILL)
-        await until(lambda: len(printed(log)) == 2)
+        await eventually(lambda: len(printed(log)) == 2)
         second = printed(log)[1]
     assert first != second
     assert not alive([first, second])
@@ -66,17 +59,17 @@ async def test_a_child_that_dies_is_started_again_and_a_line_says_so(tmp_path: P
 async def test_leaving_ends_every_child_with_all_that_it_started(tmp_path: Path) -> None:
     async with Supervisor(tmp_path, print, QUICK) as supervisor:
         supervisor.start({"parent": python(PARENT, tmp_path)}, 5)
-        await until(lambda: printed(tmp_path / "parent.log"))
+        await eventually(lambda: printed(tmp_path / "parent.log"))
         pid = printed(tmp_path / "parent.log")[0]
         family = [pid, *(child.pid for child in psutil.Process(pid).children())]
         assert len(family) == 2
-    await until(lambda: not alive(family))
+    await eventually(lambda: not alive(family))
 
 
 async def test_a_child_that_does_not_listen_is_killed_after_its_grace(tmp_path: Path) -> None:
     async with Supervisor(tmp_path, print, QUICK) as supervisor:
         supervisor.start({"stubborn": python(STUBBORN, tmp_path)}, 0.2)
-        await until(lambda: printed(tmp_path / "stubborn.log"))
+        await eventually(lambda: printed(tmp_path / "stubborn.log"))
         pid = printed(tmp_path / "stubborn.log")[0]
     assert not alive([pid])
 
@@ -86,7 +79,7 @@ async def test_stages_end_in_the_reverse_order(tmp_path: Path) -> None:
     async with Supervisor(tmp_path, print, QUICK) as supervisor:
         for name in ("first", "second"):
             supervisor.start({name: python(SAYS_WHEN_IT_ENDS.format(name, str(ends)), tmp_path)}, 5)
-            await until(lambda name=name: printed(tmp_path / f"{name}.log"))  # type: ignore[misc]
+            await eventually(lambda name=name: printed(tmp_path / f"{name}.log"))  # type: ignore[misc]
     assert ends.read_text().split() == ["second", "first"]
 
 
@@ -123,7 +116,7 @@ async def test_waiting_ends_when_time_is_up(tmp_path: Path) -> None:
 async def test_killing_needs_no_grace(tmp_path: Path) -> None:
     async with Supervisor(tmp_path, print, QUICK) as supervisor:
         supervisor.start({"stubborn": python(STUBBORN, tmp_path)}, 600)
-        await until(lambda: printed(tmp_path / "stubborn.log"))
+        await eventually(lambda: printed(tmp_path / "stubborn.log"))
         pid = printed(tmp_path / "stubborn.log")[0]
         supervisor.kill()
     assert not alive([pid])
@@ -153,12 +146,12 @@ asyncio.run(main(pathlib.Path(sys.argv[1])))
 async def test_kill_9_of_the_supervisor_leaves_no_child(tmp_path: Path) -> None:
     code = KILLED_SUPERVISOR.format(code=STUBBORN)
     supervisor = await asyncio.create_subprocess_exec(sys.executable, "-c", code, str(tmp_path))
-    await until(lambda: printed(tmp_path / "worker.log"))
+    await eventually(lambda: printed(tmp_path / "worker.log"))
     pid = printed(tmp_path / "worker.log")[0]
     assert alive([pid])
     supervisor.kill()
     await supervisor.wait()
-    await until(lambda: not alive([pid]))
+    await eventually(lambda: not alive([pid]))
 
 
 def test_what_an_earlier_family_logged_is_set_aside(tmp_path: Path) -> None:
