@@ -37,6 +37,7 @@ FLOWER_SECONDS = 15.0
 DRONE_GRACE_SECONDS = 2.5
 API_GRACE_SECONDS = 1.0
 REDIS_GRACE_SECONDS = 1.0
+FLOWER_GRACE_SECONDS = 0.3
 """Together less than the 5 s in which a family is gone."""
 
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -130,6 +131,7 @@ class Family:
         commands = self._commands(redis_url)
         self._start_children(commands, listening)
         await self._until_ready()
+        self._start_flower(commands)
         hold.publish(
             Presence(self.url, os.getpid(), self.flower_url, started_now(), self._purpose, redis_url, commands.shared)
         )
@@ -184,21 +186,25 @@ class Family:
         """The API is a stage of its own: it stops after the drones, and so can still show how they leave."""
         self.supervisor.start({"api": lambda: commands.api(listening)}, API_GRACE_SECONDS)
         names = [f"drone-{number}" for number in range(1, self.staff.drones + 1)]
-        programs = {name: commands.drone(name, self.staff.slots, self.staff.drones) for name in names}
-        if self.staff.flower:
-            self._flower = Flower(commands, flower_login(self.settings.data_dir))
-            if sentence := self._flower.elsewhere:
-                self._notify(sentence)
-            programs["flower"] = self._flower.command
-        drones = self.supervisor.start(programs, DRONE_GRACE_SECONDS)
-        if self._flower is not None:
-            watching = asyncio.create_task(self._watch_flower(self._flower, drones[-1:]))
-            self._undo.callback(watching.cancel)
+        self.supervisor.start(
+            {name: commands.drone(name, self.staff.slots, self.staff.drones) for name in names}, DRONE_GRACE_SECONDS
+        )
+
+    def _start_flower(self, commands: ChildCommands) -> None:
+        """Last of all: nobody waits for it, and its start would hold up the others'."""
+        if not self.staff.flower:
+            return
+        self._flower = Flower(commands, flower_login(self.settings.data_dir))
+        if sentence := self._flower.elsewhere:
+            self._notify(sentence)
+        children = self.supervisor.start({"flower": self._flower.command}, FLOWER_GRACE_SECONDS)
+        watching = asyncio.create_task(self._watch_flower(self._flower, children))
+        self._undo.callback(watching.cancel)
 
     async def _until_ready(self) -> None:
         host = LOOPBACK.get(self.settings.host, self.settings.host)
         service = Service(host, self._port, self.token)
-        needed = [child for child in self.supervisor.children if child.name != "flower"]
+        needed = self.supervisor.children
         await self.supervisor.until(lambda: asyncio.to_thread(service.is_ready), needed, START_SECONDS)
         if self.staff.drones:
             await self.supervisor.until(lambda: asyncio.to_thread(service.drones_up), needed, START_SECONDS)
