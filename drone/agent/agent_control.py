@@ -34,11 +34,6 @@ class Mail:
         assert control.message is not None
         return cls(control.message, control.id, control.mode or SteerMode.INJECT, control.reason, control.remove_tools)
 
-    @property
-    def redirects(self) -> bool:
-        """Whether the text is the agent's task from now on."""
-        return self.mode is SteerMode.REDIRECT
-
     def read(self) -> ControlApplied:
         """The entry that tells of its reading."""
         return ControlApplied(

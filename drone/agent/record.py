@@ -201,10 +201,6 @@ class RecordState:
         return self.ends.text
 
     @property
-    def is_under_way(self) -> bool:
-        return self.started is not None and self.finished is None
-
-    @property
     def used(self) -> Usage:
         """What its model calls cost, and how many tools it called."""
         return self.usage.plus(Usage(tool_calls=self.calls))

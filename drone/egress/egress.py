@@ -57,7 +57,6 @@ class Egress:
         self._custody = custody
         self._proxy: Proxy | None = None
         self._opened: dict[str, Given] = {}
-        self._certificates = b""
         self._starting = asyncio.Lock()
 
     def network(self, order_id: str, only: Sequence[Sequence[str]] = ()) -> "ProxiedNetwork | None":

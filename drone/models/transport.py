@@ -305,10 +305,10 @@ def _model_error(name: str, error: Exception, place: str = "") -> ModelError:
         return ModelError(f"The base_url of {name} is not an address that can be asked; correct it.")
     if isinstance(cause, aiohttp.ClientHttpProxyError):
         return ModelError(f"{name} could not be reached{at}: the proxy answered {cause.status}; allow its host there.")
-    return Unreachable(f"{name} {_happened(error, cause, at)}.", retryable=True)
+    return Unreachable(f"{name} {_happened(cause, at)}.", retryable=True)
 
 
-def _happened(error: Exception, cause: BaseException, at: str) -> str:
+def _happened(cause: BaseException, at: str) -> str:
     match cause:
         case aiohttp.ConnectionTimeoutError() | httpx.ConnectTimeout() | httpx.PoolTimeout():
             return f"could not be reached{at} within {CONNECT_SECONDS:g} seconds"

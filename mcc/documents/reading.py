@@ -174,11 +174,6 @@ _FIELDS: Final = {_tag(model): model for model in get_args(get_args(FieldSpec)[0
 _ITEMS: Final = tuple(map(_tag, get_args(get_args(ItemField)[0])))
 
 
-def field_types() -> tuple[str, ...]:
-    """What the `type` of a field may be."""
-    return tuple(_FIELDS)
-
-
 def _problem(source: Source, error: ErrorDetails) -> BlueprintProblem:
     place = steps(source.value, error["loc"])
     if error["type"] == "union_tag_invalid":

@@ -9,7 +9,7 @@ from mcc.contracts.documents import By, Counts, NodeStatus
 from mcc.documents.asking import Begun, beginning, describe, field_of, frame_of, settled
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.component import CompiledComponent
-from mcc.documents.inputs import because, inputs_of
+from mcc.documents.inputs import because
 from mcc.documents.node import Conflict, Node, Role, Stamp, Verdict
 from mcc.documents.state import State, difference
 
@@ -96,11 +96,6 @@ def assessed(blueprint: Blueprint, state: State) -> Assessment:
     return made
 
 
-def status_of(blueprint: Blueprint, state: State, node: Node) -> NodeStatus:
-    """The first that fits: failed, pending, stale, done."""
-    return assessed(blueprint, state).statuses[node.id]
-
-
 def pending_of(blueprint: Blueprint, state: State, node: Node) -> tuple[str, ...]:
     """What keeps a node pending: fields ("props.title"), children ("children.lesson"), rules of it ("rules[0]")."""
     return tuple(dict.fromkeys(_pending(blueprint.component(node.component), state, node)))
@@ -116,13 +111,6 @@ def stale_because(blueprint: Blueprint, state: State, node: Node) -> tuple[str, 
         reason for role, stamp in found.outdated(node) for reason in because(blueprint, state, node, role, stamp)
     )
     return tuple(dict.fromkeys(reasons)) or ("what its agent would be asked today",)
-
-
-def stamp_today(blueprint: Blueprint, state: State, node: Node, role: Role) -> Stamp:
-    """The stamp of a node whose agent would be asked, or whose values people accepted, as of this state."""
-    asked = assessed(blueprint, state).asked(node, role)
-    rules = blueprint.component(node.component).rules_digest
-    return Stamp(asked, inputs_of(blueprint, state, node, role), state.version, rules)
 
 
 def begun_conflicts(

@@ -1,7 +1,6 @@
 """Documents as lists show them, and what was done to them."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -9,6 +8,7 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.documents import Counts, DocumentSummary, HistoryItem, PinnedBlueprint
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.status import UNFINISHED
+from mcc.documents.views import history_item
 from mcc.store.clock import moment
 from mcc.store.document_rows import step_of, unknown_document
 from mcc.store.errors import BadCursor
@@ -105,22 +105,7 @@ def history_page(connection: Connection, document_id: str, cursor: str | None, l
         statement = statement.where(at < sa.tuple_(sa.literal(place[0]), sa.literal(place[1])))
     rows = connection.execute(statement).all()
     last = rows[limit - 1] if len(rows) > limit else None
-    return Page([_item(row) for row in rows[:limit]], f"{last.version}-{last.n}" if last else None)
-
-
-def _item(row: Any) -> HistoryItem:
-    step = step_of(row)
-    return HistoryItem(
-        version=step.version,
-        at=step.at,
-        by=step.by,
-        principal=step.principal,
-        order_id=step.order_id,
-        record_id=step.record_id,
-        command=step.command,
-        node=step.node,
-        fields=step.fields,
-    )
+    return Page([history_item(step_of(row)) for row in rows[:limit]], f"{last.version}-{last.n}" if last else None)
 
 
 def _place(cursor: str | None) -> tuple[int, int] | None:

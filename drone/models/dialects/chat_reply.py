@@ -129,13 +129,13 @@ class ChatReply:
         if choices and isinstance(choices, list):
             for choice in choices:
                 if isinstance(choice, dict) and not choice.get("index"):
-                    self._choice(choice, value, part)
+                    self._choice(choice, part)
                     break
         usage = value.get("usage") or ("x_groq" in value and _mapping(value["x_groq"]).get("usage"))
         if usage:
             self._usage(usage)
 
-    def _choice(self, choice: Json, value: Json, part: str) -> None:
+    def _choice(self, choice: Json, part: str) -> None:
         delta = choice.get(part) or choice.get("message")
         if isinstance(delta, dict):
             self._delta(delta, whole=part == "message")

@@ -173,7 +173,7 @@ def _wishes(conversation: Conversation, setter: str) -> Iterator[Wish]:
 
 def _wish(name: str, schema: object, line: Found | None) -> Wish:
     sentence = str(line["said"]) if line is not None else ""
-    kind = _kind(schema, sentence)
+    kind = _kind(schema)
     description = str(_of(schema, "description") or "")
     options = _of(schema, "enum")
     item = None
@@ -211,7 +211,7 @@ def _said_of(wish: Wish, sentence: str) -> Wish:
     )
 
 
-def _kind(schema: object, sentence: str) -> str:
+def _kind(schema: object) -> str:
     types = _of(schema, "type")
     names = [types] if isinstance(types, str) else types if isinstance(types, list) else []
     first = next((name for name in names if name != "null"), "string")

@@ -107,7 +107,7 @@ class Words:
             return example_of(wish.pattern, self._task.chance(wish.name, attempt, number))
         least, most = int(wish.bounds.least or 0), int(wish.bounds.most or 0)
         if "question mark" in wish.said and "full stop" not in wish.said:
-            return fitted(self._aspect(wish, attempt, number)[1], most)
+            return fitted(self._aspect(attempt, number)[1], most)
         if least > _SHORT or (not most and not wish.names("title", "name", "label")) or most > _LONG:
             return self.prose(wish, attempt, number)
         return fitted(self.phrase(wish, attempt, number), most)
@@ -120,7 +120,7 @@ class Words:
         elif wish.names("title") and not self._task.topic.lower().startswith(_ASKS):
             made = _TITLES[place % len(_TITLES)].format(t=self._subject)
         else:
-            made = self._aspect(wish, attempt, number)[0]
+            made = self._aspect(attempt, number)[0]
         return made[:1].upper() + made[1:]
 
     def prose(self, wish: Wish, attempt: int = 0, number: int = 0, first: str = "") -> str:
@@ -144,7 +144,7 @@ class Words:
         own = self._task.topic
         return self._task.whole if own.lower().startswith(_ASKS) else own.partition(":")[0]
 
-    def _aspect(self, wish: Wish, attempt: int, number: int) -> tuple[str, str]:
+    def _aspect(self, attempt: int, number: int) -> tuple[str, str]:
         """One side of the subject, as a part of a sentence and as a question."""
         clause, question = _ASPECTS[(self._task.chance("aspect", attempt) + number) % len(_ASPECTS)]
         own = self._task.topic
@@ -160,7 +160,7 @@ class Words:
         start = self._task.chance(wish.name, attempt, number)
         for place in range(len(_SENTENCES) * 8):
             sentence = _SENTENCES[(start + place * 5) % len(_SENTENCES)]
-            yield sentence.format(t=self._subject, a=self._aspect(wish, attempt, number + place)[0])
+            yield sentence.format(t=self._subject, a=self._aspect(attempt, number + place)[0])
 
     def _number(self, wish: Wish, attempt: int) -> int | float:
         """Whole, and a multiple of five where there is room; below what is settled of the same thing."""
@@ -221,7 +221,7 @@ class Words:
     def _deeds(self, wish: Wish, item: Wish, attempt: int) -> Iterator[str]:
         start = self._task.chance(wish.name, attempt)
         for place in range(len(_VERBS)):
-            made = f"{_VERBS[(start + place * 3) % len(_VERBS)]} {self._aspect(wish, attempt, place)[0]}"
+            made = f"{_VERBS[(start + place * 3) % len(_VERBS)]} {self._aspect(attempt, place)[0]}"
             yield made if len(made) >= (item.bounds.least or 0) else self.prose(item, attempt, place)
 
 

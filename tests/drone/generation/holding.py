@@ -14,7 +14,7 @@ from mcc.documents.change import Author, Change, Step
 from mcc.documents.dispatching import dispatch
 from mcc.documents.functions import Functions, functions_in
 from mcc.documents.node import Node
-from mcc.documents.staleness import status_of
+from mcc.documents.staleness import assessed
 from mcc.documents.state import State
 
 
@@ -56,7 +56,7 @@ class Document:
         return self.state.find(path)
 
     def status(self, path: str) -> str:
-        return status_of(self.blueprint, self.state, self.node(path))
+        return assessed(self.blueprint, self.state).statuses[self.node(path).id]
 
     @property
     def statuses(self) -> dict[str, str]:

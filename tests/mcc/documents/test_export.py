@@ -18,9 +18,9 @@ from mcc.documents.commands import RunFailure, Settle
 from mcc.documents.export import MEDIA_TYPES, Format, Spent, exported
 from mcc.documents.inert import lines_in_markdown, visible
 from mcc.documents.node import Conflict
-from mcc.documents.staleness import stamp_today
 from mcc.documents.views import Kept, document_view
 from tests.mcc.documents.course import AGENT, NOON, Course, add, put, tell
+from tests.mcc.documents.stamps import stamp_today
 
 KEPT = Kept(NOON, NOON + timedelta(minutes=1))
 FORMATS: tuple[Format, ...] = ("json", "md", "html", "jsonl")

@@ -20,11 +20,10 @@ from mcc.documents.staleness import (
     begun_conflicts,
     pending_of,
     stale_because,
-    stamp_today,
-    status_of,
 )
 from mcc.documents.state import State
 from tests.mcc.documents.blueprints import AT, course, node, state
+from tests.mcc.documents.stamps import stamp_today
 from tests.mcc.documents.work_done import calls
 
 TEXT = """
@@ -246,7 +245,7 @@ def regraded(found: State, grade: int = 8, at: datetime = AT) -> State:
 
 
 def statuses(found: State) -> Mapping[str, str]:
-    return {found.path(one): status_of(COURSE, found, one) for one in found.walk()}
+    return {found.path(one): assessed(COURSE, found).statuses[one.id] for one in found.walk()}
 
 
 def test_all_that_is_told_of_a_value_is_stale_when_it_changes_and_says_why() -> None:
@@ -304,12 +303,12 @@ def test_the_first_that_fits_is_the_status() -> None:
     failure = Failure("gate_failed", "No.", (), None, AT)
     lesson = found.find("/lesson-000001")
     broken = replace(lesson, props={**lesson.props, "minutes": None})
-    assert status_of(COURSE, found, lesson) == "stale"
+    assert assessed(COURSE, found).statuses[lesson.id] == "stale"
     found = found.with_nodes(3, {lesson.id: broken})
-    assert status_of(COURSE, found, broken) == "pending"
+    assert assessed(COURSE, found).statuses[broken.id] == "pending"
     failed = replace(broken, failure=failure)
     found = found.with_nodes(4, {lesson.id: failed})
-    assert status_of(COURSE, found, failed) == "failed"
+    assert assessed(COURSE, found).statuses[failed.id] == "failed"
     assert assessed(COURSE, found).counts == Counts(failed=1, stale=4)
     assert assessed(COURSE, found).status == "failed"
 
@@ -332,7 +331,7 @@ def test_a_function_that_nobody_could_ask_is_never_a_pass() -> None:
     found = plan()
     verdicts = tuple(replace(one, ok=None) if one.kind == "function" else one for one in found.root.verdicts)
     found = found.with_nodes(2, {"root": replace(found.root, verdicts=verdicts)})
-    assert status_of(COURSE, found, found.root) == "pending"
+    assert assessed(COURSE, found).statuses["root"] == "pending"
     assert pending_of(COURSE, found, found.root) == ("rules[1]",)
 
 

@@ -1,0 +1,13 @@
+"""The stamp of a node whose agent would be asked, or whose values people accepted, as of a state."""
+
+from mcc.documents import Blueprint
+from mcc.documents.inputs import inputs_of
+from mcc.documents.node import Node, Role, Stamp
+from mcc.documents.staleness import assessed
+from mcc.documents.state import State
+
+
+def stamp_today(blueprint: Blueprint, state: State, node: Node, role: Role) -> Stamp:
+    asked = assessed(blueprint, state).asked(node, role)
+    rules = blueprint.component(node.component).rules_digest
+    return Stamp(asked, inputs_of(blueprint, state, node, role), state.version, rules)
