@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drone.addresses import addresses_of_servers
 from drone.agent.agent import Agent
 from drone.agent.budget import Budget
 from drone.agent.control_router import ControlRouter
@@ -15,6 +14,7 @@ from drone.agent.inbox import People
 from drone.agent.journal import Journal, RedactedJournal
 from drone.agent.parts import AgentParts
 from drone.agent.permits import Permits
+from drone.agent.report import outcome_of
 from drone.agent.report_gate import ReportGate
 from drone.agent.subagents.assignments import offers
 from drone.agent.subagents.children import CannotHire
@@ -37,8 +37,7 @@ from drone.mcp_servers.ways import Ways
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
 from drone.order_tools import OrderTools
-from drone.outcome import outcome_of
-from drone.outside import toolbox_of
+from drone.outside import addresses_of_servers, toolbox_of
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Roots, Workspace

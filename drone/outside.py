@@ -1,8 +1,9 @@
 """The tools of this drone, and what they reach of the world, by its settings."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from drone.addresses import addresses_of
+from drone.agent.threads import in_thread
 from drone.egress.egress import Egress
 from drone.egress.plan import GivenSecret, Plan, texts
 from drone.sandbox.bubblewrap import Bubblewrap
@@ -12,6 +13,8 @@ from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.own import OwnTools
 from drone.tools.web import WebTools
+from mcc.addresses import AddressRule, look_up, url_of
+from mcc.configuration.egress import endpoints_of
 
 
 def toolbox_of(settings: Settings, own: OwnTools) -> Toolbox:
@@ -43,3 +46,19 @@ def plan_of(settings: Settings) -> Plan:
     )
     own = texts(settings.own_services)
     return Plan(table.egress.allow, table.egress.allow_private, own, secrets)
+
+
+def addresses_of(settings: Settings, private: Sequence[str] = ()) -> AddressRule:
+    """Private addresses are reached where the operator names them: in `private`."""
+    return AddressRule(_resolved, own=settings.own_services, allow_private=endpoints_of(tuple(private)))
+
+
+def addresses_of_servers(settings: Settings) -> AddressRule:
+    """For MCP: private addresses are also those in [sandbox.egress], and a server's own."""
+    named = (url_of(server.url).endpoint for server in settings.mcp.values() if server.url)
+    allowed = (*settings.sandbox.egress.allow_private, *map(str, named))
+    return addresses_of(settings, allowed)
+
+
+async def _resolved(host: str) -> Sequence[str]:
+    return await in_thread(look_up, host)

@@ -8,8 +8,7 @@ from mcc.contracts.drones import Effects
 from mcc.contracts.entry import Origin
 from mcc.contracts.permission import Mode, OnAsk, Permission, SavedRule
 from mcc.permission.judging import Asked, Ruling, judge
-from mcc.permission.layers import Layer
-from mcc.permission.modes import layer_of
+from mcc.permission.layers import Layer, layer_of
 
 
 @dataclass(frozen=True, slots=True)

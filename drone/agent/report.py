@@ -1,4 +1,4 @@
-"""The report: how an agent's run ended and what it brought; mishaps of others' models and tools as words."""
+"""The report: how an agent's run ended, what it brought and means for an order; others' mishaps as words."""
 
 import asyncio
 from dataclasses import dataclass
@@ -9,9 +9,10 @@ from drone.agent.journal import JournalError
 from mcc.contracts.git_facts import WorktreeEnded
 from mcc.contracts.journal import VerifyChecked
 from mcc.contracts.limits import TOKENS
+from mcc.contracts.order import Outcome
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import repeated_key
-from mcc.contracts.status import FailureReason
+from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.rules.report import cut
 
@@ -223,3 +224,31 @@ def _is_cancelled() -> bool:
     """Whether somebody asked this task to stop, rather than some task that it waited for."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+def outcome_of(report: Report) -> Outcome:
+    """What the master's report means for its order."""
+    if report.cause is None:
+        return _succeeded(report)
+    reason = failure_reason(report.cause, report.limit)
+    if reason is None:
+        return Outcome(status=OrderStatus.CANCELLED, detail=report.error, answer=report.text or None)
+    failed = Outcome(status=OrderStatus.FAILED, reason=reason, detail=f"{report.error}", answer=report.text or None)
+    # The best that was handed in: nothing accepted it, and a person may still want to read it.
+    if report.result is None and report.cause is not Cause.VERIFIER and not report.revisions:
+        return failed
+    return failed.model_copy(update={"result": report.result, "accepted": False})
+
+
+def _succeeded(report: Report) -> Outcome:
+    """What nobody judged although somebody was to stands, and people are told."""
+    checked = report.checked
+    unverified = checked is not None and checked.passed is None
+    judged = report.result is not None or (checked is not None and checked.passed is True)
+    return Outcome(
+        status=OrderStatus.SUCCEEDED,
+        answer=report.text,
+        result=report.result,
+        accepted=True if judged else None,
+        detail=f"Not verified: {checked.error}".rstrip(".") + "." if checked is not None and unverified else None,
+    )

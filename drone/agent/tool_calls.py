@@ -205,12 +205,10 @@ class ToolCalls:
                 await self._may_begin(call, ())
                 if passed is None or await self._holds(passed, call):
                     approval_id = passed.approval_id if passed is not None else None
-                    await self._write(start.model_copy(update={"approval_id": approval_id}))
+                    taken = start.model_copy(update={"approval_id": approval_id})
+                    await self._turn.journal.write(self._state.origin, taken)
                     return (await self._one(call, taken=True),)
         return (start, finished(call, passed, began, untrusted=False))
-
-    async def _write(self, *facts: Fact) -> None:
-        await self._turn.journal.write(self._state.origin, *facts)
 
     async def _passed(self, call: ToolCall) -> Passed:
         spec = self._specs[call.name]

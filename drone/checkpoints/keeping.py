@@ -1,6 +1,8 @@
 """The checkpoints of a drone: of each order in its workspace, what became of it in the end, and the way back."""
 
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -10,16 +12,29 @@ from drone.agent.threads import NoThread, OwnThreads
 from drone.agent.turn import Turn
 from drone.checkpoints.ledger import Summary
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.checkpoints.retention import Pruned, prune
 from drone.checkpoints.revert import Revert
 from drone.checkpoints.scan import Stopped
-from drone.checkpoints.store import StoreBroken
+from drone.checkpoints.store import CheckpointStore, StoreBroken
+from drone.checkpoints.tree import EMPTY, Trees
 from drone.sandbox.paths import Workspace, WorkspaceGone
 from mcc.contracts.changes import Changes
 from mcc.contracts.order import Outcome, WorkOrder
 
 CHECKPOINTS = "checkpoints"
 """The directory of them in a data directory."""
+
+DAY_SECONDS = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """`orders` that cannot be reverted any more, and `contents` that nothing else needed."""
+
+    orders: int = 0
+    contents: int = 0
+
+    def __add__(self, other: "Pruned") -> "Pruned":
+        return Pruned(self.orders + other.orders, self.contents + other.contents)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +55,15 @@ class Keeping:
         return frozenset(move.id for move in OrderCheckpoints(workspace, self.directory, order_id).known())
 
     def prune(self, days: float) -> Pruned:
-        """Remove what is older. Blocks."""
-        return prune(self.directory, days)
+        """Remove the checkpoints of orders that changed nothing for so long, in all workspaces; 0 days: none.
+
+        Blocks. A store that cannot be used now is left for the next time.
+        """
+        done, before = Pruned(), time.time() - days * DAY_SECONDS
+        for path in sorted(self.directory.glob("*.db")) if days > 0 else ():
+            with suppress(StoreBroken), CheckpointStore.opened(path) as store:
+                done += _cleared(store, before)
+        return done
 
     async def with_changes(
         self, order: WorkOrder, workspace: Workspace, journal: Journal, threads: OwnThreads, outcome: Outcome
@@ -72,3 +94,30 @@ class Keeping:
         """Do an order of kind revert; `reached`: calls of the other order that stay. Raises `JournalError`."""
         assert order.origin is not None
         return await Revert(order, order.origin, self.of(order, workspace), turn, reached).run()
+
+
+def _cleared(store: CheckpointStore, before: float) -> Pruned:
+    if not (old := store.orders_before(before)):
+        return Pruned()
+    with store.changing():
+        store.forget(old)
+        trees, contents = _needed(store.tree, store.roots())
+        removed = store.remove_besides(trees, contents)
+    store.shrink()
+    return Pruned(len(old), removed)
+
+
+def _needed(listing: Trees, roots: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
+    """The trees and contents that these trees are made of."""
+    trees, contents = set[bytes](), set[bytes]()
+    pending = list(roots)
+    while pending:
+        if (digest := pending.pop()) in trees or digest == EMPTY:
+            continue
+        trees.add(digest)
+        for node in listing(digest).values():
+            if node.kind == "directory":
+                pending.append(node.digest)
+            else:
+                contents.add(node.digest)
+    return trees, contents

@@ -190,7 +190,8 @@ class Proxy:
     async def ask(self, message: Mapping[str, Any], *descriptors: int) -> Mapping[str, Any]:
         """Raises `EgressError`."""
         self._count += 1
-        number, answer = self._count, self._answer()
+        number = self._count
+        answer: asyncio.Future[Mapping[str, Any]] = self._loop.create_future()
         try:
             socket.send_fds(self._control, [encoded({"id": number, **message})], descriptors)
         except OSError as error:
@@ -206,9 +207,6 @@ class Proxy:
         if "problem" in said:
             raise EgressError(f"There is no way out for this program: {said['problem']}")
         return said
-
-    def _answer(self) -> "asyncio.Future[Mapping[str, Any]]":
-        return self._loop.create_future()
 
     def end(self) -> None:
         """Kill it, and wait until it is gone."""

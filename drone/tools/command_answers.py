@@ -1,13 +1,17 @@
-"""How a command and its output are told to a model: as JSON, the same for those that are waited for and for jobs."""
+"""How a command, its output and what it was refused are told to a model: as JSON, the same for jobs and for those that
+are waited for."""
 
 import signal
 from collections.abc import Mapping, Sequence
 
 from drone.agent.artifacts import handle_of
+from drone.egress.egress import ProxiedNetwork
 from drone.sandbox.child import Ended
 from drone.tools.command_output import Said
 from drone.tools.display_text import written
 from drone.tools.jobs import Job, JobState
+from drone.tools.tool import ToolContext
+from mcc.contracts.journal import AgentStep
 
 _PATHS = 100
 """Changed paths that are told."""
@@ -58,3 +62,23 @@ def too_many(most: int) -> str:
         return "Nothing runs in the background here: the operator allows no jobs. Run it in the foreground."
     may = f"{most} jobs of this order run already, and it may have no more"
     return f"{may}: stop one with shell_jobs, or wait until one has ended."
+
+
+REFUSED = "network_refused"
+
+
+def refused_by(network: ProxiedNetwork | None) -> Mapping[str, object]:
+    """For the answer of a command that has ended; nothing where nothing was refused."""
+    if network is None:
+        return {}
+    denied = {"refused": list(network.denied)} if network.denied else {}
+    return {**denied, **({"network_problem": network.problem} if network.problem else {})}
+
+
+def note_refused(network: ProxiedNetwork | None, context: ToolContext) -> None:
+    """A step of the record, once the command has ended."""
+    if network is None or not network.denied or context.turn is None:
+        return
+    names = ", ".join(network.denied)
+    said = f"a command asked for hosts that it may not reach, and was refused: {names}"
+    context.turn.journal.note(context.origin, AgentStep(name=REFUSED, message=said))

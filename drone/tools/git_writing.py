@@ -185,12 +185,8 @@ async def chosen(checkout: Checkout, paths: Sequence[str]) -> tuple[str, ...]:
 
 def specs(paths: Sequence[str], out: Sequence[str]) -> tuple[str, ...]:
     """The arguments that name `paths`, taken literally, but for those that are `out`."""
-    named = (f":(top,literal){_top(path)}" for path in paths)
+    named = (f":(top,literal){'' if path == '.' else path}" for path in paths)
     return ("--", *named, *(f":(top,literal,exclude){path}" for path in out))
-
-
-def _top(path: str) -> str:
-    return "" if path == "." else path
 
 
 async def off_limits(checkout: Checkout, others: Sequence[str]) -> tuple[str, ...]:

@@ -16,8 +16,7 @@ from drone.egress.egress import Egress, ProxiedNetwork
 from drone.sandbox.bubblewrap import PATH, Bubblewrap, Profile
 from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.paths import PathMissing
-from drone.tools.command_answers import brief, end_of, listed, lost, told, too_many
-from drone.tools.command_network import note_refused, refused_by
+from drone.tools.command_answers import brief, end_of, listed, lost, note_refused, refused_by, told, too_many
 from drone.tools.command_output import Kept, Live, Said, captured, said
 from drone.tools.display_text import written
 from drone.tools.files import with_nearest, workspace_of

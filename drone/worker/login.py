@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Callable
 
-from drone.addresses import addresses_of_servers
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.ways import Ways
+from drone.outside import addresses_of_servers
 from drone.settings import Settings
 from drone.worker.loop import AsyncStore
 from drone.worker.mcp_pins import StoreTokens

@@ -169,9 +169,9 @@ class OwnTree(Repository):
         asked = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
         listed = await self._checkout.output(*asked, bounds=NAMES)
         names = [name for name in names_in(listed) if not name.startswith(f"{MARKER}/")]
-        sizes = sum([await self._checkout.threads.tool(self._sizes, names)])
+        size = await self._checkout.threads.tool(self._sizes, names)
         plain = [name for name in names if not name.endswith("/")]
-        if listed.left_out or len(plain) < len(names) or len(names) > MOST_IGNORED or sizes > IGNORED_BYTES:
+        if listed.left_out or len(plain) < len(names) or len(names) > MOST_IGNORED or size > IGNORED_BYTES:
             return names, False
         if names:
             await self._checkout.threads.tool(self._copy_index, "ignored")

@@ -8,7 +8,6 @@ from mcc.api.fleet import NO_DRONE, NO_REDIS, live, merged
 from mcc.api.problems import Refusal
 from mcc.api.service import API, PRINCIPAL, ServiceHere, answer, answers
 from mcc.contracts.answers import Listing, Offer
-from mcc.contracts.drones import Registration
 from mcc.contracts.tool_tests import ToolsApproved, ToolsToApprove, ToolTest, ToolTested
 from mcc.dispatch.broker import DispatchUnavailable
 
@@ -32,7 +31,7 @@ async def test(service: ServiceHere, asked: ToolTest) -> Response:
     drones = await service.offload(live, service)
     if not drones:
         raise Refusal(503, NO_DRONE)
-    drone = next((one for one in drones if _has(one, asked.server)), drones[0])
+    drone = next((one for one in drones if any(tool.server == asked.server for tool in one.tools)), drones[0])
     trial = await service.write(service.store.mcp_servers.ask, asked)
     try:
         found = await service.checkers.try_server(drone.incarnation, trial)
@@ -54,7 +53,3 @@ async def approve(service: ServiceHere, asked: ToolsToApprove) -> Response:
     """
     tools = await service.write(service.store.mcp_servers.approve, asked.server, asked.tool, principal=PRINCIPAL)
     return answer(ToolsApproved(server=asked.server, tools=tuple(tools)))
-
-
-def _has(drone: Registration, server: str) -> bool:
-    return any(one.server == server for one in drone.tools)

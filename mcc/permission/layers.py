@@ -1,4 +1,5 @@
-"""One layer of permission, ready to judge: its keys by how near they are to a call, its conditions compiled."""
+"""One layer of permission, ready to judge: its keys by how near they are to a call, its conditions compiled; the layer
+that each mode is."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -7,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from mcc.contracts.drones import Effects
-from mcc.contracts.permission import LayerName, Mode, Permission, Why, Word
+from mcc.contracts.permission import LayerName, Mode, Permission, PermissionRule, Why, Word
 from mcc.contracts.tool_groups import TOOL_GROUPS
 from mcc.rules.errors import Exhausted, Fault, RuleError
 from mcc.rules.expression import Expression
@@ -160,3 +161,26 @@ def glob(key: str) -> Pattern:
     """`*` is any number of characters of a name, `?` one of them."""
     written = "".join({"*": ".*", "?": "."}.get(one, f"\\{one}" if one in ".-" else one) for one in key)
     return Pattern(written, across=True)
+
+
+_READ_ONLY = "The order is in mode plan, in which nothing is changed: read, and say what should be done."
+_NO_WRITING = "The order is in mode test, in which no file is written and nothing is committed: run tests, and report."
+
+MODES: Mapping[Mode, Permission] = {
+    "develop": {},
+    "plan": {"*": (PermissionRule(when='!(effects in ["none", "read"])', then="deny", message=_READ_ONLY),)},
+    "build": {"git_commit": "ask"},
+    "test": {
+        "workspace_write": (PermissionRule(then="deny", message=_NO_WRITING),),
+        "git_write": (PermissionRule(then="deny", message=_NO_WRITING),),
+    },
+    "ship": {
+        "*": (PermissionRule(when='effects == "irreversible"', then="ask"),),
+        "git_write": (PermissionRule(when='effects == "irreversible"', then="ask"), PermissionRule(then="allow")),
+    },
+}
+"""What each mode adds to the permission of an order, in the same grammar as everybody else's."""
+
+
+def layer_of(mode: Mode) -> Layer:
+    return Layer("mode", MODES[mode])

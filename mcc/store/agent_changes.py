@@ -167,11 +167,8 @@ def _committed_before(connection: Connection, held: Held, group: Group) -> Seque
     if state.last_seq == held.last_seq:
         return ()
     tried = group.tried.get(held.order_id, ())
-    return tried if state.last_seq == held.last_seq + _count(tried) else None
-
-
-def _count(answers: Sequence[Answer]) -> int:
-    return sum(len(answer.entries) for answer in answers)
+    written = sum(len(answer.entries) for answer in tried)
+    return tried if state.last_seq == held.last_seq + written else None
 
 
 def _answers(changes: OpenChanges, held: Held) -> Iterator[Answer]:

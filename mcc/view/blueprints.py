@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from mcc.contracts.blueprints import (
     BlueprintRule,
     BlueprintSpec,
-    ChildCount,
     ChoiceField,
     Component,
     DateField,
@@ -59,7 +58,7 @@ def _inside(component: Component) -> Iterator[str]:
     for rule in component.rules:
         yield _rule(rule)
     for child, count in component.children.items():
-        yield f"children  {child}, {_count(count)}"
+        yield f"children  {child}, {next(_bounds(count.min or None, count.max, ''), 'any number')}"
 
 
 def _kind(field: FieldSpec) -> str:
@@ -115,10 +114,6 @@ def _rule(rule: BlueprintRule) -> str:
             return f"function   {_flat(rule.function or '')}"
     expression = rule.cel if rule.kind == "cel" else rule.evidence
     return f"{rule.kind:<9}  {_flat(expression or '')}" + (f"  ({_flat(rule.message)})" if rule.message else "")
-
-
-def _count(count: ChildCount) -> str:
-    return next(_bounds(count.min or None, count.max, ""), "any number")
 
 
 def _flat(text: str) -> str:

@@ -34,7 +34,7 @@ class Form:
     without: frozenset[str] = frozenset()
 
     def filled(self, facts: Facts) -> dict[str, object]:
-        value = self._value(self.schema, _scope_of(facts), "", True, 0)
+        value = self._value(self.schema, dict(_known(facts)), "", True, 0)
         return value if isinstance(value, dict) else {}
 
     def _value(self, schema: object, scope: Scope, name: str, required: bool, depth: int) -> Any:
@@ -222,10 +222,6 @@ _NAMES: Sequence[tuple[str, _Aspect]] = (
     ("entry_point start command", lambda facts: list(facts.entry_points)),
     ("test test_file has_tests", lambda facts: list(facts.tests)),
 )
-
-
-def _scope_of(facts: Facts) -> Scope:
-    return dict(_known(facts))
 
 
 def _known(facts: Facts) -> Iterator[tuple[str, object]]:

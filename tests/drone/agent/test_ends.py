@@ -7,12 +7,11 @@ import pytest
 from drone.agent.agent import Agent
 from drone.agent.journal import MemoryJournal
 from drone.agent.progress import ASKED_AGAIN, CONTINUED
-from drone.agent.report import Cause, Report
+from drone.agent.report import Cause, Report, outcome_of
 from drone.agent.report_gate import ReportGate
 from drone.agent.tree import Tree
 from drone.agent.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.outcome import outcome_of
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import RefusalBlock

@@ -10,12 +10,11 @@ from drone.agent.budget import Budget, Share
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask, AskLater, Listener, ModelError, Reply, WantedCall
 from drone.agent.record import RecordState
-from drone.agent.report import Cause, Report
+from drone.agent.report import Cause, Report, outcome_of
 from drone.agent.report_gate import ReportGate
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.outcome import outcome_of
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import TextBlock

@@ -9,12 +9,11 @@ import pytest
 
 from drone.agent.budget import Budget
 from drone.agent.definitions import Definitions
-from drone.agent.report import Cause, Report
+from drone.agent.report import Cause, Report, outcome_of
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn
 from drone.hiring import Hiring, ModelNames, Terms
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
-from drone.outcome import outcome_of
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import ORDER as ORDER_ORIGIN

@@ -4,8 +4,8 @@ import sqlite3
 from pathlib import Path
 from threading import Event
 
+from drone.checkpoints.keeping import Keeping, Pruned
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.checkpoints.retention import Pruned, prune
 from drone.checkpoints.store import CheckpointStore
 from drone.sandbox.paths import Workspace
 
@@ -25,9 +25,9 @@ def test_what_only_an_old_order_needs_goes(tmp_path: Path) -> None:
     with sqlite3.connect(old.path) as connection:
         connection.execute("UPDATE calls SET at = at - 86400 * 8 WHERE order_id = 'old'")
 
-    assert prune(data, 9) == prune(data, 0) == Pruned()
-    assert prune(data, 7) == Pruned(orders=1, contents=1)
-    assert old.known() == [] and prune(data, 7) == Pruned()
+    assert Keeping(data).prune(9) == Keeping(data).prune(0) == Pruned()
+    assert Keeping(data).prune(7) == Pruned(orders=1, contents=1)
+    assert old.known() == [] and Keeping(data).prune(7) == Pruned()
     with CheckpointStore.opened(young.path) as store:
         (move,) = store.moves("young")
         node = store.tree(store.tree(move.before)[b"deep"].digest)[b"a"]
@@ -36,5 +36,5 @@ def test_what_only_an_old_order_needs_goes(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("no database, " * 100)
-    assert prune(tmp_path, 1) == Pruned()
-    assert prune(tmp_path / "nowhere", 1) == Pruned()
+    assert Keeping(tmp_path).prune(1) == Pruned()
+    assert Keeping(tmp_path / "nowhere").prune(1) == Pruned()

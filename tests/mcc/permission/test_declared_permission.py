@@ -11,7 +11,7 @@ from mcc.contracts.order import NewOrder
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.front_matter import DefinitionError
 from mcc.permission.judging import Asked, judge
-from mcc.permission.modes import MODES, layer_of
+from mcc.permission.layers import MODES, layer_of
 from mcc.settings import BadSettings, Settings, load
 from mcc.store.store import Store
 from mcc.testing import temporary_store

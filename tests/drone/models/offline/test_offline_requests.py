@@ -4,11 +4,10 @@ import pytest
 
 from drone.agent.agent import Agent
 from drone.agent.model import NOT_DONE
-from drone.agent.report import Cause
+from drone.agent.report import Cause, outcome_of
 from drone.agent.report_gate import ReportGate
 from drone.models.offline import OfflineModel
 from drone.models.offline.request import Focus, errand_of, focus_of
-from drone.outcome import outcome_of
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
