@@ -80,7 +80,10 @@ class Run:
                 kept = await self._kept(loop, self._state.judged.revisions > 0)
                 report = loop.report(RecordStatus.FAILED, f"{error}", Cause.MODEL, None, *kept)
             await self._turn.router.settled()
-            await self._journal.write(self._origin, *_ending(report))
+            if self._task.parent_id is None:
+                self._journal.owe(self._origin, *_ending(report))
+            else:
+                await self._journal.write(self._origin, *_ending(report))
             return report
 
     async def _begin(self) -> None:
@@ -90,7 +93,10 @@ class Run:
         again = [AgentReused(message=task.prompt, turn=task.turn_number)] if task.continues else []
         started = agent.started(task, self._turn.budget.limits, setup_digest)
         self._turn.budget.spawn_began(task.record_id)
-        await self._journal.write(self._origin, started, *again, *agent.hired.notes)
+        self._journal.note(self._origin, started, *again, *agent.hired.notes)
+        if task.parent_id is not None:
+            # What is asked of an agent below another is an entry of its record, which has to have begun.
+            await self._journal.write(self._origin)
 
     async def _kept_setup(self) -> SetUp | None:
         """What the run was begun with, when that differs from what the agent has now: system prompt and tools stay

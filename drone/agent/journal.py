@@ -50,8 +50,9 @@ class Journal(Protocol):
         """Answers the number of the last of these entries. Raises `JournalError`."""
 
     def owe(self, origin: Origin, *facts: Fact) -> None:
-        """Take in what an agent that is cancelled has spent: committed before whatever is written next, or when the
-        order leaves its drone. Nothing is written of an order that another holder has."""
+        """Take in what an agent that is cancelled has spent, or how the one that answers for the turn ended: committed
+        before whatever is written next, or when the order leaves its drone. Nothing is written of an order that another
+        holder has."""
 
     async def keep(self, text: str) -> str:
         """Store a text under its SHA-256 (hex), which is answered."""

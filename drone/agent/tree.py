@@ -23,6 +23,7 @@ from mcc.contracts.journal import (
     Outcome,
     ToolFinished,
     TranscriptCompacted,
+    WorkspaceCheckpointed,
 )
 from mcc.contracts.model_facts import ModelReplied, ModelStarted
 from mcc.contracts.order_facts import OrderClaimed, OrderHandedBack, OrderQueued, OrderRequeued, OrderWaiting
@@ -41,7 +42,7 @@ class Tree:
     have worked on the turn before. `restraints` hold for the order as a whole. `unpriced_warned`: people know that the
     limit `cost_usd` cannot be held. `artifacts` are digests of texts that tool results name; `of_git`: its commits and
     worktrees; `succeeded` are tools of which a call came to a good end, by any agent; `jobs` are handles of what went
-    on behind calls.
+    on behind calls. `checkpointed`: it was kept what the workspace held before a first call that may change it.
     """
 
     records: dict[str, RecordState] = field(default_factory=dict)
@@ -56,6 +57,7 @@ class Tree:
     of_git: list[Fact] = field(default_factory=list)
     succeeded: set[str] = field(default_factory=set)
     jobs: list[str] = field(default_factory=list)
+    checkpointed: bool = False
     seconds: float = field(default=0.0, compare=False)
     _claimed_at: datetime | None = field(default=None, compare=False)
     _last_at: datetime | None = field(default=None, compare=False)
@@ -123,6 +125,8 @@ class Tree:
             self._finished(fact)
         if isinstance(fact, WorkspaceCommitted | WorktreeMade | WorktreeEnded) and not copied:
             self.of_git.append(fact)
+        if isinstance(fact, WorkspaceCheckpointed) and not copied:
+            self.checkpointed = True
         if isinstance(fact, TranscriptCompacted):
             self.artifacts.extend(clip.artifact for clip in fact.clipped)
         record.apply(fact)
@@ -296,7 +300,7 @@ class TreeJournal:
         return await self.journal.write(origin, *noted, *facts) if noted or facts else 0
 
     def owe(self, origin: Origin, *facts: Fact) -> None:
-        """Take in what a call has cost that is cancelled; its record writes no more by itself."""
+        """Take in what a call has cost that is cancelled, or the end of a run; its record writes no more by itself."""
         self.tree.apply(origin, *facts)
         noted = self._noted.pop(origin.record_id, (origin, []))[1]
         self.journal.owe(origin, *noted, *facts)

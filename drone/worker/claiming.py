@@ -6,18 +6,20 @@ import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 import structlog
 
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution
 from drone.worker.keeper import Keeper
-from drone.worker.loop import AsyncStore
+from drone.worker.loop import AsyncStore, Grouped
 from drone.worker.workspaces import Plan, Workspaces
 from mcc.contracts.drones import DroneCounters, DroneStatus
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.errors import AnotherWorkspace, StoreError, StoreUnavailable, WorkspaceNeeded
+from mcc.store.claiming import ClaimAnswer
+from mcc.store.errors import AnotherWorkspace, StoreUnavailable, WorkspaceNeeded
 from mcc.store.values import Claim, Claimable, ClaimedBy, ToClaim
 
 log = structlog.get_logger("drone.claiming")
@@ -107,65 +109,25 @@ class Claimant:
         return self.lease.incarnation
 
 
-@dataclass(slots=True)
-class _Wish:
-    order: ToClaim
-    incarnation: str
-    answer: "asyncio.Future[Claim | None]"
-
-
 class GroupedClaims:
     """Claims in one transaction what was asked for while the one before was under way. Use on one event loop only."""
 
     def __init__(self, store: AsyncStore, claimant: Claimant) -> None:
         self._store = store
         self._claimant = claimant
-        self._wishes: list[_Wish] = []
-        self._claiming: asyncio.Task[None] | None = None
+        self._by_incarnation: dict[str, Grouped[ToClaim, Claim | None]] = {}
 
     async def claim(self, order: ToClaim, incarnation: str) -> Claim | None:
         """The claim; None when the order is not to be had. Raises what `Claims.claim` does."""
-        answer: asyncio.Future[Claim | None] = asyncio.get_running_loop().create_future()
-        self._wishes.append(_Wish(order, incarnation, answer))
-        if self._claiming is None:
-            self._claiming = asyncio.create_task(self._claim_all())
-        return await answer
+        if incarnation not in self._by_incarnation:
+            # Those that were lost claim nothing more.
+            self._by_incarnation = {incarnation: Grouped(partial(self._claimed, incarnation), MOST_TOGETHER)}
+        return await self._by_incarnation[incarnation].ask(order)
 
-    async def _claim_all(self) -> None:
-        try:
-            while self._wishes:
-                wished = [wish for wish in self._wishes if not wish.answer.done()]
-                self._wishes = []
-                for incarnation in dict.fromkeys(wish.incarnation for wish in wished):
-                    own = [wish for wish in wished if wish.incarnation == incarnation]
-                    for start in range(0, len(own), MOST_TOGETHER):
-                        await self._grant(own[start : start + MOST_TOGETHER], self._by(incarnation))
-        finally:
-            self._claiming = None
-
-    def _by(self, incarnation: str) -> ClaimedBy:
-        """One token for all tries: the store answers claims whose first answer was lost with the same claims."""
-        return ClaimedBy(self._claimant.name, incarnation, fresh_id(), self._claimant.slots.alone)
-
-    async def _grant(self, group: Sequence[_Wish], by: ClaimedBy) -> None:
-        asked = [wish.order for wish in group]
-        try:
-            answers = await self._store.patiently(lambda store: store.claims.claim_together(asked, by))
-        except Exception as problem:
-            # What is wrong with one of them is no reason for the others to wait.
-            if len(group) > 1:
-                for wish in group:
-                    await self._grant([wish], by)
-            elif not group[0].answer.done():
-                group[0].answer.set_exception(problem)
-            return
-        for wish, answer in zip(group, answers, strict=True):
-            if wish.answer.done():
-                continue
-            if isinstance(answer, StoreError):
-                wish.answer.set_exception(answer)
-            else:
-                wish.answer.set_result(answer)
+    async def _claimed(self, incarnation: str, asked: Sequence[ToClaim]) -> Sequence[ClaimAnswer]:
+        # One token for all tries: the store answers claims whose first answer was lost with the same claims.
+        by = ClaimedBy(self._claimant.name, incarnation, fresh_id(), self._claimant.slots.alone)
+        return await self._store.patiently(lambda store: store.claims.claim_together(asked, by))
 
 
 class Claiming:

@@ -3,26 +3,31 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 
 from drone.agent.idle_watch import together
+from drone.agent.journal import JournalError
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution, is_cancel
-from drone.worker.loop import AsyncStore
+from drone.worker.loop import AsyncStore, Grouped
 from mcc.contracts.control import Control
-from mcc.contracts.entry import Entry
+from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.fold import Fold
 from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.store.errors import BadEntry, ControlsPending, Fenced
+from mcc.store.errors import BadEntry, ControlsPending, Fenced, StoreError
 from mcc.store.transitions import applied_draft, order_draft
-from mcc.store.values import Claim, Ending, Parking
+from mcc.store.values import Claim, Claimable, Ended, Ending, Parking
 
 log = structlog.get_logger("drone.ending")
+
+MOST_TOGETHER = 50
+"""Orders that are ended in one transaction."""
 
 TOO_LATE = "The turn had ended before it was read."
 ASKED_MEANWHILE = "something was asked of it just as it was to be laid aside"
@@ -52,6 +57,13 @@ class Suspects:
             (self._directory / order_id).unlink(missing_ok=True)
 
 
+class Left(NamedTuple):
+    """An order that has ended, and the queued turn of its session that can be claimed now."""
+
+    order: WorkOrder
+    following: Claimable | None
+
+
 class Finisher:
     """Ends and parks held orders, however often the database or a late control makes it begin again."""
 
@@ -59,25 +71,26 @@ class Finisher:
         self._store = store
         self._broadcaster = broadcaster
         self._suspects = suspects
+        self._ends = Grouped(self._finished, MOST_TOGETHER)
 
     def known(self, execution: Execution) -> Outcome | None:
         """The outcome of an order that must not be tried again; None for all others."""
         is_suspect = self._suspects is not None and self._suspects.holds(execution.order_id)
         return froze_a_drone() if is_suspect else None
 
-    async def finish(self, execution: Execution, outcome: Outcome) -> bool:
-        """Store the end of a held order; False when another drone holds the order by now."""
+    async def finish(self, execution: Execution, outcome: Outcome, owed: Sequence[Draft] = ()) -> Left | None:
+        """Store the end of a held order, with the entries that are `owed`; None when another drone holds it by now."""
         assert execution.held is not None
         claim, journal = execution.held
         order_id = execution.order_id
         refused_before = False
         while True:
-            ending = ending_of(claim, journal.fold, execution, outcome)
             try:
-                seq = await self._store_end(ending)
+                ending = ending_of(claim, journal.fold, execution, outcome, owed)
+                ended = await self._ends.ask(ending)
             except Fenced as problem:
                 log.warning("another drone holds the order", order_id=order_id, problem=str(problem))
-                return False
+                return None
             except ControlsPending:
                 # Asked since this drone last looked: everything is answered, and a cancel still decides how the order
                 # ends.
@@ -90,29 +103,36 @@ class Finisher:
                 refused_before = True
                 outcome = unstorable(problem)
             else:
-                self._broadcaster.moved(as_ended(claim.order, ending.outcome, seq), entries_of(ending))
-                log.info("order finished", order_id=order_id, status=ending.outcome.status.value, seq=seq)
+                self._tell(claim, ending, ended)
+                status = ending.outcome.status.value
+                log.info("order finished", order_id=order_id, status=status, seq=ended.last_seq)
                 if self._suspects is not None:
                     self._suspects.forget(order_id)
-                return True
+                return Left(claim.order, ended.following)
             # The fold holds closing entries of an ending that was not stored: it is made anew from those that were.
             journal.fold = await self._fold_again(order_id)
+            if refused_before and owed:
+                # It may be the outcome alone that the database refuses.
+                journal.owed += owed
+                owed = ()
+                with suppress(JournalError):
+                    await journal.settle()
 
-    async def abandon(self, execution: Execution, claim: Claim, problem: Exception) -> bool:
-        """End an order whose journal cannot be folded: its last entries, no record. False when that fails as well."""
+    async def abandon(self, execution: Execution, claim: Claim, problem: Exception) -> Left | None:
+        """End an order whose journal cannot be folded: its last entries, no record. None when that fails as well."""
         try:
             while True:
                 ending = await self._bare_ending(execution, claim, problem)
                 try:
-                    seq = await self._store_end(ending)
+                    ended = await self._ends.ask(ending)
                     break
                 except ControlsPending:
                     await self._read_controls(execution)
         except Exception:
             log.exception("an order stays with this drone until its lease ends", order_id=execution.order_id)
-            return False
-        self._broadcaster.moved(as_ended(claim.order, ending.outcome, seq), entries_of(ending))
-        return True
+            return None
+        self._tell(claim, ending, ended)
+        return Left(claim.order, ended.following)
 
     async def park(self, execution: Execution) -> None:
         """Let the order of a halted execution wait for what its tree waits for; its journal must be quiet.
@@ -143,8 +163,11 @@ class Finisher:
             self._broadcaster.moved(claim.order.model_copy(update=parked), entries)
             log.info("order waits", order_id=execution.order_id, reason=block.reason.value, until=block.until)
 
-    async def _store_end(self, ending: Ending) -> int:
-        return await self._store.patiently(lambda store: store.claims.finish(ending))
+    def _tell(self, claim: Claim, ending: Ending, ended: Ended) -> None:
+        self._broadcaster.moved(as_ended(claim.order, ending.outcome, ended.last_seq), entries_of(ending))
+
+    async def _finished(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
+        return await self._store.patiently(lambda store: store.claims.finish_together(endings))
 
     async def _refuse(self, control_id: str) -> None:
         await self._store.patiently(lambda store: store.controls.refuse(control_id, TOO_LATE))
@@ -186,15 +209,17 @@ class Finisher:
         return fold
 
 
-def ending_of(claim: Claim, fold: Fold, execution: Execution, outcome: Outcome) -> Ending:
-    """The last entries, with record and usage as they stand after them; `fold` gets all but `order.finished`."""
+def ending_of(claim: Claim, fold: Fold, execution: Execution, outcome: Outcome, owed: Sequence[Draft] = ()) -> Ending:
+    """The last entries, those that are `owed` first, with record and usage as they stand after them; `fold` gets all
+    but `order.finished`."""
     outcome = execution.redactor.model(outcome)
-    at, last_seq = now(), fold.last_seq
-    drafts = [applied_draft(execution.cancel, at)] if execution.cancel else []
+    at, last_seq, order_id = now(), fold.last_seq, claim.order.id
+    drafts = [*owed, *([applied_draft(execution.cancel, at)] if execution.cancel else [])]
     end: AgentEnd = RecordStatus.CANCELLED if outcome.status is OrderStatus.CANCELLED else RecordStatus.FAILED
-    drafts += fold.closing(at, end, outcome.detail or "The turn ended before this did.")
-    for number, draft in enumerate(drafts, start=last_seq + 1):
-        fold.add(draft.numbered(claim.order.id, number))
+    _take_in(fold, order_id, drafts)
+    closing = fold.closing(at, end, outcome.detail or "The turn ended before this did.")
+    _take_in(fold, order_id, closing)
+    drafts += closing
     finished = OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail, usage=fold.spent)
     return Ending(
         order_id=claim.order.id,
@@ -205,6 +230,11 @@ def ending_of(claim: Claim, fold: Fold, execution: Execution, outcome: Outcome) 
         outcome=outcome.model_copy(update={"usage": fold.spent}),
         record=fold.record(),
     )
+
+
+def _take_in(fold: Fold, order_id: str, drafts: Sequence[Draft]) -> None:
+    for number, draft in enumerate(drafts, start=fold.last_seq + 1):
+        fold.add(draft.numbered(order_id, number))
 
 
 def entries_of(ending: Ending) -> Sequence[Entry]:

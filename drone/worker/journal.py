@@ -42,7 +42,8 @@ class OrderJournal:
         self.incarnation = incarnation
         self.fold = fold
         self.sealed = False
-        self._owed: list[Draft] = []
+        self.owed: list[Draft] = []
+        """They go before the next entries, or with `settle`."""
         self._texts: dict[str, str] = {}
         """By digest, short ones that are committed with the next entries."""
         self._keeping = asyncio.Semaphore()
@@ -64,23 +65,30 @@ class OrderJournal:
         return await self._append(drafts) if drafts else self.last_seq
 
     def owe(self, origin: Origin, *facts: Fact) -> None:
-        """They go before the next entries, or with `settle`."""
         at = now()
-        self._owed += [Draft(at=at, origin=origin, data=fact) for fact in facts]
+        self.owed += [Draft(at=at, origin=origin, data=fact) for fact in facts]
 
     async def settle(self) -> None:
         """Commit what is owed, also when sealed: the database refuses it where another drone has the order.
 
         Raises `Fenced`, `Unwritable`.
         """
-        if self._owed:
+        if self.owed:
             await self._append(())
         texts, self._texts = self._texts, {}
         for text in texts.values():
             await self._writer.keep(text, self.order_id)
 
+    def handed_over(self) -> Sequence[Draft]:
+        """What is owed, for whoever commits it with the end of the order; nothing where texts are to be kept with
+        it."""
+        owed: list[Draft] = []
+        if not self._texts:
+            owed, self.owed = self.owed, owed
+        return owed
+
     async def _append(self, drafts: Sequence[Draft]) -> int:
-        owed, self._owed = self._owed, []
+        owed, self.owed = self.owed, []
         return await self._writer.append(self, [*owed, *drafts])
 
     def taken(self) -> Mapping[str, str]:
@@ -94,7 +102,7 @@ class OrderJournal:
         Raises `Fenced`, `Unwritable`; `mcc.documents.change.Refused` and `UnknownDocument` where nothing was done.
         """
         self.check_open()
-        owed, self._owed = self._owed, []
+        owed, self.owed = self.owed, []
         return await self._writer.change(self, owed, asked)
 
     async def keep(self, text: str) -> str:

@@ -4,9 +4,9 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -16,6 +16,8 @@ from mcc.store.errors import StoreUnavailable
 from mcc.store.store import Offload, Store
 
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
 log = structlog.get_logger("drone.loop")
 
 TICK_SECONDS = 0.5
@@ -129,6 +131,56 @@ class AsyncStore:
 
     def close(self) -> None:
         self._offload.close()
+
+
+class Grouped(Generic[A, B]):
+    """Asks the store at once for what was asked for while the question before was under way. Use on one event loop
+    only.
+
+    `answers` gives an answer for each question, an exception where that is to be raised; what it raises itself is no
+    answer to the others of a group, each of which is asked again by itself.
+    """
+
+    def __init__(self, answers: Callable[[Sequence[A]], Awaitable[Sequence[B | Exception]]], most: int) -> None:
+        self._answers = answers
+        self._most = most
+        self._waiting: list[tuple[A, asyncio.Future[B]]] = []
+        self._asking: asyncio.Task[None] | None = None
+
+    async def ask(self, question: A) -> B:
+        answer: asyncio.Future[B] = asyncio.get_running_loop().create_future()
+        self._waiting.append((question, answer))
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._ask_all())
+        return await answer
+
+    async def _ask_all(self) -> None:
+        try:
+            while self._waiting:
+                waiting = [one for one in self._waiting if not one[1].done()]
+                self._waiting = []
+                for start in range(0, len(waiting), self._most):
+                    await self._ask(waiting[start : start + self._most])
+        finally:
+            self._asking = None
+
+    async def _ask(self, group: Sequence[tuple[A, "asyncio.Future[B]"]]) -> None:
+        try:
+            answers = await self._answers([question for question, _ in group])
+        except Exception as problem:
+            # What is wrong with one of them is no reason for the others to wait.
+            if len(group) > 1:
+                for one in group:
+                    await self._ask([one])
+                return
+            answers = [problem]
+        for (_, answer), found in zip(group, answers, strict=True):
+            if answer.done():
+                continue
+            if isinstance(found, Exception):
+                answer.set_exception(found)
+            else:
+                answer.set_result(found)
 
 
 def wait_in_thread(seconds: float) -> None:

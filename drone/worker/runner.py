@@ -19,7 +19,7 @@ from drone.generation.port import DocumentLost
 from drone.worker.checkouts import tried_again
 from drone.worker.claiming import Claiming
 from drone.worker.documents import OrderDocuments
-from drone.worker.ending import Finisher, cancelled, internal_error
+from drone.worker.ending import Finisher, Left, cancelled, internal_error
 from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer, weight_of
 from drone.worker.loop import AsyncStore
@@ -63,7 +63,7 @@ class Runner:
         self._writer = writer
         self._finisher = finisher
 
-    async def work(self, order_id: str) -> WorkOrder | None:
+    async def work(self, order_id: str) -> Left | None:
         """Claim, run, finish. Answers the order that was ended here; None when there was none or it went elsewhere.
 
         Raises what `is_exhausted` when this process has no memory or threads left: the process should end, so that its
@@ -76,11 +76,11 @@ class Runner:
             claim = await self._claiming.claim(execution)
             if claim is None:
                 return None
-            return claim.order if await self._surely(execution, claim) else None
+            return await self._surely(execution, claim)
         finally:
             self._executions.leave(execution)
 
-    async def _surely(self, execution: Execution, claim: Claim) -> bool:
+    async def _surely(self, execution: Execution, claim: Claim) -> Left | None:
         """An order that is held here must not stay so for ever, whatever is wrong with it or with us."""
         try:
             return await self._carry_out(execution, claim)
@@ -90,7 +90,7 @@ class Runner:
             log.exception("an order could not be carried out", order_id=execution.order_id)
             return await self._finisher.abandon(execution, claim, problem)
 
-    async def _carry_out(self, execution: Execution, claim: Claim) -> bool:
+    async def _carry_out(self, execution: Execution, claim: Claim) -> Left | None:
         fold, tree, weight = await self._read(claim)
         journal = self._writer.open(execution.order_id, claim.epoch, fold, execution.incarnation)
         journal.weight = weight
@@ -104,6 +104,7 @@ class Runner:
             outcome = await self._with_changes(execution, claim, journal, outcome)
         # Sealed first: what a task that is left behind says would else be written after the order has gone.
         journal.seal()
+        owed = journal.handed_over() if outcome is not None and execution.stop is None else ()
         if execution.stop is not Stop.FENCED:
             with suppress(JournalError):
                 await journal.settle()
@@ -111,13 +112,13 @@ class Runner:
         if outcome is None and execution.stop is Stop.PARK:
             await refusals.stored()
             await self._finisher.park(execution)
-            return False
+            return None
         if outcome is None or execution.stop is Stop.FENCED:
             why = execution.stop.name if execution.stop else "fenced"
             log.info("order let go", order_id=execution.order_id, epoch=claim.epoch, why=why)
-            return False
+            return None
         await refusals.stored()
-        return await self._finisher.finish(execution, outcome)
+        return await self._finisher.finish(execution, outcome, owed)
 
     async def _read(self, claim: Claim) -> tuple[Fold, Tree, int]:
         """The journal so far, for the record and for going on, and about its bytes in memory.
@@ -189,6 +190,8 @@ class Runner:
                     reached=reached,
                 )
                 outcome = await self._crew.run(claim.order, context)
+                if execution.router.tree.checkpointed:
+                    await journal.settle()  # before what may take its time
                 return await self._with_changes(execution, claim, journal, outcome)
         except DocumentLost as lost:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=f"{lost}.")
@@ -210,9 +213,10 @@ class Runner:
         self, execution: Execution, claim: Claim, journal: OrderJournal, outcome: Outcome
     ) -> Outcome:
         """The outcome, with what the order did to its workspace."""
-        if execution.directory is None:
+        tree = execution.router.tree if execution.router else Tree()
+        if execution.directory is None or not (tree.checkpointed or tree.of_git):
             return outcome
-        of_git = tuple(execution.router.tree.of_git) if execution.router else ()
+        of_git = tuple(tree.of_git)
         return await self._crew.with_changes(claim.order, execution.directory, journal, outcome, of_git)
 
     async def _reached(self, order: WorkOrder) -> frozenset[str]:

@@ -16,7 +16,7 @@ from drone.worker.broadcaster import Broadcaster
 from drone.worker.checkouts import site_of
 from drone.worker.claiming import Claimant, Claiming, Poll
 from drone.worker.control_listener import ControlListener, ModelChecks
-from drone.worker.ending import Finisher, Suspects, threads_exhausted
+from drone.worker.ending import Finisher, Left, Suspects, threads_exhausted
 from drone.worker.executions import Executions, ExecutionTimes, Stop
 from drone.worker.journal import Writer
 from drone.worker.liveness import LOOK_SECONDS, Canary, CanarySender, ThreadHealth
@@ -28,7 +28,6 @@ from drone.worker.shortage import DiskWatch, MemoryWatch
 from drone.worker.tidying import Tidying
 from drone.worker.workspaces import Workspaces
 from mcc.contracts.control import ControlKind, NewControl
-from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import now, to_json
 from mcc.contracts.wire import DroneBeat, OrdersWait, worker_name
 from mcc.dispatch.broker import DispatchError
@@ -174,18 +173,18 @@ class Workshop:
         if self._disk.shortage or self._memory.shortage:
             return False
         try:
-            order = await self._runner.work(order_id)
+            left = await self._runner.work(order_id)
         except Exception as problem:
             if not is_exhausted(problem):
                 raise
             self._exits.fall(problem)
             return False
-        if order is None:
+        if left is None:
             self._poll.skip(order_id)
         else:
-            await self._nudge_next(order)
+            await self._nudge_next(left)
             await self._tidying.after(order_id)
-        return order is not None
+        return left is not None
 
     async def ask_to_cancel(self, order_id: str, reason: str, principal: str) -> None:
         """Place a cancel of an order at work here, as anybody could, with a receipt, and see to it at once."""
@@ -337,17 +336,18 @@ class Workshop:
             left = {"status": at.status, "last_seq": at.seq, "detail": None}
             self._broadcaster.moved(orders[order_id].model_copy(update=left), written[order_id], message)
 
-    async def _nudge_next(self, order: WorkOrder) -> None:
+    async def _nudge_next(self, left: Left) -> None:
         """Nudge the drones for the next turn of the session, which could not be claimed before this order ended."""
+        following = left.following
+        if following is None:
+            return
         try:
-            following = await self._store.once(lambda store: store.claims.following(order.session_id))
-            if following is not None:
-                await self._nudges(
-                    self._nudger.nudge,
-                    following.order_id,
-                    queue=following.queue,
-                    priority=following.priority,
-                    last_seq=following.last_seq,
-                )
-        except (DispatchError, StoreUnavailable) as problem:
-            log.debug("the next turn waits for a sweep", session_id=order.session_id, problem=str(problem))
+            await self._nudges(
+                self._nudger.nudge,
+                following.order_id,
+                queue=following.queue,
+                priority=following.priority,
+                last_seq=following.last_seq,
+            )
+        except DispatchError as problem:
+            log.debug("the next turn waits for a sweep", session_id=left.order.session_id, problem=str(problem))

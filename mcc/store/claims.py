@@ -16,7 +16,7 @@ from mcc.store.clock import micros, moment
 from mcc.store.control_rows import controls_of, settle_applied
 from mcc.store.endings import end, end_by_store
 from mcc.store.engine import Database
-from mcc.store.errors import ControlsPending, Fenced, StoreError
+from mcc.store.errors import BadEntry, ControlsPending, Fenced, StoreError
 from mcc.store.rows import State, is_held, lock, write
 from mcc.store.tables import JOURNAL, ORDERS, STATE
 from mcc.store.texts import parsed
@@ -31,7 +31,7 @@ from mcc.store.transitions import (
     stops_all,
     waits_until,
 )
-from mcc.store.values import Claim, Claimable, ClaimedBy, Ending, Parking, ToClaim, Waiting, WorkspaceHold
+from mcc.store.values import Claim, Claimable, ClaimedBy, Ended, Ending, Parking, ToClaim, Waiting, WorkspaceHold
 from mcc.store.views import claimable, has_status, is_status
 
 _FOLLOWING = (
@@ -75,11 +75,6 @@ class Claims:
 
         rows = sorted(self._database.read(first), key=lambda row: (row.priority, row.order_id))[:limit]
         return list(map(_claimable, rows))
-
-    def following(self, session_id: str) -> Claimable | None:
-        """The queued turn of a session that is its next one, also while another is before it."""
-        row = self._database.read(lambda connection: connection.execute(_FOLLOWING, {"wanted": session_id}).first())
-        return None if row is None else _claimable(row)
 
     def claim(
         self,
@@ -156,21 +151,35 @@ class Claims:
         Open receipts are settled. Raises `Fenced`, or `ControlsPending` when a control came after `control_seq`.
         """
         check_ending(ending)
+        return self._database.write(lambda connection: _finish(connection, ending), repeatable=True).last_seq
 
-        def work(connection: Connection) -> int:
-            state = lock(connection, ending.order_id)
-            if state is None:
-                raise _fenced(ending)
-            if _was_finished(state, ending):
-                return state.last_seq
-            if not is_held(state, ending.epoch) or state.last_seq != ending.last_seq:
-                raise _fenced(ending)
-            controls = controls_of(connection, state.order_id) if state.control_seq else []
-            if any(must_be_read(control, ending) for control in controls):
-                raise _controls_pending(state)
-            return end(connection, state, ending.drafts, ending.outcome, ending.record, epoch=state.epoch).last_seq
+    def finish_together(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
+        """What `finish` says of each of these orders, in one transaction; one that cannot be ended keeps no other back.
 
-        return self._database.write(work, repeatable=True)
+        Raises `StoreUnavailable`.
+        """
+        for ending in endings:
+            check_ending(ending)
+        try:
+            ended = self._database.write(lambda connection: _finish_all(connection, endings), repeatable=True)
+        except BadEntry:
+            ended = {ending.order_id: self._finished_alone(ending) for ending in endings}
+        # After the commit: a turn that was placed until now is found here, and one that is placed now nudges itself.
+        found = self._database.read(
+            lambda connection: {
+                order_id: _following(connection, done.session_id)
+                for order_id, done in ended.items()
+                if isinstance(done, State)
+            }
+        )
+        answers = ((ended[one.order_id], found.get(one.order_id)) for one in endings)
+        return [Ended(done.last_seq, after) if isinstance(done, State) else done for done, after in answers]
+
+    def _finished_alone(self, ending: Ending) -> State | StoreError:
+        try:
+            return self._database.write(lambda connection: _finish(connection, ending), repeatable=True)
+        except (BadEntry, ControlsPending, Fenced) as refused:
+            return refused
 
     def park(self, parking: Parking) -> int:
         """The held order waits without a holder; answers the number of the entry `order.waiting`.
@@ -237,6 +246,37 @@ class Claims:
 
 def _claimable(row: Any) -> Claimable:
     return Claimable(row.order_id, row.queue, row.priority, row.last_seq, is_solo(row.barren))
+
+
+def _following(connection: Connection, session_id: str) -> Claimable | None:
+    row = connection.execute(_FOLLOWING, {"wanted": session_id}).first()
+    return None if row is None else _claimable(row)
+
+
+def _finish(connection: Connection, ending: Ending) -> State:
+    """The order as it is then. Nothing is changed where `Fenced` or `ControlsPending` is raised."""
+    state = lock(connection, ending.order_id)
+    if state is None:
+        raise _fenced(ending)
+    if _was_finished(state, ending):
+        return state
+    if not is_held(state, ending.epoch) or state.last_seq != ending.last_seq:
+        raise _fenced(ending)
+    controls = controls_of(connection, state.order_id) if state.control_seq else []
+    if any(must_be_read(control, ending) for control in controls):
+        raise _controls_pending(state)
+    return end(connection, state, ending.drafts, ending.outcome, ending.record, epoch=state.epoch)
+
+
+def _finish_all(connection: Connection, endings: Sequence[Ending]) -> dict[str, State | StoreError]:
+    """By order, in the order of the ids, in which all writers lock rows. Raises `BadEntry`."""
+    ended: dict[str, State | StoreError] = {}
+    for ending in sorted(endings, key=lambda one: one.order_id):
+        try:
+            ended[ending.order_id] = _finish(connection, ending)
+        except (ControlsPending, Fenced) as refused:
+            ended[ending.order_id] = refused
+    return ended
 
 
 def _fenced(held: Ending | Parking) -> Fenced:

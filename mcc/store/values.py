@@ -166,6 +166,14 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """An order has ended at entry `last_seq`; `following` is the queued turn of its session that is the next one."""
+
+    last_seq: int
+    following: Claimable | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Parking:
     """How a drone lays an order aside: why, in a sentence for people, and when it goes on by itself, if it does.
 

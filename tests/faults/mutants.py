@@ -241,7 +241,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "order.finished twice possible",
         (
-            Patch(f"{STORE}/claims.py", "            if _was_finished(state, ending):", "            if False:"),
+            Patch(f"{STORE}/claims.py", "    if _was_finished(state, ending):", "    if False:"),
             Patch(
                 f"{STORE}/claims.py",
                 "if not is_held(state, ending.epoch) or state.last_seq != ending.last_seq:",

@@ -24,8 +24,9 @@ from mcc.contracts.entry import Entry
 from mcc.contracts.journal import ToolFinished, ToolStarted
 from mcc.dispatch.nudge import Nudger
 from mcc.store.claiming import ClaimAnswer
+from mcc.store.errors import StoreError
 from mcc.store.store import Store
-from mcc.store.values import Appended, Batch, Claim, ClaimedBy, Ending, Placed, Swept, ToClaim
+from mcc.store.values import Appended, Batch, Claim, ClaimedBy, Ended, Ending, Placed, Swept, ToClaim
 from tests.faults.failpoints import Failpoints
 from tests.faults.ledger import Ledger, ledger_tools
 from tests.faults.poison import poison_tools
@@ -103,10 +104,18 @@ class _Claims(Passing):
                 self._points.hit("F5", answer.order.id)
         return answers
 
-    def finish(self, ending: Ending) -> int:
-        seq: int = self._points.before("F18", ending.order_id, lambda: self._port.finish(ending))
-        self._points.hit("F19", ending.order_id)
-        return seq
+    def finish_together(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
+        def finish() -> Sequence[Ended | StoreError]:
+            answers: Sequence[Ended | StoreError] = self._port.finish_together(endings)
+            return answers
+
+        for one in endings:
+            finish = partial(self._points.before, "F18", one.order_id, finish)
+        answers = finish()
+        for one, answer in zip(endings, answers, strict=True):
+            if isinstance(answer, Ended):
+                self._points.hit("F19", one.order_id)
+        return answers
 
     def hand_back(self, held: Sequence[tuple[str, int]], **more: Any) -> Sequence[str]:
         first = held[0][0] if held else None

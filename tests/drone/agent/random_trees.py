@@ -44,10 +44,14 @@ class FollowedJournal(MemoryJournal):
         self.read = Tree.of(entries)
         self.compared = 0
 
+    def owe(self, origin: Origin, *facts: Fact) -> None:
+        number = len(self.entries)
+        super().owe(origin, *facts)
+        for entry in self.entries[number:]:
+            self.read.add(entry)
+
     async def write(self, origin: Origin, *facts: Fact) -> int:
         number = await super().write(origin, *facts)
-        for entry in self.entries[number - len(facts) :]:
-            self.read.add(entry)
         # A control is written beside the run, which may have noted something that is committed after it.
         if self.live is not None and not isinstance(facts[-1], ControlApplied):
             assert self.read.records[origin.record_id or ""] == self.live.records[origin.record_id or ""]

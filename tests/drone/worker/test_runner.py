@@ -1,7 +1,7 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -21,8 +21,8 @@ from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.store.errors import StoreUnavailable
-from mcc.store.values import Ending
+from mcc.store.errors import StoreError, StoreUnavailable
+from mcc.store.values import Ended, Ending
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.fake_crew import FakeCrew
 
@@ -262,7 +262,7 @@ async def test_no_order_is_taken_once_the_runs_are_closed() -> None:
 
 
 class Flaky:
-    """Claims whose `finish` fails at first, as `problems` say."""
+    """Claims whose `finish_together` fails at first, as `problems` say."""
 
     def __init__(self, claims: object, problems: list[Exception]) -> None:
         self._claims = claims
@@ -272,11 +272,11 @@ class Flaky:
     def __getattr__(self, name: str) -> object:
         return getattr(self._claims, name)
 
-    def finish(self, ending: Ending) -> int:
-        self.endings.append(ending)
+    def finish_together(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
+        self.endings += endings
         if self.problems:
             raise self.problems.pop(0)
-        return self._claims.finish(ending)  # type: ignore[attr-defined,no-any-return]
+        return self._claims.finish_together(endings)  # type: ignore[attr-defined,no-any-return]
 
 
 async def test_an_end_that_the_database_misses_is_sent_again() -> None:
@@ -360,7 +360,7 @@ class Meanwhile:
             return inner
 
         def call(*args: object, **fields: object) -> object:
-            if name == "finish":
+            if name == "finish_together":
                 self._happens()
             answer = inner(*args, **fields)
             if name == "claim_together":
@@ -379,7 +379,7 @@ async def test_what_a_turn_left_running_writes_nothing_once_it_has_ended() -> No
             late = bench.crew.journal.write(Origin(), AgentStep(name="note", message="late"))
             refused.append(asyncio.run_coroutine_threadsafe(late, loop).exception(5))
 
-        bench.with_parts(claims=Meanwhile(bench.store.claims, "finish", write_late))
+        bench.with_parts(claims=Meanwhile(bench.store.claims, "finish_together", write_late))
         order = bench.place("hello")
         await bench.runner.work(order.id)
         assert [type(problem) for problem in refused] == [Fenced]

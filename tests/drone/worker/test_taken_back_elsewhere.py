@@ -99,9 +99,9 @@ async def test_a_revert_is_left_to_the_drone_that_keeps_the_checkpoints(tmp_path
     async with AsyncExitStack() as stack:
         drones = Drones(tmp_path, stack)
         one, two = await drones.up("one"), await drones.up("two")
-        order = await one.runner.work(one.place("write", workspace=str(drones.place)).id)
-        assert order is not None and drones.by() == "one"
-        revert = drones.reverted(order)
+        left = await one.runner.work(one.place("write", workspace=str(drones.place)).id)
+        assert left is not None and drones.by() == "one"
+        revert = drones.reverted(left.order)
         for _ in range(3):
             assert await two.runner.work(revert.id) is None
             drones.clock.now += 60
@@ -114,10 +114,10 @@ async def test_where_the_drone_that_keeps_them_is_not_up_a_revert_ends_and_says_
     async with AsyncExitStack() as stack:
         drones = Drones(tmp_path, stack)
         one, two = await drones.up("one"), await drones.up("two")
-        order = await one.runner.work(one.place("write", workspace=str(drones.place)).id)
-        assert order is not None
+        left = await one.runner.work(one.place("write", workspace=str(drones.place)).id)
+        assert left is not None
         drones.store.leases.leave(one.trust.incarnation or "")
-        revert = drones.reverted(order)
+        revert = drones.reverted(left.order)
         assert await two.runner.work(revert.id) is None
         drones.clock.now += 6
         assert await two.runner.work(revert.id) is not None

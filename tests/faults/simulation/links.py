@@ -9,7 +9,9 @@ from mcc.store.errors import StoreUnavailable
 from mcc.store.store import Store
 from tests.faults.simulation.loop import Process
 
-SAFE = frozenset({("claims", "claim_together"), ("claims", "finish"), ("claims", "park"), ("journal", "append")})
+SAFE = frozenset(
+    {("claims", "claim_together"), ("claims", "finish_together"), ("claims", "park"), ("journal", "append")}
+)
 """Calls that recognise what they did before, so that an answer may be lost after their commit."""
 
 Seen = Callable[[str, str, tuple[Any, ...], dict[str, Any], Any], None]

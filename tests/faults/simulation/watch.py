@@ -15,7 +15,7 @@ from mcc.contracts.wire import Hint
 from mcc.store.errors import StoreError
 from mcc.store.store import Store
 from mcc.store.texts import parsed
-from mcc.store.values import Appended, Batch, Swept
+from mcc.store.values import Appended, Batch, Ended, Swept
 from tests.faults.invariants.evidence import Effect, Entry, ModelCall, Violation
 from tests.faults.invariants.orders import RELEASES
 
@@ -86,7 +86,11 @@ class Watch:
                 for asked, claimed in zip(args[0], answer, strict=True):
                     if not isinstance(claimed, StoreError):
                         self._asked_for(asked.order_id, refused=claimed is None)
-            case "claims", "finish" | "park":
+            case "claims", "finish_together":
+                for ending, ended in zip(args[0], answer, strict=True):
+                    if isinstance(ended, Ended):
+                        self.look(ending.order_id, ending.epoch)
+            case "claims", "park":
                 self.look(args[0].order_id, args[0].epoch)
             case "claims", "hand_back":
                 self._look_at(answer)

@@ -1,0 +1,122 @@
+"""What an agent says last is committed with the end of its order, in one transaction, whatever that meets."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from mcc.contracts.control import ControlKind, NewControl
+from mcc.contracts.entry import Origin
+from mcc.contracts.ids import root_record_id
+from mcc.contracts.journal import AgentFinished, AgentStep, WorkspaceCheckpointed
+from mcc.contracts.order import Outcome, WorkOrder
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.status import FailureReason, OrderStatus
+from mcc.contracts.usage import Usage
+from mcc.store.errors import BadEntry, StoreError, StoreUnavailable
+from mcc.store.values import Ended, Ending
+from tests.drone.worker.bench_of_orders import Bench
+from tests.drone.worker.fake_crew import FakeCrew, started
+
+SPENT = AgentStep(name="thought", message="about it", usage=Usage(input_tokens=7, model_calls=1))
+
+
+class Owing(FakeCrew):
+    """Its agent owes what it says last; `checkpointed`: it may have changed its workspace."""
+
+    def __init__(self, *, checkpointed: bool = False, text: str = "") -> None:
+        super().__init__()
+        self.checkpointed = checkpointed
+        self.text = text
+
+    async def run(self, order: WorkOrder, **given: Any) -> Outcome:
+        journal, tree = given["journal"], given["router"].tree
+        origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
+        await journal.write(origin, started(order.prompt))
+        if self.checkpointed:
+            taken = WorkspaceCheckpointed(checkpoint_id="1", call_id="1", files=1, bytes=1, skipped=0)
+            tree.apply(origin, taken)
+            await journal.write(origin, taken)
+        if self.text:
+            await journal.keep(self.text)
+        journal.owe(origin, SPENT, AgentFinished(status=RecordStatus.COMPLETED, answer="said"))
+        return Outcome(status=OrderStatus.SUCCEEDED, answer="said")
+
+
+class Watched:
+    """Claims that remember the endings; `first` is done, and may be raised, before the first is stored."""
+
+    def __init__(self, claims: object, *first: Any) -> None:
+        self._claims = claims
+        self._first = list(first)
+        self.endings: list[Ending] = []
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._claims, name)
+
+    def finish_together(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
+        self.endings += endings
+        if self._first:
+            answer = self._first.pop(0)()
+            if answer is not None:
+                return [answer]
+        return self._claims.finish_together(endings)  # type: ignore[attr-defined,no-any-return]
+
+
+async def ended(bench: Bench, *first: Any) -> tuple[WorkOrder, list[list[str]]]:
+    """The order, and the kinds of the entries of each ending that was sent."""
+    order = bench.place("hello")
+    watched = Watched(bench.store.claims, *first)
+    bench.with_parts(claims=watched)
+    await bench.runner.work(order.id)
+    return bench.store.orders.get(order.id), [[one.data.kind for one in it.drafts] for it in watched.endings]
+
+
+LAST = ["agent.step", "agent.finished", "order.finished"]
+WHOLE = ["order.queued", "order.claimed", "agent.started", *LAST]
+
+
+async def test_they_are_entries_of_the_transaction_that_ends_the_order() -> None:
+    async with Bench(crew=Owing()) as bench:
+        order, endings = await ended(bench)
+        assert endings == [LAST] and bench.kinds(order.id) == WHOLE
+        assert order.status is OrderStatus.SUCCEEDED and order.usage.input_tokens == 7
+        record = bench.store.orders.record(order.id)
+        assert record == bench.fold(order.id).record() and record is not None
+        assert record.status is RecordStatus.COMPLETED
+
+
+async def test_so_they_are_after_a_database_that_was_away() -> None:
+    def away() -> None:
+        raise StoreUnavailable("away")
+
+    async with Bench(crew=Owing()) as bench:
+        order, endings = await ended(bench, away)
+        assert endings == [LAST, LAST] and bench.kinds(order.id) == WHOLE
+
+
+async def test_a_cancel_that_comes_between_ends_the_order_and_what_was_said_stays() -> None:
+    async with Bench(crew=Owing()) as bench:
+
+        def cancel() -> None:
+            order_id = bench.store.orders.list(limit=1).items[0].id
+            bench.store.controls.request(order_id, ControlKind.CANCEL, NewControl(), principal="test")
+
+        order, endings = await ended(bench, cancel)
+        assert order.status is OrderStatus.CANCELLED and len(endings) == 2
+        assert bench.kinds(order.id) == [*WHOLE[:-1], "control.applied", "order.finished"]
+
+
+async def test_of_an_outcome_that_is_refused_they_are_kept_by_themselves() -> None:
+    async with Bench(crew=Owing()) as bench:
+        order, endings = await ended(bench, lambda: BadEntry("no"))
+        assert (order.status, order.reason) == (OrderStatus.FAILED, FailureReason.INTERNAL)
+        assert endings == [LAST, ["order.finished"]] and bench.kinds(order.id) == WHOLE
+        assert order.usage.input_tokens == 7
+
+
+@pytest.mark.parametrize("crew", [Owing(checkpointed=True), Owing(text="kept")], ids=["workspace", "text"])
+async def test_they_are_committed_before_what_may_take_its_time(crew: Owing) -> None:
+    async with Bench(crew=crew) as bench:
+        order, endings = await ended(bench)
+        assert endings == [["order.finished"]] and bench.kinds(order.id)[-3:] == LAST
