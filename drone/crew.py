@@ -44,7 +44,7 @@ from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.private import Private
 from drone.settings import Settings
 from drone.tools.catalog import MCP, SHELL_WRITE, Toolbox, passed_on, provision
-from drone.tools.environment import DETECTION, Detected, Look
+from drone.tools.environment import DETECTION, Detected, Look, Survey
 from drone.tools.jobs import Jobs
 from drone.tools.notes import NOTE_GROUPS
 from drone.tools.notes_port import Notes
@@ -136,6 +136,8 @@ class Crew:
         self._tokens: Tokens = MemoryTokens()
         self.servers = McpServers(settings.mcp, self._opening, lambda: settings.redactor)
         self.pools = Pools()
+        self._gates_made: set[tuple[str, str]] = set()
+        """For which agents, in which modes, with the drone's own definitions."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Crew":
@@ -174,14 +176,25 @@ class Crew:
             with closing(hiring.place):
                 return redactor.model(outcome_of(await master.run(task, turn)))
 
+    async def _make_gates(self, hiring: Hiring, order: WorkOrder) -> None:
+        """Once for all orders that say nothing of it themselves and hire from the drone's own agents only."""
+        ours = hiring.definitions is self._definitions and order.agent in hiring.definitions.agents
+        own = ours and hiring.terms == Terms() and not order.permission
+        kind = (order.agent, order.mode)
+        if own and kind in self._gates_made:
+            return
+        await hiring.turn.threads.gate(hiring.make_gates, order.agent)
+        if own:
+            self._gates_made.add(kind)
+
     async def _hiring(
         self, order: WorkOrder, turn: Turn, workspace: Workspace | None, own: OrderTools
     ) -> tuple[Hiring, ToolSet]:
         """Who hires the agents of the order, and the tools of its workspace. Raises `CannotHire`."""
         redactor, known, look, place, checkpoints = turn.redactor, self._definitions, Look(), Place(), None
         if workspace is not None:
-            known = await turn.threads.claim(self._agents_in, workspace)
-            look = await self._toolbox.look(workspace, turn.threads)
+            known, survey = await turn.threads.claim(self._seen_in, workspace)
+            look = await self._toolbox.look(survey, workspace, turn.threads)
             checkpoints = self.kept.of(order, workspace)
             place = own.place(workspace, look, checkpoints)
         if order.egress is not None:
@@ -202,7 +215,7 @@ class Crew:
     async def _master(self, order: WorkOrder, context: OrderContext, hiring: Hiring, tools: ToolSet) -> Agent:
         """The agent that answers for the order. Raises `CannotHire`, `DocumentLost`."""
         redactor = hiring.turn.redactor
-        await hiring.turn.threads.gate(hiring.make_gates, order.agent)
+        await self._make_gates(hiring, order)
         if context.documents is not None:
             own, told = await opened(context.documents, order.id)
             tools = Joined(tools, Redacted(own, redactor))
@@ -322,6 +335,10 @@ class Crew:
             self._egress.close()
         if self.custody is not None:
             await in_thread(self.custody.close)
+
+    def _seen_in(self, workspace: Workspace) -> tuple[Definitions, Survey | None]:
+        """The agents that an order with this workspace may hire, and what else is seen there first. Blocks."""
+        return self._agents_in(workspace), Survey.of(workspace)
 
     def _agents_in(self, workspace: Workspace) -> Definitions:
         """The agents that an order with this workspace may hire, its own agent files included. Blocks."""

@@ -21,7 +21,7 @@ from drone.sandbox.protected import Protected
 from drone.sandbox.walls import state_of
 from drone.tools.artifacts import ArtifactTools
 from drone.tools.asking import ASKING_TOOLS
-from drone.tools.environment import Detected, EnvironmentGate, Look, detection_tool, first_look
+from drone.tools.environment import Detected, EnvironmentGate, Look, Survey, detection_tool, first_look
 from drone.tools.files import find_files, list_files
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
@@ -119,9 +119,9 @@ class Toolbox:
         tools = FunctionTools(functions, workspace=opened, checkpoints=checkpoints, notes=notes, jobs=jobs)
         return EnvironmentGate(tools, detected or Detected())
 
-    async def look(self, workspace: Workspace, threads: OwnThreads) -> Look:
-        """What agents are told of an order's workspace before they begin."""
-        return await first_look(workspace, self.git, threads)
+    async def look(self, survey: Survey | None, workspace: Workspace, threads: OwnThreads) -> Look:
+        """What agents are told of an order's workspace before they begin; `survey` is of it."""
+        return await first_look(survey, workspace, self.git, threads)
 
     def capabilities(self) -> tuple[Capability, ...]:
         """Every tool as a drone registers it; those that cannot be used here with their problem."""

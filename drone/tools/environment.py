@@ -281,20 +281,31 @@ class Look:
     succeeded: bool = False
 
 
-async def first_look(workspace: Workspace, git: Git, threads: OwnThreads) -> Look:
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """`found`: as `surveyed` answers; `guide`: how AGENTS.md begins."""
+
+    found: Mapping[str, Any]
+    guide: str
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> "Survey | None":
+        """None where the workspace cannot be looked at. Blocks."""
+        try:
+            return cls(surveyed(workspace, Event()), _guide(workspace))
+        except (PathError, OSError):
+            return None
+
+
+async def first_look(survey: Survey | None, workspace: Workspace, git: Git, threads: OwnThreads) -> Look:
     """Never raises for what is in the workspace: an agent can still call `environment_detect` itself."""
-    try:
-        found, guide = await threads.claim(_surveyed_with_guide, workspace)
-    except (PathError, OSError):
+    if survey is None:
         return Look()
+    found, guide = survey.found, survey.guide
     changed = await _changed(workspace, git, threads) if found["git"] and git.problem is None else ""
     body = "\n".join(line for line in (*_lines(found), changed, guide) if line)
     said = f"What a look at the workspace found{f', and how {GUIDE} in it begins' if guide else ''}:"
     return Look(f"{said}\n{fenced(body, GUIDE)}", succeeded=True)
-
-
-def _surveyed_with_guide(workspace: Workspace) -> tuple[dict[str, Any], str]:
-    return surveyed(workspace, Event()), _guide(workspace)
 
 
 def _lines(found: Mapping[str, Any]) -> list[str]:

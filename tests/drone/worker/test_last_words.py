@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from drone.crew import OrderContext
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
@@ -29,13 +30,14 @@ class Owing(FakeCrew):
         self.checkpointed = checkpointed
         self.text = text
 
-    async def run(self, order: WorkOrder, **given: Any) -> Outcome:
-        journal, tree = given["journal"], given["router"].tree
+    async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
+        journal, router = context.journal, context.router
+        assert router is not None
         origin = Origin(record_id=root_record_id(order.id), agent=order.agent)
         await journal.write(origin, started(order.prompt))
         if self.checkpointed:
             taken = WorkspaceCheckpointed(checkpoint_id="1", call_id="1", files=1, bytes=1, skipped=0)
-            tree.apply(origin, taken)
+            router.tree.apply(origin, taken)
             await journal.write(origin, taken)
         if self.text:
             await journal.keep(self.text)
