@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import structlog
@@ -12,6 +11,7 @@ from drone.agent.journal import Fenced, TextDelta, Unwritable
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
+from drone.worker.weight import weight_of
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
@@ -249,7 +249,7 @@ class Writer:
     async def _committed(self, journal: OrderJournal, drafts: Sequence[Draft], asked: Asked | None) -> Any:
         texts = journal.taken()
         weight = sum(weight_of(draft.data) for draft in drafts) + sum(map(len, texts.values()))
-        weight += sum(200 + _weight(command.__dict__) for command in asked.commands) if asked else 0
+        weight += sum(weight_of(command) for command in asked.commands) if asked else 0
         journal.weight += weight
         self._grew(weight)
         if self._bytes and self._bytes + weight > self._most_bytes:
@@ -384,21 +384,3 @@ def group_of(some: Iterable[_Waiting]) -> Group:
 def fail(done: "asyncio.Future[int]", problem: Exception) -> None:
     if not done.done():
         done.set_exception(problem)
-
-
-def weight_of(fact: Fact) -> int:
-    """About as many bytes as this fact needs."""
-    return 200 + sum(map(_weight, fact.__dict__.values()))
-
-
-def _weight(value: object) -> int:
-    if isinstance(value, str):
-        return len(value)
-    if value is None or isinstance(value, int | float | datetime):
-        return 8
-    if isinstance(value, list | tuple):
-        return sum(map(_weight, value))
-    if isinstance(inside := getattr(value, "__dict__", None), dict):
-        return sum(map(_weight, inside.values()))
-    # Last, since it takes longest to find out.
-    return sum(map(_weight, (*value, *value.values()))) if isinstance(value, Mapping) else 8

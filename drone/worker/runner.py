@@ -21,10 +21,11 @@ from drone.worker.claiming import Claiming
 from drone.worker.documents import OrderDocuments
 from drone.worker.ending import Finisher, Left, cancelled, internal_error
 from drone.worker.executions import Execution, Executions, Refusals, Stop
-from drone.worker.journal import OrderJournal, Writer, weight_of
+from drone.worker.journal import OrderJournal, Writer
 from drone.worker.loop import AsyncStore
 from drone.worker.notes import OrderNotes
 from drone.worker.people import OrderPeople
+from drone.worker.weight import weight_of
 from drone.worker.workspaces import Busy
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
