@@ -159,7 +159,7 @@ class PermissionGate:
         return _Would(f"sha256:{digest(bound)}", profile, preview)
 
     def _ruled(self, spec: ToolSpec, arguments: Mapping[str, object], grants: Sequence[SavedRule] = ()) -> Ruling:
-        asked = self._permits.asked(spec, arguments, self._state.origin, profile_of(spec, self._egress))
+        asked = self._permits.request(spec, arguments, self._state.origin, profile_of(spec, self._egress))
         return self._permits.judge(asked, grants)
 
     def _before(self, call: Call) -> list[_Asked]:

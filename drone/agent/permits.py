@@ -7,7 +7,7 @@ from drone.agent.messages import ToolSpec
 from mcc.contracts.drones import Effects
 from mcc.contracts.entry import Origin
 from mcc.contracts.permission import Mode, OnAsk, Permission, SavedRule
-from mcc.permission.judging import Asked, Ruling, judge
+from mcc.permission.judging import PermissionRequest, Ruling, judge
 from mcc.permission.layers import Layer, layer_of
 
 
@@ -46,13 +46,15 @@ class Permits:
             self.workspace or above.workspace,
         )
 
-    def judge(self, asked: Asked, grants: Sequence[SavedRule] = ()) -> Ruling:
+    def judge(self, request: PermissionRequest, grants: Sequence[SavedRule] = ()) -> Ruling:
         """What becomes of the call; `grants` are the approvals that people let stand. Never raises."""
-        return judge(asked, self.layers, grants)
+        return judge(request, self.layers, grants)
 
-    def asked(self, spec: ToolSpec, arguments: Mapping[str, object], origin: Origin, profile: str = "") -> Asked:
+    def request(
+        self, spec: ToolSpec, arguments: Mapping[str, object], origin: Origin, profile: str = ""
+    ) -> PermissionRequest:
         """The call of a tool by the agent at `origin`, as it is judged."""
-        return Asked(
+        return PermissionRequest(
             tool=spec.name,
             group=spec.group,
             effects=effects_of(spec),

@@ -35,7 +35,7 @@ class Begun:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CheckpointView:
     """What a checkpoint holds of single paths."""
 
     store: CheckpointStore
@@ -141,13 +141,13 @@ class OrderCheckpoints:
             return summary(store, store.moves(self.order_id))
 
     @contextmanager
-    def kept(self, call_id: str) -> Iterator[Kept]:
+    def kept(self, call_id: str) -> Iterator[CheckpointView]:
         """What was kept before a call that has begun. Raises `StoreBroken`, OSError."""
         with CheckpointStore.opened(self.path) as store:
             move = _of(store.moves(self.order_id), call_id)
             if move is None:
                 raise StoreBroken("The checkpoint of this call is missing.")
-            yield Kept(store, move.before)
+            yield CheckpointView(store, move.before)
 
     def told(self, checkpoint_id: str, seq: int) -> None:
         """The journal entry of a checkpoint. Raises `StoreBroken`."""

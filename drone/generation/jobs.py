@@ -109,7 +109,7 @@ def functions_of(blueprint: Blueprint) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StampBasis:
     """What an agent was asked with, for the stamp of its node: kept with its set-up, because what it would be asked
     with when another drone ends its work may be something else."""
 
@@ -118,14 +118,14 @@ class Asked:
     rules: str
 
     @classmethod
-    def of(cls, brief: Brief) -> "Asked":
+    def of(cls, brief: Brief) -> "StampBasis":
         return cls(brief.asked, brief.inputs, brief.rules)
 
     def as_json(self, finish: str) -> dict[str, object]:
         return {"finish": finish, "asked": self.asked, "inputs": dict(self.inputs), "rules": self.rules}
 
     @classmethod
-    def read(cls, setup: str) -> "Asked | None":
+    def read(cls, setup: str) -> "StampBasis | None":
         """Out of a kept set-up; None where that says nothing of it."""
         try:
             kept = json.loads(setup)["gate"]

@@ -12,7 +12,7 @@ from drone.agent.subagents.children import run_child, take_spawn
 from drone.agent.turn import Task, Turn
 from drone.generation.document_gate import DocumentGate
 from drone.generation.document_tools import DocumentTools, Hand
-from drone.generation.jobs import Asked, Job, Part
+from drone.generation.jobs import Job, Part, StampBasis
 from drone.generation.node_check import Checked, NodeCheck
 from drone.generation.outline import outline_of
 from drone.generation.port import DocumentLost, Documents
@@ -63,7 +63,7 @@ class NodeAgents:
     order_id: str
     lost: Callable[[DocumentLost], None]
     clean: Callable[[str], str] = str
-    asked: dict[str, Asked] = field(default_factory=dict)
+    asked: dict[str, StampBasis] = field(default_factory=dict)
     """What those at work were asked with, by their records."""
     slow: set[str] = field(default_factory=set)
 
@@ -74,7 +74,7 @@ class NodeAgents:
         """
         brief = self._brief(state, job)
         record = self.turn.tree.begun(job.record_id)
-        asked = self.asked[job.record_id] = await self._kept(record) or Asked.of(brief)
+        asked = self.asked[job.record_id] = await self._kept(record) or StampBasis.of(brief)
         check = NodeCheck(self.documents, job, self.slow)
         agent = self.hire(self._wanted(job, brief, asked, check))
         prompt = self.clean("\n\n".join(filter(None, (brief.task, brief.present))))
@@ -98,7 +98,9 @@ class NodeAgents:
         state = await self.documents.state()
         if job.node_id not in state.nodes:
             return  # a person has taken it away
-        asked = self.asked.pop(job.record_id, None) or await self._kept(record) or Asked.of(self._brief(state, job))
+        asked = (
+            self.asked.pop(job.record_id, None) or await self._kept(record) or StampBasis.of(self._brief(state, job))
+        )
         failure, checked = await self._judged(job, report, record)
         command = Settle(
             node=job.node_id,
@@ -123,7 +125,7 @@ class NodeAgents:
         # Nobody asks any more what its tools did, and a document has many nodes.
         record.receipts.clear()
 
-    def author(self, job: Job, asked: Asked) -> Author:
+    def author(self, job: Job, asked: StampBasis) -> Author:
         return Author(
             by=AUTHORS[job.part],
             at=now(),
@@ -138,14 +140,14 @@ class NodeAgents:
         brief = brief_of(self.documents.blueprint, state, job.node_id, job.role)
         return outline_of(brief) if job.part == "outline" else brief
 
-    async def _kept(self, record: RecordState | None) -> Asked | None:
+    async def _kept(self, record: RecordState | None) -> StampBasis | None:
         """What an agent was asked that began under another drone."""
         if record is None or record.started is None:
             return None
         kept = await self.turn.journal.kept(record.started.setup_digest)
-        return None if kept is None else Asked.read(kept)
+        return None if kept is None else StampBasis.read(kept)
 
-    def _wanted(self, job: Job, brief: Brief, asked: Asked, check: NodeCheck) -> Wanted:
+    def _wanted(self, job: Job, brief: Brief, asked: StampBasis, check: NodeCheck) -> Wanted:
         settings = self.documents.blueprint.component(job.component).settings
         gated = settings.validates is not False
         gate = DocumentGate(job.path, check.errors if gated else None)

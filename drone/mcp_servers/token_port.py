@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredToken:
     """JSON, and the number of its version."""
 
     token: Mapping[str, Any]
@@ -16,7 +16,7 @@ class Kept:
 class Tokens(Protocol):
     """Safe for several drones at once."""
 
-    async def load(self, server: str) -> Kept | None: ...
+    async def load(self, server: str) -> StoredToken | None: ...
 
     async def save(self, server: str, token: Mapping[str, Any]) -> None:
         """A new version, which nobody holds."""
@@ -31,15 +31,15 @@ class MemoryTokens:
     """For a runtime without a database: as long as it runs."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, StoredToken] = {}
         self._held: dict[str, str] = {}
 
-    async def load(self, server: str) -> Kept | None:
+    async def load(self, server: str) -> StoredToken | None:
         return self._kept.get(server)
 
     async def save(self, server: str, token: Mapping[str, Any]) -> None:
         known = self._kept.get(server)
-        self._kept[server] = Kept(dict(token), known.version + 1 if known else 1)
+        self._kept[server] = StoredToken(dict(token), known.version + 1 if known else 1)
         self._held.pop(server, None)
 
     async def hold(self, server: str, version: int, who: str, seconds: float) -> bool:

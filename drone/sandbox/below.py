@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class DevicePath(NamedTuple):
     """Where something lies in its file system (`device`, as the kernel numbers it), whatever is mounted where."""
 
     device: str
     path: str
 
-    def way_to(self, other: "Place") -> str | None:
+    def way_to(self, other: "DevicePath") -> str | None:
         """From here down to `other`, empty for the same place; None when it is not below."""
         if self.device != other.device:
             return None
@@ -22,7 +22,7 @@ class Mount(NamedTuple):
     """`what` is seen at `point`; `number` as in /proc/self/fdinfo."""
 
     number: str
-    what: Place
+    what: DevicePath
     point: str
 
 
@@ -52,14 +52,14 @@ class Below:
         """Raises OSError when nothing has this name any more."""
         return os.stat(name, dir_fd=self._directory, follow_symlinks=False)
 
-    def _names(self, place: Place, tops: dict[str, Place]) -> Iterator[str]:
+    def _names(self, place: DevicePath, tops: dict[str, DevicePath]) -> Iterator[str]:
         for top, what in tops.items():
             if (way := what.way_to(place)) is not None:
                 yield "/".join(part for part in (top, way) if part)
             elif place.way_to(what):
                 yield top
 
-    def _place_of(self, real: str) -> Place | None:
+    def _place_of(self, real: str) -> DevicePath | None:
         """Of a path without links, which need not be there."""
         rest = ""
         while True:
@@ -74,16 +74,16 @@ class Below:
                 place = self._place(fd)
             finally:
                 os.close(fd)
-            return place and Place(place.device, f"{place.path.rstrip('/')}{rest}" if rest else place.path)
+            return place and DevicePath(place.device, f"{place.path.rstrip('/')}{rest}" if rest else place.path)
 
-    def _place(self, fd: int) -> Place | None:
+    def _place(self, fd: int) -> DevicePath | None:
         mount, path = self._all.get(_mount_number(fd)), path_of(fd)
         if mount is None or path is None:
             return None
         below = "" if path == mount.point else name_below(mount.point, path)
         if below is None:
             return None
-        return Place(mount.what.device, os.path.join(mount.what.path, below) if below else mount.what.path)
+        return DevicePath(mount.what.device, os.path.join(mount.what.path, below) if below else mount.what.path)
 
 
 _AT = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
@@ -100,7 +100,7 @@ def _mounts() -> Iterator[Mount]:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
             for line in lines:
                 number, _, device, root, point = line.split(" ", 5)[:5]
-                yield Mount(number, Place(device, _plain(root)), _plain(point))
+                yield Mount(number, DevicePath(device, _plain(root)), _plain(point))
     except OSError:
         return
 

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from drone.agent.call_ends import OUTCOME_UNKNOWN
 from drone.checkpoints.diff import FileDiff, file_diff, quoted
-from drone.checkpoints.recording import Kept
+from drone.checkpoints.recording import CheckpointView
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
 from drone.sandbox.placing import Placing, Staged, own_path, regular
 from drone.sandbox.protected import GIT, Protected, plain
@@ -171,7 +171,7 @@ def last_seen(context: ToolContext, path: str) -> str | None:
     return next((digest for digest in seen if digest is not None), None)
 
 
-def _as_kept(kept: Kept, path: str) -> Existing | None:
+def _as_kept(kept: CheckpointView, path: str) -> Existing | None:
     node = kept.node(path)
     if node is None:
         return None
@@ -184,14 +184,14 @@ Identity = tuple[str, bytes] | None
 """What has a name, so that another content is another one; None for nothing."""
 
 
-def _identity_kept(kept: Kept, path: str) -> Identity:
+def _identity_kept(kept: CheckpointView, path: str) -> Identity:
     node = kept.node(path)
     if node is not None and node.kind == "left_out":
         raise ToolFailed(_TOO_LARGE.format(written(path)))
     return None if node is None else (node.kind, b"" if node.kind == "directory" else node.digest)
 
 
-def _identity_wanted(kept: Kept, effect: Effect) -> Identity:
+def _identity_wanted(kept: CheckpointView, effect: Effect) -> Identity:
     if effect.moved_from is not None:
         return _identity_kept(kept, effect.moved_from)
     return None if effect.after is None else ("file", sha256(effect.after).digest())

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from drone.agent.artifacts import handle_of
 from drone.egress.egress import ProxiedNetwork
 from drone.sandbox.child import Ended
-from drone.tools.command_output import Said
+from drone.tools.command_output import OutputText
 from drone.tools.display_text import written
 from drone.tools.jobs import Job, JobState
 from drone.tools.tool import ToolContext
@@ -24,7 +24,7 @@ def listed(paths: Sequence[str]) -> Mapping[str, object]:
     return {"changed": [*map(written, paths[:_PATHS])], **more}
 
 
-def told(text: Said, artifact: str | None) -> Mapping[str, object]:
+def told(text: OutputText, artifact: str | None) -> Mapping[str, object]:
     """What it said; `artifact` is the digest of the whole of it."""
     return {"output": text.shown, "bytes": text.size, "artifact": handle_of(artifact) if artifact else None}
 

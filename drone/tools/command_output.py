@@ -22,7 +22,7 @@ _LONGEST_LINE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class OutputText:
     """An output as text. `shown`: as a model is told it, with how many bytes are left out in the middle.
 
     `whole`: all that was kept, where that is more; None where `shown` is everything. `size`: bytes that were written.
@@ -34,7 +34,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class CapturedOutput:
     """An output as it is now: what was kept of its ends, and its bytes in all."""
 
     head: bytes
@@ -42,7 +42,7 @@ class Kept:
     size: int
 
     @classmethod
-    def of(cls, output: Captured) -> "Kept":
+    def of(cls, output: Captured) -> "CapturedOutput":
         return cls(output.head, output.tail, output.total)
 
 
@@ -51,7 +51,7 @@ def captured() -> Captured:
     return Captured(KEPT_BYTES, KEPT_BYTES)
 
 
-def said(kept: Kept, redactor: Redactor) -> Said:
+def said(kept: CapturedOutput, redactor: Redactor) -> OutputText:
     """The text of an output. Blocks for some 50 ms when there is much of it."""
     head, tail = kept.head, kept.tail
     if len(head) + len(tail) == kept.size:
@@ -66,16 +66,16 @@ def _text(data: bytes) -> str:
     return plain(data.decode("utf-8", "replace"))
 
 
-def _cut(whole: str, size: int) -> Said:
+def _cut(whole: str, size: int) -> OutputText:
     data = whole.encode()
     if len(data) <= HEAD_BYTES + TAIL_BYTES:
-        return Said(whole, None, size)
+        return OutputText(whole, None, size)
     head, tail = data[:HEAD_BYTES], data[-TAIL_BYTES:]
     head = head[: head.rfind(b"\n") + 1] or head[: word_before(data, HEAD_BYTES)]
     tail = tail[tail.find(b"\n") + 1 :] or data[word_after(data, len(data) - TAIL_BYTES, len(data)) :]
     left_out = max(1, size - len(head) - len(tail))
     gap = f"… [{left_out:,} bytes left out] …"
-    return Said(f"{head.decode().rstrip()}\n{gap}\n{tail.decode()}", whole, size)
+    return OutputText(f"{head.decode().rstrip()}\n{gap}\n{tail.decode()}", whole, size)
 
 
 class Live:

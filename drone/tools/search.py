@@ -68,13 +68,13 @@ def search_tool(ripgrep: Ripgrep | None) -> Searcher:
         except PatternError as error:
             raise ToolFailed(str(error)) from error
         scope = Scope.of(workspace, path, glob, context)
-        return Search(workspace, compiled, scope, Asked(output, context_lines, limit), ripgrep, context).report()
+        return Search(workspace, compiled, scope, Display(output, context_lines, limit), ripgrep, context).report()
 
     return search_text
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Display:
     """What is shown of the matches: `limit` counts lines, or files where files alone are shown."""
 
     output: Shape = "lines"
@@ -134,7 +134,7 @@ class Search:
     workspace: Workspace
     pattern: Pattern
     scope: Scope
-    asked: Asked
+    asked: Display
     ripgrep: Ripgrep | None
     context: ToolContext
     matches: int = 0

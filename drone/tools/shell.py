@@ -17,7 +17,7 @@ from drone.sandbox.bubblewrap import PATH, Bubblewrap, Profile
 from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.paths import PathMissing
 from drone.tools.command_answers import brief, end_of, listed, lost, note_refused, refused_by, told, too_many
-from drone.tools.command_output import Kept, Live, Said, captured, said
+from drone.tools.command_output import CapturedOutput, Live, OutputText, captured, said
 from drone.tools.display_text import written
 from drone.tools.files import with_nearest, workspace_of
 from drone.tools.jobs import Job, Jobs, JobState, TooManyJobs
@@ -149,7 +149,7 @@ class ShellTools:
         finally:
             live.close()
         seconds = asyncio.get_running_loop().time() - began
-        text = await threads_of(context).tool(said, Kept.of(output), _redactor(context))
+        text = await threads_of(context).tool(said, CapturedOutput.of(output), _redactor(context))
         artifact = await _kept(text, context)
         answer = {
             **end_of(ended),
@@ -331,7 +331,7 @@ async def _changed(context: ToolContext, profile: Profile) -> tuple[str, ...]:
     return await context.checkpoints.changed()
 
 
-async def _kept(text: Said, context: ToolContext) -> str | None:
+async def _kept(text: OutputText, context: ToolContext) -> str | None:
     """The digest of the whole output, where a model is told less of it."""
     if text.whole is None or context.artifacts is None:
         return None
@@ -339,7 +339,7 @@ async def _kept(text: Said, context: ToolContext) -> str | None:
 
 
 async def _shown(job: Job, context: ToolContext) -> Output:
-    text = await threads_of(context).tool(said, Kept.of(job.output), _redactor(context))
+    text = await threads_of(context).tool(said, CapturedOutput.of(job.output), _redactor(context))
     if job.over and job.artifact is None:
         job.artifact = await _kept(text, context)
     answer = {

@@ -11,7 +11,7 @@ from mcc.documents.change import Author, Change
 from mcc.documents.commands import Command
 from mcc.documents.functions import Functions
 from mcc.documents.state import State
-from mcc.store.agent_changes import Asked
+from mcc.store.agent_changes import AgentCommands
 from mcc.store.errors import UnknownDocument
 
 
@@ -62,7 +62,7 @@ class OrderDocuments:
     async def dispatch(self, origin: Origin, commands: Sequence[Command], author: Author, command_id: str) -> Change:
         """What the port promises; the change and its entries are one transaction, fenced by the order's row."""
         try:
-            done = await self._journal.change(Asked(self._id, commands, author, origin, command_id))
+            done = await self._journal.change(AgentCommands(self._id, commands, author, origin, command_id))
         except UnknownDocument as problem:
             raise DocumentLost(str(problem)) from problem
         self._as_opened(done.change.state)

@@ -18,7 +18,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.shape import now
 from mcc.contracts.wire import Delta, GenerationProgress, Hint, Progress
-from mcc.store.agent_changes import Answer, Asked, Committed, Group, Held, Part
+from mcc.store.agent_changes import AgentCommands, Answer, Committed, Group, Held, Part
 from mcc.store.document_changes import Done
 from mcc.store.store import Store
 from mcc.store.texts import STRING_BYTES, text_digest
@@ -96,7 +96,7 @@ class OrderJournal:
         texts, self._texts = self._texts, {}
         return texts
 
-    async def change(self, asked: Asked) -> Done:
+    async def change(self, asked: AgentCommands) -> Done:
         """Do these commands in a document and commit the entries that tell of it, both or neither, after what is owed.
 
         Raises `Fenced`, `Unwritable`; `mcc.documents.change.Refused` and `UnknownDocument` where nothing was done.
@@ -181,7 +181,7 @@ class _Waiting:
     journal: OrderJournal
     drafts: Sequence[Draft]
     texts: Mapping[str, str]
-    asked: Asked | None
+    asked: AgentCommands | None
     weight: int
     done: "asyncio.Future[Any]" = field(repr=False)
 
@@ -242,11 +242,11 @@ class Writer:
         number: int = await self._committed(journal, drafts, None)
         return number
 
-    async def change(self, journal: OrderJournal, drafts: Sequence[Draft], asked: Asked) -> Done:
+    async def change(self, journal: OrderJournal, drafts: Sequence[Draft], asked: AgentCommands) -> Done:
         done: Done = await self._committed(journal, drafts, asked)
         return done
 
-    async def _committed(self, journal: OrderJournal, drafts: Sequence[Draft], asked: Asked | None) -> Any:
+    async def _committed(self, journal: OrderJournal, drafts: Sequence[Draft], asked: AgentCommands | None) -> Any:
         texts = journal.taken()
         weight = sum(weight_of(draft.data) for draft in drafts) + sum(map(len, texts.values()))
         weight += sum(weight_of(command) for command in asked.commands) if asked else 0

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from drone.mcp_servers.token_port import Kept
+from drone.mcp_servers.token_port import StoredToken
 from drone.worker.loop import AsyncStore
 
 
@@ -26,9 +26,9 @@ class StoreTokens:
     def __init__(self, store: AsyncStore) -> None:
         self._store = store
 
-    async def load(self, server: str) -> Kept | None:
+    async def load(self, server: str) -> StoredToken | None:
         kept = await self._store.once(lambda store: store.mcp_servers.token(server))
-        return None if kept is None else Kept(kept.token, kept.version)
+        return None if kept is None else StoredToken(kept.token, kept.version)
 
     async def save(self, server: str, token: Mapping[str, Any]) -> None:
         await self._store.once(lambda store: store.mcp_servers.put_token(server, token))

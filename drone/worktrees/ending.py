@@ -13,7 +13,7 @@ from drone.tools.display_text import written
 from drone.tools.git_program import Git
 from drone.tools.git_repository import repository_of
 from drone.tools.tool import ToolFailed
-from drone.worktrees.places import Home, Made, Place
+from drone.worktrees.places import Home, Made, WorktreeDirectory
 from drone.worktrees.repository import OwnTree, Saved
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeState
 
@@ -26,7 +26,7 @@ TROUBLE = (ToolFailed, PathError, StoreBroken, OSError)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class SavedWork:
     """What was saved. `ignored`: files that git ignores; `all_ignored`: they are saved as well."""
 
     saved: Saved
@@ -43,7 +43,7 @@ class Brought:
     """What became of a worktree. `where` it lies; `trouble`: why its work was not merged."""
 
     state: WorktreeState
-    kept: Kept | None = None
+    kept: SavedWork | None = None
     files: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     trouble: str = ""
@@ -113,7 +113,7 @@ def _named(paths: tuple[str, ...]) -> str:
     return ", ".join(map(written, paths[:TOLD])) + more
 
 
-def worktree_at(place: Place, above: Workspace) -> Worktree:
+def worktree_at(place: WorktreeDirectory, above: Workspace) -> Worktree:
     """The worktree in this place, of what `above` works on. Blocks. Raises `PathError`, `ToolFailed`."""
     common = common_of(above, repository_of(above).directory)
     return Worktree(place.tree, place.git, common, above=above.root, private=above.private)
@@ -125,13 +125,13 @@ async def own_tree(git: Git, worktree: Worktree, threads: OwnThreads) -> OwnTree
     return await OwnTree.opened(await git.opened(worktree, threads), worktree.git.again())
 
 
-async def save(own: OwnTree, made: Made) -> Kept:
+async def save(own: OwnTree, made: Made) -> SavedWork:
     """Commit all that is in a worktree. Raises `ToolFailed`, `PathError`, OSError."""
     saved = await own.save(made.ref, made.base, f"Work of {made.child}")
     ignored, whole = await own.save_ignored(made.ref, saved, f"What git ignores of the work of {made.child}")
     if saved.tip == made.base:
         await own.drop(made.ref)
-    return Kept(saved, tuple(ignored), whole)
+    return SavedWork(saved, tuple(ignored), whole)
 
 
 async def clear_up(git: Git, home: Home, order_id: str, opened: Callable[[str], Workspace], threads: OwnThreads) -> int:
@@ -166,7 +166,9 @@ async def _cleared(git: Git, home: Home, order_id: str, opened: Callable[[str], 
     return left
 
 
-async def _saved(git: Git, made: Made, place: Place, opened: Callable[[str], Workspace], threads: OwnThreads) -> bool:
+async def _saved(
+    git: Git, made: Made, place: WorktreeDirectory, opened: Callable[[str], Workspace], threads: OwnThreads
+) -> bool:
     if not await threads.tool(place.is_there):
         log.warning("the worktree %s was deleted by somebody: what was not committed there is lost", place.directory)
         return True

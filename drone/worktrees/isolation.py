@@ -19,9 +19,9 @@ from drone.sandbox.worktree import Worktree
 from drone.tools.git_program import Git
 from drone.tools.jobs import Jobs
 from drone.tools.tool import ToolFailed, failure
-from drone.worktrees.ending import TROUBLE, Brought, Kept, own_tree, save, worktree_at
+from drone.worktrees.ending import TROUBLE, Brought, SavedWork, own_tree, save, worktree_at
 from drone.worktrees.merging import Merging
-from drone.worktrees.places import Home, Made, Place
+from drone.worktrees.places import Home, Made, WorktreeDirectory
 from drone.worktrees.repository import Repository, Saved
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade, WorktreeState
@@ -186,7 +186,7 @@ class Isolated:
                 await turn.threads.tool(place.remove)
         return ended
 
-    async def _make(self, place: Place, task: Task, turn: Turn, known: WorktreeMade | None) -> Made:
+    async def _make(self, place: WorktreeDirectory, task: Task, turn: Turn, known: WorktreeMade | None) -> Made:
         """`known`: it was made before, by a drone elsewhere: its ref has what was saved of it."""
         ref = f"{NAMESPACE}/{self._all.order_id}/{task.record_id}"
         await turn.threads.tool(place.begin, ref)
@@ -226,16 +226,18 @@ class Isolated:
         begun = {one.name for one in record.open.started.values()} if record.open else set()
         return not writing.isdisjoint(ended | begun)
 
-    async def _worktree(self, place: Place, turn: Turn) -> Worktree:
+    async def _worktree(self, place: WorktreeDirectory, turn: Turn) -> Worktree:
         return await turn.threads.tool(worktree_at, place, self._outside)
 
-    async def _repository(self, place: Place, turn: Turn) -> Repository:
+    async def _repository(self, place: WorktreeDirectory, turn: Turn) -> Repository:
         """That of the workspace which the worktree is made of."""
         checkout = await self._all.git.opened(self._outside, turn.threads)
         scratch = await turn.threads.tool(Workspace, place.git)
         return await Repository.opened(checkout, scratch, self._all.protected)
 
-    async def _brought(self, made: Made, place: Place, worktree: Worktree, turn: Turn, report: Report) -> Brought:
+    async def _brought(
+        self, made: Made, place: WorktreeDirectory, worktree: Worktree, turn: Turn, report: Report
+    ) -> Brought:
         try:
             own = await own_tree(self._all.git, worktree, turn.threads)
             kept = await save(own, made)
@@ -263,7 +265,7 @@ class Isolated:
             tip = await checkout.commit(made.ref)
         except TROUBLE:
             tip = made.base
-        return Brought(WorktreeState.LOST, Kept(Saved(tip, ""), (), all_ignored=True))
+        return Brought(WorktreeState.LOST, SavedWork(Saved(tip, ""), (), all_ignored=True))
 
     @asynccontextmanager
     async def _keeping(self, paths: Sequence[str], made: Made, turn: Turn) -> AsyncIterator[None]:

@@ -9,7 +9,7 @@ from drone.sandbox.paths import Workspace
 from drone.sandbox.protected import Protected
 from drone.tools.tool import ToolFailed
 from drone.worktrees.bringing import bring
-from drone.worktrees.places import Made, Place
+from drone.worktrees.places import Made, WorktreeDirectory
 from drone.worktrees.repository import Merge, Repository
 
 Keep = Callable[[Sequence[str]], AbstractAsyncContextManager[None]]
@@ -30,7 +30,7 @@ class Merging:
 
     above: Repository
     made: Made
-    place: Place
+    place: WorktreeDirectory
     threads: OwnThreads
     protected: Protected
 

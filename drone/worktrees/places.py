@@ -38,7 +38,7 @@ class Made(Closed):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorktreeDirectory:
     """One worktree's directory. Methods block, and raise OSError."""
 
     directory: Path
@@ -109,8 +109,8 @@ class Home:
 
     directory: Path
 
-    def place(self, order_id: str, record_id: str) -> Place:
-        return Place(self.directory / order_id / record_id)
+    def place(self, order_id: str, record_id: str) -> WorktreeDirectory:
+        return WorktreeDirectory(self.directory / order_id / record_id)
 
     @staticmethod
     def kept(worktree: Workspace, order_id: str) -> OrderCheckpoints:
@@ -139,13 +139,13 @@ class Home:
             raise
         return fd
 
-    def places(self, order_id: str) -> list[Place]:
+    def places(self, order_id: str) -> list[WorktreeDirectory]:
         """Those of an order, what was left half deleted gone. Blocks. Raises OSError."""
         above = self.directory / order_id
         for name in _names(above):
             if name.endswith(_GONE):
                 remove(above / name)
-        return [Place(above / name) for name in _names(above) if name != LOCK]
+        return [WorktreeDirectory(above / name) for name in _names(above) if name != LOCK]
 
     def forget(self, order_id: str) -> None:
         """Delete its directory, unless there is a worktree in it. Blocks. Raises OSError."""

@@ -38,7 +38,7 @@ class UnknownBlueprint(LookupError):
     """There is no blueprint of this name; the message is a sentence that names the nearest one."""
 
 
-class Kept(Protocol):
+class BlueprintSource(Protocol):
     """Blueprints that were handed to a service: the newest of a name, or one whose digest begins so."""
 
     def find(self, name: str, digits: str | None = None) -> Blueprint | None: ...
@@ -53,7 +53,7 @@ class Catalogue:
     `name:DIGEST12` exactly the one with that content.
     """
 
-    def __init__(self, own: Path, kept: Kept | None = None) -> None:
+    def __init__(self, own: Path, kept: BlueprintSource | None = None) -> None:
         self._folder = own
         self._kept = kept
         self._read: dict[Path, tuple[tuple[int, int], Blueprint]] = {}

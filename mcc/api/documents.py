@@ -35,7 +35,7 @@ from mcc.documents.commands import commands_of
 from mcc.documents.export import MEDIA_TYPES, Format, Spent, exported
 from mcc.documents.node import ROOT
 from mcc.documents.state import MAX_LEVELS, State, UnknownNode
-from mcc.documents.views import PAGE, Kept, Page, document_view
+from mcc.documents.views import PAGE, Envelope, Page, document_view
 from mcc.store.documents import Begun
 from mcc.store.errors import StoreError
 from mcc.store.store import Store
@@ -204,7 +204,7 @@ async def delete(document_id: DocumentId, service: ServiceHere) -> Response:
 def exported_whole(store: Store, document_id: str, format: Format, version: int | None = None) -> tuple[int, bytes]:
     """The version, and the document as it was then. Raises `UnknownDocument`."""
     head, state = store.documents.summary(document_id), store.documents.state(document_id, version)
-    kept = Kept(head.created_at, head.updated_at, head.order_id)
+    kept = Envelope(head.created_at, head.updated_at, head.order_id)
     spent = spent_by(store, state) if format == "jsonl" else None
     return state.version, b"".join(exported(store.blueprints.get(state.blueprint), state, kept, format, spent))
 
@@ -224,7 +224,7 @@ def spent_by(store: Store, state: State) -> Mapping[str, Spent]:
 def shown(store: Store, document_id: str, nodes: Page, version: int | None = None) -> DocumentView:
     """A page of the document. Raises `UnknownDocument`, `Refusal`."""
     head, state = store.documents.summary(document_id), store.documents.state(document_id, version)
-    kept = Kept(head.created_at, head.updated_at, head.order_id)
+    kept = Envelope(head.created_at, head.updated_at, head.order_id)
     try:
         return document_view(store.blueprints.get(state.blueprint), state, kept, nodes)
     except UnknownNode as error:

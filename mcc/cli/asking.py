@@ -82,7 +82,7 @@ def _duration(text: str) -> timedelta | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OrderRequest:
     """An order as the command line says it, with its idempotency key; `go_on`: in its workspace's last session."""
 
     prompt: str

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcc.cli.asking import Asked, said_by
+from mcc.cli.asking import OrderRequest, said_by
 from mcc.cli.blueprints import Here, loaded
 from mcc.cli.command import USAGE, fail, say
 from mcc.cli.documents import FORMATS
@@ -98,15 +98,15 @@ def generate(
         **said_by(options, placing),
     }
     given = Given(named, document, tuple(set_ or ()))
-    asked = AskedDocument(brief, order, **placing.asked, given=given.read())
+    request = GenerationRequest(brief, order, **placing.asked, given=given.read())
     shown = placing.shown
 
     def concluded(client: "MCC", order: "WorkOrder") -> int:
         code = conclude(order, shown)
-        _write(client, order, files, asked)
+        _write(client, order, files, request)
         return code
 
-    place_and_follow(asked, placing, shown, conclude=concluded)
+    place_and_follow(request, placing, shown, conclude=concluded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedDocument(Asked):
+class GenerationRequest(OrderRequest):
     """A generate order as the command line says it; the service knows which blueprint a name means."""
 
     given: Given = Given()
@@ -148,7 +148,7 @@ class AskedDocument(Asked):
     def whole(self) -> dict[str, Any]:
         # Whatever stands for the blueprint until a service has said which it is: only the form is looked at.
         source = {"document_id": "00000000-0000-7000-8000-000000000000"} if self.given.document else {"blueprint": "x"}
-        return {**Asked.whole(self), **source}
+        return {**OrderRequest.whole(self), **source}
 
     def check_here(self, settings: "Settings") -> None:
         if self.given.named is not None and not self.given.is_path:
@@ -220,13 +220,13 @@ def _files(out: Sequence[Path], detach: bool) -> dict[Path, str]:
     return {file: FORMATS[file.suffix.lower()] for file in out}
 
 
-def _write(client: "MCC", order: "WorkOrder", files: dict[Path, str], asked: Asked) -> None:
+def _write(client: "MCC", order: "WorkOrder", files: dict[Path, str], request: OrderRequest) -> None:
     for file, format in files.items():
         content = client.documents.export(str(order.document_id), format)
         try:
             file.write_bytes(content)
         except OSError as problem:
             fail(f"{file} cannot be written: {problem.strerror}. The document is kept: {order.document_id}.")
-        asked.tell(f"written: {file}")
+        request.tell(f"written: {file}")
     if not files:
-        asked.tell(f"document {order.document_id} · mcc documents show {str(order.document_id)[-12:]}")
+        request.tell(f"document {order.document_id} · mcc documents show {str(order.document_id)[-12:]}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from mcc.cli.asking import Asked, let_work
+from mcc.cli.asking import OrderRequest, let_work
 from mcc.cli.command import DONE, FAILED, INTERRUPTED, USAGE, fail, plain_errors
 from mcc.cli.following import Shown, how_it_ended
 from mcc.cli.order_file import Line, OrderFile, opened
@@ -225,18 +225,18 @@ def _ended_of(client: "MCC", ids: Sequence[str]) -> Iterator["WorkOrder"]:
         cursor = page.next_cursor
 
 
-def place_file(path: "Path", asked: Asked, options: PlacingOptions, shown: Shown) -> NoReturn:
+def place_file(path: "Path", request: OrderRequest, options: PlacingOptions, shown: Shown) -> NoReturn:
     """Place the orders of a file and follow them, or leave them there; ends with the exit code."""
     from mcc.settings import load
 
     end_as_from_the_keyboard()
-    defaults = {name: value for name, value in asked.order.items() if value is not None}
+    defaults = {name: value for name, value in request.order.items() if value is not None}
     tally = Tally(shown, options.detach)
     try:
         with opened(path) as stream, plain_errors():
             settings = load(data_dir=options.data_dir)
-            new = asked.checked()
-            with serving(settings, options.url, asked, new) as (there, _), refusals(settings.data_dir):
+            new = request.checked()
+            with serving(settings, options.url, request, new) as (there, _), refusals(settings.data_dir):
                 from mcc.client import MCC
 
                 with MCC(there.url, token=there.token) as client:
@@ -247,10 +247,10 @@ def place_file(path: "Path", asked: Asked, options: PlacingOptions, shown: Shown
                         if where != defaults.get("workspace") or where in added:
                             return where in added
                         added.add(where)
-                        asked.tell(let_work(new, settings, client.url, f"workspace: {refusal}"))
+                        request.tell(let_work(new, settings, client.url, f"workspace: {refusal}"))
                         return True
 
-                    Submission(client, tally, let).place(OrderFile(stream, defaults, asked.key or ""))
+                    Submission(client, tally, let).place(OrderFile(stream, defaults, request.key or ""))
                     _summary(tally)
                     follow_all(client, tally)
     except KeyboardInterrupt:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from mcc.cli.asking import Asked, check_for_here, key_in, let_work
+from mcc.cli.asking import OrderRequest, check_for_here, key_in, let_work
 from mcc.cli.command import (
     DONE,
     INTERRUPTED,
@@ -58,7 +58,7 @@ class PlacingOptions:
 
     @property
     def asked(self) -> dict[str, Any]:
-        """What an `Asked` knows of them."""
+        """What an `OrderRequest` knows of them."""
         return {"key": key_in(self.idempotency_key), "detach": self.detach, "quiet": self.quiet}
 
     @property
@@ -78,14 +78,14 @@ class JsonLinesCommand(TyperCommand):
 
 
 def place_and_follow(
-    asked: Asked, options: PlacingOptions, shown: Shown, *, conclude: "Callable[[MCC, WorkOrder], int]"
+    request: OrderRequest, options: PlacingOptions, shown: Shown, *, conclude: "Callable[[MCC, WorkOrder], int]"
 ) -> NoReturn:
     """Place what is asked and follow it, or leave it there; ends with the exit code, of an order that has ended that
     of `conclude`."""
     end_as_from_the_keyboard()
     try:
-        with plain_errors(), _placed(asked, options.url, options.data_dir) as (client, order, here_only):
-            if asked.detach:
+        with plain_errors(), _placed(request, options.url, options.data_dir) as (client, order, here_only):
+            if request.detach:
                 print_json(order, type="order") if shown.as_json else print(order.id)
                 raise typer.Exit(DONE)
             try:
@@ -98,34 +98,34 @@ def place_and_follow(
 
 
 @contextmanager
-def _placed(asked: Asked, url: str | None, data_dir: Path | None) -> "Iterator[tuple[MCC, WorkOrder, bool]]":
+def _placed(request: OrderRequest, url: str | None, data_dir: Path | None) -> "Iterator[tuple[MCC, WorkOrder, bool]]":
     """The client that asked, the order as accepted, and whether the service runs for this order only."""
     from mcc.settings import load
 
-    new = asked.checked()
+    new = request.checked()
     settings = load(data_dir=data_dir)
-    with serving(settings, url, asked, new) as (there, here_only), refusals(settings.data_dir):
+    with serving(settings, url, request, new) as (there, here_only), refusals(settings.data_dir):
         from mcc.client import MCC
 
         with MCC(there.url, token=there.token) as client:
-            yield client, _accepted(client, asked, new, settings), here_only
+            yield client, _accepted(client, request, new, settings), here_only
 
 
-def _accepted(client: "MCC", asked: Asked, new: "NewOrder", settings: "Settings") -> "WorkOrder":
+def _accepted(client: "MCC", request: OrderRequest, new: "NewOrder", settings: "Settings") -> "WorkOrder":
     """The order as accepted, in a directory that was not among the family's before where that is its user's own."""
     from mcc.client import Invalid
     from mcc.configuration.workspaces import is_git_address
 
     try:
-        return asked.place(client)
+        return request.place(client)
     except Invalid as refusal:
         outside = [one for one in refusal.errors if one.get("field") == "workspace"]
         if not outside or is_git_address(new.workspace or ""):
             raise
         # Where none was named, it is the current one.
         there = new if new.workspace else new.model_copy(update={"workspace": str(Path().resolve())})
-        asked.tell(let_work(there, settings, client.url, f"workspace: {outside[0].get('message')}"))
-        return asked.place(client)
+        request.tell(let_work(there, settings, client.url, f"workspace: {outside[0].get('message')}"))
+        return request.place(client)
 
 
 def end_as_from_the_keyboard() -> None:
@@ -138,35 +138,37 @@ def end_as_from_the_keyboard() -> None:
 
 
 @contextmanager
-def serving(settings: "Settings", url: str | None, asked: Asked, new: "NewOrder") -> Iterator[tuple[Server, bool]]:
+def serving(
+    settings: "Settings", url: str | None, request: OrderRequest, new: "NewOrder"
+) -> Iterator[tuple[Server, bool]]:
     """The service to talk to, and whether that service runs for this order only."""
     with ExitStack() as stack:
         while True:
             if server := find_server(settings, url, lasting=True):
                 yield server, False
                 return
-            if asked.detach:
+            if request.detach:
                 fail(NONE_FOUND, UNREACHABLE)
             check_for_here(new, settings)
-            asked.check_here(settings)
-            if own := _brought(settings, stack, asked):
+            request.check_here(settings)
+            if own := _brought(settings, stack, request):
                 yield own, True
                 return
 
 
-def _brought(settings: "Settings", stack: ExitStack, asked: Asked) -> Server | None:
+def _brought(settings: "Settings", stack: ExitStack, request: OrderRequest) -> Server | None:
     """A family for the order that is asked, until `stack` closes; None when another family started first."""
     from mcc.local.errors import FamilyRunning
     from mcc.local.family import Family, family_in_thread
     from mcc.local.programs import Staff
 
-    asked.tell("No service runs here: starting one for this order (mcc up keeps one).")
-    if not asked.quiet:
+    request.tell("No service runs here: starting one for this order (mcc up keeps one).")
+    if not request.quiet:
         say_configuration(settings)
     own = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
     try:
-        staff = Staff(flower=False, workspaces=(Path(asked.order["workspace"] or "").resolve(),))
-        family = stack.enter_context(family_in_thread(Family(own, staff, purpose="run", notify=asked.tell)))
+        staff = Staff(flower=False, workspaces=(Path(request.order["workspace"] or "").resolve(),))
+        family = stack.enter_context(family_in_thread(Family(own, staff, purpose="run", notify=request.tell)))
     except FamilyRunning:
         return None
     return Server(family.url, family.token)

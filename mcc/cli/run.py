@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from mcc.cli.asking import Asked, metadata_in, moment_in, said_by
+from mcc.cli.asking import OrderRequest, metadata_in, moment_in, said_by
 from mcc.cli.command import USAGE, fail
 from mcc.cli.following import conclude
 from mcc.cli.many_orders import place_file
@@ -94,11 +94,11 @@ def run(
     order = said_by(turn, options, verify, placing)
     if file is not None:
         _refuse_what_is_of_one_order(turn)
-        place_file(file, Asked(PLACEHOLDER, order, **placing.asked), placing, placing.shown)
+        place_file(file, OrderRequest(PLACEHOLDER, order, **placing.asked), placing, placing.shown)
     assert prompt is not None
-    asked = Asked(_read() if prompt == "-" else prompt, order, go_on=turn.go_on, **placing.asked)
+    request = OrderRequest(_read() if prompt == "-" else prompt, order, go_on=turn.go_on, **placing.asked)
     shown = placing.shown
-    place_and_follow(asked, placing, shown, conclude=lambda client, order: conclude(order, shown))
+    place_and_follow(request, placing, shown, conclude=lambda client, order: conclude(order, shown))
 
 
 PLACEHOLDER = "-"

@@ -12,7 +12,7 @@ from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.order import Rule, Verification
 from mcc.contracts.permission import Word
 from mcc.definitions.foreign import MISSING, tool_of
-from mcc.definitions.front_matter import DefinitionError, Parsed, Place, YamlProblem, split, suggestion
+from mcc.definitions.front_matter import DefinitionError, Location, Parsed, YamlProblem, split, suggestion
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, is_known, known_names
 from mcc.permission.declared import CHARACTERS, characters, problems
 from mcc.rules.errors import RuleError, SchemaError
@@ -62,7 +62,7 @@ def parse_agent(
     return definition
 
 
-def _front_matter(front: str, source: str) -> tuple[dict[str, Any], Mapping[Place, int]]:
+def _front_matter(front: str, source: str) -> tuple[dict[str, Any], Mapping[Location, int]]:
     try:
         parsed = _parsed(front)
     except YamlProblem as problem:
@@ -93,7 +93,7 @@ class _Reading:
 
     source: str
     values: dict[str, Any]
-    lines: Mapping[Place, int]
+    lines: Mapping[Location, int]
     problems: list[DefinitionError] = field(default_factory=list)
 
     def leave_out_unknown(self, warn: Callable[[DefinitionError], None]) -> None:
@@ -102,16 +102,16 @@ class _Reading:
         levels: list[tuple[tuple[str, ...], dict[str, Any], set[str]]] = [((), self.values, _FILE_KEYS | {"prompt"})]
         if isinstance(limits, dict):
             levels.append((("limits",), limits, set(AgentLimits.model_fields)))
-        for place, values, known in levels:
+        for location, values, known in levels:
             unknown = [key for key in values if key not in known]
             for key in unknown:
                 del values[key]
             for key in unknown[:MAX_UNKNOWN_KEYS]:
-                shown = ".".join((*place, key))
+                shown = ".".join((*location, key))
                 near = suggestion(key, known - {"prompt"})
-                warn(self._error(f"{shown!r} is not a key of an agent file and is left out{near}", *place, key))
+                warn(self._error(f"{shown!r} is not a key of an agent file and is left out{near}", *location, key))
             if (more := len(unknown) - MAX_UNKNOWN_KEYS) > 0:
-                warn(self._error(f"{more:,} more keys are none of an agent file and are left out", *place))
+                warn(self._error(f"{more:,} more keys are none of an agent file and are left out", *location))
 
     def check_keys(self) -> None:
         for key in self.values:
@@ -198,15 +198,15 @@ class _Reading:
             first.others = tuple(others)
             raise first
 
-    def wrong(self, sentence: str, *place: str | int, cause: Exception | None = None) -> None:
-        problem = self._error(sentence, *place)
+    def wrong(self, sentence: str, *location: str | int, cause: Exception | None = None) -> None:
+        problem = self._error(sentence, *location)
         problem.__cause__ = cause
         self.problems.append(problem)
 
-    def _error(self, sentence: str, *place: str | int) -> DefinitionError:
-        while place and place not in self.lines:
-            place = place[:-1]
-        line = self.lines.get(place) if place else None
+    def _error(self, sentence: str, *location: str | int) -> DefinitionError:
+        while location and location not in self.lines:
+            location = location[:-1]
+        line = self.lines.get(location) if location else None
         return DefinitionError(self.source, sentence, None if line is None else line + _FIRST_LINE - 1)
 
 
@@ -220,12 +220,12 @@ def _meant_tool(name: str, known: Collection[str], groups: GroupTable) -> str:
 
 def _sentence(error: ErrorDetails) -> str:
     """pydantic's finding as a sentence that names the key and, where one is near, what was probably meant."""
-    place = [str(part) for part in error["loc"]]
-    where, found = ".".join(place), error.get("input")
+    location = [str(part) for part in error["loc"]]
+    where, found = ".".join(location), error.get("input")
     match error["type"]:
         case "extra_forbidden":
-            model = _KEYS.get(place[0] if len(place) > 1 else "", AgentDefinition)
-            return f"{where!r} is not a key of an agent file{suggestion(place[-1], model.model_fields)}"
+            model = _KEYS.get(location[0] if len(location) > 1 else "", AgentDefinition)
+            return f"{where!r} is not a key of an agent file{suggestion(location[-1], model.model_fields)}"
         case "literal_error":
             allowed = str(error["ctx"]["expected"])
             near = suggestion(str(found), [word.strip(" '") for word in allowed.replace(" or ", ", ").split(",")])
@@ -244,10 +244,12 @@ def _sentence(error: ErrorDetails) -> str:
     return f"{where} {message}; found {_shown(found)}"
 
 
-def _steps(place: str) -> list[str | int]:
+def _steps(location: str) -> list[str | int]:
     """The steps of a place such as `items.anyOf[0].type`."""
     return [
-        int(step) if step.isdecimal() else step for step in place.replace("[", ".").replace("]", ".").split(".") if step
+        int(step) if step.isdecimal() else step
+        for step in location.replace("[", ".").replace("]", ".").split(".")
+        if step
     ]
 
 

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.foreign import DROPPED, INHERIT, KEYS, SHELL, Format, Meaning, Tool, model_of, tool_of
 from mcc.definitions.foreign_permission import WORDS, Gathered, condition_of, rules_of, strictest
-from mcc.definitions.front_matter import DefinitionError, Place, suggestion
+from mcc.definitions.front_matter import DefinitionError, Location, suggestion
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.rules.patterns import Pattern
 
@@ -62,7 +62,7 @@ class Carried:
     format: Format
     aliases: Mapping[str, str]
     values: Mapping[str, Any]
-    places: Mapping[Place, int]
+    locations: Mapping[Location, int]
     lines: list[Line] = field(default_factory=list)
     ours: dict[str, Any] = field(default_factory=dict)
     without: list[str] = field(default_factory=list)
@@ -107,10 +107,10 @@ class Carried:
             Meaning.REMOTE: self._remote,
         }
 
-    def _tell(self, verdict: Verdict, sentence: str, *place: str | int) -> None:
-        while place and place not in self.places:
-            place = place[:-1]
-        self.lines.append(Line(verdict, sentence, self.places.get(place) if place else None))
+    def _tell(self, verdict: Verdict, sentence: str, *location: str | int) -> None:
+        while location and location not in self.locations:
+            location = location[:-1]
+        self.lines.append(Line(verdict, sentence, self.locations.get(location) if location else None))
 
     def _said_name(self, key: str, value: Any) -> None:
         if isinstance(value, str) and value.strip():
@@ -174,18 +174,17 @@ class Carried:
         self._tell_of(tool, key, index)
         return tool.ours
 
-    def _tell_of(self, tool: Tool, *place: str | int) -> None:
+    def _tell_of(self, tool: Tool, *location: str | int) -> None:
         names = ", ".join(tool.ours)
         if not tool.ours:
-            self._tell("dropped", f"{place[0]}: {tool.said}: {tool.why}", *place)
+            self._tell("dropped", f"{location[0]}: {tool.said}: {tool.why}", *location)
         elif tool.narrowed:
-            message = (
-                f"{place[0]}: {tool.said} is {names}, for all of the workspace: what stands in brackets does not count"
-            )
-            self._tell("changed", message, *place)
+            widened = f"{names}, for all of the workspace: what stands in brackets does not count"
+            message = f"{location[0]}: {tool.said} is {widened}"
+            self._tell("changed", message, *location)
         else:
             same = tool.said in tool.ours
-            self._tell("kept", f"{place[0]}: {tool.said}{'' if same else f' is {names}'}", *place)
+            self._tell("kept", f"{location[0]}: {tool.said}{'' if same else f' is {names}'}", *location)
 
     def _switches(self, key: str, value: Mapping[str, Any]) -> None:
         """Tools that are switched on and off one by one; those that nobody names are on, unless all are off."""
@@ -319,7 +318,7 @@ class Carried:
         if lines:
             self.lines.append(Line("kept", f"the prompt, {len(lines)} line{'' if len(lines) == 1 else 's'}", first))
         # Lines of a text in JSON have no numbers of their own.
-        numbered = first is not None and ("prompt",) not in self.places
+        numbered = first is not None and ("prompt",) not in self.locations
         found = [(index, line) for index, line in enumerate(lines) if _IN_PROMPT.search(line[:_LONGEST_LINE])]
         for index, line in found[:_PROMPT_LINES]:
             shown = line.strip()[:80]

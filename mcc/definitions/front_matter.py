@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from mcc.rules.errors import meant
 
-Place: TypeAlias = tuple[str | int, ...]
+Location: TypeAlias = tuple[str | int, ...]
 """Where a part of a document stands: its keys and indices from the outside in."""
 
 
@@ -24,7 +24,7 @@ class Parsed:
     """The value of a document, and the line (from 1) on which the part at each place begins."""
 
     value: Any
-    lines: Mapping[Place, int]
+    lines: Mapping[Location, int]
 
 
 class DefinitionError(ValueError):

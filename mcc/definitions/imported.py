@@ -6,7 +6,7 @@ from typing import Any
 
 from mcc.definitions.carried import Carried, Imported, Line
 from mcc.definitions.foreign import Format
-from mcc.definitions.front_matter import DefinitionError, Place, YamlProblem, split
+from mcc.definitions.front_matter import DefinitionError, Location, YamlProblem, split
 from mcc.definitions.yaml_text import parse
 from mcc.rules.patterns import Pattern
 
@@ -31,18 +31,18 @@ def imported(
     except DefinitionError as error:
         return (Imported(source, name, (Line("error", error.sentence, error.line),)),)
     lines: list[Line] = []
-    values, places = _front_matter(parts.front, lines)
+    values, locations = _front_matter(parts.front, lines)
     if values is None:
         return (Imported(source, name, tuple(lines)),)
     agent = Carried(
-        source, format_, aliases or {}, values, {place: at + _FIRST_LINE - 1 for place, at in places.items()}
+        source, format_, aliases or {}, values, {location: at + _FIRST_LINE - 1 for location, at in locations.items()}
     )
     agent.lines.extend(lines)
     first = text[: text.find(parts.prompt)].count("\n") + 1 if parts.prompt else None
     return (agent.made(name, parts.prompt, first),)
 
 
-def _front_matter(front: str, lines: list[Line]) -> tuple[dict[str, Any] | None, Mapping[Place, int]]:
+def _front_matter(front: str, lines: list[Line]) -> tuple[dict[str, Any] | None, Mapping[Location, int]]:
     """Read as YAML; where that fails, with plain values quoted that only other readers take as they are."""
     try:
         found = parse(front)
@@ -90,10 +90,12 @@ def _of_configuration(text: str, source: str, aliases: Mapping[str, str]) -> tup
             made.append(Imported(source, name, (Line("error", f"agent {name!r} is no mapping", number),)))
             continue
         above = ("agent", name)
-        places = {place[2:]: at for place, at in found.lines.items() if place[:2] == above and len(place) > 2}
+        locations = {
+            location[2:]: at for location, at in found.lines.items() if location[:2] == above and len(location) > 2
+        }
         prompt = values.get("prompt")
-        agent = Carried(source, Format.OPENCODE, aliases, values, places)
-        made.append(agent.made(name, prompt if isinstance(prompt, str) else "", places.get(("prompt",))))
+        agent = Carried(source, Format.OPENCODE, aliases, values, locations)
+        made.append(agent.made(name, prompt if isinstance(prompt, str) else "", locations.get(("prompt",))))
     return tuple(made)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from mcc.definitions.front_matter import Parsed, Place, YamlProblem
+from mcc.definitions.front_matter import Location, Parsed, YamlProblem
 from mcc.rules.patterns import Pattern
 
 MAX_NESTING = 32
@@ -110,7 +110,7 @@ for _kind in (_NULL, _BOOL, _INT, _FLOAT):
 
 def parse(text: str) -> Parsed:
     """The one document in `text` as None, booleans, numbers, text, lists and dicts. Raises `YamlProblem`."""
-    lines: dict[Place, int] = {}
+    lines: dict[Location, int] = {}
     try:
         composer = _Composer(text)
         try:
@@ -122,18 +122,18 @@ def parse(text: str) -> Parsed:
     return Parsed(None if node is None else _value(node, (), lines), lines)
 
 
-def _value(node: Node, place: Place, lines: dict[Place, int]) -> Any:
-    lines.setdefault(place, _line_of(node))
+def _value(node: Node, location: Location, lines: dict[Location, int]) -> Any:
+    lines.setdefault(location, _line_of(node))
     if isinstance(node, ScalarNode):
         return _scalar(node)
     if isinstance(node, SequenceNode) and node.tag == _PREFIX + "seq":
-        return [_value(item, (*place, index), lines) for index, item in enumerate(node.value)]
+        return [_value(item, (*location, index), lines) for index, item in enumerate(node.value)]
     if isinstance(node, MappingNode) and node.tag == _PREFIX + "map":
-        return _mapping(node, place, lines)
+        return _mapping(node, location, lines)
     raise _foreign_tag(node)
 
 
-def _mapping(node: MappingNode, place: Place, lines: dict[Place, int]) -> dict[str, Any]:
+def _mapping(node: MappingNode, location: Location, lines: dict[Location, int]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key = _scalar(key_node) if isinstance(key_node, ScalarNode) else None
@@ -141,8 +141,8 @@ def _mapping(node: MappingNode, place: Place, lines: dict[Place, int]) -> dict[s
             raise YamlProblem("a key must be text; quote it", _line_of(key_node))
         if key in found:
             raise YamlProblem(f"the key {key!r} stands here a second time; keep one of the two", _line_of(key_node))
-        lines[(*place, key)] = _line_of(key_node)
-        found[key] = _value(value_node, (*place, key), lines)
+        lines[(*location, key)] = _line_of(key_node)
+        found[key] = _value(value_node, (*location, key), lines)
     return found
 
 

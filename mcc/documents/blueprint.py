@@ -11,7 +11,7 @@ from typing import Any
 
 from mcc.contracts.blueprints import BlueprintSpec
 from mcc.contracts.shape import to_json
-from mcc.definitions.front_matter import Place, suggestion
+from mcc.definitions.front_matter import Location, suggestion
 from mcc.documents import field_checks, tree_checks
 from mcc.documents.compiling import compiled
 from mcc.documents.component import CompiledComponent
@@ -150,8 +150,8 @@ def _made(source: Source) -> Blueprint:
     components: dict[str, CompiledComponent] = {}
     for name, component in spec.components.items():
 
-        def tell(place: Place, message: str, name: str = name) -> None:
-            problems.append(source.problem(("components", name, *place), message))
+        def tell(location: Location, message: str, name: str = name) -> None:
+            problems.append(source.problem(("components", name, *location), message))
 
         components[name] = compiled(name, component, spec.settings(name), tell)
     known = source.value["components"].keys()
@@ -161,7 +161,7 @@ def _made(source: Source) -> Blueprint:
         tree_checks.of_tree(spec, known, found.whole),
         tree_checks.of_bindings(spec, components, found.whole),
     )
-    problems += [source.problem(place, message) for place, message in islice(found_there, MAX_PROBLEMS + 1)]
+    problems += [source.problem(location, message) for location, message in islice(found_there, MAX_PROBLEMS + 1)]
     if problems:
         raise BlueprintError(problems, source.label)
     text = _canonical(source)

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from mcc.contracts.blueprints import AnyField, BlueprintRule, Component, FieldSpec, ListField, NodeAgent
 from mcc.contracts.shape import digest
-from mcc.definitions.front_matter import Place
+from mcc.definitions.front_matter import Location
 from mcc.documents.component import CompiledComponent, CompiledField, NodeRule
 from mcc.documents.constraints import constraints, counts
 from mcc.documents.formulas import Binding, Computation, Formula, in_order
@@ -16,7 +16,7 @@ from mcc.rules.errors import RuleError
 from mcc.rules.kinds import Shape, named
 from mcc.rules.rule import CompiledRule, read_rule
 
-Tell: TypeAlias = Callable[[Place, str], None]
+Tell: TypeAlias = Callable[[Location, str], None]
 """Takes what is wrong within a component: where, and a sentence."""
 
 _LOOP = 10
@@ -36,7 +36,7 @@ def compiled(name: str, spec: Component, settings: NodeAgent, tell: Tell) -> Com
         first = fields[loop[0]]
         shown = loop if len(loop) <= _LOOP else (*loop[: _LOOP - 1], "…")
         way = " → ".join((*shown, loop[0]))
-        tell(_place(first, "formula" if first.spec.formula is not None else "bind"), f"This is made of itself: {way}")
+        tell(_at(first, "formula" if first.spec.formula is not None else "bind"), f"This is made of itself: {way}")
     ordered = tuple(fields[one] for one in computed.order)
     # A field that nobody can read is no model that pydantic expects; nothing comes of such a component.
     held_to = {"metadata", "properties", "rules", "children"}
@@ -44,7 +44,7 @@ def compiled(name: str, spec: Component, settings: NodeAgent, tell: Tell) -> Com
     return CompiledComponent(name, spec, settings, fields, rules, ordered, _describe(name, spec, tell), rules_digest)
 
 
-def _place(field: CompiledField, *further: str | int) -> Place:
+def _at(field: CompiledField, *further: str | int) -> Location:
     return (SECTIONS[field.section], field.key, *further)
 
 
@@ -57,27 +57,27 @@ def _specs(spec: Component) -> Iterator[tuple[str, str, FieldSpec]]:
 def _fields(spec: Component, names: Names, tell: Tell) -> Iterator[tuple[str, CompiledField]]:
     known = [f"{section}.{key}" for section, key, _ in _specs(spec)]
     for section, key, field in _specs(spec):
-        name, place = f"{section}.{key}", (SECTIONS[section], key)
+        name, location = f"{section}.{key}", (SECTIONS[section], key)
         computation: Computation | None = None
         if field.formula is not None:
-            computation = _formula(names, field, (*place, "formula"), tell)
+            computation = _formula(names, field, (*location, "formula"), tell)
         elif field.bind is not None:
             try:
                 computation = Binding(Template.parse(field.bind, known, parent=True))
             except TemplateError as error:
-                tell((*place, "bind"), str(error))
+                tell((*location, "bind"), str(error))
         yield name, CompiledField(name, section, key, field, computation)
 
 
-def _formula(names: Names, field: FieldSpec, place: Place, tell: Tell) -> Formula | None:
+def _formula(names: Names, field: FieldSpec, location: Location, tell: Tell) -> Formula | None:
     text = field.formula or ""
     try:
         made = Formula.of(text, names.of(None))
     except RuleError as error:
-        tell(place, f"{error}{_why_not(error, None, names.fields)}")
+        tell(location, f"{error}{_why_not(error, None, names.fields)}")
         return None
     if not made.kinds & kinds_of(field):
-        tell(place, f"This gives {named(made.kinds)}, and the field is a {field.type}")
+        tell(location, f"This gives {named(made.kinds)}, and the field is a {field.type}")
     return made
 
 
@@ -108,10 +108,10 @@ def _derived(field: CompiledField) -> Iterator[NodeRule]:
 def _declared(
     names: Names, field: CompiledField, id: str, spec: AnyField, tell: Tell, *, each: bool = False
 ) -> Iterator[NodeRule]:
-    place = _place(field, *(("items",) if each else ()))
+    location = _at(field, *(("items",) if each else ()))
     value = shape_of(spec, unset=not each)  # type: ignore[arg-type]
     for index, rule in enumerate(spec.rules):
-        where = ((*place, "rules", index), tell)
+        where = ((*location, "rules", index), tell)
         made = _rule(f"{id}.rules[{index}]", rule, field, names.of(field.section, value), where, each=each)
         if made is not None:
             yield made
@@ -122,7 +122,7 @@ def _rule(
     rule: BlueprintRule,
     field: CompiledField | None,
     names: Mapping[str, Shape],
-    where: tuple[Place, Tell],
+    where: tuple[Location, Tell],
     *,
     each: bool = False,
 ) -> NodeRule | None:
@@ -131,13 +131,13 @@ def _rule(
         return NodeRule(id, "guideline", name, guideline=rule.guideline or "", each=each)
     if rule.kind == "function":
         return NodeRule(id, "function", name, function=rule.function or "", each=each)
-    place, tell = where
+    location, tell = where
     known = [f"{section}.{key}" for section in SECTIONS if section in names for key in names[section].names or ()]
     names = with_receipts(names) if rule.kind == "evidence" else names
     try:
         made = CompiledRule(read_rule(rule.cel or rule.evidence or "", names), rule.message)
     except RuleError as error:
-        tell((*place, rule.kind), f"{error}{_why_not(error, field, known)}")
+        tell((*location, rule.kind), f"{error}{_why_not(error, field, known)}")
         return None
     return NodeRule(id, rule.kind, name, rule.message, cel=made, each=each)
 

@@ -26,7 +26,7 @@ from mcc.documents.staleness import assessed, pending_of, stale_because
 from mcc.documents.state import State
 from mcc.documents.succession import Succession, succeeded
 from mcc.documents.undoing import versions_needed
-from mcc.documents.views import Kept, node_view
+from mcc.documents.views import Envelope, node_view
 from mcc.rules.mistakes import mistakes
 
 _NODES: TypeAdapter[tuple[NewNode, ...]] = TypeAdapter(tuple[NewNode, ...])
@@ -208,7 +208,7 @@ class Document:
 
     def export(self, format: Format = "json") -> str:
         """The whole document: `json`, `md`, `html`, or `jsonl` (a line for each node, what its agent is asked with)."""
-        kept = Kept(self._created_at, self._history[-1].at)
+        kept = Envelope(self._created_at, self._history[-1].at)
         return b"".join(exported(self.blueprint, self._state, kept, format)).decode()
 
     def _author(self, by: By) -> Author:

@@ -13,7 +13,7 @@ from mcc.documents.export_html import html
 from mcc.documents.export_markdown import markdown
 from mcc.documents.node import Node
 from mcc.documents.state import State
-from mcc.documents.views import Kept, node_view, provenance_view, summary, verdicts_view
+from mcc.documents.views import Envelope, node_view, provenance_view, summary, verdicts_view
 
 Format: TypeAlias = Literal["json", "md", "html", "jsonl"]
 
@@ -37,7 +37,7 @@ NOTHING_KNOWN = Spent(None, None)
 
 
 def exported(
-    blueprint: Blueprint, state: State, kept: Kept, format: Format, spent: Mapping[str, Spent] | None = None
+    blueprint: Blueprint, state: State, kept: Envelope, format: Format, spent: Mapping[str, Spent] | None = None
 ) -> Iterator[bytes]:
     """The whole document in UTF-8, piece by piece. `spent`, by the ids of records, goes into the lines of `jsonl`.
 

@@ -14,7 +14,7 @@ from mcc.contracts.blueprints import (
     ReferenceField,
     TextField,
 )
-from mcc.definitions.front_matter import Place, suggestion
+from mcc.definitions.front_matter import Location, suggestion
 from mcc.documents.constraints import Looked, constraints
 from mcc.documents.kinds import as_date, check_kind
 from mcc.rules.errors import Fault
@@ -23,7 +23,7 @@ from mcc.rules.functions import searcher
 MAX_RULES = 2_000
 """Rules, formulas and bindings of one blueprint."""
 
-Found: TypeAlias = Iterator[tuple[Place, str]]
+Found: TypeAlias = Iterator[tuple[Location, str]]
 """Where, and a sentence without its full stop."""
 
 
@@ -45,8 +45,8 @@ def of_fields(spec: BlueprintSpec) -> Found:
     for component, one in spec.components.items():
         for section, fields in (("metadata", one.metadata), ("properties", one.properties)):
             for key, field in fields.items():
-                for place, message in _of_field(field, names):
-                    yield ("components", component, section, key, *place), message
+                for location, message in _of_field(field, names):
+                    yield ("components", component, section, key, *location), message
 
 
 def _of_field(field: FieldSpec, components: Set[str]) -> Found:
@@ -110,11 +110,11 @@ def _of_number(field: NumberField) -> Found:
 
 
 def _of_options(field: ChoiceField) -> Found:
-    for place, option in enumerate(field.options):
+    for index, option in enumerate(field.options):
         if not option.strip():
-            yield ("options", place), "An option is empty"
-        elif option in field.options[:place]:
-            yield ("options", place), f"The option {option[:60]!r} stands here a second time"
+            yield ("options", index), "An option is empty"
+        elif option in field.options[:index]:
+            yield ("options", index), f"The option {option[:60]!r} stands here a second time"
 
 
 def _of_dates(field: DateField) -> Found:
@@ -135,7 +135,7 @@ def _of_list(field: ListField, components: Set[str]) -> Found:
             yield ("items", name), f"An item has no {name} of its own; say it of the list"
     if field.items.required:
         yield ("items", "required"), "An item is always there; say of the list that it is required, or min_items"
-    for place, message in _of_constraints(field.items, components):
-        yield ("items", *place), message
+    for location, message in _of_constraints(field.items, components):
+        yield ("items", *location), message
     if field.unique and isinstance(field.items, ChoiceField) and (field.min_items or 0) > len(field.items.options):
         yield ("min_items",), f"There are only {len(field.items.options)} options, and each may stand there once"

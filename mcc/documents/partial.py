@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from mcc.contracts.blueprints import AnyField, BlueprintSpec
-from mcc.definitions.front_matter import Place
+from mcc.definitions.front_matter import Location
 
 _ROUNDS = 6
 _PLACEHOLDER: Mapping[str, Any] = {"type": "text"}
@@ -32,7 +32,7 @@ class Readable:
     whole: bool
 
 
-def steps(value: Any, loc: Iterable[str | int]) -> Place:
+def steps(value: Any, loc: Iterable[str | int]) -> Location:
     """The steps of pydantic's place that stand in the file too: it names the kind of a field in between."""
     found: list[str | int] = []
     for step in loc:
@@ -68,25 +68,30 @@ class _Mending:
     def __init__(self, content: Mapping[str, Any]) -> None:
         self.value: Any = _copied(content)
         self.whole = True
-        self._unknown: set[Place] = set()
+        self._unknown: set[Location] = set()
 
-    def leave_out(self, place: Place) -> None:
-        if not place or (len(place) > _OF_A_FIELD and place[1:_OF_A_FIELD] in self._unknown):
+    def leave_out(self, location: Location) -> None:
+        if not location or (len(location) > _OF_A_FIELD and location[1:_OF_A_FIELD] in self._unknown):
             return
-        if place in (("blueprint",), ("root",)):
-            self._give_name(str(place[0]))
+        if location in (("blueprint",), ("root",)):
+            self._give_name(str(location[0]))
             return
-        holder = self._at(place[:-1])
-        if _is_rule(place) and isinstance(holder, list) and isinstance(place[-1], int) and place[-1] < len(holder):
-            holder[place[-1]] = dict(_RULE)
-        elif isinstance(holder, dict) and place[-1] in holder:
-            self._remove(holder, place)
+        holder = self._at(location[:-1])
+        if (
+            _is_rule(location)
+            and isinstance(holder, list)
+            and isinstance(location[-1], int)
+            and location[-1] < len(holder)
+        ):
+            holder[location[-1]] = dict(_RULE)
+        elif isinstance(holder, dict) and location[-1] in holder:
+            self._remove(holder, location)
         else:
-            self.leave_out(place[:-1])
+            self.leave_out(location[:-1])
 
-    def _remove(self, holder: dict[Any, Any], place: Place) -> None:
+    def _remove(self, holder: dict[Any, Any], location: Location) -> None:
         """Takes it away; of a field that is needed by its rules the name stays."""
-        match place:
+        match location:
             case ("components", str(component), str(section), str(key)) if section in _SECTIONS and key.isidentifier():
                 if (component, section, key) not in self._unknown:
                     self._unknown.add((component, section, key))
@@ -97,9 +102,9 @@ class _Mending:
             case ("components", _, "children", _):
                 self.whole = False
             case ("components", _, str(section), _, "type") if section in _SECTIONS:
-                self.leave_out(place[:-1])
+                self.leave_out(location[:-1])
                 return
-        del holder[place[-1]]
+        del holder[location[-1]]
 
     def _give_name(self, key: str) -> None:
         components = self.value.get("components")
@@ -107,9 +112,9 @@ class _Mending:
         self.value[key] = "x" if key == "blueprint" or not names else names[0]
         self.whole = self.whole and key == "blueprint"
 
-    def _at(self, place: Place) -> Any:
+    def _at(self, location: Location) -> Any:
         found = self.value
-        for step in place:
+        for step in location:
             if isinstance(found, dict):
                 found = found.get(step)
             elif isinstance(found, list) and isinstance(step, int) and step < len(found):
@@ -127,8 +132,8 @@ class _Mending:
         return spec.model_copy(update={"components": components})
 
 
-def _is_rule(place: Place) -> bool:
-    return len(place) > 1 and place[-2] == "rules"
+def _is_rule(location: Location) -> bool:
+    return len(location) > 1 and location[-2] == "rules"
 
 
 def _copied(value: Any) -> Any:

@@ -22,7 +22,7 @@ from mcc.contracts.blueprints import (
     NodeAgent,
 )
 from mcc.contracts.shape import RepeatedKey, distinct
-from mcc.definitions.front_matter import Place, YamlProblem, suggestion
+from mcc.definitions.front_matter import Location, YamlProblem, suggestion
 from mcc.definitions.yaml_text import parse
 from mcc.documents.partial import Readable, readable, steps
 from mcc.rules.mistakes import mistakes
@@ -76,10 +76,10 @@ class Source:
     label: str
     text: str
     value: Any
-    known_lines: Mapping[Place, int] | None = None
+    known_lines: Mapping[Location, int] | None = None
 
     @cached_property
-    def lines(self) -> Mapping[Place, int]:
+    def lines(self) -> Mapping[Location, int]:
         """Of JSON they are read only when somebody asks: most blueprints are right."""
         if self.known_lines is not None:
             return self.known_lines
@@ -89,17 +89,17 @@ class Source:
         except YamlProblem:
             return {}
 
-    def problem(self, place: Place, message: str) -> BlueprintProblem:
-        at = place
+    def problem(self, location: Location, message: str) -> BlueprintProblem:
+        at = location
         while at and at not in self.lines:
             at = at[:-1]
-        return BlueprintProblem(self.lines.get(at) if at or not place else None, shown(place), message)
+        return BlueprintProblem(self.lines.get(at) if at or not location else None, shown(location), message)
 
 
-def shown(place: Place) -> str:
+def shown(location: Location) -> str:
     """`components.course.rules[0].cel`."""
     text = ""
-    for step in place:
+    for step in location:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
@@ -175,33 +175,33 @@ _ITEMS: Final = tuple(map(_tag, get_args(get_args(ItemField)[0])))
 
 
 def _problem(source: Source, error: ErrorDetails) -> BlueprintProblem:
-    place = steps(source.value, error["loc"])
+    location = steps(source.value, error["loc"])
     if error["type"] == "union_tag_invalid":
-        place = (*place, "type")
-    message = _message(source.value, place, error)
-    return source.problem(place, message)
+        location = (*location, "type")
+    message = _message(source.value, location, error)
+    return source.problem(location, message)
 
 
-def _message(value: Any, place: Place, error: ErrorDetails) -> str:
+def _message(value: Any, location: Location, error: ErrorDetails) -> str:
     kind, found = error["type"], error.get("input")
     if kind == "extra_forbidden":
-        return f"Nothing of this name is known here{suggestion(str(place[-1]), _known(value, place))}"
+        return f"Nothing of this name is known here{suggestion(str(location[-1]), _known(value, location))}"
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        return _no_type(found, _ITEMS if "items" in place[-2:] else tuple(_FIELDS))
+        return _no_type(found, _ITEMS if "items" in location[-2:] else tuple(_FIELDS))
     if kind == "literal_error":
         words = [word.strip(" '") for word in str(error["ctx"]["expected"]).replace(" or ", ", ").split(",")]
         return f"{str(found)[:_SHOWN]!r} is not known here{suggestion(str(found), words)}"
     if kind == "string_pattern_mismatch" and error["ctx"]["pattern"] == WORD:
         return f"{str(found)[:_SHOWN]!r} is no name; a name is lower case letters, digits and _, a letter first"
-    if kind == "string_pattern_mismatch" and place == ("blueprint",):
+    if kind == "string_pattern_mismatch" and location == ("blueprint",):
         return "A blueprint's name is lower case letters, digits, _ and -, at most 64"
-    if kind == "too_long" and place == ("components",):
+    if kind == "too_long" and location == ("components",):
         return f"A blueprint has {MAX_COMPONENTS} components at most"
-    if kind == "too_long" and place[-1:] in (("metadata",), ("properties",)):
+    if kind == "too_long" and location[-1:] in (("metadata",), ("properties",)):
         return f"A component has {MAX_FIELDS} fields of one sort at most"
     if kind in ("mapping_type", "dict_type", "model_type", "model_attributes_type"):
         return "Names with their values belong here, one a line or in braces: `name: value`"
-    if kind == "too_short" and place == ("components",):
+    if kind == "too_short" and location == ("components",):
         return "A blueprint has at least one component"
     if kind == "bool_type":
         return "Input should be true or false, without quotation marks"
@@ -229,9 +229,9 @@ def _no_type(found: object, kinds: tuple[str, ...]) -> str:
     return f"{str(tag)[:_SHOWN]!r} is no type that a field has here{hint}"
 
 
-def _known(value: Any, place: Place) -> list[str]:
+def _known(value: Any, location: Location) -> list[str]:
     """The keys that the mapping above `place` may have."""
-    above = place[:-1]
+    above = location[:-1]
     model: type[BaseModel] | None = _MODELS.get(str(next((step for step in reversed(above) if step in _MODELS), "")))
     if len(above) == 2 and above[0] == "components":
         model = Component

@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from mcc.contracts.blueprints import BlueprintSpec, ChildCount, Component, FieldSpec, ListField, NodeAgent
-from mcc.definitions.front_matter import Place, suggestion
+from mcc.definitions.front_matter import Location, suggestion
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.documents.component import CompiledComponent, CompiledField
 from mcc.documents.field_checks import Found, ordered
@@ -21,15 +21,15 @@ READING_GROUPS = tuple(name for name in TOOL_GROUPS if name.endswith("_read"))
 
 def of_agents(spec: BlueprintSpec) -> Found:
     """Tools that node agents do not have."""
-    agents: list[tuple[Place, NodeAgent]] = [(("agent",), spec.agent)]
+    agents: list[tuple[Location, NodeAgent]] = [(("agent",), spec.agent)]
     agents += [(("components", name, "agent"), one.agent) for name, one in spec.components.items()]
-    for place, agent in agents:
+    for location, agent in agents:
         for index, name in enumerate(agent.tools):
             if name in READING_GROUPS:
                 continue
             known = TOOL_GROUPS.keys() | {tool for tools in TOOL_GROUPS.values() for tool in tools}
             why = "is no group that only reads" if name in known else "is no group of tools"
-            yield (*place, "tools", index), f"{name!r} {why}{suggestion(name, READING_GROUPS)}"
+            yield (*location, "tools", index), f"{name!r} {why}{suggestion(name, READING_GROUPS)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +84,11 @@ def of_tree(spec: BlueprintSpec, known: Set[str], whole: bool) -> Found:
     """Children that nothing makes, that never end, or that nobody reaches. `known` are the names of all components."""
     for name, one in spec.components.items():
         for child, count in one.children.items():
-            place: Place = ("components", name, "children", child)
+            location: Location = ("components", name, "children", child)
             if child not in known:
-                yield place, f"There is no component {child!r}{suggestion(child, known)}"
+                yield location, f"There is no component {child!r}{suggestion(child, known)}"
             for (word,), message in ordered(count.min, count.max, "min", "max"):
-                yield (*place, word), message
+                yield (*location, word), message
     if not whole:
         return
     if spec.root not in known:
@@ -119,10 +119,10 @@ def of_bindings(spec: BlueprintSpec, components: Mapping[str, CompiledComponent]
         for field in component.fields.values():
             if isinstance(field.computation, Binding) and not isinstance(field.spec, UnknownField):
                 section = "metadata" if field.section == "metadata" else "properties"
-                place: Place = ("components", component.name, section, field.key, "bind")
+                location: Location = ("components", component.name, section, field.key, "bind")
                 above = [components[name] for name in parents.get(component.name, ())]
                 for message in dict.fromkeys(_of_binding(field, field.computation, component, above, whole)):
-                    yield place, message
+                    yield location, message
 
 
 def _of_binding(

@@ -32,7 +32,7 @@ PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Envelope:
     """What is known of a document beside its nodes; `order_id` is the unfinished order that generates it."""
 
     created_at: datetime
@@ -54,7 +54,7 @@ class Page:
 WHOLE = Page(limit=None)
 
 
-def summary(blueprint: Blueprint, state: State, kept: Kept) -> DocumentSummary:
+def summary(blueprint: Blueprint, state: State, kept: Envelope) -> DocumentSummary:
     """The document without its nodes."""
     found = assessed(blueprint, state)
     return DocumentSummary(
@@ -70,7 +70,7 @@ def summary(blueprint: Blueprint, state: State, kept: Kept) -> DocumentSummary:
     )
 
 
-def document_view(blueprint: Blueprint, state: State, kept: Kept, page: Page = WHOLE) -> DocumentView:
+def document_view(blueprint: Blueprint, state: State, kept: Envelope, page: Page = WHOLE) -> DocumentView:
     """The document with a page of its nodes, depth first. Raises `UnknownNode`, and ValueError for a cursor that is
     none of ours."""
     start, onwards = _from(state, page)

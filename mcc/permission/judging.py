@@ -17,7 +17,7 @@ _ORDER: Sequence[LayerName] = ("operator", "order", "mode", "agent", "ancestor",
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PermissionRequest:
     """A call that is to be judged. `effects` are the most that its tool may do; `profile` is how a program that it runs
     is walled in, "" where it runs none; `workspace` is the path of the directory that it works in, "" for none."""
 
@@ -55,41 +55,41 @@ class _Part:
         return bool(self.values) and (self.command is None or self.command.plain)
 
 
-def judge(asked: Asked, layers: Sequence[Layer], grants: Sequence[SavedRule] = ()) -> Ruling:
+def judge(request: PermissionRequest, layers: Sequence[Layer], grants: Sequence[SavedRule] = ()) -> Ruling:
     """The strictest word of `layers`, in whichever order they stand; where none of them says anything, that of the
     tool's effects. A grant makes an ask an allow, never a deny. Never raises. Takes milliseconds."""
-    if not layers and (by_default := _by_effects(asked.effects)).word == "allow":
+    if not layers and (by_default := _by_effects(request.effects)).word == "allow":
         return Ruling("allow", by_default.why)
-    parts, left = list(_parts(asked)), [STEPS] * len(layers)
-    judged = [_judged(asked, part, layers, left, grants) for part in parts]
+    parts, left = list(_parts(request)), [STEPS] * len(layers)
+    judged = [_judged(request, part, layers, left, grants) for part in parts]
     place = max(range(len(parts)), key=lambda index: STRICTNESS[judged[index].word])
     found, command = judged[place], parts[place].command
     if found.word == "allow":
         return Ruling("allow", found.why)
     if found.word == "deny":
-        return Ruling("deny", found.why, message=_denied(asked, found.why, command))
+        return Ruling("deny", found.why, message=_denied(request, found.why, command))
     asking = [part for part, one in zip(parts, judged, strict=True) if one.word == "ask"]
-    return Ruling("ask", found.why, _would_save(asked, asking), _unasked(asked, found.why, command))
+    return Ruling("ask", found.why, _would_save(request, asking), _unasked(request, found.why, command))
 
 
-def _parts(asked: Asked) -> Iterator[_Part]:
+def _parts(request: PermissionRequest) -> Iterator[_Part]:
     try:
-        args = Plain().of(asked.arguments)
+        args = Plain().of(request.arguments)
     except (Fault, RecursionError):
         yield _Part({})
         return
     values = {
         "args": args,
-        "tool": asked.tool,
-        "group": asked.group,
-        "effects": asked.effects,
-        "agent": asked.agent,
-        "depth": asked.depth,
-        "mode": asked.mode,
-        "profile": asked.profile,
-        "workspace": asked.workspace,
+        "tool": request.tool,
+        "group": request.group,
+        "effects": request.effects,
+        "agent": request.agent,
+        "depth": request.depth,
+        "mode": request.mode,
+        "profile": request.profile,
+        "workspace": request.workspace,
     }
-    if asked.tool != SHELL:
+    if request.tool != SHELL:
         yield _Part({**values, "argv": [], "parts": 0})
         return
     text = args.get("command")
@@ -99,17 +99,19 @@ def _parts(asked: Asked) -> Iterator[_Part]:
         yield _Part({**values, "argv": argv, "parts": len(commands)}, command)
 
 
-def _judged(asked: Asked, part: _Part, layers: Sequence[Layer], left: list[int], grants: Sequence[SavedRule]) -> Found:
+def _judged(
+    request: PermissionRequest, part: _Part, layers: Sequence[Layer], left: list[int], grants: Sequence[SavedRule]
+) -> Found:
     """`left` are the steps that each layer may still take, whatever the others took."""
     found: list[Found] = []
     for place, layer in enumerate(layers):
         facts = Facts(part.values, plain=part.plain, steps=left[place])
-        if (one := layer.says(asked.tool, asked.group, facts)) is not None:
+        if (one := layer.says(request.tool, request.group, facts)) is not None:
             found.append(one)
         left[place] = facts.steps
     ranked = sorted(found, key=lambda one: (-STRICTNESS[one.word], _ORDER.index(one.why.layer), one.why.key or ""))
-    strictest = ranked[0] if ranked else _by_effects(asked.effects)
-    if strictest.word == "ask" and (granted := _granted(asked, part, grants)) is not None:
+    strictest = ranked[0] if ranked else _by_effects(request.effects)
+    if strictest.word == "ask" and (granted := _granted(request, part, grants)) is not None:
         return Found("allow", Why(layer="grant", key=granted.key, when=granted.when))
     return strictest
 
@@ -118,36 +120,36 @@ def _by_effects(effects: Effects) -> Found:
     return Found("ask" if effects == "irreversible" else "allow", Why(layer="default"))
 
 
-def _granted(asked: Asked, part: _Part, grants: Sequence[SavedRule]) -> SavedRule | None:
+def _granted(request: PermissionRequest, part: _Part, grants: Sequence[SavedRule]) -> SavedRule | None:
     if not part.plain:
         return None
-    return next((one for one in grants if _covers(one, asked, part)), None)
+    return next((one for one in grants if _covers(one, request, part)), None)
 
 
-def _would_save(asked: Asked, asking: Sequence[_Part]) -> SavedRule | None:
+def _would_save(request: PermissionRequest, asking: Sequence[_Part]) -> SavedRule | None:
     """The rule under which all of it would have been allowed; None where there is none."""
     if not all(part.plain for part in asking):
         return None
-    rule = saved(asked.tool, asked.arguments, [part.command for part in asking if part.command is not None])
-    return rule if rule is not None and all(_covers(rule, asked, part) for part in asking) else None
+    rule = saved(request.tool, request.arguments, [part.command for part in asking if part.command is not None])
+    return rule if rule is not None and all(_covers(rule, request, part) for part in asking) else None
 
 
-def _covers(grant: SavedRule, asked: Asked, part: _Part) -> bool:
-    if not fits(grant.key, asked.tool, asked.group):
+def _covers(grant: SavedRule, request: PermissionRequest, part: _Part) -> bool:
+    if not fits(grant.key, request.tool, request.group):
         return False
     return grant.when is None or Facts(part.values).holds(grant.when) is True
 
 
-def _denied(asked: Asked, why: Why, command: Command | None) -> str:
+def _denied(request: PermissionRequest, why: Why, command: Command | None) -> str:
     said = _said(why.message)
-    return f"Denied{_of(command)}: {_rule(asked, why)}.{said}{_unclear(command)} {_INSTEAD}"
+    return f"Denied{_of(command)}: {_rule(request, why)}.{said}{_unclear(command)} {_INSTEAD}"
 
 
-def _unasked(asked: Asked, why: Why, command: Command | None) -> str:
+def _unasked(request: PermissionRequest, why: Why, command: Command | None) -> str:
     said = _said(why.message)
     return (
         f"Denied{_of(command)}: a person would have to allow it, and nobody is asked in this order "
-        f"({_rule(asked, why)}).{said}{_unclear(command)} {_INSTEAD}"
+        f"({_rule(request, why)}).{said}{_unclear(command)} {_INSTEAD}"
     )
 
 
@@ -175,9 +177,9 @@ def _unclear(command: Command | None) -> str:
     return f" What it does is not plain, since {command.why}: write simple commands, one call each."
 
 
-def _rule(asked: Asked, why: Why) -> str:
+def _rule(request: PermissionRequest, why: Why) -> str:
     if why.layer == "default":
-        return f"{asked.tool} does what cannot be undone"
+        return f"{request.tool} does what cannot be undone"
     where = _PLACES[why.layer]
     held = f" where `{' '.join(why.when.split())[:_SHOWN]}`" if why.when else ""
     return f"{where} says so of {why.key}{held}"

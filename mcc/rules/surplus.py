@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mcc.rules.schema_form import Form, Schema
-from mcc.rules.validation import Place, Validation, shown
+from mcc.rules.validation import Location, Validation, shown
 
 MAX_KEPT = 10
 
@@ -50,7 +50,7 @@ class Surplus:
         """The value without what `additionalProperties: false` forbids; `told` says what became of it."""
         return self._kept(value, self._form.root, ())
 
-    def _kept(self, value: Any, schema: Schema, at: Place) -> Any:
+    def _kept(self, value: Any, schema: Schema, at: Location) -> Any:
         part, seen = schema, 0
         while isinstance(part, dict) and part.keys() == {"$ref"} and seen < 30:
             part, seen = self._form.targets[part["$ref"]], seen + 1
@@ -62,10 +62,10 @@ class Surplus:
             return self._text(value, part, at)
         items = part.get("items")
         if isinstance(value, list) and isinstance(items, dict) and "prefixItems" not in part:
-            return [self._kept(item, items, (*at, place)) for place, item in enumerate(value)]
+            return [self._kept(item, items, (*at, index)) for index, item in enumerate(value)]
         return value
 
-    def _object(self, value: Mapping[str, Any], part: Mapping[str, Any], at: Place) -> dict[str, Any]:
+    def _object(self, value: Mapping[str, Any], part: Mapping[str, Any], at: Location) -> dict[str, Any]:
         known = part.get("properties", {})
         whole = dict(value)
         if part.get("additionalProperties") is False:
@@ -75,7 +75,7 @@ class Surplus:
             name: self._kept(item, known[name], (*at, name)) if name in known else item for name, item in whole.items()
         }
 
-    def _text(self, text: str, part: dict[str, Any], at: Place) -> Any:
+    def _text(self, text: str, part: dict[str, Any], at: Location) -> Any:
         """The word of `enum` that is meant, or the object of which this is the title."""
         if isinstance(part.get("enum"), list) and text not in part["enum"]:
             word = text.strip().lower()
@@ -90,7 +90,7 @@ class Surplus:
                 return titled
         return text
 
-    def _leave_out(self, whole: dict[str, Any], name: str, known: Mapping[str, Schema], at: Place) -> None:
+    def _leave_out(self, whole: dict[str, Any], name: str, known: Mapping[str, Schema], at: Location) -> None:
         item = whole.pop(name)
         for meant in _meant(name, known):
             for offered in (item, *(item[:1] if isinstance(item, list) else ())):

@@ -17,9 +17,9 @@ MAX_ERRORS = 10
 MAX_STEPS = 150_000
 """Steps of one check; one is about a microsecond."""
 
-Place = tuple[str | int, ...]
-Error = tuple[Place, str]
-Keyword = Callable[["Validation", Any, Any, Mapping[str, Any], Place], None]
+Location = tuple[str | int, ...]
+Error = tuple[Location, str]
+Keyword = Callable[["Validation", Any, Any, Mapping[str, Any], Location], None]
 """Calls `Validation.wrong` for what does not fit: given validation, value, the keyword's own, schema, place."""
 
 Keywords = Mapping[str, tuple[type | None, Keyword]]
@@ -39,13 +39,13 @@ def violations(form: Form, value: Any) -> tuple[str, ...]:
         pass
     except (Exhausted, RecursionError):
         return ("This is too large or too deep to be checked; hand in less.",)
-    return tuple(f"{shown(place)}: {sentence}" if place else sentence for place, sentence in validation.errors)
+    return tuple(f"{shown(location)}: {sentence}" if location else sentence for location, sentence in validation.errors)
 
 
-def shown(place: Place) -> str:
+def shown(location: Location) -> str:
     """`findings[2].path`."""
     text = ""
-    for step in place:
+    for step in location:
         if isinstance(step, int):
             text += f"[{step}]"
         else:
@@ -62,7 +62,7 @@ class Validation:
         self._trying = 0
         self.errors: list[Error] = []
 
-    def check(self, value: Any, schema: Schema, at: Place) -> None:
+    def check(self, value: Any, schema: Schema, at: Location) -> None:
         """Adds to `errors` what of `value` does not fit `schema`."""
         self._frame.spend(1)
         if isinstance(schema, bool):
@@ -75,7 +75,7 @@ class Validation:
                 self._frame.spend(1)
                 keyword(self, value, wanted, schema, at)
 
-    def tried(self, value: Any, schema: Schema, at: Place) -> list[Error]:
+    def tried(self, value: Any, schema: Schema, at: Location) -> list[Error]:
         """The errors that validation `value` against `schema` would bring; none when it fits."""
         kept, self.errors = self.errors, []
         self._trying += 1
@@ -84,7 +84,7 @@ class Validation:
         found, self.errors = self.errors, kept
         return found
 
-    def wrong(self, at: Place, sentence: str) -> None:
+    def wrong(self, at: Location, sentence: str) -> None:
         if len(self.errors) < MAX_ERRORS:
             self.errors.append((at, sentence))
         elif not self._trying:
@@ -119,7 +119,7 @@ _CALLED = {
 _TYPES: Mapping[str, type] = {"array": list, "boolean": bool, "null": type(None), "object": dict, "string": str}
 
 
-def _type(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _type(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     names = [wanted] if isinstance(wanted, str) else wanted
     if not any(_is(value, name) for name in names):
         validation.wrong(at, f"must be {' or '.join(_CALLED[name] for name in names)}, and is {word(value)}")
@@ -133,13 +133,13 @@ def _is(value: Any, name: str) -> bool:
     return type(value) is _TYPES[name]
 
 
-def _enum(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _enum(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     if not any(validation.equal(value, one) for one in wanted):
         listed = ", ".join(_quoted(one) for one in wanted[:20]) + (", …" if len(wanted) > 20 else "")
         validation.wrong(at, f"must be one of {listed}, and is {_quoted(value)}")
 
 
-def _const(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _const(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     if not validation.equal(value, wanted):
         validation.wrong(at, f"must be {_quoted(wanted)}, and is {_quoted(value)}")
 
@@ -156,7 +156,7 @@ def _quoted(value: Any) -> str:
 
 
 def _number(good: Callable[[Any, Any], bool], asked: str) -> Keyword:
-    def keyword(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+    def keyword(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
         if type(value) in (int, float) and not good(value, wanted):
             validation.wrong(at, f"must be {asked} {_quoted(wanted)}, and is {_quoted(value)}")
 
@@ -172,19 +172,19 @@ def _multiple(value: Any, wanted: Any) -> bool:
 
 
 def _size(good: Callable[[Any, Any], bool], asked: str, of: str) -> Keyword:
-    def keyword(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+    def keyword(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
         if not good(len(value), wanted):
             validation.wrong(at, f"must have {asked} {wanted} {of}, and has {len(value)}")
 
     return keyword
 
 
-def _pattern(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _pattern(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     if not validation.matches(value, wanted):
         validation.wrong(at, f"must match the pattern {wanted[:100]}, and is {_quoted(value)}")
 
 
-def _unique(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _unique(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     seen: dict[Any, int] = {}
     for index, item in enumerate(value if wanted else ()):
         first = seen.setdefault(_frozen(validation, item), index)
@@ -202,7 +202,7 @@ def _frozen(validation: Validation, value: Any) -> Any:
     return (type(value) is bool, value)
 
 
-def _contains(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _contains(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     least, most = part.get("minContains", 1), part.get("maxContains")
     found = sum(not validation.tried(item, wanted, at) for item in value)
     if found < least:
@@ -211,33 +211,33 @@ def _contains(validation: Validation, value: Any, wanted: Any, part: Part, at: P
         validation.wrong(at, f"must contain {most} or fewer of the described items, and has {found}")
 
 
-def _required(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _required(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     for name in wanted:
         if name not in value:
             validation.wrong((*at, name), "is required")
 
 
-def _dependent_required(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _dependent_required(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     for key, names in wanted.items():
         for name in names:
             if key in value and name not in value:
                 validation.wrong((*at, name), f"is required where {key[:60]} is given")
 
 
-def _properties(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _properties(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     for key, below in wanted.items():
         if key in value:
             validation.check(value[key], below, (*at, key))
 
 
-def _pattern_properties(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _pattern_properties(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     for pattern, below in wanted.items():
         for key, item in value.items():
             if validation.matches(key, pattern):
                 validation.check(item, below, (*at, key))
 
 
-def _additional(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _additional(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     known, patterns = part.get("properties", {}), part.get("patternProperties", {})
     for key, item in value.items():
         if key in known or any(validation.matches(key, pattern) for pattern in patterns):
@@ -249,36 +249,36 @@ def _additional(validation: Validation, value: Any, wanted: Any, part: Part, at:
             validation.check(item, wanted, (*at, key))
 
 
-def _names(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _names(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     for key in value:
         errors = validation.tried(key, wanted, at)
         if errors:
             validation.wrong((*at, key), f"cannot be the name of a property here: it {errors[0][1]}")
 
 
-def _items(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _items(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     first = len(part.get("prefixItems", ()))
     for index, item in enumerate(value[first:], first):
         validation.check(item, wanted, (*at, index))
 
 
-def _prefix(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _prefix(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     for index, (item, below) in enumerate(zip(value, wanted, strict=False)):
         validation.check(item, below, (*at, index))
 
 
-def _dependent_schemas(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _dependent_schemas(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     for key, below in wanted.items():
         if key in value:
             validation.check(value, below, at)
 
 
-def _all_of(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _all_of(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     for below in wanted:
         validation.check(value, below, at)
 
 
-def _any_of(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _any_of(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     attempts = []
     for below in wanted:
         attempts.append(validation.tried(value, below, at))
@@ -287,7 +287,7 @@ def _any_of(validation: Validation, value: Any, wanted: Any, part: Part, at: Pla
     _tell_nearest(validation, attempts, at)
 
 
-def _one_of(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _one_of(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     attempts = [validation.tried(value, below, at) for below in wanted]
     fitting = [str(number) for number, errors in enumerate(attempts, 1) if not errors]
     if len(fitting) > 1:
@@ -296,27 +296,27 @@ def _one_of(validation: Validation, value: Any, wanted: Any, part: Part, at: Pla
         _tell_nearest(validation, attempts, at)
 
 
-def _tell_nearest(validation: Validation, attempts: list[list[Error]], at: Place) -> None:
+def _tell_nearest(validation: Validation, attempts: list[list[Error]], at: Location) -> None:
     """What is missing for the alternative that came nearest: the one whose first error lies deepest."""
-    place, sentence = max((errors[0] for errors in attempts), key=lambda error: len(error[0]))
-    if len(place) > len(at) or len(attempts) == 1:
-        validation.wrong(place, sentence)
+    location, sentence = max((errors[0] for errors in attempts), key=lambda error: len(error[0]))
+    if len(location) > len(at) or len(attempts) == 1:
+        validation.wrong(location, sentence)
     else:
         reasons = dict.fromkeys(errors[0][1] for errors in attempts)
         validation.wrong(at, f"fits none of the alternatives: it {'; or it '.join(list(reasons)[:4])}")
 
 
-def _not(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _not(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     if not validation.tried(value, wanted, at):
         validation.wrong(at, "is what the schema excludes")
 
 
-def _if(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _if(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     branch = "else" if validation.tried(value, wanted, at) else "then"
     validation.check(value, part.get(branch, True), at)
 
 
-def _ref(validation: Validation, value: Any, wanted: Any, part: Part, at: Place) -> None:
+def _ref(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     validation.check(value, validation.target(wanted), at)
 
 

@@ -21,7 +21,7 @@ log = structlog.get_logger("mcc.store")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AgentCommands:
     """Commands of an agent. `command_id` is derived from its tool call, so that the same call changes nothing twice."""
 
     document_id: str
@@ -36,7 +36,7 @@ class Part:
     """Entries to write, and what is to be done after them, if anything is."""
 
     drafts: Sequence[Draft]
-    asked: Asked | None = None
+    asked: AgentCommands | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +193,11 @@ def _numbered(held: Held, seq: int, drafts: Sequence[Draft]) -> Sequence[Entry]:
     return [draft.numbered(held.order_id, seq + place) for place, draft in enumerate(drafts, start=1)]
 
 
-def _apply(changes: OpenChanges, asked: Asked) -> Done:
+def _apply(changes: OpenChanges, asked: AgentCommands) -> Done:
     return changes.apply(asked.document_id, asked.commands, asked.author, command_id=asked.command_id)
 
 
-def _drafts(asked: Asked, done: Done) -> Iterator[Draft]:
+def _drafts(asked: AgentCommands, done: Done) -> Iterator[Draft]:
     if not done.repeated:
         for fact in facts_of(asked.document_id, done.change):
             yield Draft(at=asked.author.at, origin=asked.origin, data=fact)

@@ -364,7 +364,7 @@ def test_who_is_hired_is_held_to_order_mode_and_the_files_of_all_above() -> None
 
     def word(name: str, group: str) -> tuple[str, str]:
         spec = ToolSpec(name, "", {}, group)
-        ruling = permits.judge(permits.asked(spec, {}, Origin(record_id="r", agent="scout", depth=1)))
+        ruling = permits.judge(permits.request(spec, {}, Origin(record_id="r", agent="scout", depth=1)))
         return ruling.word, ruling.why.layer
 
     assert word("git_diff", "diff_read") == ("deny", "ancestor")

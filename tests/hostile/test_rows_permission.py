@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from mcc.configuration.file import laid_over
 from mcc.contracts.order import NewOrder
 from mcc.contracts.permission import PermissionRule
-from mcc.permission.judging import Asked, judge
+from mcc.permission.judging import PermissionRequest, judge
 from mcc.permission.layers import Layer
 
 ONLY_TESTS = Layer(
@@ -17,7 +17,7 @@ NO_PUSH = Layer("operator", {"run_shell": (PermissionRule(when=PUSHING, then="de
 
 
 def word(command: object, layer: Layer) -> str:
-    return judge(Asked("run_shell", "shell_write", "execute", {"command": command}), [layer]).word
+    return judge(PermissionRequest("run_shell", "shell_write", "execute", {"command": command}), [layer]).word
 
 
 @pytest.mark.parametrize(
@@ -107,6 +107,7 @@ def test_row_66_what_an_agent_above_may_not_do_no_agent_below_may() -> None:
     above = Layer("ancestor", {"run_shell": "deny", "git_*": "ask"})
     below = Layer("agent", {"*": "allow", "run_shell": "allow", "git_commit": "allow"})
     words = {
-        tool: judge(Asked(tool, depth=2), [below, above]).word for tool in ("run_shell", "git_commit", "read_file")
+        tool: judge(PermissionRequest(tool, depth=2), [below, above]).word
+        for tool in ("run_shell", "git_commit", "read_file")
     }
     assert words == {"run_shell": "deny", "git_commit": "ask", "read_file": "allow"}

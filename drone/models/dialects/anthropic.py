@@ -34,7 +34,7 @@ _BEARERS = frozenset({VERTEX, "bedrock"})
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RequestTarget:
     """The address of requests, the headers besides the usual ones, and what stands in the body in place of the model's
     name where the address has that."""
 
@@ -43,7 +43,7 @@ class Place:
     version_in_body: str = ""
 
 
-def place_of(endpoint: Endpoint, key: str) -> Place:
+def place_of(endpoint: Endpoint, key: str) -> RequestTarget:
     """Of this endpoint. Google's cloud names model and method in the path, others do as Anthropic.
 
     `base_url` at Google's cloud ends in `/publishers/anthropic/models`, at Bedrock in `/anthropic`.
@@ -52,10 +52,10 @@ def place_of(endpoint: Endpoint, key: str) -> Place:
     if endpoint.provider == VERTEX:
         method = "streamRawPredict" if endpoint.stream else "rawPredict"
         url = f"{endpoint.base_url}/{quote(endpoint.model, safe='@-._')}:{method}"
-        return Place(url, bearer, VERTEX_VERSION)
+        return RequestTarget(url, bearer, VERTEX_VERSION)
     base = endpoint.base_url if endpoint.base_url.endswith("/v1") else f"{endpoint.base_url}/v1"
     own = bearer if endpoint.provider in _BEARERS else ({"x-api-key": key} if key else {})
-    return Place(f"{base}/messages", {"anthropic-version": VERSION, **own})
+    return RequestTarget(f"{base}/messages", {"anthropic-version": VERSION, **own})
 
 
 OUTPUT_TOKENS = 16_384

@@ -34,7 +34,7 @@ _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ReplyPlan:
     """What a reply is to be. `not_done`: it says that no rule fits what was asked."""
 
     text: str
@@ -79,15 +79,15 @@ class OfflineModel:
         )
 
 
-def replied_to(conversation: Conversation, tokens: int | None = None) -> Said:
+def replied_to(conversation: Conversation, tokens: int | None = None) -> ReplyPlan:
     """The whole policy: an errand, a delegation, an exploration, or an honest word. `tokens`: room for the reply."""
     if not conversation.must_finish and (calls := conversation.reading_on()):
         return _working(Step("A result was cut; I read the whole of it.", tuple(calls)))
     if (task := node_task(conversation)) is not None:
         step = node_step(conversation, task)
-        return Said(_NO_WAY, not_done=True) if step is None else _working(step)
+        return ReplyPlan(_NO_WAY, not_done=True) if step is None else _working(step)
     if is_greeting(conversation.request):
-        return Said("\n\n".join((_WHO, *_offered(conversation), _ADVICE)))
+        return ReplyPlan("\n\n".join((_WHO, *_offered(conversation), _ADVICE)))
     errand = errand_of(conversation.request)
     if errand is not None and errand.tool in conversation.tools:
         return _next(
@@ -96,22 +96,22 @@ def replied_to(conversation: Conversation, tokens: int | None = None) -> Said:
     whole = conversation.remembering()
     focus = focus_of(whole.request, whole.system)
     if focus is None:
-        return Said(_refusal(conversation), not_done=True)
+        return ReplyPlan(_refusal(conversation), not_done=True)
     if conversation.helpers and not focus.terms:
         return _next(delegate.step_of(conversation), conversation, lambda: delegate.facts_of(conversation), tokens)
     if _WORKSPACE_TOOLS & conversation.tools.keys():
         return _explored(conversation, whole, focus, tokens)
-    return Said(_refusal(conversation), not_done=True)
+    return ReplyPlan(_refusal(conversation), not_done=True)
 
 
-def _explored(conversation: Conversation, whole: Conversation, focus: Focus, tokens: int | None) -> Said:
+def _explored(conversation: Conversation, whole: Conversation, focus: Focus, tokens: int | None) -> ReplyPlan:
     """What is known from the turns before is not looked up again; its files are read once more before they count."""
     known = survey(whole)
     step = next_step(whole, known, focus) or read_again(conversation, known)
     return _next(step, conversation, lambda: facts_of(whole, known, focus), tokens)
 
 
-def _next(step: Step | None, conversation: Conversation, facts: Callable[[], Facts], tokens: int | None) -> Said:
+def _next(step: Step | None, conversation: Conversation, facts: Callable[[], Facts], tokens: int | None) -> ReplyPlan:
     """The work's next step, else the result: handed in where there is a tool for that, said where there is none."""
     if step is not None:
         return _working(step)
@@ -120,13 +120,13 @@ def _next(step: Step | None, conversation: Conversation, facts: Callable[[], Fac
     if step is not None:
         return _working(step)
     if result.status == BLOCKED:
-        return Said(f"{_REFUSAL}\n\n{result.report}", not_done=True)
-    return Said(result.report, thinking="This is enough." if conversation.done else "")
+        return ReplyPlan(f"{_REFUSAL}\n\n{result.report}", not_done=True)
+    return ReplyPlan(result.report, thinking="This is enough." if conversation.done else "")
 
 
-def _working(step: Step) -> Said:
+def _working(step: Step) -> ReplyPlan:
     named = ", ".join(call.name for call in step.calls)
-    return Said(step.saying, step.calls, thinking=f"By my rules next: {named}.")
+    return ReplyPlan(step.saying, step.calls, thinking=f"By my rules next: {named}.")
 
 
 def _refusal(conversation: Conversation) -> str:

@@ -6,7 +6,7 @@ from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.ids import derived_id, root_record_id
 from mcc.contracts.journal import AgentStep, DocumentChanged
 from mcc.documents.change import Author, Refused
-from mcc.store.agent_changes import Answer, Asked, Committed, Group, Part
+from mcc.store.agent_changes import AgentCommands, Answer, Committed, Group, Part
 from mcc.store.agent_changes import Held as HeldParts
 from mcc.store.errors import UnknownDocument
 from tests.conformance.store.course import begun, changed, commands, minutes, ordered
@@ -24,7 +24,7 @@ class Generator:
         changed(scene, self.document_id, *free)
         self.held = scene.hold(ordered(scene, self.document_id).id)
 
-    def asked(self, *given: dict[str, Any], call: str = "call-1", node: str | None = "/lesson-1") -> Asked:
+    def asked(self, *given: dict[str, Any], call: str = "call-1", node: str | None = "/lesson-1") -> AgentCommands:
         origin = Origin(record_id=root_record_id(self.held.order_id), agent="generator")
         author = Author(
             by="agent",
@@ -34,7 +34,7 @@ class Generator:
             node=node,
             asked="sha256:asked",
         )
-        return Asked(self.document_id, commands(*given), author, origin, derived_id(call, "command"))
+        return AgentCommands(self.document_id, commands(*given), author, origin, derived_id(call, "command"))
 
     def step(self, text: str) -> Draft:
         return Draft(at=self.scene.clock.now(), origin=self.held.origin, data=AgentStep(name="note", message=text))

@@ -4,17 +4,17 @@ import asyncio
 
 import pytest
 
-from drone.tools.command_output import HEAD_BYTES, TAIL_BYTES, TOLD_BYTES, Kept, Live, captured, said
+from drone.tools.command_output import HEAD_BYTES, TAIL_BYTES, TOLD_BYTES, CapturedOutput, Live, captured, said
 from mcc.redaction import Redactor
 
 SECRET = "hunter2-hunter2-hunter2"
 
 
-def of(output: bytes) -> Kept:
+def of(output: bytes) -> CapturedOutput:
     taken = captured()
     for at in range(0, len(output), 65_536):
         taken.add(output[at : at + 65_536])
-    return Kept.of(taken)
+    return CapturedOutput.of(taken)
 
 
 @pytest.mark.parametrize("line", [b"line\n", b"word ", b"x", "é".encode()])

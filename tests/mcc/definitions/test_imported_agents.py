@@ -8,7 +8,7 @@ from mcc.definitions.agents import parse_agent
 from mcc.definitions.carried import Imported
 from mcc.definitions.foreign import Format, format_of, model_of, tool_of
 from mcc.definitions.imported import imported
-from mcc.permission.judging import Asked, judge
+from mcc.permission.judging import PermissionRequest, judge
 from mcc.permission.layers import Layer
 
 ALIASES = {"smart": "claude-sonnet-5-5", "fast": "gpt-6.1-mini", "opus": "anything"}
@@ -213,7 +213,7 @@ def test_whatever_cannot_be_read_is_an_error_and_never_an_exception(text: str, s
 def words(text: str, *commands: str) -> list[str]:
     """What the imported file says of these commands of the shell."""
     layer = Layer("agent", parse_agent(text, "s").permission)
-    asked = [Asked("run_shell", "shell_write", arguments={"command": one}) for one in commands]
+    asked = [PermissionRequest("run_shell", "shell_write", arguments={"command": one}) for one in commands]
     return [judge(one, [layer]).word for one in asked]
 
 
@@ -256,7 +256,7 @@ def test_of_patterns_of_opencode_the_last_that_fits_counts() -> None:
 def test_an_agent_that_plans_changes_nothing() -> None:
     found = one(Format.CLAUDE, "name: scribe\ndescription: x\npermissionMode: plan")
     layer = Layer("agent", parse_agent(found.text, "s").permission)
-    assert judge(Asked("edit_file", "workspace_write", "write"), [layer]).word == "deny"
-    assert judge(Asked("read_file", "workspace_read", "read"), [layer]).word == "allow"
+    assert judge(PermissionRequest("edit_file", "workspace_write", "write"), [layer]).word == "deny"
+    assert judge(PermissionRequest("read_file", "workspace_read", "read"), [layer]).word == "allow"
     bypass = one(Format.CLAUDE, "name: scribe\ndescription: x\npermissionMode: bypassPermissions")
     assert not parse_agent(bypass.text, "s").permission and said(bypass, "dropped")

@@ -8,7 +8,7 @@ from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import AgentLimits
 from mcc.contracts.order import Verification
 from mcc.definitions.scopes import AgentFile, Agents, Scope, installed, with_user, with_workspace
-from mcc.permission.judging import Asked, judge
+from mcc.permission.judging import PermissionRequest, judge
 
 
 def file(name: str, *lines: str) -> AgentFile:
@@ -230,7 +230,7 @@ def test_the_file_of_a_workspace_only_narrows_what_the_agent_that_it_is_held_to_
     agents = with_workspace(installed(operators), [wished])
 
     def word(tool: str, effects: str = "write") -> str:
-        return judge(Asked(tool, effects=effects), agents.permission("historian")).word  # type: ignore[arg-type]
+        return judge(PermissionRequest(tool, effects=effects), agents.permission("historian")).word  # type: ignore[arg-type]
 
     assert (word("git_commit"), word("deploy"), word("read_file")) == ("ask", "deny", "deny")
     assert word("send", "irreversible") == "ask"
@@ -239,5 +239,5 @@ def test_the_file_of_a_workspace_only_narrows_what_the_agent_that_it_is_held_to_
 def test_a_file_that_replaces_an_agent_is_held_to_all_that_stand_before_it() -> None:
     users = with_user(installed((file("master", "permission: {a: deny}"),)), [file("master", "permission: {b: deny}")])
     agents = with_workspace(users, [file("master", "permission: {a: allow, c: deny}")], trusted={"master"})
-    found = {tool: judge(Asked(tool), agents.permission("master")).word for tool in "abcd"}
+    found = {tool: judge(PermissionRequest(tool), agents.permission("master")).word for tool in "abcd"}
     assert found == {"a": "deny", "b": "deny", "c": "deny", "d": "allow"}

@@ -18,11 +18,11 @@ from mcc.documents.commands import RunFailure, Settle
 from mcc.documents.export import MEDIA_TYPES, Format, Spent, exported
 from mcc.documents.inert import lines_in_markdown, visible
 from mcc.documents.node import Conflict
-from mcc.documents.views import Kept, document_view
+from mcc.documents.views import Envelope, document_view
 from tests.mcc.documents.course import AGENT, NOON, Course, add, put, tell
 from tests.mcc.documents.stamps import stamp_today
 
-KEPT = Kept(NOON, NOON + timedelta(minutes=1))
+KEPT = Envelope(NOON, NOON + timedelta(minutes=1))
 FORMATS: tuple[Format, ...] = ("json", "md", "html", "jsonl")
 
 HOSTILE = (

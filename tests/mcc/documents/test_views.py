@@ -10,11 +10,11 @@ from mcc.contracts.documents import DocumentView
 from mcc.contracts.shape import to_json
 from mcc.documents.commands import RunFailure, Settle
 from mcc.documents.state import UnknownNode
-from mcc.documents.views import Kept, Page, document_view, history_item, node_view, summary
+from mcc.documents.views import Envelope, Page, document_view, history_item, node_view, summary
 from tests.mcc.documents.course import AGENT, BLUEPRINT, DOCUMENT, NOON, Course, add, put, shift, take, tell
 from tests.mcc.documents.work_done import calls
 
-KEPT = Kept(NOON, NOON + timedelta(minutes=1), "order")
+KEPT = Envelope(NOON, NOON + timedelta(minutes=1), "order")
 
 
 def filled() -> Course:

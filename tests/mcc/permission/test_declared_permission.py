@@ -10,7 +10,7 @@ from mcc.api.app import build_app
 from mcc.contracts.order import NewOrder
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.front_matter import DefinitionError
-from mcc.permission.judging import Asked, judge
+from mcc.permission.judging import PermissionRequest, judge
 from mcc.permission.layers import MODES, layer_of
 from mcc.settings import BadSettings, Settings, load
 from mcc.store.store import Store
@@ -163,7 +163,7 @@ CALLS = {
 )
 def test_what_each_mode_adds(mode: Any, words: dict[str, str]) -> None:
     found = {
-        tool: judge(Asked(tool, group, effects, mode=mode), [layer_of(mode)]).word  # type: ignore[arg-type]
+        tool: judge(PermissionRequest(tool, group, effects, mode=mode), [layer_of(mode)]).word  # type: ignore[arg-type]
         for tool, (group, effects) in CALLS.items()
     }
     assert found == dict.fromkeys(CALLS, "allow") | words

@@ -3,7 +3,7 @@
 import pytest
 
 from mcc.contracts.permission import Permission, PermissionRule
-from mcc.permission.judging import Asked, judge
+from mcc.permission.judging import PermissionRequest, judge
 from mcc.permission.layers import Layer
 
 KEYS: Permission = {"*": "allow", "git_write": "ask", "git_*": "deny", "git_com*": "ask", "git_commit": "allow"}
@@ -20,34 +20,40 @@ KEYS: Permission = {"*": "allow", "git_write": "ask", "git_*": "deny", "git_com*
     ],
 )
 def test_the_most_specific_key_of_a_layer_counts(tool: str, group: str, word: str, key: str) -> None:
-    ruling = judge(Asked(tool, group), [Layer("operator", KEYS)])
+    ruling = judge(PermissionRequest(tool, group), [Layer("operator", KEYS)])
     assert (ruling.word, ruling.why.key) == (word, key)
 
 
 def test_a_group_is_of_all_its_tools_but_a_shell_only_has_its_own() -> None:
-    calls = (Asked("git_diff", "diff_read"), Asked("run_shell", "shell_read"), Asked("run_shell", "shell_write"))
+    calls = (
+        PermissionRequest("git_diff", "diff_read"),
+        PermissionRequest("run_shell", "shell_read"),
+        PermissionRequest("run_shell", "shell_write"),
+    )
     layer = Layer("operator", {"git_read": "deny", "shell_write": "ask"})
     assert [judge(one, [layer]).word for one in calls] == ["deny", "allow", "ask"]
 
 
 @pytest.mark.parametrize("effects", ["none", "read", "write", "execute", "network"])
 def test_where_no_layer_says_anything_a_call_is_allowed(effects: str) -> None:
-    ruling = judge(Asked("tool", effects=effects), [Layer("operator", {"other": "deny"})])  # type: ignore[arg-type]
+    ruling = judge(PermissionRequest("tool", effects=effects), [Layer("operator", {"other": "deny"})])  # type: ignore[arg-type]
     assert (ruling.word, ruling.why.layer) == ("allow", "default")
 
 
 def test_what_cannot_be_undone_is_asked_for_where_no_layer_says_anything() -> None:
-    assert judge(Asked("tool", effects="irreversible"), []).word == "ask"
-    assert judge(Asked("tool", effects="irreversible"), [Layer("operator", {"tool": "allow"})]).word == "allow"
+    assert judge(PermissionRequest("tool", effects="irreversible"), []).word == "ask"
+    assert (
+        judge(PermissionRequest("tool", effects="irreversible"), [Layer("operator", {"tool": "allow"})]).word == "allow"
+    )
 
 
 def test_of_several_layers_the_strictest_counts() -> None:
     layers = [Layer("operator", {"*": "allow"}), Layer("agent", {"x": "ask"}), Layer("order", {"x": "deny"})]
-    assert [judge(Asked("x"), layers[:count]).word for count in (1, 2, 3)] == ["allow", "ask", "deny"]
+    assert [judge(PermissionRequest("x"), layers[:count]).word for count in (1, 2, 3)] == ["allow", "ask", "deny"]
 
 
 def test_a_layer_that_may_only_narrow_allows_nothing() -> None:
-    asked = Asked("x", effects="irreversible")
+    asked = PermissionRequest("x", effects="irreversible")
     assert judge(asked, [Layer("agent", {"*": "deny", "x": "allow"}, consents=False)]).word == "ask"
 
 
@@ -57,7 +63,9 @@ def test_the_first_rule_that_holds_counts_and_where_none_does_the_next_key() -> 
         PermissionRule(when='args.to == "test"', then="allow"),
     )
     layer = Layer("operator", {"deploy": rules, "*": "ask"})
-    found = {to: judge(Asked("deploy", arguments={"to": to}), [layer]) for to in ("prod", "test", "elsewhere")}
+    found = {
+        to: judge(PermissionRequest("deploy", arguments={"to": to}), [layer]) for to in ("prod", "test", "elsewhere")
+    }
     assert {to: one.word for to, one in found.items()} == {"prod": "deny", "test": "allow", "elsewhere": "ask"}
     assert found["prod"].why.model_dump() == {
         "layer": "operator",
@@ -70,5 +78,5 @@ def test_the_first_rule_that_holds_counts_and_where_none_does_the_next_key() -> 
 @pytest.mark.parametrize(("then", "word"), [("allow", "allow"), ("ask", "ask"), ("deny", "deny")])
 def test_a_condition_without_a_value_holds_for_ask_and_deny_alone(then: str, word: str) -> None:
     rules = (PermissionRule(when="args.count > 3", then=then),)  # type: ignore[arg-type]
-    ruling = judge(Asked("x", arguments={"count": "many"}), [Layer("operator", {"x": rules})])
+    ruling = judge(PermissionRequest("x", arguments={"count": "many"}), [Layer("operator", {"x": rules})])
     assert (ruling.word, ruling.why.layer) == (word, "default" if then == "allow" else "operator")

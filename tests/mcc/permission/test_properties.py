@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcc.contracts.permission import Permission, PermissionRule, SavedRule, Word
-from mcc.permission.judging import Asked, judge
+from mcc.permission.judging import PermissionRequest, judge
 from mcc.permission.layers import STRICTNESS, Layer
 
 TOOLS = {
@@ -54,7 +54,7 @@ commands = st.sampled_from(
     ["git push", "make && git push", "git $(x)", "$X push", "pytest", "eval git push", 'a "', "ls *"]
 )
 asked = st.builds(
-    lambda tool, command, to, count, effects, depth: Asked(
+    lambda tool, command, to, count, effects, depth: PermissionRequest(
         tool, TOOLS[tool], effects, {"command": command, "to": to, "count": count}, depth=depth
     ),
     st.sampled_from(list(TOOLS)),
@@ -69,7 +69,7 @@ grants = st.lists(
 )
 
 
-def strictness(asked: Asked, layers: list[Layer], grants: list[SavedRule]) -> int:
+def strictness(asked: PermissionRequest, layers: list[Layer], grants: list[SavedRule]) -> int:
     return STRICTNESS[judge(asked, layers, grants).word]
 
 
@@ -85,7 +85,7 @@ def denying(permission: Permission, key: str, when: str | None) -> Permission:
 @settings(max_examples=150)
 @given(asked, layers, grants, st.sampled_from(KEYS), st.none() | st.sampled_from(CONDITIONS), st.integers(0, 3))
 def test_a_deny_that_is_added_anywhere_never_widens(
-    asked: Asked, layers: list[Layer], grants: list[SavedRule], key: str, when: str | None, place: int
+    asked: PermissionRequest, layers: list[Layer], grants: list[SavedRule], key: str, when: str | None, place: int
 ) -> None:
     old = layers[place] if place < len(layers) else Layer("order", {})
     new = Layer(old.name, denying(old.permission, key, when), old.consents)
@@ -96,7 +96,7 @@ def test_a_deny_that_is_added_anywhere_never_widens(
 @settings(max_examples=50)
 @given(asked, layers, grants, st.randoms(use_true_random=False))
 def test_the_order_of_layers_does_not_matter(
-    asked: Asked, layers: list[Layer], grants: list[SavedRule], random: Any
+    asked: PermissionRequest, layers: list[Layer], grants: list[SavedRule], random: Any
 ) -> None:
     shuffled = random.sample(layers, len(layers))
     assert judge(asked, shuffled, grants).word == judge(asked, layers, grants).word
@@ -105,7 +105,7 @@ def test_the_order_of_layers_does_not_matter(
 @settings(max_examples=50)
 @given(asked, layers, grants)
 def test_a_grant_beats_no_deny_and_never_makes_stricter(
-    asked: Asked, layers: list[Layer], grants: list[SavedRule]
+    asked: PermissionRequest, layers: list[Layer], grants: list[SavedRule]
 ) -> None:
     without, granted = strictness(asked, layers, []), strictness(asked, layers, grants)
     assert granted <= without
@@ -115,7 +115,7 @@ def test_a_grant_beats_no_deny_and_never_makes_stricter(
 @settings(max_examples=50)
 @given(asked, layers, names, permissions)
 def test_a_further_layer_widens_only_what_nobody_spoke_of(
-    asked: Asked, layers: list[Layer], name: Any, permission: Permission
+    asked: PermissionRequest, layers: list[Layer], name: Any, permission: Permission
 ) -> None:
     before = judge(asked, layers)
     after = judge(asked, [*layers, Layer(name, permission)])
@@ -126,7 +126,9 @@ def test_a_further_layer_widens_only_what_nobody_spoke_of(
 
 @settings(max_examples=50)
 @given(asked, layers, grants)
-def test_a_ruling_says_why_and_what_to_do(asked: Asked, layers: list[Layer], grants: list[SavedRule]) -> None:
+def test_a_ruling_says_why_and_what_to_do(
+    asked: PermissionRequest, layers: list[Layer], grants: list[SavedRule]
+) -> None:
     ruling = judge(asked, layers, grants)
     assert bool(ruling.message) is (ruling.word != "allow")
     assert ruling.would_save is None or ruling.word == "ask"

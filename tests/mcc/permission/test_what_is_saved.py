@@ -3,14 +3,14 @@
 import pytest
 
 from mcc.contracts.permission import SavedRule
-from mcc.permission.judging import Asked, Ruling, judge
+from mcc.permission.judging import PermissionRequest, Ruling, judge
 from mcc.permission.layers import Layer
 
 ASK = [Layer("operator", {"*": "ask"})]
 
 
 def shell(command: str, *grants: SavedRule) -> Ruling:
-    return judge(Asked("run_shell", "shell_write", arguments={"command": command}), ASK, grants)
+    return judge(PermissionRequest("run_shell", "shell_write", arguments={"command": command}), ASK, grants)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def shell(command: str, *grants: SavedRule) -> Ruling:
 def test_the_rule_that_is_shown_is_about_calls_like_this_one(
     tool: str, arguments: dict[str, object], when: str | None
 ) -> None:
-    asked = Asked(tool, arguments=arguments)
+    asked = PermissionRequest(tool, arguments=arguments)
     saved = judge(asked, ASK).would_save
     assert saved == SavedRule(key=tool, when=when)
     ruling = judge(asked, ASK, [saved])
@@ -40,7 +40,7 @@ def test_the_rule_that_is_shown_is_about_calls_like_this_one(
 
 @pytest.mark.parametrize("arguments", [{"deep": {"a": 1}}, {"text": "x" * 3_000}, {"a b": "x"}])
 def test_nothing_is_saved_that_nobody_could_read(arguments: dict[str, object]) -> None:
-    assert judge(Asked("send", arguments=arguments), ASK).would_save is None
+    assert judge(PermissionRequest("send", arguments=arguments), ASK).would_save is None
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_grant_lets_no_more_pass_than_it_says() -> None:
 
 def test_a_grant_beats_no_deny() -> None:
     denying = [Layer("order", {"run_shell": "deny"})]
-    asked = Asked("run_shell", arguments={"command": "rm"})
+    asked = PermissionRequest("run_shell", arguments={"command": "rm"})
     assert judge(asked, denying, [SavedRule(key="run_shell")]).word == "deny"
 
 
