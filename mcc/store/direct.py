@@ -9,6 +9,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -133,41 +134,46 @@ def _as_it_is(value: Any) -> Any:
 
 
 class Statements:
-    """What came twice of one database's statements, for as long as the program has them. Safe for several threads."""
+    """What came twice of the statements of a process, for as long as it has them. Safe for several threads."""
 
-    def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
+    def __init__(self) -> None:
         self._known: WeakKeyDictionary[Any, Prepared | bool] = WeakKeyDictionary()
         """True: it came once; False: it cannot be prepared."""
 
-    def prepared(self, statement: Any, given: Mapping[str, Any]) -> Prepared | None:
+    def prepared(self, statement: Any, given: Mapping[str, Any], dialect: Dialect) -> Prepared | None:
         """None: SQLAlchemy is to execute it."""
         known = self._known.get(statement)
         if known is None:
             self._known[statement] = True
         elif known is True:
             try:
-                self._known[statement] = known = Prepared(statement, given, self._dialect)
+                self._known[statement] = known = Prepared(statement, given, dialect)
             except ValueError:
                 self._known[statement] = False
         return known if isinstance(known, Prepared) and given.keys() == known.keys else None
 
 
+@cache
+def _statements() -> Statements:
+    """One for all databases of a process: what SQLite's driver is given does not depend on the file."""
+    return Statements()
+
+
 class Link(Connection):
     """A connection that is kept. Its transactions are begun and ended by `begin_now`, `keep` and `undo` alone."""
 
-    def __init__(self, engine: Engine, statements: Statements) -> None:
+    def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
         self.execution_options(mcc_read=True)
         raw = self.connection.driver_connection
         assert isinstance(raw, sqlite3.Connection)
         self._raw = raw
-        self._statements = statements
+        self._statements = _statements()
 
     def execute(self, statement: Any, parameters: Any = None, *, execution_options: Any = None) -> Any:
         many = type(parameters) is list and len(parameters) > 0
         given = parameters[0] if many else parameters or {}
-        prepared = self._statements.prepared(statement, given) if isinstance(given, Mapping) else None
+        prepared = self._statements.prepared(statement, given, self.dialect) if isinstance(given, Mapping) else None
         if prepared is None or execution_options or (many and prepared.answers):
             return super().execute(statement, parameters, execution_options=execution_options)
         if many:
@@ -223,7 +229,6 @@ class Links:
 
     def __init__(self, engine: Engine, most: int) -> None:
         self._engine = engine
-        self._statements = Statements(engine.dialect)
         self._free: deque[Link] = deque()
         self._most = most
 
@@ -247,7 +252,7 @@ class Links:
         try:
             link = self._free.pop()
         except IndexError:
-            link = Link(self._engine, self._statements)
+            link = Link(self._engine)
         try:
             yield link
         finally:

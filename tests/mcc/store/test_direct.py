@@ -21,6 +21,23 @@ TABLE = sa.Table(
     sa.Column("number", sa.Integer),
     sa.Column("good", sa.Boolean, nullable=False),
 )
+
+
+class Counted(sa.types.TypeDecorator[str]):
+    """A text; whoever compiles a statement with it is counted."""
+
+    impl = sa.String
+    cache_ok = False
+
+    def __init__(self, compiled: list[object]) -> None:
+        super().__init__()
+        self.compiled = compiled
+
+    def bind_expression(self, bindparam: sa.BindParameter[str]) -> sa.BindParameter[str]:
+        self.compiled.append(bindparam)
+        return bindparam
+
+
 ADD = sa.insert(TABLE)
 BY_NAME = sa.select(TABLE).where(TABLE.c.name == sa.bindparam("wanted"))
 SOME = sa.select(TABLE.c.name, TABLE.c.good).where(among(TABLE.c.name, "names")).order_by(TABLE.c.name)
@@ -71,6 +88,20 @@ def test_rows_are_those_of_sqlalchemy(database: Database, statement: sa.Select[A
 def test_a_truth_is_read_as_one(database: Database) -> None:
     rows = both(database, lambda connection: connection.execute(SOME, {"names": ["a", "b"]}).all())
     assert [row.good for row in rows] == [True, False] and all(type(row.good) is bool for row in rows)
+
+
+def test_what_came_in_one_database_is_known_in_the_next_one(tmp_path: Path) -> None:
+    compiled: list[object] = []
+    wanted = sa.bindparam("wanted", type_=Counted(compiled))
+    by_name = sa.select(TABLE).where(TABLE.c.name == wanted)
+    for number in range(4):
+        opened = Database(f"sqlite:///{tmp_path / str(number)}.db")
+        TABLE.create(opened.engine)
+        opened.write(lambda connection: connection.execute(ADD, ROWS))
+        row = opened.read(lambda connection: connection.execute(by_name, {"wanted": "b"}).one())
+        assert (row.name, row.number, row.good) == ("b", 2, False)
+        opened.close()
+    assert len(compiled) == 2
 
 
 def test_one_row_is_asked_for_and_none_or_several_are_refused(database: Database) -> None:
