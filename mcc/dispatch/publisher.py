@@ -4,12 +4,13 @@ What an order's status is, Celery's monitors are told as well.
 """
 
 import asyncio
-import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ConnectionError as RedisAway
+from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeout
 
 from mcc.contracts.entry import Entry
@@ -68,6 +69,9 @@ def packed(entry: Entry) -> Packed:
     """What is sent of a committed entry, at most about 16 KB."""
     return Packed(order_channel(entry.order_id), entry_message(entry))
 
+
+_MOST_BYTES = 65_536
+"""Of answers that are read at once."""
 
 NEWEST = 10
 """At most so many entries are written when an order is moved that no drone runs, but for the closing of many agents."""
@@ -160,6 +164,8 @@ class AsyncPublisher:
         self._seconds = seconds
         self._tasks = tasks
         self._pause = _Pause(clock)
+        self._spare: list[AbstractConnection] = []
+        """Connections that nobody uses just now."""
 
     async def publish(self, messages: Iterable[Message]) -> bool:
         return await self._send(list(payloads(messages)))
@@ -193,9 +199,12 @@ class AsyncPublisher:
         return True
 
     async def _write(self, pairs: Sequence[tuple[str, bytes]]) -> None:
-        """All of them at once, then their answers: half the work of a pipeline, which can do more than is needed."""
+        """All of them at once, then their answers: a fraction of the work of a pipeline, which can do more than is
+        needed."""
         pool = self._redis.connection_pool
-        connection = await pool.get_connection()  # type: ignore[no-untyped-call]
+        # Kept, and not given back: that the pool counts and looks after it took longer than what is sent. One that was
+        # closed meanwhile is found out by what is sent, which is sent again then.
+        connection = self._spare.pop() if self._spare else await pool.get_connection()  # type: ignore[no-untyped-call]
         try:
             await connection.retry.call_with_retry(
                 lambda: _published(connection, pairs, self._seconds), lambda _: connection.disconnect(nowait=True)
@@ -203,9 +212,9 @@ class AsyncPublisher:
         except BaseException:
             # Answers that nobody has read would be taken for those of the next messages.
             await connection.disconnect(nowait=True)
-            raise
-        finally:
             await pool.release(connection)
+            raise
+        self._spare.append(connection)
 
 
 async def _published(connection: AbstractConnection, pairs: Sequence[tuple[str, bytes]], seconds: float) -> None:
@@ -213,10 +222,26 @@ async def _published(connection: AbstractConnection, pairs: Sequence[tuple[str, 
     await connection.send_packed_command(b"".join(_command(channel.encode(), payload) for channel, payload in pairs))
     try:
         async with asyncio.timeout(seconds):
-            for _ in pairs:
-                await connection.read_response(timeout=math.inf)
+            await _counted(connection._reader, len(pairs))
     except TimeoutError as silence:
         raise RedisTimeout(f"no answer within {seconds:g} s") from silence
+
+
+async def _counted(reader: asyncio.StreamReader | None, commands: int) -> None:
+    """The answers to so many commands: how many heard each, which nobody wants to know. Raises what redis-py does."""
+    if reader is None:
+        raise RedisAway("the connection to Redis was closed")
+    found = b""
+    while found.count(b"\r\n") < commands:
+        piece = await reader.read(_MOST_BYTES)
+        if not piece:
+            raise RedisAway("Redis has closed the connection")
+        found += piece
+    lines = found.split(b"\r\n")
+    if refused := next((line for line in lines if line.startswith(b"-")), None):
+        raise ResponseError(refused[1:].decode(errors="replace"))
+    if len(lines) != commands + 1 or lines[-1] or not all(line.startswith(b":") for line in lines[:-1]):
+        raise RedisAway("Redis has answered something else")
 
 
 def _command(channel: bytes, payload: bytes) -> bytes:

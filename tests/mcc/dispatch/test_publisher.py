@@ -67,6 +67,22 @@ async def test_of_many_messages_each_arrives_whole_and_in_order_also_on_a_connec
     await publisher.close()
 
 
+async def test_a_redis_that_refuses_is_left_alone_for_a_moment_and_asked_again(real_redis: RealRedis) -> None:
+    now = [0.0]
+    publisher = AsyncPublisher(real_redis.url, clock=lambda: now[0])
+    hints = [Hint(order_id="o", seq=1)] * 3
+    assert await publisher.publish(hints)
+    with redis.Redis.from_url(real_redis.url) as client:
+        client.execute_command("ACL", "SETUSER", "default", "-publish")
+        try:
+            assert not await publisher.publish(hints) and publisher._pause.lasts()
+        finally:
+            client.execute_command("ACL", "SETUSER", "default", "+publish")
+    now[0] = PAUSE_SECONDS + 0.1
+    assert await publisher.publish(hints)
+    await publisher.close()
+
+
 def test_a_redis_that_is_away_is_no_error_and_is_left_alone_for_a_moment() -> None:
     now = [0.0]
     publisher = Publisher(NOWHERE, clock=lambda: now[0])
