@@ -28,9 +28,10 @@ from drone.agent.model import Model
 from drone.agent.report_gate import gate_for
 from drone.agent.subagents.delegation import Delegation, Wanted
 from drone.agent.turn import Task, Turn
-from drone.crew import Crew, OrderContext
+from drone.crew import Crew
 from drone.local_run import order_from
 from drone.models.scripted import Line, ScriptedModel, by_prompt, call
+from drone.order_context import OrderContext
 from drone.settings import Settings
 from drone.tools.tool import FunctionTools, Joined
 from mcc.contracts.agents import AgentDefinition

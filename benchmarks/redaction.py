@@ -13,9 +13,10 @@ from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolResults
 from drone.agent.model import Ask, Model, WantedCall
-from drone.crew import Crew, OrderContext
+from drone.crew import Crew
 from drone.local_run import order_from
 from drone.models.scripted import Line, ScriptedModel
+from drone.order_context import OrderContext
 from drone.settings import Settings
 from mcc.redaction import Redactor
 

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from drone.agent.tree import Tree as Tree
     from drone.agent.turn import Steering as Steering
     from drone.crew import Crew as Crew
-    from drone.crew import OrderContext as OrderContext
     from drone.in_process import InProcessRunner as InProcessRunner
     from drone.library import Agent as Agent
     from drone.library import load_agent as load_agent
     from drone.models.cache import CachedModel as CachedModel
     from drone.models.guards import RedactedModel as RedactedModel
     from drone.models.registry import Models as Models
+    from drone.order_context import OrderContext as OrderContext
     from drone.settings import Settings as Settings
     from drone.tools.tool import FunctionTools as FunctionTools
     from drone.tools.tool import Joined as Joined
@@ -59,7 +59,7 @@ _HOMES = {
     "Limits": "mcc.contracts.limits",
     "MemoryJournal": "drone.agent.journal",
     "Models": "drone.models.registry",
-    "OrderContext": "drone.crew",
+    "OrderContext": "drone.order_context",
     "Preview": "drone.agent.toolset",
     "Report": "drone.agent.report",
     "Redacted": "drone.tools.wrappers",

@@ -1,16 +1,13 @@
 """The crew: definitions, models and tools of a drone, and how they carry out one order."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
-from drone.agent.inbox import People
 from drone.agent.journal import Journal, RedactedJournal
 from drone.agent.parts import AgentParts
 from drone.agent.permits import Permits
@@ -18,9 +15,8 @@ from drone.agent.report import outcome_of
 from drone.agent.report_gate import ReportGate
 from drone.agent.subagents.assignments import offers
 from drone.agent.subagents.children import CannotHire
-from drone.agent.threads import OwnThreads, Pools, in_thread
+from drone.agent.threads import Pools, in_thread
 from drone.agent.toolset import ToolSet
-from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
 from drone.checkpoints.keeping import Keeping
 from drone.egress.egress import Egress, reaching
@@ -36,18 +32,17 @@ from drone.mcp_servers.token_port import MemoryTokens, Tokens
 from drone.mcp_servers.ways import Ways
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
-from drone.order_tools import OrderTools
-from drone.outside import addresses_of_servers, toolbox_of
+from drone.order_context import OrderContext, OrderTools
+from drone.outside import CHECKOUTS, WORKTREES, addresses_of_servers, roots_of, toolbox_of
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
-from drone.sandbox.paths import PathError, Roots, Workspace
+from drone.sandbox.paths import PathError, Workspace
 from drone.sandbox.private import Private
 from drone.settings import Settings
 from drone.tools.catalog import MCP, SHELL_WRITE, Toolbox, passed_on, provision
 from drone.tools.environment import DETECTION, Detected, Look, Survey
 from drone.tools.jobs import Jobs
 from drone.tools.notes import NOTE_GROUPS
-from drone.tools.notes_port import Notes
 from drone.tools.offered import capability
 from drone.tools.own import NO_OWN, own_tools
 from drone.tools.rules_and_skills import AgentReader, agent_files
@@ -56,7 +51,6 @@ from drone.tools.wrappers import Redacted, only_reading
 from drone.worktrees.ending import clear_up
 from drone.worktrees.places import Home
 from drone.worktrees.telling import did_with_git, of_facts, with_standing
-from mcc.configuration.added_roots import AddedRoots
 from mcc.configuration.mcp_servers import McpServer
 from mcc.configuration.trust import AgentConsent, TrustStore
 from mcc.contracts.changes import Changes
@@ -65,49 +59,15 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.generation import Generation
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
-from mcc.contracts.order import EarlierTurn, ModelSettings, OrderKind, Outcome, WorkOrder
+from mcc.contracts.order import ModelSettings, OrderKind, Outcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.definitions.rights import SERVER_TOOL
 from mcc.definitions.scopes import place_of
 from mcc.documents.functions import Functions
 from mcc.documents.own_functions import own_functions
-from mcc.redaction import Redactor
 
 if TYPE_CHECKING:
     from drone.models.checks import Tell
-
-
-WORKTREES = "worktrees"
-CHECKOUTS = "checkouts"
-"""The directory of them in the data directory."""
-
-
-@dataclass(frozen=True, slots=True)
-class OrderContext:
-    """What an order is run with. `router` carries controls to its agents, and knows `tree` and `people` itself."""
-
-    journal: Journal
-    _: KW_ONLY
-    router: ControlRouter | None = None
-    tree: Tree | None = None
-    """What the journal says of a turn that another drone began."""
-    people: People | None = None
-    """Who can be asked."""
-    session: tuple[EarlierTurn, ...] = ()
-    """The session's earlier turns, for a turn that begins; a turn that goes on has kept them."""
-    workspace: Workspace | None = None
-    """The order's workspace, if it has been opened; None = the crew opens it."""
-    documents: Documents | None = None
-    """The document that the order generates or talks about."""
-    notes: Notes | None = None
-    """Those of the order's project."""
-    reached: Collection[str] = ()
-    """For a revert: calls of the other order that stay as they are."""
-
-    def turn(self, order: WorkOrder, threads: OwnThreads, redactor: Redactor) -> Turn:
-        """The turn of the order, begun or taken up again; secrets are taken out of what it writes."""
-        journal, budget = RedactedJournal(self.journal, redactor), Budget(order.limits or Limits())
-        return Turn.begun(journal, budget, self.router, self.tree, threads, redactor, self.people)
 
 
 class Crew:
@@ -383,10 +343,3 @@ def names_in(settings: Settings) -> ModelNames:
         for alias, one in settings.models.items()
     }
     return ModelNames(tuple(own), settings.roles, own)
-
-
-def roots_of(settings: Settings) -> Roots:
-    """Where orders of this drone may work."""
-    added = AddedRoots(settings.data_dir)
-    private = Private(settings.private_places(), besides=(settings.data_dir / WORKTREES, settings.data_dir / CHECKOUTS))
-    return Roots(settings.workspace_roots, private, added=added)

@@ -14,8 +14,9 @@ from pydantic import ValidationError
 from drone.agent.approver import Asking
 from drone.agent.journal import DeltaKind, MemoryJournal
 from drone.agent.threads import in_thread
-from drone.crew import Crew, OrderContext
+from drone.crew import Crew
 from drone.models.registry import Models
+from drone.order_context import OrderContext
 from drone.settings import Settings
 from mcc.contracts.answers import ModelCheck
 from mcc.contracts.approvals import AnyItem, NewAnswer, NewDecision

@@ -1,4 +1,4 @@
-"""The tools of this drone, and what they reach of the world, by its settings."""
+"""The tools of this drone, what they reach of the world, and where its orders may work, by its settings."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,13 +8,20 @@ from drone.egress.egress import Egress
 from drone.egress.plan import GivenSecret, Plan, texts
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.contained import Contained
+from drone.sandbox.paths import Roots
+from drone.sandbox.private import Private
 from drone.sandbox.protected import Protected
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.own import OwnTools
 from drone.tools.web import WebTools
 from mcc.addresses import AddressRule, look_up, url_of
+from mcc.configuration.added_roots import AddedRoots
 from mcc.configuration.egress import endpoints_of
+
+WORKTREES = "worktrees"
+CHECKOUTS = "checkouts"
+"""The directory of them in the data directory."""
 
 
 def toolbox_of(settings: Settings, own: OwnTools) -> Toolbox:
@@ -62,3 +69,10 @@ def addresses_of_servers(settings: Settings) -> AddressRule:
 
 async def _resolved(host: str) -> Sequence[str]:
     return await in_thread(look_up, host)
+
+
+def roots_of(settings: Settings) -> Roots:
+    """Where orders of this drone may work."""
+    added = AddedRoots(settings.data_dir)
+    private = Private(settings.private_places(), besides=(settings.data_dir / WORKTREES, settings.data_dir / CHECKOUTS))
+    return Roots(settings.workspace_roots, private, added=added)

@@ -6,7 +6,8 @@ from datetime import timedelta
 from drone.agent.idle_watch import LONGEST_WAIT, Block
 from drone.checkouts.mirror import Mirrors
 from drone.checkouts.sessions import Checkouts
-from drone.crew import CHECKOUTS, Crew, roots_of
+from drone.crew import Crew
+from drone.outside import CHECKOUTS, roots_of
 from drone.sandbox.host_lock import Locks, locks_of_this_host
 from drone.sandbox.private import Private
 from drone.settings import Settings

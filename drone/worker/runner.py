@@ -13,9 +13,10 @@ from drone.agent.journal import Fenced, JournalError
 from drone.agent.report import is_exhausted
 from drone.agent.tree import Tree
 from drone.checkouts.mirror import CannotFetch, NotNow
-from drone.crew import Crew, OrderContext
+from drone.crew import Crew
 from drone.generation.outline import LaidAside
 from drone.generation.port import DocumentLost
+from drone.order_context import OrderContext
 from drone.worker.checkouts import tried_again
 from drone.worker.claiming import Claiming
 from drone.worker.documents import OrderDocuments

@@ -13,7 +13,8 @@ import structlog
 
 from drone.agent.threads import in_thread
 from drone.checkouts.sweep import Sweep
-from drone.crew import CHECKOUTS, Crew
+from drone.crew import Crew
+from drone.outside import CHECKOUTS
 from drone.sandbox.host_lock import Holder, HostLock, Locks
 from drone.settings import Settings
 from drone.tools.git_program import Git

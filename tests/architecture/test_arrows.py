@@ -92,7 +92,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     ),
     "drone.checkouts": ("drone.checkouts", "drone.agent", "drone.tools", "drone.sandbox", *FLOOR),
     "drone.hiring": ("drone.agent", "drone.models", "drone.tools", "drone.worktrees", *FLOOR),
-    "drone.order_tools": (
+    "drone.order_context": (
+        "drone.generation",
         "drone.hiring",
         "drone.worktrees",
         "drone.agent",
@@ -102,7 +103,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         *FLOOR,
     ),
     "drone.crew": (
-        "drone.order_tools",
+        "drone.order_context",
         "drone.hiring",
         "drone.worktrees",
         "drone.outside",

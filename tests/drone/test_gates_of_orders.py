@@ -7,9 +7,10 @@ import pytest
 
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
-from drone.crew import Crew, OrderContext
+from drone.crew import Crew
 from drone.local_run import order_from
 from drone.models.scripted import ScriptedModel
+from drone.order_context import OrderContext
 from drone.settings import Settings
 from tests.parity.world import OneModel
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from drone.agent.journal import MemoryJournal
-from drone.crew import Crew, OrderContext
+from drone.crew import Crew
 from drone.local_run import order_from
 from drone.mcp_servers.ways import load
+from drone.order_context import OrderContext
 from drone.settings import Settings
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.status import OrderStatus

@@ -6,9 +6,10 @@ from pathlib import Path
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask, WantedCall
-from drone.crew import Crew, OrderContext
+from drone.crew import Crew
 from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel
+from drone.order_context import OrderContext
 from drone.settings import Settings
 from mcc.contracts.order import Outcome
 from mcc.contracts.record import ChatRecord, ToolStep

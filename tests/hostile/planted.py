@@ -19,9 +19,10 @@ from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.messages import ToolResults, UserMessage
 from drone.agent.model import Ask, WantedCall
-from drone.crew import Crew, OrderContext
+from drone.crew import Crew
 from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel, call
+from drone.order_context import OrderContext
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.web import WebTools

@@ -12,10 +12,11 @@ from drone.agent.journal import MemoryJournal
 from drone.agent.messages import AssistantMessage, UserMessage
 from drone.agent.model import Ask, Model, WantedCall
 from drone.agent.transcript import request_in
-from drone.crew import Crew, OrderContext
+from drone.crew import Crew
 from drone.local_run import order_from
 from drone.models.registry import Models
 from drone.models.scripted import Line, Said, ScriptedModel, call
+from drone.order_context import OrderContext
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from mcc.configuration.trust import TrustStore

@@ -7,9 +7,10 @@ from typing import Any
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask
-from drone.crew import Crew, OrderContext
+from drone.crew import Crew
 from drone.generation.port import MemoryDocuments
 from drone.models.scripted import Line, Said, ScriptedModel, call
+from drone.order_context import OrderContext
 from drone.settings import Settings
 from mcc.configuration.trust import TrustStore
 from mcc.contracts.fence import unfenced

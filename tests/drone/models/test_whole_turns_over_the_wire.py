@@ -10,9 +10,10 @@ import pytest
 from drone.agent.control_router import ControlRouter
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
-from drone.crew import Crew, OrderContext
+from drone.crew import Crew
 from drone.models.registry import Models
 from drone.models.transport import Wire
+from drone.order_context import OrderContext
 from drone.settings import ModelConfig, Settings
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.ids import fresh_id

@@ -11,10 +11,11 @@ from typing import NoReturn
 
 from drone.agent.journal import Journal, TextDelta
 from drone.agent.threads import Pools
-from drone.crew import Crew, OrderContext
+from drone.crew import Crew
 from drone.mcp_servers.pins import Pins
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.token_port import Tokens
+from drone.order_context import OrderContext
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from mcc.configuration.mcp_servers import McpServer

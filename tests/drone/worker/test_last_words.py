@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from drone.crew import OrderContext
+from drone.order_context import OrderContext
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id

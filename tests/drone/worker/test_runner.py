@@ -8,8 +8,8 @@ import pytest
 from drone.agent.control_router import NOBODY
 from drone.agent.idle_watch import Block
 from drone.agent.journal import Fenced
-from drone.crew import OrderContext
 from drone.generation.outline import LaidAside
+from drone.order_context import OrderContext
 from drone.worker.control_listener import ControlListener
 from drone.worker.ending import TOO_LATE
 from drone.worker.executions import Stop

@@ -9,8 +9,8 @@ from drone.agent.budget import Budget
 from drone.agent.report import outcome_of
 from drone.agent.subagents.children import Wanted
 from drone.agent.turn import Task, Turn
-from drone.crew import OrderContext
 from drone.models.scripted import Line
+from drone.order_context import OrderContext
 from drone.tools.tool import FunctionTools, tool
 from drone.worker.control_listener import ControlListener
 from drone.worker.executions import Stop

@@ -8,7 +8,7 @@ from threading import Event
 from drone.agent.toolset import Call
 from drone.checkpoints.keeping import Keeping
 from drone.checkpoints.recording import Checkpoints
-from drone.crew import OrderContext
+from drone.order_context import OrderContext
 from drone.sandbox.paths import Roots, Workspace
 from drone.worker.executions import Stop
 from drone.worker.workspaces import Site, Workspaces, WorkspaceTimes

@@ -1,10 +1,19 @@
-"""The tools of one order: what its agents are told of its workspace, and what they have in there and in worktrees."""
+"""What an order is run with, and the tools that its agents have of it: in its workspace and in worktrees."""
 
 import json
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import KW_ONLY, dataclass
 
+from drone.agent.budget import Budget
+from drone.agent.control_router import ControlRouter
+from drone.agent.inbox import People
+from drone.agent.journal import Journal, RedactedJournal
+from drone.agent.threads import OwnThreads
 from drone.agent.toolset import ToolSet
+from drone.agent.tree import Tree
+from drone.agent.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
+from drone.generation.port import Documents
 from drone.hiring import Place
 from drone.sandbox.paths import Workspace
 from drone.tools.catalog import Toolbox
@@ -15,8 +24,38 @@ from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted
 from drone.worktrees.isolation import Worktrees
 from drone.worktrees.places import Home
+from mcc.contracts.limits import Limits
+from mcc.contracts.order import EarlierTurn, WorkOrder
 from mcc.contracts.shape import now
 from mcc.redaction import Redactor
+
+
+@dataclass(frozen=True, slots=True)
+class OrderContext:
+    """What an order is run with. `router` carries controls to its agents, and knows `tree` and `people` itself."""
+
+    journal: Journal
+    _: KW_ONLY
+    router: ControlRouter | None = None
+    tree: Tree | None = None
+    """What the journal says of a turn that another drone began."""
+    people: People | None = None
+    """Who can be asked."""
+    session: tuple[EarlierTurn, ...] = ()
+    """The session's earlier turns, for a turn that begins; a turn that goes on has kept them."""
+    workspace: Workspace | None = None
+    """The order's workspace, if it has been opened; None = the crew opens it."""
+    documents: Documents | None = None
+    """The document that the order generates or talks about."""
+    notes: Notes | None = None
+    """Those of the order's project."""
+    reached: Collection[str] = ()
+    """For a revert: calls of the other order that stay as they are."""
+
+    def turn(self, order: WorkOrder, threads: OwnThreads, redactor: Redactor) -> Turn:
+        """The turn of the order, begun or taken up again; secrets are taken out of what it writes."""
+        journal, budget = RedactedJournal(self.journal, redactor), Budget(order.limits or Limits())
+        return Turn.begun(journal, budget, self.router, self.tree, threads, redactor, self.people)
 
 
 @dataclass(frozen=True, slots=True)
