@@ -52,7 +52,7 @@ class Controls:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def request(self, order_id: str, kind: ControlKind, asked: NewControl, *, principal: str) -> Control:
+    def request(self, order_id: str, kind: ControlKind, request: NewControl, *, principal: str) -> Control:
         """A row and `control_seq` + 1 under the order's lock.
 
         Of an order that no drone runs: a cancel ends it at once, a resume or the cancel of one agent lets a waiting one
@@ -62,9 +62,9 @@ class Controls:
         if not is_identifier(order_id):
             raise unknown_order(order_id)
         at = self._database.clock.now()
-        return self._database.write(lambda connection: requested(connection, order_id, kind, asked, principal, at))
+        return self._database.write(lambda connection: requested(connection, order_id, kind, request, principal, at))
 
-    def request_all(self, order_id: str, asked: Sequence[ControlOfBatch], *, principal: str) -> Sequence[Control]:
+    def request_all(self, order_id: str, request: Sequence[ControlOfBatch], *, principal: str) -> Sequence[Control]:
         """The same for several, in one transaction; answers them in their order. Of several with a cancel of the whole
         order only that is done, and the others are refused. Raises `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`,
         and keeps none then.
@@ -72,7 +72,7 @@ class Controls:
         if not is_identifier(order_id):
             raise unknown_order(order_id)
         at = self._database.clock.now()
-        return self._database.write(lambda connection: _request_all(connection, order_id, asked, principal, at))
+        return self._database.write(lambda connection: _request_all(connection, order_id, request, principal, at))
 
     def pending(self, held: Mapping[str, int]) -> Sequence[Control]:
         """Open controls of these orders (id -> highest control number seen); marks them delivered."""
@@ -111,7 +111,7 @@ def requested(
     connection: Connection,
     order_id: str,
     kind: ControlKind,
-    asked: NewControl,
+    request: NewControl,
     principal: str,
     at: datetime,
     *,
@@ -123,7 +123,7 @@ def requested(
         raise unknown_order(order_id)
     if state.status in FINAL:
         raise OrderIsFinal(final_sentence(order_id, state.status))
-    control = new_control(order_id, state.control_seq + 1, kind, asked, at)
+    control = new_control(order_id, state.control_seq + 1, kind, request, at)
     if why := why_not_taken(connection, order_id, kind, control.record_id):
         raise ControlNotTaken(why)
     effect = Effect.STAYS if refused else _effect(connection, state, control)
@@ -135,21 +135,21 @@ def requested(
 
 
 def _request_all(
-    connection: Connection, order_id: str, asked: Sequence[ControlOfBatch], principal: str, at: datetime
+    connection: Connection, order_id: str, request: Sequence[ControlOfBatch], principal: str, at: datetime
 ) -> Sequence[Control]:
-    cancel = next((place for place, one in enumerate(asked) if _cancels_all(one)), None)
+    cancel = next((index for index, one in enumerate(request) if _cancels_all(one)), None)
     made: dict[int, Control] = {}
-    for place, one in enumerate(asked):
-        if cancel is not None and place != cancel:
-            made[place] = requested(connection, order_id, one.kind, one, principal, at, refused=CANCEL_WINS)
+    for index, one in enumerate(request):
+        if cancel is not None and index != cancel:
+            made[index] = requested(connection, order_id, one.kind, one, principal, at, refused=CANCEL_WINS)
     # Last, because nothing is asked of an order that it has ended.
-    for place, one in enumerate(asked) if cancel is None else [(cancel, asked[cancel])]:
-        made[place] = requested(connection, order_id, one.kind, one, principal, at)
-    return [made[place] for place in range(len(asked))]
+    for index, one in enumerate(request) if cancel is None else [(cancel, request[cancel])]:
+        made[index] = requested(connection, order_id, one.kind, one, principal, at)
+    return [made[index] for index in range(len(request))]
 
 
-def _cancels_all(asked: ControlOfBatch) -> bool:
-    return asked.kind is ControlKind.CANCEL and asked.record_id is None
+def _cancels_all(request: ControlOfBatch) -> bool:
+    return request.kind is ControlKind.CANCEL and request.record_id is None
 
 
 def _effect(connection: Connection, state: State, control: Control) -> Effect:

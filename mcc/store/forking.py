@@ -45,12 +45,12 @@ _SEALED = ("thinking", "redacted", "opaque")
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The entries 1 to `after` may be taken over; `asked` is the number that was wished for.
+    """The entries 1 to `after` may be taken over; `requested` is the number that was wished for.
 
     `within` says what was under way there, None when nothing was. `root` is the master's record, None before it began.
     """
 
-    asked: int
+    requested: int
     after: int
     within: str | None = None
     root: str | None = None
@@ -70,13 +70,13 @@ class Beginning:
         return any(isinstance(draft.data, AgentStarted) for draft in self.drafts)
 
 
-def cut(entries: Sequence[Entry], asked: int) -> Cut:
-    """The last place at or before entry `asked` where neither a model nor a tool is being called.
+def cut(entries: Sequence[Entry], requested: int) -> Cut:
+    """The last place at or before entry `requested` where neither a model nor a tool is being called.
 
     `entries` are the first ones of a journal, that many and the one after them.
     """
-    calls, root, found, within = OpenCallTracker(), None, Cut(asked, 0), None
-    for entry, following in zip_longest(entries[:asked], entries[1 : asked + 1]):
+    calls, root, found, within = OpenCallTracker(), None, Cut(requested, 0), None
+    for entry, following in zip_longest(entries[:requested], entries[1 : requested + 1]):
         if isinstance(entry.data, AgentStarted) and entry.parent_id is None:
             root = entry.record_id
         # The end of a master is not taken over, so a model call that ended with the master would be open again.
@@ -86,8 +86,8 @@ def cut(entries: Sequence[Entry], asked: int) -> Cut:
         if within is None and _is_beginning(entry, following):
             within = "the beginning of its master"
         if within is None:
-            found = Cut(asked, entry.seq, root=root)
-    return Cut(asked, found.after, within, found.root)
+            found = Cut(requested, entry.seq, root=root)
+    return Cut(requested, found.after, within, found.root)
 
 
 def _outermost(calls: Sequence[OpenCall]) -> str | None:
@@ -136,7 +136,7 @@ def note_of(place: Cut, source_id: str, *, began: bool, workspace: bool) -> Text
     """The note about a fork for people: where it begins, and what that means for agents and files."""
     sentences = [f"Begins with entries 1 to {place.after} of order {source_id}."]
     if place.within is not None:
-        sentences.append(f"Entry {place.asked} lies within {place.within}, so it was cut before that.")
+        sentences.append(f"Entry {place.requested} lies within {place.within}, so it was cut before that.")
     if not began:
         sentences.append("No agent had begun by then, so everything is done anew.")
     elif workspace:
@@ -280,12 +280,12 @@ LAST = datetime.max.replace(tzinfo=UTC)
 class Made:
     """A new order out of another one.
 
-    `asked` is the request, which its idempotency key stands for; `title` is that of the session that it opens.
+    `request` is the one which its idempotency key stands for; `title` is that of the session that it opens.
     """
 
     new: NewOrder
     origin: OrderOrigin
-    asked: JsonObject
+    request: JsonObject
     beginning: Beginning | None = None
     title: str | None = None
 
@@ -310,8 +310,8 @@ def same_input(source: WorkOrder, at: datetime) -> NewOrder:
     again: dict[str, object] = {"not_before": None, "expires_at": expires_at, "when_busy": WhenBusy.ENQUEUE}
     if source.kind is OrderKind.GENERATE:
         # Its metadata was set when it was placed; what people changed since then counts.
-        asked = source.generation and source.generation.model_copy(update={"metadata": {}})
-        again |= {"blueprint": None, "generation": asked}
+        generation = source.generation and source.generation.model_copy(update={"metadata": {}})
+        again |= {"blueprint": None, "generation": generation}
     return new.model_copy(update=again)
 
 
@@ -342,8 +342,8 @@ def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: d
     return Made(new, origin, {"retry": source.id}, forked(entries, place, fresh_id(), at))
 
 
-def fork_of(source: WorkOrder, journal_version: int, first: FirstEntries, asked: NewFork, at: datetime) -> Made:
-    """A new session that begins with what the source had done by entry `asked.after`. Raises `CannotFork`."""
+def fork_of(source: WorkOrder, journal_version: int, first: FirstEntries, request: NewFork, at: datetime) -> Made:
+    """A new session that begins with what the source had done by entry `request.after`. Raises `CannotFork`."""
     _check_version(source, journal_version)
     if source.kind is OrderKind.REVERT:
         raise CannotFork(f"order {source.id} reverts another one, which has no conversation to go on with")
@@ -351,26 +351,26 @@ def fork_of(source: WorkOrder, journal_version: int, first: FirstEntries, asked:
         raise CannotFork(
             f"order {source.id} generates a document, which has one history: generate it again, or retry the order"
         )
-    if asked.after > source.last_seq:
+    if request.after > source.last_seq:
         so_far = "" if source.status in FINAL else " so far"
         raise CannotFork(
-            f"order {source.id} has entries 1 to {source.last_seq}{so_far}: there is no entry {asked.after} to fork "
+            f"order {source.id} has entries 1 to {source.last_seq}{so_far}: there is no entry {request.after} to fork "
             "after; choose one of those"
         )
-    entries = first(asked.after + 1)
-    place = cut(entries, asked.after)
-    beginning = forked(entries, place, fresh_id(), at, asked.prompt)
+    entries = first(request.after + 1)
+    place = cut(entries, request.after)
+    beginning = forked(entries, place, fresh_id(), at, request.prompt)
     began = beginning.began
     new = same_input(source, at).model_copy(update={"session_id": None})
-    if not began and asked.prompt is not None:
-        new = new.model_copy(update={"prompt": asked.prompt})
+    if not began and request.prompt is not None:
+        new = new.model_copy(update={"prompt": request.prompt})
     note = note_of(place, source.id, began=began, workspace=source.workspace is not None)
     return Made(
         new=new,
         origin=OrderOrigin(kind="fork", order_id=source.id, after=place.after, note=note),
-        asked={"fork": source.id, "after": asked.after, "prompt": asked.prompt},
+        request={"fork": source.id, "after": request.after, "prompt": request.prompt},
         beginning=beginning,
-        title=f"Fork: {title_of(asked.prompt or source.prompt)}",
+        title=f"Fork: {title_of(request.prompt or source.prompt)}",
     )
 
 

@@ -96,14 +96,14 @@ class Orders:
         document = ordered_document(self._documents, new, principal, at, blueprint)
         return self._placed(Placing(new, principal, idempotency_key, at, database.time, None, document, on_ask))
 
-    def place_all(self, asked: Sequence[AskedOrder], *, principal: str, on_ask: OnAsk = "deny") -> Sequence[Placed]:
+    def place_all(self, request: Sequence[AskedOrder], *, principal: str, on_ask: OnAsk = "deny") -> Sequence[Placed]:
         """As `place`, for all of these in one transaction and in this order, or for none of them.
 
         Raises `SomeRefused`, `QueueFull`.
         """
         database, at, placings = self._database, self._database.clock.now(), []
         refused: dict[int, Exception] = {}
-        for index, one in enumerate(asked):
+        for index, one in enumerate(request):
             try:
                 document = ordered_document(self._documents, one.new, principal, at, one.blueprint)
             except change.Refused as problem:
@@ -125,8 +125,8 @@ class Orders:
         made = retry_of(source, self._version(order_id), lambda count: self._first(order_id, count), at)
         return self._place_made(made, principal, idempotency_key, at)
 
-    def fork(self, order_id: str, asked: NewFork, *, principal: str, idempotency_key: str | None = None) -> Placed:
-        """A new order in a new session that goes on from entry `asked.after`, rounded down to where no call is open.
+    def fork(self, order_id: str, request: NewFork, *, principal: str, idempotency_key: str | None = None) -> Placed:
+        """A new order in a new session that goes on from entry `request.after`, rounded down to where no call is open.
 
         Raises `UnknownOrder`, `CannotFork`, `IdempotencyConflict`, `QueueFull`.
         """
@@ -135,19 +135,21 @@ class Orders:
         at, source = self._database.clock.now(), self.get(order_id)
         if self._database.read(lambda connection: is_pruned(connection, order_id)):
             raise ForkOfPruned(order_id)
-        made = fork_of(source, self._version(order_id), lambda count: self._first(order_id, count), asked, at)
+        made = fork_of(source, self._version(order_id), lambda count: self._first(order_id, count), request, at)
         return self._place_made(made, principal, idempotency_key, at)
 
-    def revert(self, order_id: str, asked: NewRevert, *, principal: str, idempotency_key: str | None = None) -> Placed:
+    def revert(
+        self, order_id: str, request: NewRevert, *, principal: str, idempotency_key: str | None = None
+    ) -> Placed:
         """A new order, in a session of its own, that takes back what this one did to its workspace.
 
         Raises `UnknownOrder`, `OrderIsUnfinished`, `CannotRevert`, `IdempotencyConflict`, `QueueFull`.
         """
-        if asked.to is not None and self._database.read(lambda connection: is_pruned(connection, order_id)):
+        if request.to is not None and self._database.read(lambda connection: is_pruned(connection, order_id)):
             raise CannotRevert(
                 f"the journal of order {order_id} was pruned: it can be reverted as a whole, without `to`"
             )
-        made = revert_of(self.get(order_id), asked)
+        made = revert_of(self.get(order_id), request)
         return self._place_made(made, principal, idempotency_key, self._database.clock.now())
 
     def roll_back(self, order_id: str, *, principal: str) -> WorkOrder:

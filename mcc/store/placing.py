@@ -122,7 +122,7 @@ class Placing:
     def __post_init__(self) -> None:
         if self.key is not None:
             object.__setattr__(self, "key_digest", text_digest(self.key))
-            object.__setattr__(self, "body_digest", digest(self.made.asked if self.made else self.new))
+            object.__setattr__(self, "body_digest", digest(self.made.request if self.made else self.new))
 
     def place(self, connection: Connection, changes: OpenChanges, rows: NewRows, known: "KnownKeys") -> Accepted:
         """What is new is in `rows` then, and is to be inserted. Raises what `Orders.place` does."""

@@ -10,7 +10,7 @@ REVERT = "revert"
 """The name that stands where an order has its agent."""
 
 
-def revert_of(source: WorkOrder, asked: NewRevert) -> Made:
+def revert_of(source: WorkOrder, request: NewRevert) -> Made:
     """An order, in a session of its own, that restores the workspace of `source`.
 
     Raises `OrderIsUnfinished`, and `CannotRevert` for one that can have changed nothing.
@@ -21,10 +21,10 @@ def revert_of(source: WorkOrder, asked: NewRevert) -> Made:
         )
     if source.workspace is None:
         raise CannotRevert(f"order {source.id} had no workspace, so there is nothing to bring back")
-    if asked.to is not None and asked.to > source.last_seq:
-        raise CannotRevert(f"order {source.id} has entries 1 to {source.last_seq}: there is no entry {asked.to}")
+    if request.to is not None and request.to > source.last_seq:
+        raise CannotRevert(f"order {source.id} has entries 1 to {source.last_seq}: there is no entry {request.to}")
     new = NewOrder(
         kind=OrderKind.REVERT, agent=REVERT, workspace=source.workspace, queue=source.queue, priority=source.priority
     )
-    origin = OrderOrigin(kind="revert", order_id=source.id, after=asked.to, overwrite=asked.overwrite)
-    return Made(new, origin, {"revert": source.id, **asked.model_dump()}, title=f"Revert {source.id}")
+    origin = OrderOrigin(kind="revert", order_id=source.id, after=request.to, overwrite=request.overwrite)
+    return Made(new, origin, {"revert": source.id, **request.model_dump()}, title=f"Revert {source.id}")

@@ -62,19 +62,19 @@ def order_draft(at: datetime, fact: Fact) -> Draft:
     return Draft(at=at, origin=ORDER, data=fact)
 
 
-def new_control(order_id: str, number: int, kind: ControlKind, asked: NewControl, at: datetime) -> Control:
+def new_control(order_id: str, number: int, kind: ControlKind, request: NewControl, at: datetime) -> Control:
     """The control that a request makes. The master's record stands for the whole order."""
     return Control(
         id=fresh_id(),
         order_id=order_id,
         number=number,
         kind=kind,
-        record_id=None if asked.record_id == root_record_id(order_id) else asked.record_id,
-        message=asked.message,
-        reason=asked.reason,
-        mode=(asked.mode or SteerMode.INJECT) if kind is ControlKind.STEER else None,
-        remove_tools=asked.remove_tools,
-        metadata=asked.metadata,
+        record_id=None if request.record_id == root_record_id(order_id) else request.record_id,
+        message=request.message,
+        reason=request.reason,
+        mode=(request.mode or SteerMode.INJECT) if kind is ControlKind.STEER else None,
+        remove_tools=request.remove_tools,
+        metadata=request.metadata,
         requested_at=at,
     )
 
