@@ -193,9 +193,15 @@ def land_canary(task: Any, token: object) -> None:
 
 def work(settings: Settings, hire: "Callable[[Settings], Crew]" = hired) -> int:
     """Serve orders until told to stop. Answers the exit code: 0 stopped in order, 3 no usable database, else broken."""
+    return serve(DroneApp(lambda: settings, hire))
+
+
+def serve(app: DroneApp) -> int:
+    """As `work`, with this application."""
+    settings = app.settings
     set_up_logging(settings.log_level, lambda: settings.redactor)
     log_crashes(logging.getLogger("drone"))
-    worker = DroneApp(lambda: settings, hire).Worker(
+    worker = app.Worker(
         hostname=worker_name(settings.name),
         loglevel=settings.log_level.upper(),
         queues=",".join(settings.queues),

@@ -7,12 +7,10 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from celery import Celery
-
 from drone.agent.definitions import Definitions
 from drone.crew import Crew
 from drone.settings import Settings, load
-from drone.worker.app import DroneApp, set_up_logging
+from drone.worker.app import DroneApp, serve
 from drone.worker.components import DroneStep
 from drone.worker.drone import Drone
 from drone.worker.redis_transport import BrokerConnection, Channel, Messaging, Transport
@@ -90,26 +88,11 @@ class FailingApp(DroneApp):
         self.steps["worker"].add(step(points))
 
 
-def work(app: Celery, settings: Settings) -> int:
-    """As `drone.worker.app.work`."""
-    set_up_logging(settings.log_level)
-    worker = app.Worker(
-        hostname=f"{settings.name}@drone",
-        loglevel=settings.log_level.upper(),
-        queues=",".join(settings.queues),
-        quiet=True,
-        without_gossip=True,
-        without_mingle=True,
-    )
-    worker.start()
-    return int(worker.exitcode or 0)
-
-
 def main() -> int:
     set_wrong()
     settings = load()
     places, points = places_of_this_process()
-    return work(FailingApp(settings, places, points), settings)
+    return serve(FailingApp(settings, places, points))
 
 
 if __name__ == "__main__":

@@ -13,18 +13,10 @@ from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import NewOrder
 from mcc.feed.feed import Pace
 from mcc.store.store import Store
-from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 from mcc.testing.served import TOKEN, Served
 
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
-
-
-@pytest.fixture
-def store() -> Iterator[Store]:
-    opened = temporary_store()
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
