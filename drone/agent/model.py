@@ -164,6 +164,21 @@ def context_tokens(model: Model) -> int | None:
     return said if isinstance(said, int) else None
 
 
+class AroundModel:
+    """A model around a model, whose name and context it has."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    @property
+    def context_tokens(self) -> int | None:
+        return context_tokens(self._model)
+
+
 class ModelError(Exception):
     """The provider did not give a reply; the message is a sentence for people, without secrets.
 

@@ -4,7 +4,7 @@ import hashlib
 from collections import OrderedDict
 from dataclasses import replace
 
-from drone.agent.model import Ask, Listener, Model, Reply, context_tokens
+from drone.agent.model import AroundModel, Ask, Listener, Model, Reply
 from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
 
@@ -19,7 +19,7 @@ CACHED = "cached:"
 """`Reply.request_id` of a reply from the cache begins so: no provider was asked, and nothing was spent."""
 
 
-class CachedModel:
+class CachedModel(AroundModel):
     """Same model, system prompt, messages, tools and settings: same reply. Errors are never kept.
 
     Results of tools stand in their fences, whose marks differ from order to order: so what comes after a tool call is
@@ -29,19 +29,11 @@ class CachedModel:
     def __init__(
         self, model: Model, *, most_replies: int = MOST_REPLIES, most_characters: int = MOST_CHARACTERS
     ) -> None:
-        self._model = model
+        super().__init__(model)
         self._most_replies = most_replies
         self._most_characters = most_characters
         self._kept: OrderedDict[str, tuple[Reply, int]] = OrderedDict()
         self._characters = 0
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def context_tokens(self) -> int | None:
-        return context_tokens(self._model)
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         question = question_of(self._model.name, ask)

@@ -5,30 +5,22 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from drone.agent.journal import DeltaKind, GrowingCall
-from drone.agent.model import Ask, BadReply, Listener, Model, ModelError, Reply, ReplyBlock, WantedCall, context_tokens
+from drone.agent.model import AroundModel, Ask, BadReply, Listener, Model, ModelError, Reply, ReplyBlock, WantedCall
 from drone.agent.report import mishap
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, ThinkingBlock
 from mcc.contracts.usage import Usage
 from mcc.redaction import Redactor, Stream
 
 
-class RedactedModel:
+class RedactedModel(AroundModel):
     """What comes out is what is journaled, shown and asked with again: the model never meets what was redacted.
 
     So a tool is called with the redacted arguments as well: a run that goes on later has no others.
     """
 
     def __init__(self, model: Model, redactor: Redactor) -> None:
-        self._model = model
+        super().__init__(model)
         self._redactor = redactor
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def context_tokens(self) -> int | None:
-        return context_tokens(self._model)
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         ear = _Redacting(listener, self._redactor)
@@ -147,27 +139,16 @@ EVERY = 2_000
 _KEPT = LONGEST_UNIT * FEWEST_TIMES + LONGEST_UNIT
 
 
-class LoopGuard:
+class LoopGuard(AroundModel):
     """Raises a `BadReply` as soon as the text or thinking on its way goes round in circles.
 
     Circles are at least `FEWEST_TIMES` the same unit of at most `LONGEST_UNIT` characters, `SHORTEST_STRETCH` in all.
     """
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
-
     @property
     def model(self) -> Model:
         """The guarded model."""
         return self._model
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def context_tokens(self) -> int | None:
-        return context_tokens(self._model)
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         return await self._model.ask(ask, _Watching(self.name, listener))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from drone.agent.messages import AssistantMessage
 from drone.agent.model import (
+    AroundModel,
     Ask,
     AskLater,
     BadReply,
@@ -69,7 +70,7 @@ class Patience:
         return min(self.longest_pause, max(self.shortest_pause, 2 * ask.waited_seconds)) * (0.75 + jitter / 4)
 
 
-class Retrying:
+class Retrying(AroundModel):
     """Asks again after errors that may pass, for as long as `Patience` says and never past `Ask.seconds`.
 
     Whoever cannot answer then, or wants a longer pause than that, is to be asked later: `AskLater`. A reply that ran
@@ -85,19 +86,11 @@ class Retrying:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        self._model = model
+        super().__init__(model)
         self._patience = patience or Patience()
         self._clock = clock
         self._sleep = sleep
         self._jitter = jitter
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def context_tokens(self) -> int | None:
-        return context_tokens(self._model)
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         deadline = self._clock() + ask.seconds
@@ -249,19 +242,8 @@ MOST_PAUSES = 8
 """Of one reply. What is longer counts as cut off, and whoever asked decides."""
 
 
-class Unpaused:
+class Unpaused(AroundModel):
     """A provider pauses long replies in which its own tools work; what follows belongs to the same reply."""
-
-    def __init__(self, model: Model) -> None:
-        self._model = model
-
-    @property
-    def name(self) -> str:
-        return self._model.name
-
-    @property
-    def context_tokens(self) -> int | None:
-        return context_tokens(self._model)
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         reply = await self._model.ask(ask, listener)
