@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
-from drone.agent.asked import Item, item_id
+from drone.agent.inbox_item import Item, item_id
 from drone.agent.tree import Tree
 from mcc.contracts.control import Control
 from mcc.contracts.entry import Origin

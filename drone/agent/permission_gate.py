@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeAlias
 
-from drone.agent.asked import Item, shown
 from drone.agent.call_ends import refusal
 from drone.agent.idle_watch import Block
+from drone.agent.inbox_item import Item, shown
 from drone.agent.messages import WRITING_GROUPS, ToolSpec
 from drone.agent.parts import AgentParts
 from drone.agent.permits import effects_of

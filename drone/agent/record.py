@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, assert_never, cast
 
 from drone.agent.artifacts import READ_ARTIFACT
-from drone.agent.asked import Item, item_id
+from drone.agent.inbox_item import Item, item_id
 from drone.agent.messages import AssistantMessage, Picture, ToolResult, ToolResults
 from drone.agent.progress import Ends, Progress
 from drone.agent.receipts import Receipt

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import drone
-from drone.agent.asked import SHOWN_BYTES, shown
+from drone.agent.inbox_item import SHOWN_BYTES, shown
 from drone.agent.journal import MemoryJournal
 from drone.agent.permission_gate import AT_MOST
 from drone.agent.report import Report

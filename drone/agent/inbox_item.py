@@ -1,4 +1,4 @@
-"""What an agent asks people, with what they said to it; and a call's arguments as people are shown them."""
+"""An item of the inbox: what an agent asks people, and what they said; a call's arguments as people are shown them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
