@@ -169,6 +169,19 @@ def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: Dat
     return [work_order(row, places.get(row["id"]), blocked.get(row["id"]), details.get(row["id"])) for row in rows]
 
 
+_SHORT = 4_000
+"""Characters of what an order asks for that is kept for a while, since a claim reads it several times."""
+
+
+def _spec_of(spec_json: str) -> NewOrder:
+    return _short_spec(spec_json) if len(spec_json) <= _SHORT else NewOrder.model_validate(parsed(spec_json))
+
+
+@lru_cache(maxsize=64)
+def _short_spec(spec_json: str) -> NewOrder:
+    return NewOrder.model_validate(parsed(spec_json))
+
+
 def work_order(
     row: sa.RowMapping | Mapping[str, Any],
     place: int | None = None,
@@ -176,7 +189,7 @@ def work_order(
     detail: str | None = None,
 ) -> WorkOrder:
     """One row of `ORDER` as callers see it; `detail` says why a waiting order waits."""
-    spec = NewOrder.model_validate(parsed(row["spec_json"]))
+    spec = _spec_of(row["spec_json"])
     status = OrderStatus(row["status"])
     asked = {name: value for name, value in spec if name not in ("session_id", "metadata")}
     asked["on_ask"] = spec.on_ask or "deny"
