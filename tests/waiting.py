@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 
-AGAIN_SECONDS = 0.01
+AGAIN_SECONDS = 0.02
 
 
 def until(condition: Callable[[], object], what: str, seconds: float = 60.0) -> None:
