@@ -5,13 +5,14 @@ import time
 from _thread import start_new_thread
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import Executor, Future
 from contextlib import asynccontextmanager, suppress
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import get_native_id
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar
 
 Part: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -46,6 +47,7 @@ async def side_by_side() -> AsyncIterator[Callable[[Part], asyncio.Task[None]]]:
         raise failures[0]
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 GRACE_SECONDS = 5.0
@@ -91,11 +93,10 @@ IDLE_SECONDS = 10.0
 SPARE = 8
 """Threads of a pool of a process that wait for more work once theirs is done, each for `IDLE_SECONDS`."""
 
-Given: TypeAlias = Callable[[], None]
-"""Work that never raises."""
+Given: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
 
 
-class _Unjoined:
+class _Unjoined(Executor):
     """Threads whose start nobody waits for and which do not keep the interpreter from ending.
 
     A thread that is done waits a while for more: starting one costs several times what telling one does.
@@ -106,17 +107,19 @@ class _Unjoined:
         self._idle: list[SimpleQueue[Given]] = []
         """Of the threads that wait, the last to be done last."""
 
-    def start(self, given: Given) -> None:
-        """Raises RuntimeError where the system has no thread left."""
+    def submit(self, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> "Future[T]":
+        future: Future[T] = Future()
+        given: Given = (future, partial(function, *arguments, **named))
         try:
             self._idle.pop().put(given)
         except IndexError:
             start_new_thread(self._live, (given,))
+        return future
 
     def _live(self, given: Given) -> None:
         own: SimpleQueue[Given] = SimpleQueue()
         while True:
-            given()
+            _worked(*given)
             del given  # Nothing of it is kept for as long as this thread waits.
             if len(self._idle) >= self._spare:
                 return
@@ -131,15 +134,16 @@ class _Unjoined:
                     given = own.get()  # Work was given to it just now.
 
 
-def _outcome(function: Callable[[], T]) -> tuple[T | None, BaseException | None]:
-    """What it answers or raises. No frame of the problem names it: those would wait for the garbage collector."""
+def _worked(future: "Future[T]", function: Callable[[], T]) -> None:
     try:
-        return function(), None
+        answer = function()
     except StopIteration as error:
         # No future can carry StopIteration: whoever awaited it would take it for an end of its own.
-        return None, RuntimeError(f"it raised {error!r}")
+        future.set_exception(RuntimeError(f"it raised {error!r}"))
     except BaseException as error:
-        return None, error
+        future.set_exception(error)
+    else:
+        future.set_result(answer)
 
 
 class Threads:
@@ -220,28 +224,23 @@ class Threads:
         work.admitted = True
         self._running.add(work)
         self._taken[work.owner] += 1
-        # Not `run_in_executor`: its two futures and what joins them cost more than all else that a call takes here.
-        loop = asyncio.get_running_loop()
         try:
-            self._unjoined.start(partial(self._work, work, loop))
+            ending = asyncio.get_running_loop().run_in_executor(self._unjoined, work.begin, self.witness)
         except RuntimeError as problem:
-            loop.call_soon(self._over, work, None, problem)
+            ending = asyncio.get_running_loop().create_future()
+            ending.set_exception(problem)
+        ending.add_done_callback(partial(self._over, work))
 
-    def _work(self, work: _Work[Any], loop: asyncio.AbstractEventLoop) -> None:
-        """In the thread."""
-        answer, problem = _outcome(partial(work.begin, self.witness))
-        with suppress(RuntimeError):  # the loop has closed
-            loop.call_soon_threadsafe(self._over, work, answer, problem)
-
-    def _over(self, work: _Work[Any], answer: object, problem: BaseException | None) -> None:
+    def _over(self, work: _Work[Any], ending: "asyncio.Future[Any]") -> None:
         self._running.discard(work)
         self._taken[work.owner] -= 1
         if not self._taken[work.owner]:
             del self._taken[work.owner]
         self.ended += 1
+        problem = None if ending.cancelled() else ending.exception()
         if not work.result.done():
             if problem is None:
-                work.result.set_result(answer)
+                work.result.set_result(ending.result())
             else:
                 work.result.set_exception(problem)
         self._admit()

@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from mcc.contracts.order import SessionWithTurns, WorkOrder
 from mcc.store.agent_changes import AgentChanges
@@ -54,53 +52,12 @@ class Offload:
 
     def __init__(self, threads: int = 4, name: str = "store") -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._waiting: dict[asyncio.Future[Any], asyncio.AbstractEventLoop] = {}
-        """Answers to what no thread has begun with."""
 
     async def __call__(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """What the function answers or raises. It is not called where nobody waits any more."""
-        # Not `run_in_executor`: its two futures and what joins them cost more than all else that a call takes here.
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[R] = loop.create_future()
-        self._waiting[answer] = loop
-        self._pool.submit(self._work, answer, loop, partial(function, *args, **kwargs))
-        return await answer
-
-    def _work(self, answer: "asyncio.Future[R]", loop: asyncio.AbstractEventLoop, function: Callable[[], R]) -> None:
-        """In the thread."""
-        if self._waiting.pop(answer, None) is None or answer.cancelled():
-            return
-        value, problem = _outcome(function)
-        with suppress(RuntimeError):  # the loop has closed
-            loop.call_soon_threadsafe(_settle, answer, value, problem)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, lambda: function(*args, **kwargs))
 
     def close(self) -> None:
-        """What runs comes to its end; what has not begun is cancelled."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        while self._waiting:
-            answer, loop = self._waiting.popitem()
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(answer.cancel)
-
-
-def _outcome(function: Callable[[], R]) -> tuple[R | None, BaseException | None]:
-    """What it answers or raises. No frame of the problem names it: those would wait for the garbage collector."""
-    try:
-        return function(), None
-    except StopIteration as error:
-        # No future can carry StopIteration: whoever awaited it would take it for an end of its own.
-        return None, RuntimeError(f"it raised {error!r}")
-    except BaseException as error:
-        return None, error
-
-
-def _settle(answer: "asyncio.Future[Any]", value: object, problem: BaseException | None) -> None:
-    if answer.done():
-        return
-    if problem is None:
-        answer.set_result(value)
-    else:
-        answer.set_exception(problem)
 
 
 class BoundedOffload(Offload):
