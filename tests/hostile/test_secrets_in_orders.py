@@ -26,6 +26,7 @@ from drone.agent.tree import Tree
 from drone.crew import Crew
 from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel
+from drone.order_context import OrderContext
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings
 from drone.tools.manifests import entry_points
@@ -301,12 +302,12 @@ async def test_a_run_that_goes_on_asks_what_the_first_one_asked(tmp_path: Path) 
     order = order_from(PROMPT, tmp_path / "workspace", "master", None, [])
     first, again = ScriptedModel(reading), ScriptedModel(reading)
     whole = MemoryJournal(order.id)
-    await crew(settings, first).run(order, journal=whole)
+    await crew(settings, first).run(order, OrderContext(whole))
     last = [entry.seq for entry in whole.entries if isinstance(entry.data, ModelReplied)][-1]
     kept = whole.entries[: last - 1]
     rest = MemoryJournal(order.id, entries=kept)
     rest.texts.update(whole.texts)
-    await crew(settings, again).run(order, journal=rest, tree=Tree.of(kept))
+    await crew(settings, again).run(order, OrderContext(rest, tree=Tree.of(kept)))
     assert again.asks[0].system == first.asks[1].system
     assert again.asks[0].messages == first.asks[1].messages
     assert MARK in repr(again.asks[0].messages)
@@ -317,7 +318,7 @@ async def test_the_turns_before_are_shown_without_secrets(tmp_path: Path) -> Non
         order_id=fresh_id(), session_seq=1, prompt=f"It is {TOKEN}", status=OrderStatus.SUCCEEDED, answer=f"Yes, {KEY}."
     )
     model, order = ScriptedModel(["Well."]), order_from("go", tmp_path / "workspace", "master", None, [])
-    await crew(settings_in(tmp_path), model).run(order, journal=MemoryJournal(order.id), session=(before,))
+    await crew(settings_in(tmp_path), model).run(order, OrderContext(MemoryJournal(order.id), session=(before,)))
     assert leaks(repr(model.asks)) == [] and f"It is {MARK}" in repr(model.asks)
 
 
@@ -365,7 +366,7 @@ def crew(settings: Settings, model: ScriptedModel) -> Crew:
 async def test_thinking_that_was_signed_is_left_out_when_it_has_a_secret(tmp_path: Path) -> None:
     order = order_from("go", tmp_path / "workspace", "master", None, [])
     journal = MemoryJournal(order.id)
-    await crew(settings_in(tmp_path), ScriptedModel(reading)).run(order, journal=journal)
+    await crew(settings_in(tmp_path), ScriptedModel(reading)).run(order, OrderContext(journal))
     reply = next(entry.data for entry in journal.entries if isinstance(entry.data, ModelReplied))
     assert reply.thinking == f"It is {MARK}.Well."
     first, second, text, *calls = reply.blocks
@@ -381,7 +382,7 @@ async def test_no_secret_is_told_while_its_text_is_on_its_way(tmp_path: Path, si
     heard: list[str] = []
     order = order_from("go", tmp_path / "workspace", "master", None, [])
     journal = MemoryJournal(order.id, hear=lambda _, __, piece: heard.append(piece))
-    outcome = await crew(settings_in(tmp_path), ScriptedModel([line])).run(order, journal=journal)
+    outcome = await crew(settings_in(tmp_path), ScriptedModel([line])).run(order, OrderContext(journal))
     assert outcome.answer == "".join(heard)
     assert "".join(heard).count(MARK) == len(EVERY_FORM) and leaks("".join(heard)) == []
 
@@ -391,7 +392,7 @@ async def test_a_token_that_is_made_later_is_known_then(tmp_path: Path) -> None:
     later = "Made-Later_8sKq2LpWz0RtYv6BnHx4JcMd"
     order = order_from("go", tmp_path / "workspace", "master", None, [])
     known = crew(settings, ScriptedModel(lambda _: f"It is {later}."))
-    assert (await known.run(order, journal=MemoryJournal(order.id))).answer == f"It is {later}."
+    assert (await known.run(order, OrderContext(MemoryJournal(order.id)))).answer == f"It is {later}."
     await asyncio.to_thread((settings.data_dir / "token").write_text, later)
-    assert (await known.run(order, journal=MemoryJournal(order.id))).answer == f"It is {MARK}."
+    assert (await known.run(order, OrderContext(MemoryJournal(order.id)))).answer == f"It is {MARK}."
     assert settings.redactor.text(f"{TOKEN} and {later}") == f"{MARK} and {MARK}", "the one before stays secret"

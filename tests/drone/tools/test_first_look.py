@@ -8,14 +8,15 @@ from drone.agent.threads import OwnThreads
 from drone.agent.transcript import opened, request_in
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
-from drone.tools.environment import GUIDE_BYTES, Look, first_look
+from drone.tools.environment import GUIDE_BYTES, Look, Survey, first_look
 from drone.tools.git_program import Git
 from mcc.contracts.fence import unfenced
 from tests.drone.tools.git_scene import Scene
 
 
 async def look(root: Path, git: Git | None = None) -> Look:
-    return await first_look(Workspace(root), git or Git(None, "off"), OwnThreads())
+    workspace = Workspace(root)
+    return await first_look(Survey.of(workspace), workspace, git or Git(None, "off"), OwnThreads())
 
 
 def inside(text: str) -> list[str]:
@@ -70,7 +71,7 @@ async def test_a_workspace_that_is_gone_is_told_by_nothing(tmp_path: Path) -> No
     workspace = Workspace(tmp_path / "ws") if (tmp_path / "ws").mkdir() is None else None
     assert workspace is not None
     (tmp_path / "ws").rmdir()
-    found = await first_look(workspace, Git(None, "off"), OwnThreads())
+    found = await first_look(Survey.of(workspace), workspace, Git(None, "off"), OwnThreads())
     assert "files" not in found.text or inside(found.text)[0].startswith("0 files")
 
 

@@ -17,6 +17,7 @@ from drone.crew import Crew
 from drone.models.registry import Models
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings
+from drone.tools.artifacts import ArtifactTools
 from drone.tools.catalog import Toolbox
 from drone.tools.environment import Look
 from drone.tools.git_program import Git
@@ -113,6 +114,7 @@ class WitnessedTools:
 
     shell = Shell(None, problem="no command is run here")
     git = Git(None, problem="no git is run here")
+    artifacts = ArtifactTools()
 
     async def sandbox(self) -> SandboxState:
         return SandboxState()
@@ -120,7 +122,7 @@ class WitnessedTools:
     def tools(self, workspace: Workspace | Path | None, *_: object, **__: object) -> FunctionTools:
         return _tools()
 
-    async def look(self, workspace: Workspace, threads: object) -> Look:
+    async def look(self, *_: object) -> Look:
         return Look()
 
 
