@@ -253,10 +253,9 @@ def test_a_process_is_known_by_its_number_and_its_start() -> None:
     other = Process(me.pid, me.started + 1)
     assert not other.there
     assert me.pid not in tree_of([other])
-    assert me.pid in tree_of([Process(os.getppid(), started_of(os.getppid()))])
-
-
-def started_of(pid: int) -> int:
-    process = Process.of(pid)
-    assert process is not None
-    return process.started
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as leader:
+        found = Process.of(leader.pid)
+        assert found is not None
+        assert tree_of([found]) == {leader.pid}
+        assert tree_of([Process(leader.pid, found.started + 1)]) == set()
+        leader.kill()
