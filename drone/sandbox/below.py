@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 
@@ -29,14 +30,20 @@ class Mount(NamedTuple):
 class Below:
     """What is below an open directory at this moment, seen through all mounts. Without /proc nothing is known."""
 
-    def __init__(self, directory: int) -> None:
+    def __init__(self, directory: int, mounts: bytes | None = None) -> None:
+        """`mounts`: as `mounts_here` answers, where that was asked already."""
         self._directory = directory
-        self._all = {mount.number: mount for mount in _mounts()}
+        self._all = _by_number(mounts_here() if mounts is None else mounts)
         self._path = path_of(directory) or ""
         named = ((name_below(self._path, mount.point), mount.what) for mount in self._all.values() if self._path)
         self.mounts = {name: what for name, what in named if name}
         """Name from the directory to what is mounted there; of several at one point the last."""
         self._here = self._place(directory)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the kernel says where the directory lies."""
+        return self._here is not None
 
     def names_of(self, real: str) -> frozenset[str]:
         """By which names this path without links is seen, or what is mounted there of it; by none when it is not below.
@@ -95,14 +102,35 @@ def name_below(directory: str, path: str) -> str | None:
     return below if below != path and below else None
 
 
-def _mounts() -> Iterator[Mount]:
+_AT_ONCE = 65_536
+
+
+def mounts_here() -> bytes:
+    """What the kernel says of all mounts that this process sees; empty without /proc."""
     try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-            for line in lines:
-                number, _, device, root, point = line.split(" ", 5)[:5]
-                yield Mount(number, DevicePath(device, _plain(root)), _plain(point))
+        # Not by `open`: it is asked for each workspace, and mostly says what it said before.
+        info = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return
+        return b""
+    try:
+        said = []
+        while part := os.read(info, _AT_ONCE):
+            said.append(part)
+    except OSError:
+        return b""
+    finally:
+        os.close(info)
+    return b"".join(said)
+
+
+@lru_cache(maxsize=2)
+def _by_number(mounts: bytes) -> dict[str, Mount]:
+    """Read once for as long as the same is said; nobody may change the answer."""
+    found = {}
+    for line in filter(None, mounts.decode("utf-8", "surrogateescape").split("\n")):
+        number, _, device, root, point = line.split(" ", 5)[:5]
+        found[number] = Mount(number, DevicePath(device, _plain(root)), _plain(point))
+    return found
 
 
 def _plain(path: str) -> str:
@@ -136,3 +164,29 @@ def path_of(fd: int) -> str | None:
         return os.readlink(f"/proc/self/fd/{fd}")
     except OSError:
         return None
+
+
+_DELETED = " (deleted)"
+
+
+def real_path(path: str) -> str:
+    """As `os.path.realpath`, asked of the kernel at once and not component by component. Raises ValueError as that."""
+    here, rest = os.path.normpath(path), ""
+    while "/.." not in path and here.startswith("/"):
+        try:
+            fd = os.open(here, _AT)
+        except FileNotFoundError:
+            if os.path.islink(here) or here == (parent := os.path.dirname(here)):
+                break
+            here, rest = parent, f"/{os.path.basename(here)}{rest}"
+            continue
+        except OSError:
+            break
+        try:
+            found = path_of(fd)
+        finally:
+            os.close(fd)
+        if found is None or not found.startswith("/") or found.endswith(_DELETED):
+            break
+        return f"{found.rstrip('/')}{rest}" if rest else found
+    return os.path.realpath(path)

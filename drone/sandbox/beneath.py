@@ -55,20 +55,30 @@ def openat2(directory: int, path: bytes, flags: int, mode: int, *, symlinks: boo
     raise OSError(code, os.strerror(code))
 
 
-def works(directory: int) -> bool:
+def works() -> bool:
     """Whether the system call is there and allowed (old kernels and some seccomp filters lack it)."""
     if sys.platform != "linux" or platform.machine() not in _MACHINES:
         return False
     try:
-        os.close(openat2(directory, b".", os.O_RDONLY | os.O_DIRECTORY, 0, symlinks=True))
+        _tried()
     except OSError:
         return False
     return True
 
 
+@cache
+def _tried() -> None:
+    """Asked until it is known to work, then never again. Raises OSError."""
+    top = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.close(openat2(top, b".", os.O_RDONLY | os.O_DIRECTORY, 0, symlinks=True))
+    finally:
+        os.close(top)
+
+
 def opened_beneath(directory: int, path: str, flags: int) -> int:
     """A new descriptor for `path` beneath `directory`, through no link, whatever the kernel has. Raises OSError."""
-    opening = openat2 if works(directory) else open_by_components
+    opening = openat2 if works() else open_by_components
     return opening(directory, os.fsencode(path), flags, 0, symlinks=False)
 
 

@@ -289,8 +289,9 @@ def workspace_key(workspace: Workspace, *, mark: bool = True) -> Key:
 def keys_above(workspace: Workspace) -> tuple[str, ...]:
     """The keys of the directories that it lies in, the next one first; by their paths, and by marks that are there."""
     found: dict[str, None] = {}
-    for path in workspace.root.parents:
-        found[_digest("here", _machine(), str(path))] = None
+    machine, path = _machine(), str(workspace.root)
+    while path != (path := os.path.dirname(path)):
+        found[_digest("here", machine, path)] = None
         with contextlib.suppress(OSError):
             fd = os.open(path, _OPEN)
             try:
@@ -370,5 +371,6 @@ def _machine_id() -> str:
         return ""
 
 
+@lru_cache(maxsize=1_000)
 def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:40]

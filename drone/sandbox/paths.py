@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import BinaryIO
 
+from drone.sandbox.below import real_path
 from drone.sandbox.beneath import open_by_components, openat2, opened_beneath, resolved, works
 from drone.sandbox.private import IsPrivate, Private
 
@@ -92,7 +93,7 @@ class Workspace:
         self.spellings = (os.path.abspath(root if also is None else also), str(self.root))
         self.private = private
         self._guarded = private.perhaps_in(self.fd)
-        self.by_components = by_components or self._guarded or not works(self.fd)
+        self.by_components = by_components or self._guarded or not works()
 
     @property
     def is_gone(self) -> bool:
@@ -318,9 +319,10 @@ class Roots:
 
     def named_by(self, asked: str) -> str:
         """The innermost root that a path names as it is written, "" when it names none: no file system is asked."""
-        path = Path(os.path.abspath(asked))
+        path = f"{os.path.abspath(asked)}/"
         known = {*self._real, *map(str, filter(None, self._real.values()))}
-        return max((root for root in known if path.is_relative_to(root)), key=len, default="")
+        # By their texts: a `Path` of each takes longer than all else that is asked of a workspace here.
+        return max((root for root in known if path.startswith(f"{root.rstrip('/')}/")), key=len, default="")
 
     def opened(self, asked: str) -> Workspace:
         """The workspace that an order names: its path is resolved once, then opened from its root on without a link.
@@ -357,7 +359,7 @@ class Roots:
 def without_links(path: str) -> Path:
     """The path without links, as far as it can be told; nobody is let in by it."""
     try:
-        return Path(os.path.realpath(path))
+        return Path(real_path(path))
     except (OSError, ValueError):
         return Path(os.path.abspath(path))
 

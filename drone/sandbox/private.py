@@ -9,8 +9,9 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import NamedTuple
 
-from drone.sandbox.below import Below, path_of
+from drone.sandbox.below import Below, mounts_here, path_of, real_path
 
 Identity = tuple[int, int]
 """Device and inode: the same for every name, link and mount of a file or directory."""
@@ -23,6 +24,9 @@ MOST_LOOKED_AT = 200_000
 
 MOST_HELD = 100
 """Files and directories kept open; there are some ten places."""
+
+MOST_ANSWERS = 1_000
+"""Directories of which is kept whether something private may be in them; of further ones it is asked each time."""
 
 _LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 0.02
@@ -52,6 +56,20 @@ class _Known:
     looked_at: float = float("-inf")
 
 
+class _Surroundings(NamedTuple):
+    """What is mounted, and where the places lie, without links: with where a directory lies that says what is in it."""
+
+    mounts: bytes = b""
+    places: tuple[str, ...] = ()
+
+
+class _Answers(NamedTuple):
+    """Whether a place may be found below a directory, which is told by what it is and where it lies."""
+
+    under: _Surroundings
+    found: dict[tuple[Identity, str | None], bool]
+
+
 class Private:
     """Files and directories that no tool sees, with all that is below them.
 
@@ -74,6 +92,7 @@ class Private:
         self._clock = clock
         self._last = _Known()
         self._held: dict[Identity, int] = {}
+        self._answers = _Answers(_Surroundings(), {})
         self._one_at_a_time = Lock()
         weakref.finalize(self, _close, self._held)
         self._hold()
@@ -111,12 +130,19 @@ class Private:
         """
         if not self._places:
             return False
-        here, seen = identity(os.fstat(directory)), Below(directory)
-        if seen.mounts:
-            return True
-        real = dict.fromkeys(map(os.path.realpath, self._paths()))
-        parents = dict.fromkeys(map(os.path.dirname, real))
-        return any(here in _above(parent) for parent in parents) or any(map(seen.names_of, real))
+        surroundings = _Surroundings(mounts_here(), self._real_paths())
+        known = self._answers
+        if known.under != surroundings:
+            known = self._answers = _Answers(surroundings, {})
+        here = identity(os.fstat(directory)), path_of(directory)
+        if here not in known.found:
+            seen = Below(directory, surroundings.mounts)
+            answer = bool(seen.mounts) or _is_above(here[0], surroundings.places)
+            answer = answer or any(map(seen.names_of, surroundings.places))
+            if not seen.is_known or len(known.found) >= MOST_ANSWERS:
+                return answer
+            known.found[here] = answer
+        return known.found[here]
 
     def names_in(self, directory: int) -> Iterator[tuple[str, bool]]:
         """Those that are below an open directory, by every name that they have from there, mounts of them and of what
@@ -127,7 +153,7 @@ class Private:
         if not self._places:
             return
         below = Below(directory)
-        real = map(os.path.realpath, (*self._paths(), *self._known().behind_links))
+        real = map(real_path, (*self._paths(), *self._known().behind_links))
         found = {name for place in real for name in below.names_of(place)}
         covered: list[str] = []
         for name in sorted(found):
@@ -184,6 +210,24 @@ class Private:
             moved = tuple(path for fd in self._held.values() if (path := path_of(fd)))
         return tuple(dict.fromkeys((*self._places, *moved)))
 
+    def _real_paths(self) -> tuple[str, ...]:
+        """The same without links. Of what is held open the kernel says where it lies, which saves most questions."""
+        with self._one_at_a_time:
+            held = {number: path for number, fd in self._held.items() if (path := path_of(fd))}
+        found, parents = dict.fromkeys(held.values()), dict[str, str]()
+        for place in self._places:
+            try:
+                path = _named_once(os.lstat(place), held)
+            except FileNotFoundError:
+                # Not even a link is there: where it would be is said by what is above it.
+                parent, name = os.path.split(place)
+                above = parents[parent] = parents.get(parent) or real_path(parent)
+                path = os.path.join(above, name)
+            except OSError:
+                path = None
+            found[path or real_path(place)] = None
+        return tuple(found)
+
     def _hold(self) -> frozenset[Identity]:
         """What is at the places now, and what was and is elsewhere: open, so that no other one gets its number."""
         for known in [known for known, fd in self._held.items() if not os.fstat(fd).st_nlink]:
@@ -218,6 +262,12 @@ class Private:
                     behind_links.update((os.path.realpath(entry.path),) if is_link else ())
                 if stat.S_ISDIR(status.st_mode) and not is_link and identity(status) not in besides:
                     pending.append(entry.path)
+
+
+def _named_once(status: os.stat_result, held: Mapping[Identity, str]) -> str | None:
+    """Where this lies, if that is one of those whose paths are known; None for a file of several names."""
+    several = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+    return None if several else held.get(identity(status))
 
 
 def _is_at(path: str, number: Identity) -> bool:
@@ -276,6 +326,11 @@ def _upwards(directory: int) -> Iterator[Identity]:
             yield now
     finally:
         os.close(here)
+
+
+def _is_above(directory: Identity, places: Iterable[str]) -> bool:
+    """Whether this directory is above one of these places, named without links, or would be."""
+    return any(directory in _above(parent) for parent in dict.fromkeys(map(os.path.dirname, places)))
 
 
 def _above(parent: str) -> frozenset[Identity]:

@@ -45,11 +45,12 @@ class Sight:
 
 def sight_of(path: str, roots: Roots) -> Sight:
     """Blocks."""
-    real = without_links(path)
-    exists, covered = os.path.isabs(path) and real.is_dir(), roots.covering(path, real) is not None
     try:
-        return Sight(real, exists, covered, roots.opened(path))
+        workspace = roots.opened(path)
+        return Sight(workspace.root, exists=True, covered=True, workspace=workspace)
     except PathError as problem:
+        real = without_links(path)
+        exists, covered = os.path.isabs(path) and real.is_dir(), roots.covering(path, real) is not None
         return Sight(real, exists, covered, problem=str(problem))
 
 

@@ -288,9 +288,5 @@ def test_descriptors_are_given_back(opened: Opener, root: Path) -> None:
 
 
 def test_the_kernels_rule_is_used_where_there_is_one(root: Path) -> None:
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        assert Workspace(root).by_components is not works(fd)
-    finally:
-        os.close(fd)
+    assert Workspace(root).by_components is not works()
     assert Workspace(root, by_components=True).by_components
