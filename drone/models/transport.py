@@ -8,6 +8,7 @@ import ssl
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, Protocol, cast
 
 import aiohttp
@@ -283,11 +284,17 @@ def _request(method: str, target: Target, headers: Mapping[str, str], body: byte
     return httpx.Request(method, target.url, headers=headers, extensions={"timeout": limits}, **sent)
 
 
-def _session() -> aiohttp.ClientSession:
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Once in a process: to read whom to trust takes longer than to be answered by a model on this machine."""
     trusted = ssl.create_default_context()
     trusted.load_verify_locations(certifi.where())
+    return trusted
+
+
+def _session() -> aiohttp.ClientSession:
     # No bound on connections: orders and their limits bound the calls, and one that waited here would seem unreachable.
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=trusted)
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=_trusted())
     # No cookies, which would join orders, and no proxy out of the environment, which nobody named for models.
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
 

@@ -36,6 +36,11 @@ def _toolbox() -> Toolbox:
     return toolbox_of(Settings(prompts_dir=PROMPTS), NO_OWN)
 
 
+@cache
+def _definitions() -> Definitions:
+    return Definitions.load(PROMPTS)
+
+
 @dataclass(frozen=True)
 class Ended:
     status: OrderStatus
@@ -50,7 +55,7 @@ class Orders:
         roots = (REPOSITORY,)
         self._settings = Settings(models=models, workspace_roots=roots, prompts_dir=PROMPTS, keys={KEY: "sk-fake-0123"})
         self.models = Models(self._settings)
-        self._definitions = Definitions.load(PROMPTS)
+        self._definitions = _definitions()
 
     async def run(self, order: WorkOrder, entries: Iterable[Entry] = (), texts: dict[str, str] | None = None) -> Ended:
         """The order from its beginning, or from where `entries` end."""

@@ -57,10 +57,11 @@ class Memory:
     last_body: bytes = b""
 
     def cached_tokens(self, body: bytes) -> int:
-        """The beginning that this request has in common with the one before, in tokens."""
-        same = next((at for at, pair in enumerate(zip(self.last_body, body, strict=False)) if pair[0] != pair[1]), None)
-        self.last_body, shared = body, min(len(self.last_body), len(body)) if same is None else same
-        return shared // 4 // 128 * 128
+        """The beginning that this request has in common with the one before, in tokens: so many whole pieces of 128."""
+        before, self.last_body, end = self.last_body, body, 512
+        while end <= len(body) and before[end - 512 : end] == body[end - 512 : end]:
+            end += 512
+        return (end - 512) // 4
 
 
 Playing: TypeAlias = Callable[[Heard], Say]

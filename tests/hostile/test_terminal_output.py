@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from drone.agent.journal import MemoryJournal
 from drone.local_run import watcher
@@ -19,6 +18,7 @@ from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN, Served
 from mcc.view.output import clean, clean_json
+from tests.mcc.cli.in_process import CliRunner
 
 OVERRIDES = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 MARKS = "\u061c\u200b\u200e\u200f\u2028\u2029\u2060\ufeff"

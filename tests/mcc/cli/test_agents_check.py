@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from mcc.cli.main import app
+from tests.mcc.cli.in_process import CliRunner
 
 
 @pytest.fixture(autouse=True)

@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from mcc.cli.main import app
+from tests.mcc.cli.in_process import CliRunner
 
 REVIEWER = "---\nname: reviewer\ndescription: Reviews.\ntools: Read, Bash\nmodel: sonnet\n---\nYou review.\n"
 BROKEN = "---\nname: broken\ntools: 7\nmaxTurns: x\n---\nGo.\n"

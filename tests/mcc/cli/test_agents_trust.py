@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from mcc.cli.main import app
+from tests.mcc.cli.in_process import CliRunner
 
 MASTER = "---\nname: master\ndescription: Mine.\nmodel: fast\n---\nBe mine.\n"
 CLERK = "---\nname: clerk\ndescription: A clerk.\n---\nBe a clerk.\n"

@@ -5,13 +5,14 @@ import stat
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from mcc.cli.main import app
 from mcc.contracts.order import NewOrder
 from mcc.local.presence import Hold
 from mcc.store.store import open_store
 from mcc.testing.store import migrated_copy
+from tests.mcc.cli.in_process import CliRunner
 
 
 @pytest.fixture

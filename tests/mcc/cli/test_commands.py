@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 import typer.main
-from typer.testing import CliRunner
 
 from drone.cli import app as drone_app
 from mcc import __version__
@@ -34,6 +33,7 @@ from mcc.local.data_dir import upgrade_database
 from mcc.local.presence import Hold, Presence
 from mcc.store.store import Store, open_store
 from mcc.store.values import Claim, Ending
+from tests.mcc.cli.in_process import CliRunner
 
 pytestmark = pytest.mark.xdist_group("commands")
 

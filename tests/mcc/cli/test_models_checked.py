@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from drone.cli import app
 from mcc.api.app import RedisAccess
@@ -16,6 +16,7 @@ from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN, Served
 from mcc.view.offers import CHECKED, print_checks, total
+from tests.mcc.cli.in_process import CliRunner
 from tests.mcc.cli.test_commands import Done, environment, mcc
 
 SPENT = Usage(input_tokens=100, output_tokens=10, model_calls=1, cost_usd=0.002)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from mcc.cli.main import app
 from mcc.cli.order_file import LINE_BYTES, Line, OrderFile
@@ -15,6 +15,7 @@ from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN, Served
+from tests.mcc.cli.in_process import CliRunner
 
 
 def lines(*texts: str | bytes, run: str = "", **defaults: Any) -> list[Line]:

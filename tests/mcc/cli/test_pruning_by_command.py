@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from mcc.cli.main import app
 from mcc.contracts.order import NewOrder
@@ -13,6 +13,7 @@ from mcc.store.errors import Pruned
 from mcc.store.store import open_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.store import migrated_copy
+from tests.mcc.cli.in_process import CliRunner
 
 
 @pytest.fixture

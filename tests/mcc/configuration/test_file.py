@@ -4,11 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from drone.cli import app
 from mcc.configuration.file import KIND, MOST_BYTES, ConfigProblem, Configuration, configuration, laid_over, line_of
 from mcc.configuration.trust import TrustStore, digest_of
+from tests.mcc.cli.in_process import CliRunner
 
 
 def at(home: Path, directory: Path | None = None, **environ: str) -> Configuration:

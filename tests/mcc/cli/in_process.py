@@ -1,0 +1,54 @@
+"""Commands in this process, whose trees are made once: typer makes that of all commands again for each one."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import typer
+from typer import testing
+from typer._click import Command
+from typer.main import get_command
+from typer.testing import Result
+
+
+@cache
+def _command(app: typer.Typer) -> Command:
+    return get_command(app)
+
+
+class CliRunner(testing.CliRunner):
+    """As typer's, with the exceptions of what it runs raised unless `catch_exceptions`."""
+
+    def invoke(  # type: ignore[override]
+        self,
+        app: typer.Typer,
+        args: Sequence[str] = (),
+        input: str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        catch_exceptions: bool = True,
+    ) -> Result:
+        command, code, value = _command(app), 0, None
+        raised: BaseException | None = None
+        with self.isolation(input=input, env=env) as (out, err, both):
+            try:
+                value = command.main(args=list(args), prog_name=self.get_default_prog_name(command))
+            except SystemExit as end:
+                raised = end if end.code else None
+                code = _code_of(end)
+            except Exception as error:
+                if not catch_exceptions:
+                    raise
+                raised, code = error, 1
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+            said = out.getvalue(), err.getvalue(), both.getvalue()
+        return Result(self, *said, return_value=value, exit_code=code, exception=raised)
+
+
+def _code_of(end: SystemExit) -> int:
+    """What else an end says is shown, and its code is 1, as Python does."""
+    if end.code is None or isinstance(end.code, int):
+        return end.code or 0
+    print(end.code)
+    return 1
