@@ -32,7 +32,7 @@ from drone.mcp_servers.token_port import MemoryTokens, Tokens
 from drone.mcp_servers.ways import Ways
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
-from drone.order_context import OrderContext, OrderTools
+from drone.order_context import OrderContext, OrderTools, Seen
 from drone.outside import CHECKOUTS, WORKTREES, addresses_of_servers, roots_of, toolbox_of
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
@@ -124,7 +124,10 @@ class Crew:
                 if order.kind is OrderKind.REVERT and workspace is not None:
                     return redactor.model(await self.kept.revert(order, workspace, turn, context.reached))
                 own = OrderTools(self._toolbox, self._home, redactor, order.id, context.notes, jobs)
-                hiring, tools = await self._hiring(order, turn, workspace, own)
+                seen = context.seen
+                if workspace is not None and seen is None:
+                    seen = await threads.claim(self.seen_in, workspace)
+                hiring, tools = await self._hiring(order, turn, (workspace, seen), own)
                 if order.kind is OrderKind.GENERATE:
                     return redactor.model(await self._generate(order, hiring, tools, context.documents))
                 master = await self._master(order, context, hiring, tools)
@@ -148,13 +151,13 @@ class Crew:
             self._gates_made.add(kind)
 
     async def _hiring(
-        self, order: WorkOrder, turn: Turn, workspace: Workspace | None, own: OrderTools
+        self, order: WorkOrder, turn: Turn, there: tuple[Workspace | None, Seen | None], own: OrderTools
     ) -> tuple[Hiring, ToolSet]:
         """Who hires the agents of the order, and the tools of its workspace. Raises `CannotHire`."""
         redactor, known, look, place, checkpoints = turn.redactor, self._definitions, Look(), Place(), None
-        if workspace is not None:
-            known, survey = await turn.threads.claim(self._seen_in, workspace)
-            look = await self._toolbox.look(survey, workspace, turn.threads)
+        workspace, seen = there
+        if workspace is not None and seen is not None:
+            known, look = seen.agents, await self._toolbox.look(seen.survey, workspace, turn.threads)
             checkpoints = self.kept.of(order, workspace)
             place = own.place(workspace, look, checkpoints)
         if order.egress is not None:
@@ -296,9 +299,9 @@ class Crew:
         if self.custody is not None:
             await in_thread(self.custody.close)
 
-    def _seen_in(self, workspace: Workspace) -> tuple[Definitions, Survey | None]:
+    def seen_in(self, workspace: Workspace) -> Seen:
         """The agents that an order with this workspace may hire, and what else is seen there first. Blocks."""
-        return self._agents_in(workspace), Survey.of(workspace)
+        return Seen(self._agents_in(workspace), Survey.of(workspace))
 
     def _agents_in(self, workspace: Workspace) -> Definitions:
         """The agents that an order with this workspace may hire, its own agent files included. Blocks."""

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Collection
 from dataclasses import KW_ONLY, dataclass
+from typing import NamedTuple
 
 from drone.agent.budget import Budget
 from drone.agent.control_router import ControlRouter
+from drone.agent.definitions import Definitions
 from drone.agent.inbox import People
 from drone.agent.journal import Journal, RedactedJournal
 from drone.agent.threads import OwnThreads
@@ -17,7 +19,7 @@ from drone.generation.port import Documents
 from drone.hiring import Place
 from drone.sandbox.paths import Workspace
 from drone.tools.catalog import Toolbox
-from drone.tools.environment import Detected, Look
+from drone.tools.environment import Detected, Look, Survey
 from drone.tools.jobs import Jobs
 from drone.tools.notes_port import Notes
 from drone.tools.tool import Joined
@@ -28,6 +30,13 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, WorkOrder
 from mcc.contracts.shape import now
 from mcc.redaction import Redactor
+
+
+class Seen(NamedTuple):
+    """What is seen first in an order's workspace: the agents that it may hire, and the rest, where it can be seen."""
+
+    agents: Definitions
+    survey: Survey | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,8 @@ class OrderContext:
     """The session's earlier turns, for a turn that begins; a turn that goes on has kept them."""
     workspace: Workspace | None = None
     """The order's workspace, if it has been opened; None = the crew opens it."""
+    seen: Seen | None = None
+    """What was seen in that; None = the crew looks."""
     documents: Documents | None = None
     """The document that the order generates or talks about."""
     notes: Notes | None = None

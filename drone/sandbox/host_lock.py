@@ -14,6 +14,7 @@ copied from. Where nothing can be written and nothing was, it is made of the mac
 """
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -34,11 +35,12 @@ from typing import NamedTuple
 from drone.sandbox.custody import left_behind
 from drone.sandbox.paths import Workspace
 from drone.sandbox.reaper import Process, signal_all
-from mcc.configuration.places import NotPrivate, make_private_directory, private_opener, refuse_others
+from mcc.configuration.places import NotPrivate, make_private_directory, refuse_others
 
 _END_SECONDS, _LOOK_SECONDS = 2.0, 0.005
 _SHARED = (Path("/run/lock"),)
 _LOCK = "lock"
+_PAGE_BYTES = 65_536
 
 
 class Overtaken(Exception):
@@ -116,13 +118,16 @@ class HostLock:
         self._how = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
         self._live = live
         self._fd: int | None = None
+        self._over = False
+        self._changing = threading.Lock()
         self.succeeds = False
         """Whether one was here that is gone, in the middle of whatever it did."""
 
     def take(self) -> bool:
         """Take it, once what holders that are gone left running is ended; False when another process has it.
 
-        Raises `Overtaken`, and OSError when there cannot be a lock here.
+        One that is released meanwhile is given back at once. Raises `Overtaken`, and OSError when there cannot be a
+        lock here.
         """
         while True:
             make_private_directory(self._home)
@@ -146,8 +151,11 @@ class HostLock:
             except BaseException:
                 os.close(fd)
                 raise
-        self._fd = fd
-        return True
+        with self._changing:
+            self._fd, over = fd, self._over
+        if over:
+            self.release()
+        return not over
 
     def end_others(self) -> bool:
         """End the fenced holders that keep us from it, and their children; False when there are others as well.
@@ -163,18 +171,20 @@ class HostLock:
         return bool(fenced) and len(fenced) == len(others)
 
     def release(self) -> None:
-        if self._fd is None:
+        """For good, also when another thread is just taking it."""
+        with self._changing:
+            fd, self._fd, self._over = self._fd, None, True
+        if fd is None:
             return
         if (signed := self._signature(self._me.order_id)) is not None and signed.epoch == self._me.epoch:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._page(self._me.order_id))
         with contextlib.suppress(OSError):  # somebody else is in there, or has left a page
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not any(self._pages()):
                 os.unlink(self._lock)
                 os.rmdir(self._home)
-        os.close(self._fd)
-        self._fd = None
+        os.close(fd)
 
     def _is_current(self, fd: int) -> bool:
         """Whether this is the file that whoever comes next will lock."""
@@ -205,8 +215,14 @@ class HostLock:
 
     def _sign(self) -> None:
         draft = f"{self._home}/{self._me.order_id}.{self._me.epoch}.new"
-        with open(draft, "w", opener=private_opener) as file:
-            file.write(json.dumps({name: getattr(self._me, name) for name in Holder.__slots__}))
+        said = json.dumps({name: getattr(self._me, name) for name in Holder.__slots__})
+        fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            written = os.write(fd, said.encode())
+        finally:
+            os.close(fd)
+        if written < len(said):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.replace(draft, self._page(self._me.order_id))
 
     def _holders(self) -> Iterator[Holder]:
@@ -224,8 +240,11 @@ class HostLock:
 
     def _signature(self, order_id: str) -> Holder | None:
         try:
-            with open(self._page(order_id), "rb") as file:
-                return Holder(**json.loads(file.read()))
+            fd = os.open(self._page(order_id), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                return Holder(**json.loads(os.read(fd, _PAGE_BYTES)))
+            finally:
+                os.close(fd)
         except (OSError, ValueError, TypeError):
             return None
 

@@ -10,6 +10,7 @@ from functools import partial
 
 import structlog
 
+from drone.order_context import Seen
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution
 from drone.worker.keeper import Keeper
@@ -154,15 +155,16 @@ class Claiming:
         return claimed
 
     @asynccontextmanager
-    async def entered(self, claim: Claim, execution: Execution) -> AsyncIterator[None]:
+    async def entered(self, claim: Claim, execution: Execution) -> AsyncIterator[Seen | None]:
         """Work in the order's workspace, if it has one; see `Workspaces.entered`. Raises `CannotFetch` as well."""
         if self._workspaces is None or execution.workspace is None:
-            yield
+            yield None
             return
-        async with self._workspaces.entered(claim, execution.workspace, execution.incarnation, execution.directory):
-            if execution.directory is None:
+        held, directory = execution.workspace, execution.directory
+        async with self._workspaces.entered(claim, held, execution.incarnation, directory) as seen:
+            if directory is None:
                 execution.directory = await self._workspaces.checked_out(claim.order)
-            yield
+            yield seen
 
     async def _claimed(self, execution: Execution) -> Claim | None:
         order_id = execution.order_id

@@ -21,13 +21,13 @@ from drone.worker.checkouts import tried_again
 from drone.worker.claiming import Claiming
 from drone.worker.documents import OrderDocuments
 from drone.worker.ending import Finisher, Left, cancelled, internal_error
+from drone.worker.entering import Busy
 from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer
 from drone.worker.loop import AsyncStore
 from drone.worker.notes import OrderNotes
 from drone.worker.people import OrderPeople
 from drone.worker.weight import weight_of
-from drone.worker.workspaces import Busy
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import ToolFinished
@@ -181,12 +181,13 @@ class Runner:
             documents = await self._documents(claim.order, journal)
             reached = await self._reached(claim.order)
             key = None if execution.workspace is None else execution.workspace.key
-            async with self._claiming.entered(claim, execution):
+            async with self._claiming.entered(claim, execution) as seen:
                 context = OrderContext(
                     journal,
                     router=execution.router,
                     session=session,
                     workspace=execution.directory,
+                    seen=seen,
                     documents=documents,
                     notes=OrderNotes(self._store, journal, claim.order, key),
                     reached=reached,

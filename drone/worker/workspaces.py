@@ -12,15 +12,15 @@ from typing import TypeVar
 
 import structlog
 
-from drone.agent.journal import Fenced as Lost
 from drone.agent.threads import NoThread
 from drone.checkouts.mirror import CannotFetch
 from drone.checkouts.sessions import Checkouts
 from drone.crew import Crew
-from drone.sandbox.guard import swept
-from drone.sandbox.host_lock import Holder, HostLock, Locks, Overtaken, keys_above, workspace_key
+from drone.order_context import Seen
+from drone.sandbox.host_lock import Holder, HostLock, Locks, keys_above, workspace_key
 from drone.sandbox.paths import PathError, Roots, Workspace
 from drone.sandbox.reaper import Process
+from drone.worker.entering import GRACE_SECONDS, Entrance
 from drone.worker.holders import Holders
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
@@ -42,20 +42,15 @@ log = structlog.get_logger("drone.workspaces")
 LEFT_SECONDS = 5.0
 """An order that other drones may see is left to them for so long before it is laid aside."""
 
-GRACE_SECONDS = 3.0
-"""Another process of this machine that is still in the workspace has so long to notice that it has lost it."""
-
 ANSWER_SECONDS = 20.0
 """A file system that says nothing of a workspace for so long is not waited for."""
 
 NOT_IN_TIME = "its file system does not answer"
 SILENT = "The file system of {} does not answer; it goes on when that does"
-LOOK_SECONDS = 0.1
 _ROOTS_OF_OTHERS = "roots of other drones"
 WAITING = 200
 """Waiting orders that are looked at in one round."""
 
-BUSY = "Another process of this machine is still at work in its workspace"
 REPLACED = (
     "{} is not the directory that it began in, or the marker in it was deleted; "
     "it goes on when that is back, or in this one once it is resumed"
@@ -75,10 +70,6 @@ NO_CHECKOUTS = "This drone checks out no git address: that needs git, bubblewrap
 SEEN = "its workspace is seen again"
 UNREAD = "this cannot be done while no drone sees its workspace"
 TAKEN_BACK = "a resume took it back before a drone could do it"
-
-
-class Busy(Exception):
-    """The workspace cannot be had now; the sentence says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +125,7 @@ class Workspaces:
         self._left: dict[str, float] = {}
         self._after = ""
         self._holders = Holders(store, crew, lease)
+        self._entrance = Entrance(store, crew, lease, times.grace_seconds, times.clock)
 
     @property
     def children(self) -> Path:
@@ -330,48 +322,19 @@ class Workspaces:
     @asynccontextmanager
     async def entered(
         self, claim: Claim, hold: WorkspaceHold, incarnation: str, workspace: Workspace | None = None
-    ) -> AsyncIterator[None]:
-        """Work in the workspace of a claimed order, with nobody of this machine in there who lost it, and nothing that
-        a killed one put into it for its programs.
-
-        Raises `Busy`, and `drone.agent.journal.Fenced` when the order is another's by now.
-        """
+    ) -> AsyncIterator[Seen | None]:
+        """Work in the workspace of a claimed order; see `Entrance.opened`, with what that answers and raises."""
         self._left.pop(claim.order.id, None)
         locks = self._site.locks or Locks(self._site.directory / "workspaces")
         me = Holder.here(claim.order.id, claim.epoch, incarnation, self.children, locks.service)
         lock = HostLock(locks.directory, hold.key, me, exclusive=hold.exclusive, live=self._live)
         try:
-            await self._take(lock)
-            if workspace is not None:
-                await self._sweep(claim.order, workspace, whole=lock.succeeds or claim.epoch > 1)
-            yield
+            yield await self._entrance.opened(lock, claim, workspace)
         finally:
             lock.release()
 
-    async def _sweep(self, order: WorkOrder, workspace: Workspace, *, whole: bool) -> None:
-        root = self._roots.named_by(order.workspace or "")
-        try:
-            await self._looked(root, order.id, partial(swept, workspace.fd, whole=whole))
-        except (NoThread, OSError) as problem:
-            log.warning("a workspace cannot be swept", order_id=order.id, problem=str(problem))
-
     def _live(self) -> set[str]:
         return {one.incarnation for one in self._store.store.leases.registrations()}
-
-    async def _take(self, lock: HostLock) -> None:
-        give_up = self._times.clock() + self._times.grace_seconds
-        ended = False
-        try:
-            while not await self._store.patiently(lambda _: lock.take()):
-                if self._times.clock() >= give_up:
-                    if ended or not self._lease.trusted or not await self._store.patiently(lambda _: lock.end_others()):
-                        raise Busy(BUSY)
-                    ended, give_up = True, self._times.clock() + self._times.grace_seconds
-                await asyncio.sleep(LOOK_SECONDS)
-        except Overtaken as problem:
-            raise Lost(str(problem)) from problem
-        except OSError as problem:
-            log.warning("a workspace is not locked on this machine", problem=str(problem))
 
 
 def _of_no_use(controls: Sequence[Control]) -> list[Control]:

@@ -97,6 +97,14 @@ def test_what_is_released_leaves_no_page_behind(scene: Scene) -> None:
     assert list(scene.folder.glob("key*")) == []
 
 
+def test_one_that_was_released_before_its_thread_came_to_take_it_is_nobodys(scene: Scene) -> None:
+    left, next_one = scene.lock("exclusive", "left"), scene.lock("exclusive", "next")
+    left.release()
+    assert not left.take()
+    assert list(scene.folder.glob("key*")) == []
+    assert next_one.take()
+
+
 def test_one_who_waited_for_a_lock_that_is_gone_takes_the_one_that_is_there(scene: Scene) -> None:
     first, second, third = (scene.lock("exclusive", order) for order in ("a", "b", "c"))
     assert first.take() and not second.take()

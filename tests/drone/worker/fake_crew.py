@@ -9,13 +9,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from drone.agent.definitions import Definitions
 from drone.agent.journal import Journal, TextDelta
 from drone.agent.threads import Pools
 from drone.crew import Crew
 from drone.mcp_servers.pins import Pins
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.token_port import Tokens
-from drone.order_context import OrderContext
+from drone.order_context import OrderContext, Seen
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace
 from mcc.configuration.mcp_servers import McpServer
@@ -28,6 +29,7 @@ from mcc.contracts.limits import LimitChoice
 from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import OrderStatus
+from mcc.definitions.scopes import Agents
 from mcc.documents.functions import Functions
 
 
@@ -121,6 +123,9 @@ class FakeCrew(Crew):
 
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         return order.prompt.startswith("write")
+
+    def seen_in(self, workspace: Workspace) -> Seen:
+        return Seen(Definitions(Agents()), None)
 
     async def close(self) -> None:
         pass

@@ -17,10 +17,10 @@ from drone.agent.threads import Pools, Threads
 from drone.sandbox.host_lock import MARKER, Holder, HostLock, workspace_key
 from drone.sandbox.paths import Roots, Workspace
 from drone.sandbox.private import Private
+from drone.worker.entering import BUSY
 from drone.worker.executions import Stop
 from drone.worker.liveness import ThreadHealth
 from drone.worker.workspaces import (
-    BUSY,
     TAKEN_BACK,
     UNREAD,
     Plan,
