@@ -30,14 +30,18 @@ def show(promises: Iterable[Promise]) -> None:
     rows = [
         (
             promise.what,
-            f"{'>=' if promise.at_least else '<='} {promise.limit:g}{_unit(promise)}",
-            "" if promise.measured is None else f"{promise.measured:.3g}{_unit(promise)}",
+            f"{'>=' if promise.at_least else '<='} {_figure(promise.limit)}{_unit(promise)}",
+            "" if promise.measured is None else f"{_figure(promise.measured)}{_unit(promise)}",
             promise.said,
             promise.note,
         )
         for promise in promises
     ]
     table("What is promised", ("what", "hold", "measured", "", ""), rows)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1_000 else f"{value:.3g}"
 
 
 def _unit(promise: Promise) -> str:
