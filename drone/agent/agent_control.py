@@ -163,7 +163,8 @@ class AgentControl:
 
     def remove(self, tools: tuple[str, ...]) -> None:
         """Take tools (names, and groups with all that is in them) away; they never come back."""
-        self._removed = self._removed.union(tools)
+        if tools:
+            self._removed = self._removed.union(tools)
 
     @property
     def removed(self) -> tuple[str, ...]:

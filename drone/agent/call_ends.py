@@ -11,6 +11,7 @@ from drone.agent.toolset import Output
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fence import fenced
 from mcc.contracts.journal import Outcome, ToolFinished, ToolStarted
+from mcc.contracts.shape import lean
 
 OUTCOME_UNKNOWN = (
     "The outcome of this call is not known: the process that ran it was lost, and it may or may not have had its "
@@ -76,7 +77,7 @@ def refusal(said: str, outcome: Outcome = Outcome.ERROR) -> Output:
 
 def finished(call: ToolCall, output: Output, started: float, *, untrusted: bool) -> ToolFinished:
     """The end of a call; what strangers may have written stands within a fence."""
-    return ToolFinished(
+    ended = ToolFinished(
         call_id=call.call_id,
         name=call.name,
         content=fenced(output.content, call.call_id) if untrusted else output.content,
@@ -92,3 +93,4 @@ def finished(call: ToolCall, output: Output, started: float, *, untrusted: bool)
         job=output.job,
         found=output.found,
     )
+    return lean(ended)

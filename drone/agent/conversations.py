@@ -213,7 +213,7 @@ class Conversations:
     ) -> None:
         """Keep what was said for its next turn; the encoded form is made anew then."""
         for message in messages:
-            message.encoded.clear()
+            message.forget()
         conversation.status = status
         conversation.messages = tuple(messages)
         conversation.tools_removed = tools_removed

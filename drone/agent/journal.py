@@ -3,7 +3,8 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from datetime import datetime
+from itertools import count
 from typing import Literal, Protocol
 
 from drone.agent.threads import in_thread
@@ -119,7 +120,12 @@ class MemoryJournal:
         see: Callable[[GenerationProgress], None] | None = None,
     ) -> None:
         self.order_id = order_id
-        self._drafts = [Draft(at=entry.at, origin=entry.origin, data=entry.data) for entry in entries]
+        # One list for each of their parts: an object around every fact would take half as much memory as the fact.
+        self._times: list[datetime] = []
+        self._origins: list[Origin] = []
+        self._facts: list[Fact] = []
+        for entry in entries:
+            self._add(entry.at, entry.origin, entry.data)
         self.texts: dict[str, str] = {}
         self._fold = Fold(order_id)
         self.in_use = False
@@ -142,17 +148,23 @@ class MemoryJournal:
         return list(self._numbered(0))
 
     def _numbered(self, after: int) -> Iterator[Entry]:
-        for seq, draft in enumerate(islice(self._drafts, after, None), start=after + 1):
-            yield draft.numbered(self.order_id, seq)
+        for seq in count(after + 1):
+            if seq > len(self._facts):
+                return
+            yield self._entry(seq)
+
+    def _entry(self, seq: int) -> Entry:
+        place = seq - 1
+        return Draft(self._times[place], self._origins[place], self._facts[place]).numbered(self.order_id, seq)
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
         self.owe(origin, *facts)
-        return len(self._drafts)
+        return len(self._facts)
 
     def owe(self, origin: Origin, *facts: Fact) -> None:
         at = now()
         for fact in facts:
-            self._take(Draft(at=at, origin=origin, data=fact))
+            self._take(at, origin, fact)
 
     async def keep(self, text: str) -> str:
         digest = await in_thread(_digest, text) if len(text) > LONG else _digest(text)
@@ -170,7 +182,7 @@ class MemoryJournal:
     ) -> Sequence[Draft]:
         drafts = self.fold.closing(now(), status, error, under, limit)
         for draft in drafts:
-            self._take(draft)
+            self._take(draft.at, draft.origin, draft.data)
         return drafts
 
     def delta(self, origin: Origin, delta: TextDelta) -> None:
@@ -183,13 +195,18 @@ class MemoryJournal:
 
     def tell(self, fact: Fact) -> None:
         """An entry of the order itself."""
-        self._take(Draft(at=now(), origin=ORDER, data=fact))
+        self._take(now(), ORDER, fact)
 
-    def _take(self, draft: Draft) -> None:
-        self._drafts.append(draft)
-        shares_its_fields(draft.data)
+    def _take(self, at: datetime, origin: Origin, fact: Fact) -> None:
+        self._add(at, origin, fact)
         if self._watch is not None:
-            self._watch(draft.numbered(self.order_id, len(self._drafts)))
+            self._watch(self._entry(len(self._facts)))
+
+    def _add(self, at: datetime, origin: Origin, fact: Fact) -> None:
+        self._times.append(at)
+        self._origins.append(origin)
+        self._facts.append(fact)
+        shares_its_fields(fact)
 
 
 def _digest(text: str) -> str:

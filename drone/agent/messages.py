@@ -7,16 +7,54 @@ from typing import TypeAlias
 from mcc.contracts.blocks import AnyBlock, ImageBlock, ToolCall, blocks_of, calls_in, text_in, thinking_in
 from mcc.contracts.drones import Effects
 
+_set = object.__setattr__
+
 
 @dataclass(frozen=True, slots=True)
-class UserMessage:
+class Sendable:
+    """What remembers its bytes in each wire format that it was sent in: nearly always in one, so that the first of them
+    takes no dictionary."""
+
+    _form: str = field(default="", init=False, compare=False, repr=False)
+    _bytes: bytes = field(default=b"", init=False, compare=False, repr=False)
+    _others: dict[str, bytes] | None = field(default=None, init=False, compare=False, repr=False)
+
+    def encoded_as(self, form: str) -> bytes | None:
+        """Its bytes in this form; None where they are not known."""
+        if self._form == form:
+            return self._bytes
+        return None if self._others is None else self._others.get(form)
+
+    def remember(self, form: str, encoded: bytes) -> None:
+        """A model adapter tells its own form the first time it sends the message."""
+        if not self._form:
+            _set(self, "_form", form)
+            _set(self, "_bytes", encoded)
+        elif self._others is None:
+            _set(self, "_others", {form: encoded})
+        else:
+            self._others[form] = encoded
+
+    def forget(self) -> None:
+        """It is not sent for a while; it is encoded anew then."""
+        _set(self, "_form", "")
+        _set(self, "_bytes", b"")
+        _set(self, "_others", None)
+
+    @property
+    def encoded(self) -> Mapping[str, bytes]:
+        """All that it remembers, by form."""
+        first = {self._form: self._bytes} if self._form else {}
+        return first | (self._others or {})
+
+
+@dataclass(frozen=True, slots=True)
+class UserMessage(Sendable):
     text: str
-    encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
-    """Bytes by wire format; a model adapter fills its own key the first time it sends the message."""
 
 
 @dataclass(frozen=True, slots=True)
-class AssistantMessage:
+class AssistantMessage(Sendable):
     """A reply, block by block.
 
     `model` is who gave it (`provider/model`, empty: nobody did): what its provider signed or sealed, and what only its
@@ -25,7 +63,6 @@ class AssistantMessage:
 
     blocks: tuple[AnyBlock, ...] = ()
     model: str = ""
-    encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -69,7 +106,7 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResults:
+class ToolResults(Sendable):
     """The results of one reply's calls, in the order of the calls, and what the model is told at the end of them.
 
     Adapters send `ToolResult.call_id` (ours) to the provider as the call's id, and the same id in the reply's calls:
@@ -78,7 +115,6 @@ class ToolResults:
 
     results: tuple[ToolResult, ...]
     notices: tuple[str, ...] = ()
-    encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     def noting(self, text: str) -> "ToolResults":
         """The same results with one more notice."""

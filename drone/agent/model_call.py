@@ -31,7 +31,7 @@ from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import call_id
 from mcc.contracts.journal import AgentStep, Clipped, TranscriptCompacted
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
-from mcc.contracts.shape import unchecked
+from mcc.contracts.shape import lean, unchecked
 from mcc.contracts.usage import Usage
 
 REPLY_TOKENS = 4_096
@@ -189,7 +189,7 @@ class ModelCall:
 
     def entry(self, reply: Reply, seconds: float) -> ModelReplied:
         """The entry of a whole reply; its calls get their ids here."""
-        return ModelReplied(
+        replied = ModelReplied(
             round=self._round,
             attempt=self.attempt,
             model=reply.model or self.model,
@@ -201,6 +201,7 @@ class ModelCall:
             request_id=reply.request_id,
             context_tokens=reply.context_tokens,
         )
+        return lean(replied)
 
     def _identified(self, blocks: Iterable[ReplyBlock]) -> Iterator[AnyBlock]:
         record_id, numbers = self._origin.record_id or "", count()

@@ -67,11 +67,11 @@ LARGE_BYTES = 64 * 1024
 
 def encoded(message: M, form: str, encode: Callable[[M], bytes]) -> bytes:
     """The message in the provider's `form`: made by `encode`, and kept in the message where it is small."""
-    known = message.encoded.get(form)
+    known = message.encoded_as(form)
     if known is None:
         known = encode(message)
         if len(known) <= LARGE_BYTES:
-            message.encoded[form] = known
+            message.remember(form, known)
     return known
 
 

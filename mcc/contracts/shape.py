@@ -21,6 +21,11 @@ MAX_NESTING = 300
 _REPLACEMENT = "\ufffd".encode()
 _KEY_SHOWN = 80
 
+_set = object.__setattr__
+_set_fields, _set_extra, _set_private = (
+    BaseModel.__dict__[f"__pydantic_{slot}__"].__set__ for slot in ("fields_set", "extra", "private")
+)
+
 
 class Closed(BaseModel):
     """A frozen model that refuses keys it does not know."""
@@ -35,6 +40,15 @@ class Closed(BaseModel):
         serialize_by_alias=True,
         protected_namespaces=(),
     )
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Give all fields their places in the class: what Python keeps of an object beside it are its values then, and
+        no dictionary of its own (80 bytes instead of 270). It forgets free places with every object that is made."""
+        if not cls.__abstractmethods__:
+            first = cls.__new__(cls)
+            for name in cls.model_fields:
+                _set(first, name, None)
 
 
 def _any_text(value: object) -> str:
@@ -91,23 +105,28 @@ def now() -> datetime:
 
 M = TypeVar("M", bound=BaseModel)
 
-_set = object.__setattr__
-
 
 def unchecked(model: type[M], /, **fields: object) -> M:
-    """A model from values that are known to be right; every field must be given. A tenth of the cost of checking."""
+    """A model from values that are known to be right; every field must be given. A tenth of the cost of checking, and
+    a third of the memory."""
     made = model.__new__(model)
-    _set(made, "__dict__", fields)
-    _set(made, "__pydantic_fields_set__", _all_fields(model))
-    _set(made, "__pydantic_extra__", None)
-    _set(made, "__pydantic_private__", None)
+    for name, value in fields.items():
+        _set(made, name, value)
+    _set_fields(made, _all_fields(model))
+    _set_extra(made, None)
+    _set_private(made, None)
     return made
+
+
+def lean(made: M) -> M:
+    """The same as if it had been made `unchecked`: for models that were checked and are kept in numbers."""
+    return unchecked(type(made), **made.__dict__)
 
 
 def shares_its_fields(made: BaseModel) -> None:
     """Let go of the set of the fields that were given, which each instance has for itself (216 bytes and more): for
     models that are kept in numbers, and of which nobody asks what was given."""
-    object.__setattr__(made, "__pydantic_fields_set__", _all_fields(type(made)))
+    _set_fields(made, _all_fields(type(made)))
 
 
 @cache

@@ -83,7 +83,7 @@ class ChatMessages:
         of_replies = f"{form} {back} {self._name}"
         for number, message in enumerate(messages):
             own = of_replies if isinstance(message, AssistantMessage) else form
-            text = message.encoded.get(own)
+            text = message.encoded_as(own)
             if text is None:
                 text = encoded(message, own, made)
             if text:

@@ -233,7 +233,9 @@ def kept(conversations: Conversations, name: str, text: str, parent: str = "pare
     definition = AgentDefinition(name="explore", limits=AgentLimits())
     one = Conversation(Agent(definition, model=ScriptedModel([])), parent, name, name)
     conversations.begin(one)
-    conversations.end(one, RecordStatus.COMPLETED, [UserMessage(text, {"json": b"x"})])
+    message = UserMessage(text)
+    message.remember("json", b"x")
+    conversations.end(one, RecordStatus.COMPLETED, [message])
     return one
 
 
