@@ -25,14 +25,14 @@ from tests.faults.assembly import Places
 from tests.faults.clients import Clients
 from tests.faults.failpoints import ArmedFile
 from tests.faults.jsonlines import JsonLines, read
-from tests.faults.members import ROOT, Launched, Member, NotInTime, alive_in, clean_environment, until
+from tests.faults.members import Launched, Member, NotInTime, alive_in, clean_environment, until
 from tests.faults.observer import LeaseSamples, Observer, ResourceSamples, Sampler, State
 from tests.faults.plan import Plan
 from tests.faults.script import Play
 from tests.faults.services import Background, Redis, free_port, own_database, target_of, through
 from tests.faults.tcp import Proxy
 from tests.faults.viewers import Viewer
-from tests.faults.zygote import Zygote
+from tests.faults.zygote import zygote_of
 
 MCC_APP, DRONE_APP = "tests.faults.mcc_app", "tests.faults.drone_app"
 END_SECONDS = 15.0
@@ -59,7 +59,6 @@ class Family:
         self._token = secrets.token_hex(24)
         self._key = f"canary-{secrets.token_hex(12)}"
         self._ports: list[int] = []
-        self._zygotes: dict[str, Zygote] = {}
         self._services: list[Member] = []
         self._viewers: list[Viewer] = []
         self._began = 0.0
@@ -239,8 +238,7 @@ class Family:
         self._undo.callback(self._end_all)
         bare = clean_environment(places.private)
         for module in (MCC_APP, DRONE_APP):
-            self._zygotes[module] = zygote = Zygote(module, bare, ROOT, places.logs / "zygote.log")
-            zygote.begin()
+            zygote_of(module)
         self.redis = Redis(places.private, places.logs, bare, plan.redis)
         self._services.append(self.redis.member)
         self.redis.start()
@@ -275,8 +273,6 @@ class Family:
     def _end_all(self) -> None:
         for member in (*self.members, *self._services):
             member.end()
-        for zygote in self._zygotes.values():
-            zygote.end()
 
     def _pids(self) -> Mapping[str, int]:
         return {member.name: member.pid for member in self.members if member.runs}
@@ -338,7 +334,7 @@ class Family:
         return self._member(name, DRONE_APP, {**self._environment("drone", name, bare), **own})
 
     def _member(self, name: str, module: str, environment: Mapping[str, str]) -> Member:
-        return Member(name, self._zygotes[module], environment, self.places.logs / f"{name}.log")
+        return Member(name, zygote_of(module), environment, self.places.logs / f"{name}.log")
 
     def _up(self, service: Service) -> set[str]:
         status, body = service.get("/api/v1/drones")

@@ -6,6 +6,7 @@ A started program is as alone as any other: its own process group, environment a
 A fresh interpreter would spend seconds of CPU on imports, at every restart of every member.
 """
 
+import atexit
 import ctypes
 import gc
 import importlib
@@ -15,15 +16,18 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from queue import Empty, Queue
 from typing import Any, cast
 
 from mcc.local.launch import SET_DEATH_SIGNAL
 
+ROOT = Path(__file__).parents[2]
 WORKER = (
     "celery.apps.worker",
     "celery.events.state",
@@ -118,11 +122,24 @@ class Zygote:
             for line in self._process.stdout:
                 told = json.loads(line)
                 if "started" in told:
+                    self._ended.pop(told["started"], None)
                     self._started.put(told["started"])
                 else:
                     self._ended[told["ended"]] = told["status"]
         except ValueError:
             return
+
+
+@cache
+def zygote_of(module: str) -> Zygote:
+    """One for all that this process starts of a program; it ends with it."""
+    directory = tempfile.TemporaryDirectory(prefix="zygote-")
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "2", "PYTHONUNBUFFERED": "1"}
+    zygote = Zygote(module, environment, ROOT, Path(directory.name) / "log")
+    zygote.begin()
+    atexit.register(directory.cleanup)
+    atexit.register(zygote.end)
+    return zygote
 
 
 def _told(**what: int) -> None:
@@ -167,6 +184,7 @@ def _become(start: Start, zygote: int) -> None:
         os._exit(1)
     os.environ.clear()
     os.environ.update(start.environment)
+    tempfile.tempdir = None  # the zygote may have looked for its own
     log = os.open(start.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for descriptor, target in ((nothing, 0), (log, 1), (log, 2)):

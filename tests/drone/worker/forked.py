@@ -1,19 +1,15 @@
 """Drones that are forked from a process that has imported them once: a fresh interpreter imports for a second."""
 
-import atexit
 import os
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
-from tests.faults.zygote import Start, Zygote
+from tests.faults.zygote import Start, Zygote, zygote_of
 
-ROOT = Path(__file__).parents[3]
 FAKE, WITH_TOOLS = "tests.drone.worker.fake_drone", "tests.drone.worker.tool_drone"
 
 
@@ -50,16 +46,5 @@ Running = subprocess.Popen[bytes] | Forked
 
 def forked(program: str, environment: Mapping[str, str], log: Path) -> Forked:
     """A drone of this program with this environment and no other, whose output is in the file `log`."""
-    zygote = _zygote(program)
+    zygote = zygote_of(program)
     return Forked(zygote.start(Start(environment, str(log))), zygote)
-
-
-@cache
-def _zygote(program: str) -> Zygote:
-    """One for all tests of this process; it ends with it."""
-    directory = tempfile.TemporaryDirectory(prefix="zygote-")
-    zygote = Zygote(program, os.environ, ROOT, Path(directory.name) / "log")
-    zygote.begin()
-    atexit.register(directory.cleanup)
-    atexit.register(zygote.end)
-    return zygote
