@@ -9,6 +9,7 @@ import signal
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import settings
 from xdist.scheduler import LoadGroupScheduling
 
@@ -22,6 +23,14 @@ for name in [name for name in os.environ if name.startswith(("MCC_", "DRONE_"))]
 
 # Under nohup, or behind an & in a script, it is ignored; programs that tests start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# With colours and the variables of every frame, as structlog shows them by itself, a stack trace takes a second.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 # Twelve thousand tests stay in memory: looking through them again and again took a fifth of the time.
 gc.set_threshold(700, 20, 100)

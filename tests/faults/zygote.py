@@ -29,11 +29,14 @@ from mcc.local.launch import SET_DEATH_SIGNAL
 
 ROOT = Path(__file__).parents[2]
 WORKER = (
+    "celery.app.control",
     "celery.apps.worker",
     "celery.events.state",
     "celery.worker.autoscale",
-    "celery.worker.consumer",
+    "celery.worker.consumer.delayed_delivery",
+    "celery.worker.worker",
     "drone.worker.components",
+    "jsonschema.validators",
     "kombu.transport.redis",
 )
 LOADED: Mapping[str, tuple[str, ...]] = {
@@ -43,6 +46,7 @@ LOADED: Mapping[str, tuple[str, ...]] = {
         *WORKER,
         "drone.models.dialects.anthropic",
         "drone.models.dialects.chat",
+        "drone.models.offline",
         "psycopg",
     ),
     "tests.faults.mcc_app": (
