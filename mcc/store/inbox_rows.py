@@ -28,8 +28,12 @@ STATUS_OF = {"approve": "approved", "deny": "denied", "expired": "expired"}
 
 _ADD = sa.insert(APPROVALS)
 PENDING = APPROVALS.c.status == sa.literal_column("'pending'")
-"""Written out, so that the indexes of what waits are found."""
-_OPEN = sa.or_(PENDING, sa.and_(APPROVALS.c.status == "approved", APPROVALS.c.kind == "approval"))
+"""Written out, so that the indexes of what waits are found; and as SQLite prepares a statement anew at each execution
+whose parameters are compared with what such an index is for."""
+_UNUSED = sa.and_(
+    APPROVALS.c.status == sa.literal_column("'approved'"), APPROVALS.c.kind == sa.literal_column("'approval'")
+)
+_OPEN = sa.or_(PENDING, _UNUSED)
 """What still waits, and what was approved and has not begun."""
 
 DECIDE = (

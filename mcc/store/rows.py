@@ -26,13 +26,16 @@ _NAMESPACE = 0x4D4343
 _ONE_AT_A_TIME = sa.text("SELECT pg_advisory_xact_lock(:namespace, hashtext(:key))")
 _IN_THE_WAY = (
     sa.select(WORKSPACE_LOCKS.c.order_id)
-    .join(STATE, STATE.c.order_id == WORKSPACE_LOCKS.c.order_id)
     .where(
         among(WORKSPACE_LOCKS.c.workspace_key, "keys"),
         WORKSPACE_LOCKS.c.order_id != sa.bindparam("by"),
-        STATE.c.epoch == WORKSPACE_LOCKS.c.epoch,
-        STATE.c.status == OrderStatus.RUNNING.value,
         sa.or_(WORKSPACE_LOCKS.c.exclusive, sa.bindparam("alone", type_=sa.Boolean)),
+        # Not by a join: SQLite would begin it with all orders that run.
+        sa.exists().where(
+            STATE.c.order_id == WORKSPACE_LOCKS.c.order_id,
+            STATE.c.epoch == WORKSPACE_LOCKS.c.epoch,
+            STATE.c.status == OrderStatus.RUNNING.value,
+        ),
     )
     .limit(1)
 )
