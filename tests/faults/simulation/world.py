@@ -87,6 +87,7 @@ class World:
         self.posts: list[Post] = []
         self.keys: dict[str, str] = {}
         self.faults_over = False
+        self.steps = 0
         self.disks = Disks(place / "workspaces", place / "drones")
         for name in WORKSPACES:
             (self.disks.workspaces / name).mkdir(parents=True)
@@ -111,6 +112,8 @@ class World:
                 said = f"after {PATIENCE_SECONDS:g} s it is still {status}"
                 self.watch.violations.append(Violation("I2", order_id, said))
         finally:
+            # Before it comes apart: asyncio cancels the tasks that are left in no order that a seed decides.
+            self.steps = sum(drone.process.steps for drone in self.drones)
             for drone in self.drones:
                 drone.bury()
             await _all_cancelled()
@@ -355,7 +358,7 @@ class World:
             story=tuple(self.story),
             orders=len(evidence.orders),
             entries=sum(len(order.entries) for order in evidence.orders.values()),
-            steps=sum(drone.process.steps for drone in self.drones),
+            steps=self.steps,
             seconds=self.loop.time() - self.began,
             counts=self.counts,
         )
