@@ -1,6 +1,9 @@
 """The page on commands: the help of every one of them, as it is printed."""
 
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
 from typing import Any
 
 import typer
@@ -13,15 +16,21 @@ APPS = {"mcc": mcc.cli.main.app, "drone": drone.cli.app}
 WIDTH = {"COLUMNS": "100"}
 
 
+@cache
+def command(name: str) -> Any:
+    """The program with all its commands, made once: each time takes longer than any help."""
+    return typer.main.get_command(APPS[name])
+
+
 def paths(name: str) -> Iterator[tuple[str, ...]]:
     """The words of every command, groups included; the first is the program itself."""
 
-    def below(command: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    def below(here: Any, words: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield words
-        for word, inside in getattr(command, "commands", {}).items():
+        for word, inside in getattr(here, "commands", {}).items():
             yield from below(inside, (*words, word))
 
-    yield from below(typer.main.get_command(APPS[name]), ())
+    yield from below(command(name), ())
 
 
 def page() -> Iterator[str]:
@@ -37,5 +46,8 @@ def page() -> Iterator[str]:
 
 
 def _help(name: str, words: tuple[str, ...]) -> str:
-    done = CliRunner().invoke(APPS[name], [*words, "--help"], prog_name=name, env=WIDTH)
-    return done.output.strip()
+    with CliRunner().isolation(env=WIDTH) as (said, *_):
+        with suppress(SystemExit):
+            command(name).main([*words, "--help"], prog_name=name)
+        sys.stdout.flush()
+        return said.getvalue().decode().strip()

@@ -5,15 +5,13 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
 
 from drone.settings import Settings as DroneSettings
 from mcc.configuration.settings import PREFIX
 from mcc.settings import Settings as ServiceSettings
-from scripts.reference.commands import APPS
+from scripts.reference.commands import command as command_of
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -81,7 +79,7 @@ def test_commands_and_their_flags_exist(path: Path) -> None:
 
 def problem_with(program: str, words: list[str]) -> str | None:
     """Why these words are no command line; None when they are one."""
-    command: Any = typer.main.get_command(APPS[program])
+    command = command_of(program)
     for word in words:
         inside = getattr(command, "commands", None)
         if word.startswith("--"):
