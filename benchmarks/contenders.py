@@ -11,7 +11,7 @@ from benchmarks.peers.contender import Game, Player, Turn, run
 from benchmarks.runtime import in_memory
 from benchmarks.stored import stored_turns
 from benchmarks.workload import bare_httpx, models
-from mcc.store.resources import calm
+from mcc.store.resources import calm, settle
 
 
 @asynccontextmanager
@@ -44,5 +44,6 @@ async def sqlite(game: Game) -> AsyncIterator[Turn]:
 PLAYERS: dict[str, Player] = {"bare": bare, "memory": memory, "sqlite": sqlite}
 
 if __name__ == "__main__":
+    settle()
     calm()
     run(PLAYERS[sys.argv[1]])

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 from drone.agent.budget import Share
@@ -39,6 +39,12 @@ def system_prompt(
     explained = EXPLAINED if shows_fences else ""
     parts = (prompt, lacking, explained, f"Guidelines:{listed}" if listed else "", guidance)
     return "\n\n".join(part for part in parts if part)
+
+
+@lru_cache(maxsize=64)
+def _shared(system: str) -> str:
+    """The same text as one object for all agents that have it: kilobytes for each agent under way."""
+    return system
 
 
 def kept_setup(
@@ -219,13 +225,14 @@ class AgentParts:
 
         One that was hired may be handed another agent's report with its task, also without a tool.
         """
-        return system_prompt(
+        made = system_prompt(
             self.definition.prompt,
             self.hired.missing,
             self.definition.guidelines,
             self.gate.guidance if self.gate else "",
             shows_fences=self._is_hired or any(spec.untrusted for spec in self.specs),
         )
+        return _shared(made)
 
     @property
     def setup(self) -> str:

@@ -76,16 +76,45 @@ def encoded(message: M, form: str, encode: Callable[[M], bytes]) -> bytes:
 
 
 def listed(elements: Iterable[bytes]) -> Iterator[bytes]:
-    """The elements of a JSON list with commas between them; small ones come together, for every piece costs CPU."""
+    """The elements of a JSON list with commas between them."""
+    first = True
+    for element in elements:
+        if first:
+            first = False
+        else:
+            yield b","
+        yield element
+
+
+def joined_small(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in fewer pieces: small ones come together, for every piece that is sent costs CPU."""
     together: list[bytes] = []
     size = 0
-    for element in elements:
-        together.append(element)
-        size += len(element)
+    for piece in pieces:
+        together.append(piece)
+        size += len(piece)
         if size > LARGE_BYTES:
-            yield b",".join(together)
-            together, size = [b""], 0
-    yield b",".join(together)
+            yield b"".join(together)
+            together, size = [], 0
+    if together:
+        yield b"".join(together)
+
+
+class ShortBody:
+    """A body as the pieces that it is made of, most of them bytes that messages remember anyway. It is put together as
+    it is sent, so that of hundreds of one moment only one is whole."""
+
+    __slots__ = ("_pieces", "_size")
+
+    def __init__(self, pieces: Sequence[bytes], size: int) -> None:
+        self._pieces = pieces
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def whole(self) -> bytes:
+        return b"".join(self._pieces)
 
 
 class LongBody(httpx.AsyncByteStream):
@@ -99,11 +128,11 @@ class LongBody(httpx.AsyncByteStream):
         return self._size
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in self._pieces():
+        for piece in joined_small(self._pieces()):
             yield piece
 
 
-def body_of(pieces: Pieces) -> bytes | LongBody:
+def body_of(pieces: Pieces) -> ShortBody | LongBody:
     """What `pieces` make. A long body is gone through once here, for servers want to be told its length before it."""
     kept: list[bytes] = []
     size = 0
@@ -113,7 +142,7 @@ def body_of(pieces: Pieces) -> bytes | LongBody:
             kept.append(piece)
         else:
             kept.clear()
-    return b"".join(kept) if size <= SMALL_BYTES else LongBody(pieces, size)
+    return ShortBody(kept, size) if size <= SMALL_BYTES else LongBody(pieces, size)
 
 
 Event: TypeAlias = tuple[bytes, bytes]

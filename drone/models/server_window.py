@@ -7,6 +7,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from drone.agent.model import ModelError
+from drone.models.body import body_of
 from drone.models.dialects.window_questions import Question
 from drone.models.failures import believed
 from drone.models.json_text import read, write
@@ -73,7 +74,7 @@ class ServerWindow:
         root = f"{parts.scheme}://{parts.netloc}"
         url = f"{root}{path}" if path.startswith("/") else f"{root}{parts.path.rstrip('/')}/{path}"
         target = replace(target, url=httpx.URL(url))
-        body = write({"model": self._model}) if question.posted else None
+        body = body_of(lambda: iter((write({"model": self._model}),))) if question.posted else None
         answer = await (self._wire.post(target, body) if body else self._wire.get(target))
         try:
             raw = await answer.at_most(MOST_BYTES) if answer.status == 200 else b""

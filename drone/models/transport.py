@@ -16,7 +16,7 @@ import certifi
 import httpx
 
 from drone.agent.model import BadReply, ModelError
-from drone.models.body import LongBody
+from drone.models.body import LongBody, ShortBody
 from drone.models.providers import is_on_this_machine
 
 CONNECT_SECONDS = 10.0
@@ -189,12 +189,27 @@ class _Unpack:
         return unpacked
 
 
-class _Passing(aiohttp.BytesPayload):
-    """A body that is let go of once it is written; hundreds may wait for their answers."""
+class _Passing(aiohttp.payload.Payload):
+    """A body that is whole only while it is written; hundreds may wait to be sent, and then for their answers."""
+
+    _autoclose = True
+
+    def __init__(self, body: ShortBody) -> None:
+        super().__init__(body)
+        self._size = len(body)
+
+    async def write(self, writer: aiohttp.abc.AbstractStreamWriter) -> None:
+        await self.write_with_length(writer, None)
 
     async def write_with_length(self, writer: aiohttp.abc.AbstractStreamWriter, content_length: int | None) -> None:
-        await super().write_with_length(writer, content_length)
-        self._value = b""
+        body, self._value = self._value.whole(), _SENT
+        await writer.write(body)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return str(self._value.whole(), encoding, errors)
+
+
+_SENT = ShortBody((), 0)
 
 
 class Wire:
@@ -212,7 +227,7 @@ class Wire:
         self._session: aiohttp.ClientSession | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def post(self, target: Target, body: bytes | LongBody) -> Awaitable[Answer]:
+    def post(self, target: Target, body: ShortBody | LongBody) -> Awaitable[Answer]:
         """Send `body`; answers as soon as the status is there. Once there is a connection, how long that and the body
         of the answer may take is for the caller to bound.
 
@@ -224,7 +239,7 @@ class Wire:
         """What stands there, in the same way as `post`."""
         return self._answer("GET", target, None)
 
-    async def _answer(self, method: str, target: Target, body: bytes | LongBody | None) -> Answer:
+    async def _answer(self, method: str, target: Target, body: ShortBody | LongBody | None) -> Answer:
         headers = target.sent
         if isinstance(body, LongBody):
             headers = {**headers, "content-length": str(len(body))}
@@ -233,7 +248,7 @@ class Wire:
                 request = _request(method, target, headers, body)
                 given = await self._given.handle_async_request(request)
                 return Answer(target.name, given.status_code, given.headers, _OfTransport(given))
-            data = _Passing(body) if isinstance(body, bytes) else body
+            data = _Passing(body) if isinstance(body, ShortBody) else body
             del body
             response = await self._here().request(
                 method,
@@ -278,9 +293,11 @@ def _through(proxy: str) -> dict[str, Any]:
     return {"proxy": str(there.url), "proxy_auth": there.auth and aiohttp.BasicAuth(*there.auth)}
 
 
-def _request(method: str, target: Target, headers: Mapping[str, str], body: bytes | LongBody | None) -> httpx.Request:
+def _request(
+    method: str, target: Target, headers: Mapping[str, str], body: ShortBody | LongBody | None
+) -> httpx.Request:
     limits = {"connect": CONNECT_SECONDS, "pool": CONNECT_SECONDS, "read": None, "write": None}
-    sent: Any = {"stream": body} if isinstance(body, LongBody) else {"content": body}
+    sent: Any = {"content": body.whole()} if isinstance(body, ShortBody) else {"stream": body}
     return httpx.Request(method, target.url, headers=headers, extensions={"timeout": limits}, **sent)
 
 
