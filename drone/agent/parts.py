@@ -41,10 +41,18 @@ def system_prompt(
     return "\n\n".join(part for part in parts if part)
 
 
-@lru_cache(maxsize=64)
-def _shared(system: str) -> str:
+SHARED_CHARACTERS = 16_384
+"""Texts that are longer hold what was said in a session, which no other agent has."""
+
+
+def shared(text: str) -> str:
     """The same text as one object for all agents that have it: kilobytes for each agent under way."""
-    return system
+    return _first(text) if len(text) <= SHARED_CHARACTERS else text
+
+
+@lru_cache(maxsize=64)
+def _first(text: str) -> str:
+    return text
 
 
 def kept_setup(
@@ -232,14 +240,15 @@ class AgentParts:
             self.gate.guidance if self.gate else "",
             shows_fences=self._is_hired or any(spec.untrusted for spec in self.specs),
         )
-        return _shared(made)
+        return shared(made)
 
     @property
     def setup(self) -> str:
         """What a resumed run must use again, as JSON: kilobytes that each run needs once, at its beginning."""
-        return kept_setup(
+        made = kept_setup(
             self.system, self.specs, self._choice, self.limits, self.definition, self.hired.owed, self.hired.session
         )
+        return shared(made)
 
     @cached_property
     def definition_digest(self) -> str:
