@@ -8,6 +8,7 @@ A fresh interpreter would spend seconds of CPU on imports, at every restart of e
 
 import atexit
 import ctypes
+import faulthandler
 import gc
 import importlib
 import json
@@ -60,6 +61,9 @@ LOADED: Mapping[str, tuple[str, ...]] = {
 """What a program imports only while it runs."""
 
 LOOK_SECONDS = 0.05
+
+TELL_SIGNAL = signal.SIGUSR2
+"""A started program writes into its log where each of its threads is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +199,7 @@ def _become(start: Start, zygote: int) -> None:
         os.dup2(descriptor, target)
     os.close(log)
     os.close(nothing)
+    faulthandler.register(TELL_SIGNAL)
 
 
 def main(module: str) -> int:

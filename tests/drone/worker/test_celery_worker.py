@@ -27,6 +27,7 @@ from mcc.store.migrate import upgrade
 from mcc.store.store import Store, open_store
 from tests.drone.worker.forked import FAKE, Running, forked
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
+from tests.faults.zygote import TELL_SIGNAL
 from tests.waiting import until
 
 pytestmark = pytest.mark.skipif(SERVER is None, reason=WHY_NOT)
@@ -68,8 +69,17 @@ class Site:
         self._stack.callback(process.wait)
         self._stack.callback(process.kill)
         if ready:
-            until(lambda: " ready." in self.log(name), f"{name} is ready: {self.log(name)}")
+            self.until_ready(name, process)
         return process
+
+    def until_ready(self, name: str, process: Running) -> None:
+        try:
+            until(lambda: " ready." in self.log(name) or process.poll() is not None, f"{name} is ready")
+        except AssertionError:
+            process.send_signal(TELL_SIGNAL)
+            until(lambda: "thread" in self.log(name), f"{name} tells where it is")
+            raise AssertionError(f"{name} stands still: {self.log(name)}") from None
+        assert process.poll() is None, f"{name} ended with {process.poll()}: {self.log(name)}"
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")

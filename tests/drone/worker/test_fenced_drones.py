@@ -55,9 +55,33 @@ class Bedroom(Site):
     def napping(self, number: int = 2) -> None:
         until(lambda: len(sleepers()) >= number, f"{number} processes nap")
 
+    def stand_still(self, drone: Running) -> None:
+        """Stop it where it holds no lock of the database, which nobody else could write to meanwhile."""
+        until(lambda: self._stopped(drone), "it stands still outside of a transaction")
+
+    def _stopped(self, drone: Running) -> bool:
+        drone.send_signal(signal.SIGSTOP)
+        threads = Path(f"/proc/{drone.pid}/task")
+        until(
+            lambda: all(_state(one) == "T" for one in threads.iterdir()),
+            "all of its threads stand still",
+        )
+        with closing(sqlite3.connect(self.folder / "mcc.db", timeout=0, isolation_level=None)) as database:
+            try:
+                database.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                drone.send_signal(signal.SIGCONT)
+                return False
+            database.execute("ROLLBACK")
+        return True
+
     def outcomes(self, order_id: str) -> list[Outcome]:
         facts = [entry.data for entry in self.store.journal.read(order_id)]
         return [fact.outcome for fact in facts if isinstance(fact, ToolFinished)]
+
+
+def _state(thread: Path) -> str:
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0]
 
 
 @pytest.fixture
@@ -73,7 +97,7 @@ def test_a_drone_that_stands_still_beyond_its_lease_does_nothing_more_and_comes_
     first = bedroom.sleepy("d1")
     order = bedroom.place("nap")
     bedroom.napping()
-    first.send_signal(signal.SIGSTOP)
+    bedroom.stand_still(first)
     second = bedroom.sleepy("d2")
     ended = bedroom.wait(order, OrderStatus.SUCCEEDED)
     assert not sleepers(), "its tools were ended while it stood still"
