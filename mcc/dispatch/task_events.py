@@ -46,7 +46,6 @@ def events_of(
         "args": arguments,
         "kwargs": "{}",
         "retries": max(order.attempt - 1, 0),
-        "exception": None,
     }
     # Redacted first: of a secret that was cut, the rest is known to nobody.
     until = f"until {order.not_before:%Y-%m-%d %H:%M} UTC" if order.not_before and order.attempt == 0 else ""
@@ -55,14 +54,17 @@ def events_of(
         case OrderStatus.QUEUED if why:
             return [("task-retried", {**fields, "exception": plain(why)[:REASON_CHARACTERS]})]
         case OrderStatus.QUEUED:
+            # Told by the service, it may come after the drone's word of the end, whose exception it must not take away.
             return [("task-sent", {**fields, "queue": order.queue})]
         case OrderStatus.RUNNING:
-            return [("task-received", fields), ("task-started", fields)]
+            begun = {**fields, "exception": None}
+            return [("task-received", begun), ("task-started", begun)]
         case OrderStatus.WAITING:
             # Celery has no state for it, and of a state of one's own monitors find no way back to STARTED.
             return [("task-retried", {**fields, "exception": f"waiting ({order.reason}): {detail}"})]
         case OrderStatus.SUCCEEDED:
-            return [("task-succeeded", {**fields, "result": _spent(order), "runtime": _runtime(order)})]
+            done = {"result": _spent(order), "runtime": _runtime(order), "exception": None}
+            return [("task-succeeded", {**fields, **done})]
         case OrderStatus.FAILED:
             return [("task-failed", {**fields, "exception": f"{order.reason}: {detail}", "runtime": _runtime(order)})]
         case OrderStatus.CANCELLED:
@@ -131,10 +133,10 @@ class TaskEvents:
         self._sender.shutdown(wait=False, cancel_futures=True)
         self._app.close()
 
-    def shown(self, order: WorkOrder) -> str:
-        """The arguments that people see: id, agent, title of the session, model."""
+    def shown(self, order: WorkOrder, plain: Callable[[str], str]) -> str:
+        """The arguments that people see: id, agent, title of the session, model; each without secrets (`plain`)."""
         title = (order.session_title,) if self._titles else ()
-        plain, said = self._redactor().text, (order.agent, *title, order.model or "default")
+        said = (order.agent, *title, order.model or "default")
         return repr((order.id, *(plain(text)[:TITLE_CHARACTERS] for text in said)))
 
     def _gather(self) -> None:
@@ -161,9 +163,9 @@ class TaskEvents:
     def _publish(self, orders: Sequence[tuple[WorkOrder, str]]) -> None:
         """All of them as one message, as Celery's own workers do."""
         dispatcher = self._dispatcher = self._dispatcher or self._connected()
-        as_worker = False
+        as_worker, plain = False, self._redactor().text
         for order, why in orders:
-            for kind, fields in events_of(order, self.shown(order), why, plain=self._redactor().text):
+            for kind, fields in events_of(order, self.shown(order, plain), why, plain=plain):
                 dispatcher.send(kind, **fields)
                 as_worker = as_worker or kind != "task-sent"
         dispatcher.flush(errors=False)
