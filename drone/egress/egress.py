@@ -17,6 +17,7 @@ from drone.egress.plan import MESSAGE_BYTES, Given, Plan, decoded, encoded
 from drone.sandbox.aside import import_path
 from drone.sandbox.custody import Custody, TermOver
 from mcc.contracts.ids import fresh_id
+from mcc.processors import PROCESSORS
 
 ANSWER_SECONDS = 30.0
 """The proxy is stopped while the drone may not act, and answers after that."""
@@ -238,13 +239,14 @@ class Proxy:
 
 def _spawned(control: int) -> "subprocess.Popen[bytes]":
     """Neither the environment nor a directory says what it loads, and no key of ours is in its memory."""
-    return subprocess.Popen(
-        (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), str(control)),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={},
-        cwd="/",
-        pass_fds=(control,),
-        start_new_session=True,
-    )
+    with PROCESSORS.whole():
+        return subprocess.Popen(
+            (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), str(control)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            pass_fds=(control,),
+            start_new_session=True,
+        )

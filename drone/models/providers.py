@@ -16,6 +16,7 @@ from urllib.parse import SplitResult, urlsplit
 from drone.agent.model import BadReply, ModelError
 from drone.settings import Settings
 from mcc.configuration.providers import OLLAMA, PROVIDERS, Provider, provider
+from mcc.processors import PROCESSORS
 from mcc.rules.patterns import Pattern
 
 PROBE_SECONDS = 0.3
@@ -166,14 +167,15 @@ class KeyCommand:
 
     async def _printed(self) -> str:
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._argv,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                cwd="/",
-                start_new_session=True,
-            )
+            with PROCESSORS.whole():
+                process = await asyncio.create_subprocess_exec(
+                    *self._argv,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.PIPE,
+                    cwd="/",
+                    start_new_session=True,
+                )
         except OSError as error:
             raise ModelError(f"{self._name} cannot be run: {why_not_run(self._argv[0], error)}.") from error
         try:

@@ -17,6 +17,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+from mcc.processors import PROCESSORS
+
 MEMORY_BYTES = 1 << 30
 """Address space of the process."""
 
@@ -93,16 +95,17 @@ class Aside:
         self.starts += 1
         try:
             # Isolated and without site: neither the environment nor a directory that it stands in says what it loads.
-            process = subprocess.Popen(
-                (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), self._name, str(os.getpid())),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env={},
-                cwd="/",
-                start_new_session=True,
-                bufsize=0,
-            )
+            with PROCESSORS.whole():
+                process = subprocess.Popen(
+                    (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), self._name, str(os.getpid())),
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    env={},
+                    cwd="/",
+                    start_new_session=True,
+                    bufsize=0,
+                )
         except OSError as error:
             raise CutOff(f"no process could be started to read it: {error.strerror}") from error
         for pipe in (process.stdin, process.stdout):

@@ -22,6 +22,7 @@ from drone.sandbox.placeholders import Placeholders
 from drone.sandbox.profile import PATH, WORKSPACE, Mount, Profile
 from drone.sandbox.program_slots import ProgramSlots
 from drone.sandbox.protected import Protected
+from mcc.processors import PROCESSORS
 
 __all__ = ["PATH", "WORKSPACE", "Bubblewrap", "Mount", "Profile", "Running"]
 
@@ -199,14 +200,15 @@ class Bubblewrap:
         call = Call(argv, Workspace("/usr"), Bounds(_TRIAL_SECONDS))
         with closing(Command(self._maker, call, Seen({}))) as command:
             try:
-                tried = subprocess.run(
-                    command.argv,
-                    capture_output=True,
-                    timeout=_TRIAL_SECONDS,
-                    env={},
-                    check=False,
-                    pass_fds=command.descriptors,
-                )
+                with PROCESSORS.whole():
+                    tried = subprocess.run(
+                        command.argv,
+                        capture_output=True,
+                        timeout=_TRIAL_SECONDS,
+                        env={},
+                        check=False,
+                        pass_fds=command.descriptors,
+                    )
             except (OSError, subprocess.TimeoutExpired) as error:
                 return f"{self.program} does not work: {error}"
         if tried.returncode:
@@ -234,7 +236,10 @@ async def _before(profile: Profile, metered: Metered) -> AsyncIterator[Callable[
 
 def _takes_descriptors(program: str) -> bool:
     try:
-        usage = subprocess.run((program, "--help"), capture_output=True, timeout=_TRIAL_SECONDS, env={}, check=False)
+        with PROCESSORS.whole():
+            usage = subprocess.run(
+                (program, "--help"), capture_output=True, timeout=_TRIAL_SECONDS, env={}, check=False
+            )
     except (OSError, subprocess.TimeoutExpired):
         return True
     return b"--ro-bind-fd" in usage.stdout + usage.stderr

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from drone.sandbox.custody import Custody, TermOver
 from drone.sandbox.limits import DEFAULT
+from mcc.processors import PROCESSORS
 
 T = TypeVar("T")
 
@@ -301,15 +302,16 @@ class _Stdout:
 
 
 async def _started(launch: Launch, leash: Leash, stdout: _Stdout) -> asyncio.subprocess.Process:
-    process = await asyncio.create_subprocess_exec(
-        *launch.argv,
-        stdin=asyncio.subprocess.PIPE if launch.piped else asyncio.subprocess.DEVNULL,
-        stdout=stdout.theirs,
-        stderr=asyncio.subprocess.STDOUT if launch.merged else asyncio.subprocess.PIPE,
-        env=dict(launch.environment),
-        pass_fds=(*leash.descriptors, *launch.fds),
-        start_new_session=True,
-    )
+    with PROCESSORS.whole():
+        process = await asyncio.create_subprocess_exec(
+            *launch.argv,
+            stdin=asyncio.subprocess.PIPE if launch.piped else asyncio.subprocess.DEVNULL,
+            stdout=stdout.theirs,
+            stderr=asyncio.subprocess.STDOUT if launch.merged else asyncio.subprocess.PIPE,
+            env=dict(launch.environment),
+            pass_fds=(*leash.descriptors, *launch.fds),
+            start_new_session=True,
+        )
     leash.handed_over()
     stdout.close()
     return process

@@ -13,6 +13,7 @@ from pathlib import Path
 from drone.sandbox import reaper
 from drone.sandbox.reaper import Process, boot_seconds, signal_all
 from mcc.configuration.places import make_private_directory, private_opener
+from mcc.processors import PROCESSORS
 
 _TRUST_SECONDS = 0.05
 _END_SECONDS = 2.0
@@ -245,15 +246,16 @@ def _hired(silent_seconds: float, watch: tuple[str, ...] | None, told: bytes) ->
     try:
         if os.write(said, told) < len(told):
             raise BlockingIOError("more children than a pipe holds")
-        hired = subprocess.Popen(
-            (sys.executable, "-I", "-S", reaper.__file__, repr(silent_seconds), *watched),
-            stdin=heard,
-            stdout=subprocess.DEVNULL,
-            stderr=None if watched else subprocess.DEVNULL,
-            env=environment,
-            start_new_session=True,
-            cwd="/",
-        )
+        with PROCESSORS.whole():
+            hired = subprocess.Popen(
+                (sys.executable, "-I", "-S", reaper.__file__, repr(silent_seconds), *watched),
+                stdin=heard,
+                stdout=subprocess.DEVNULL,
+                stderr=None if watched else subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+                cwd="/",
+            )
     except OSError:
         os.close(said)
         return None

@@ -9,6 +9,7 @@ from functools import cached_property
 from drone.sandbox.cgroups import Cgroups, Group, Unavailable
 from drone.sandbox.child import First
 from drone.sandbox.limits import Limits
+from mcc.processors import PROCESSORS
 
 _FEWEST = 301
 """The lowest limit that the kernel takes for a process namespace (`pid_max`, since Linux 6.14)."""
@@ -88,12 +89,13 @@ async def _bound_namespace(pid: int, processes: int) -> None:
     script = _WRITE.format(most=max(_FEWEST, processes + 1))
     for user in ((), ("--user", "--preserve-credentials")) * _TRIES:
         try:
-            writer = await asyncio.create_subprocess_exec(
-                *("nsenter", "--target", str(pid), "--pid", *user, "--", "sh", "-c", script),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-            )
+            with PROCESSORS.whole():
+                writer = await asyncio.create_subprocess_exec(
+                    *("nsenter", "--target", str(pid), "--pid", *user, "--", "sh", "-c", script),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.DEVNULL,
+                )
         except FileNotFoundError:
             return
         if await writer.wait() == 0:

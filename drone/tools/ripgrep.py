@@ -14,6 +14,7 @@ from drone.sandbox.custody import Custody
 from drone.sandbox.limits import DEFAULT
 from drone.sandbox.paths import Workspace
 from drone.tools.pattern import Pattern
+from mcc.processors import PROCESSORS
 
 _BATCH_BYTES = 500_000
 _OPTIONS = (
@@ -74,15 +75,16 @@ class Ripgrep:
         self, wanted: Sequence[str], workspace: Workspace, batch: Sequence[bytes], stop: Event, until: float
     ) -> Iterable[bytes] | None:
         try:
-            process = subprocess.Popen(
-                [self._binary, *_OPTIONS, *wanted, "--", *batch],
-                cwd=f"/proc/self/fd/{workspace.fd}",
-                env={"LC_ALL": "C.UTF-8"},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            with PROCESSORS.whole():
+                process = subprocess.Popen(
+                    [self._binary, *_OPTIONS, *wanted, "--", *batch],
+                    cwd=f"/proc/self/fd/{workspace.fd}",
+                    env={"LC_ALL": "C.UTF-8"},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                )
         except OSError:
             return None
         with process, self._held(process.pid):

@@ -6,7 +6,8 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from queue import SimpleQueue
 
 import structlog
@@ -24,6 +25,7 @@ from mcc.contracts.drones import Capability, Registration, SandboxState
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import Publisher
 from mcc.dispatch.sweep import SweepLoop
+from mcc.processors import PROCESSORS
 from mcc.store.errors import StoreUnavailable
 from mcc.store.store import Store
 
@@ -91,6 +93,7 @@ class Drone:
             if problem := schema_problem(self._store, pause, patience_seconds=patience):
                 raise CannotStart(f"This drone cannot use the database: {problem}.")
             self._loop.start()
+            self._loop.submit(PROCESSORS.keep_together())
             crew, self._sandbox = self._loop.submit(self._hired()).result(START_SECONDS)
             self._keeper = self._make_keeper(crew)
             incarnation = self._keeper.register()
@@ -164,7 +167,8 @@ class Drone:
 
     def _await(self, serving: "Future[bool]") -> bool:
         while not serving.done():
-            wait([serving], LOOK_SECONDS)
+            with suppress(TimeoutError, CancelledError):
+                serving.exception(LOOK_SECONDS)
             if self.drained.is_set() or not self._loop.alive:
                 serving.cancel()
                 return False

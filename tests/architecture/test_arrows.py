@@ -17,6 +17,7 @@ FLOOR = (
     "mcc.permission",
     "mcc.documents",
     "mcc.loading",
+    "mcc.processors",
 )
 """Pure rooms of mcc that drones share."""
 
@@ -39,6 +40,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "mcc.options": ("mcc.contracts", "mcc.definitions"),
     "mcc.settings": ("mcc.configuration", "mcc.redaction", "mcc.rules"),
     "mcc.loading": (),
+    "mcc.processors": (),
     "mcc.logs": ("mcc.redaction",),
     "mcc.store": ("mcc.contracts", "mcc.configuration", "mcc.rules", "mcc.documents"),
     "mcc.dispatch": ("mcc.contracts", "mcc.redaction", "mcc.store"),
