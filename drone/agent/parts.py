@@ -11,6 +11,7 @@ from drone.agent.gate import Gate
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Model
 from drone.agent.permits import Permits
+from drone.agent.remembered import Remembered
 from drone.agent.report import Report
 from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.turn import Task, Turn, title_of
@@ -67,28 +68,56 @@ def kept_setup(
     """As JSON: system prompt, tools, model, limits, the definition in force without its prompt, what its gate asks, and
     the turns of the session that it was shown.
     """
-    tools = [
-        {
-            "name": spec.name,
-            "description": spec.description,
-            "parameters": spec.parameters,
-            "group": spec.group,
-            "idempotent": spec.idempotent,
-            "seconds": spec.seconds,
-        }
-        for spec in specs
-    ]
+    parts = (
+        b'{"system":',
+        _as_json(system),
+        b',"tools":',
+        _tools_as_json(*specs),
+        b',"model":',
+        to_json(model),
+        b',"limits":',
+        to_json(limits),
+        b',"definition":',
+        _definition_as_json(definition),
+        b',"gate":',
+        to_json(owed),
+        b',"session":',
+        to_json(tuple(session)),
+        b"}",
+    )
+    return b"".join(parts).decode()
+
+
+# What all orders have in common is made once for the same objects: it is most of the text.
+_as_json = Remembered[[str], bytes](to_json, most=64)
+
+
+def _made_of_tools(*specs: ToolSpec) -> bytes:
     return to_json(
-        {
-            "system": system,
-            "tools": tools,
-            "model": model,
-            "limits": limits,
-            "definition": definition.model_copy(update={"prompt": ""}),
-            "gate": owed,
-            "session": tuple(session),
-        }
-    ).decode()
+        [
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "parameters": spec.parameters,
+                "group": spec.group,
+                "idempotent": spec.idempotent,
+                "seconds": spec.seconds,
+            }
+            for spec in specs
+        ]
+    )
+
+
+_tools_as_json = Remembered(_made_of_tools, most=64)
+
+
+def _made_of_definition(definition: AgentDefinition) -> bytes:
+    return to_json(definition.model_copy(update={"prompt": ""}))
+
+
+_definition_as_json = Remembered(_made_of_definition, most=64)
+
+_digest_of = Remembered[[AgentDefinition], str](digest, most=64)
 
 
 @dataclass(slots=True)
@@ -250,9 +279,9 @@ class AgentParts:
         )
         return shared(made)
 
-    @cached_property
+    @property
     def definition_digest(self) -> str:
-        return digest(self.definition)
+        return _digest_of(self.definition)
 
     def started(self, task: Task, turn_limits: Limits, setup_digest: str) -> AgentStarted:
         own = self.definition.limits

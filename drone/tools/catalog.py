@@ -7,6 +7,7 @@ from pathlib import Path
 
 from drone.agent.definitions import shipped_prompts
 from drone.agent.messages import SHELL_READ, ToolSpec
+from drone.agent.remembered import Remembered
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import ToolSet
 from drone.checkpoints.recording import OrderCheckpoints
@@ -33,7 +34,6 @@ from drone.tools.offered import capability
 from drone.tools.outline import outline
 from drone.tools.own import NO_OWN, OwnTools
 from drone.tools.reading import read_file
-from drone.tools.remembered import Remembered
 from drone.tools.ripgrep import Ripgrep
 from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
 from drone.tools.search import search_tool

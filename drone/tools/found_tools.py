@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from drone.agent.messages import ToolSpec
+from drone.agent.remembered import Remembered
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
-from drone.tools.remembered import Remembered
 from drone.tools.tool import failure
 
 TOOL_SEARCH = "tool_search"

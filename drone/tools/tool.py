@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from drone.agent.artifacts import SHORTEST_PREVIEW, Artifacts
 from drone.agent.journal import JournalError
 from drone.agent.messages import CHANGING, ToolSpec
+from drone.agent.remembered import Remembered
 from drone.agent.threads import NoThread, OwnThreads
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.agent.turn import Turn
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.display_text import cut, obedient, plain
-from drone.tools.remembered import Remembered
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
 from mcc.contracts.drones import Effects
 from mcc.contracts.entry import Origin

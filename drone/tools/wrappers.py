@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TypeVar
 
 from drone.agent.messages import ToolSpec
+from drone.agent.remembered import Remembered
 from drone.agent.report import mishap_of_tool
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
-from drone.tools.remembered import Remembered
 from drone.tools.tool import failure, unknown_tool
 from mcc.contracts.journal import Outcome
 from mcc.redaction import Redactor

@@ -1,5 +1,6 @@
 """What takes secrets out of texts: whole ones, and texts on their way."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -215,7 +216,7 @@ class WatchedSecrets:
     one that is replaced stays secret. Safe for many threads."""
 
     def __init__(self, files: Iterable[Path], secrets: Callable[[], frozenset[str]]) -> None:
-        self._files = tuple(files)
+        self._files = tuple(map(str, files))
         self._secrets = secrets
         self._known: frozenset[str] = frozenset()
         self._learnt: deque[str] = deque(maxlen=MOST_LEARNT)
@@ -236,10 +237,10 @@ class WatchedSecrets:
             self._sought_too[:] = _sought_for(self._learnt)
 
 
-def _mark(path: Path) -> tuple[int, int, int] | None:
+def _mark(path: str) -> tuple[int, int, int] | None:
     """What changes when a file is made or replaced."""
     try:
-        found = path.stat()
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns, found.st_size

@@ -1,6 +1,6 @@
 """What was made of objects once is not made again of the same ones, and is never taken for what other ones make."""
 
-from drone.tools.remembered import Remembered
+from drone.agent.remembered import Remembered
 
 
 class Thing:
