@@ -44,24 +44,31 @@ class BoundedRedis(redis.PrefixedStrictRedis):
         return answer
 
 
-class QoS(redis.QoS):
-    """As kombu's own, except that what cannot be given back is let go: a connection that is half closed has no address
-    any more, and asking it for one would end the worker. Sweeps nudge again for the orders of such messages."""
+class QoS(virtual.QoS):
+    """What was delivered and is not acknowledged yet is known to this process alone, and given back when it ends in
+    order. Kombu's own for Redis keeps it there as well, which is two questions more for each message; a day later it
+    would be delivered again, when sweeps have long nudged anew for its order (docs/decisions/01).
 
-    def restore_unacked(self, client: Any = None) -> None:
-        try:
-            super().restore_unacked(client)  # type: ignore[no-untyped-call]
-        except Exception as problem:
-            log.warning("messages could not be given back", problem=repr(problem)[:LOGGED_CHARACTERS])
-            self._delivered.clear()
+    What cannot be given back is let go: a connection that is half closed has no address any more, and asking it for
+    one would end the worker.
+    """
+
+    def restore_unacked(self) -> None:
+        if problems := super().restore_unacked():  # type: ignore[no-untyped-call]
+            log.warning("messages could not be given back", problem=repr(problems[0][0])[:LOGGED_CHARACTERS])
 
 
 class Channel(redis.Channel):
     """As kombu's own, except that an unreadable message is dropped: restored, it would end the next worker as well."""
 
-    QoS = QoS
     Message = Message
+    ack_emulation = False
     _kept: BoundedRedis | None = None
+
+    def __init__(self, *arguments: Any, **more: Any) -> None:
+        super().__init__(*arguments, **more)  # type: ignore[no-untyped-call]
+        # Kombu's names its own for each channel that keeps nothing in Redis.
+        self.QoS = QoS  # type: ignore[assignment]
 
     def _create_client(self, asynchronous: bool = False) -> Any:
         """The same client for every short command: kombu makes one for each, which takes longer than the command."""

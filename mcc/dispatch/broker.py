@@ -102,7 +102,6 @@ PRIORITY_SEPARATOR = "\x06\x16"
 """Kombu keeps one Redis list for each queue and step, step 0 under the queue's own name; its default has four steps."""
 
 TRANSPORT: Mapping[str, object] = {
-    "visibility_timeout": 86_400,
     "socket_timeout": 15,
     "socket_connect_timeout": 5,
     "socket_keepalive": True,

@@ -1,7 +1,12 @@
 """Connecting to a broker that is away."""
 
+import json
+from typing import Any
+
 import pytest
+import redis
 from celery import Celery
+from kombu import Consumer, Producer, Queue
 
 from drone.worker.redis_transport import RECONNECTING, BrokerConnection, Messaging, QoS
 from mcc.dispatch.broker import celery_url
@@ -25,7 +30,7 @@ class HalfClosed:
 
     do_restore = True
 
-    def conn_or_acquire(self, client: object = None) -> object:
+    def _restore(self, message: object) -> object:
         raise AttributeError("'NoneType' object has no attribute 'hostname'")
 
 
@@ -67,3 +72,24 @@ def test_short_commands_share_one_client_until_the_connections_are_made_anew(rea
         with channel.conn_or_acquire() as third:
             assert third is not first
             assert third.ping()
+
+
+def test_a_message_that_is_not_acknowledged_is_kept_by_nobody_else_and_given_back_in_the_end(
+    real_redis: RealRedis,
+) -> None:
+    heard: list[Any] = []
+    queue = Queue("kept", routing_key="kept")
+    with BrokerConnection(celery_url(real_redis.url)) as connection, redis.Redis.from_url(real_redis.url) as client:
+        Producer(connection).publish("first", routing_key="kept", declare=[queue])
+        Producer(connection).publish("second", routing_key="kept")
+        channel = connection.channel()
+        with Consumer(channel, [queue], callbacks=[lambda _, message: heard.append(message)]):
+            while len(heard) < 2:
+                connection.drain_events(timeout=5)
+            heard[0].ack()
+            assert client.llen("kept") == 0
+            assert not client.keys("unacked*")
+        channel.close()
+        assert client.llen("kept") == 1
+        back = json.loads(client.lindex("kept", 0))
+        assert back["properties"]["delivery_tag"] == heard[1].delivery_tag

@@ -54,7 +54,6 @@ def test_a_worker_hoards_nothing_and_notices_a_dead_broker() -> None:
     transport = settings["broker_transport_options"]
     assert isinstance(transport, dict)
     wanted = {
-        "visibility_timeout": 86_400,
         "socket_timeout": 15,
         "socket_connect_timeout": 5,
         "socket_keepalive": True,
