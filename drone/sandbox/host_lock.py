@@ -176,12 +176,15 @@ class HostLock:
             fd, self._fd, self._over = self._fd, None, True
         if fd is None:
             return
-        if (signed := self._signature(self._me.order_id)) is not None and signed.epoch == self._me.epoch:
+        alone = self._how == fcntl.LOCK_EX and self._is_current(fd)  # the page is ours, for nobody else can be here
+        signed = self._me if alone else self._signature(self._me.order_id)
+        if signed and signed.epoch == self._me.epoch:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._page(self._me.order_id))
         with contextlib.suppress(OSError):  # somebody else is in there, or has left a page
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not any(self._pages()):
+            if not alone:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if alone or not any(self._pages()):
                 os.unlink(self._lock)
                 os.rmdir(self._home)
         os.close(fd)
@@ -311,6 +314,8 @@ def keys_above(workspace: Workspace) -> tuple[str, ...]:
     machine, path = _machine(), str(workspace.root)
     while path != (path := os.path.dirname(path)):
         found[_digest("here", machine, path)] = None
+        if not os.path.lexists(f"{path}/{MARKER}"):
+            continue
         with contextlib.suppress(OSError):
             fd = os.open(path, _OPEN)
             try:

@@ -86,17 +86,14 @@ _OWN = ORDER.add_columns(*(STATE.c[name] for name in State.__slots__ if name not
     STATE.c.incarnation == sa.bindparam("by"),
     STATE.c.claim_token == sa.bindparam("token"),
 )
-_SPECS = sa.select(ORDERS.c.id, ORDERS.c.spec_json).where(among(ORDERS.c.id, "wanted"))
 _NAMED = ORDER.where(among(ORDERS.c.id, "wanted"))
 _REGISTERED = sa.select(DRONES.c.incarnation).where(DRONES.c.incarnation == sa.bindparam("by"))
 
 
 def needing_workspaces(connection: Connection, order_ids: Sequence[str]) -> dict[str, ClaimAnswer]:
     """Those of these orders that name a workspace, and so are claimed with that only; None: not claimable now."""
-    specs = connection.execute(_SPECS, {"wanted": order_ids})
-    named = [row.id for row in specs if parsed(row.spec_json).get("workspace") is not None]
-    rows = connection.execute(_NAMED, {"wanted": named}).mappings().all() if named else ()
-    orders = [work_order(row) for row in rows]
+    rows = connection.execute(_NAMED, {"wanted": order_ids}).mappings().all()
+    orders = [work_order(row) for row in rows if parsed(row["spec_json"]).get("workspace") is not None]
     return {
         order.id: WorkspaceNeeded(order, begun=order.attempt > 0) if order.status in sources_of("claim") else None
         for order in orders

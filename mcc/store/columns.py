@@ -1,7 +1,7 @@
-"""What all tables stand on: the registry of their rows, partial indexes, and conditions on their columns."""
+"""What all tables stand on: the registry of their rows, partial indexes, conditions on columns, and rows as JSON."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -76,6 +76,16 @@ def _size_in_sqlite(element: _SizeOf, compiler: SQLCompiler, **options: Any) -> 
 @compiles(_SizeOf, "postgresql")
 def _size_in_postgresql(element: _SizeOf, compiler: SQLCompiler, **options: Any) -> str:
     return f"octet_length({compiler.process(next(iter(element.clauses)), **options)})"
+
+
+def postgres_rows(columns: Mapping[str, str]) -> str:
+    """Rows with columns of these kinds, of one parameter of the driver: what `listed` makes of them."""
+    typed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    return f"SELECT * FROM json_to_recordset(%s::json) AS t({typed})"
+
+
+def listed(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
+    return json.dumps([dict(zip(names, row, strict=True)) for row in rows])
 
 
 HALF_FILLED = {"postgresql_with": {"fillfactor": 50}}

@@ -5,7 +5,9 @@ import socket
 import sqlite3
 import threading
 import time
+from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ import sqlalchemy as sa
 import structlog
 from sqlalchemy import event
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
-from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.engine import URL, Connection, Dialect, Engine, make_url
 from sqlalchemy.pool import QueuePool
 
 from mcc.configuration.places import make_private_directory
@@ -39,30 +41,32 @@ class Watchdog:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
-        event.listen(engine, "checkout", self._taken)
-        event.listen(engine, "checkin", self._given_back)
-        event.listen(engine, "invalidate", self._given_back)
-        event.listen(engine, "close", self._given_back)
-        event.listen(engine, "after_cursor_execute", self._moved)
+        event.listen(engine, "checkout", lambda raw, record, _: self.taken(raw))
+        for end in ("checkin", "invalidate", "close"):
+            event.listen(engine, end, lambda raw, record, *_: self.given_back(raw, record.info))
+        event.listen(engine, "after_cursor_execute", self._executed)
 
     def close(self) -> None:
         self._stopped.set()
 
-    def _taken(self, connection: Any, record: Any, _: object) -> None:
+    def taken(self, raw: Any) -> None:
+        """Somebody uses this connection of the driver from now on."""
         if self._thread is None:
             self._start()
-        self._used[id(connection)] = (time.monotonic() + self._seconds, connection)
+        self._used[id(raw)] = (time.monotonic() + self._seconds, raw)
 
-    def _given_back(self, connection: Any, record: Any, *_: object) -> None:
-        record.info.pop(_UNWATCHED, None)
-        self._used.pop(id(connection), None)
+    def given_back(self, raw: Any, info: MutableMapping[Any, Any]) -> None:
+        """Nobody uses it now. `info` is what SQLAlchemy keeps beside it."""
+        info.pop(_UNWATCHED, None)
+        self._used.pop(id(raw), None)
 
-    def _moved(self, connection: Any, *_: object) -> None:
-        known = self._used.get(id(connection.connection.driver_connection))
-        if known is None:
-            return
-        seconds = float("inf") if connection.info.get(_UNWATCHED) else self._seconds
-        self._used[id(known[1])] = (time.monotonic() + seconds, known[1])
+    def moved(self, raw: Any, info: Mapping[Any, Any]) -> None:
+        """One of its statements has ended."""
+        if id(raw) in self._used:
+            self._used[id(raw)] = (time.monotonic() + (inf if info.get(_UNWATCHED) else self._seconds), raw)
+
+    def _executed(self, connection: Connection, *_: object) -> None:
+        self.moved(connection.connection.driver_connection, connection.info)
 
     def _start(self) -> None:
         with self._starting:
@@ -136,6 +140,18 @@ def opened(url: URL, clock: Clock, connections: int, patience: float) -> Engine:
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, clock, connections, patience)
     return _postgres(url, connections, patience)
+
+
+def without_transactions(dialect: Dialect) -> dict[str, Any]:
+    """Options of a connection that begins none by itself: each of its statements sees what is committed then."""
+    # SQLite has no level for that, so `begin` below looks away.
+    return {"mcc_read": True} if dialect.name == "sqlite" else {"isolation_level": "AUTOCOMMIT"}
+
+
+def is_used_up(engine: Engine) -> bool:
+    """Whether all connections that there may be are in use, so that somebody may wait for one in the pool."""
+    pool = engine.pool
+    return isinstance(pool, QueuePool) and pool.checkedout() >= 2 * pool.size()
 
 
 def _postgres(url: URL, connections: int, patience: float) -> Engine:

@@ -1,14 +1,13 @@
-"""Statements that SQLite's driver is given as they are, and connections that are kept open between transactions.
+"""Statements that a driver is given as they are, and connections that are kept open between transactions.
 
 SQLAlchemy works out at every execution what is the same each time: the text, the order of its parameters, what becomes
-of them and of the columns that are found. That takes seven times as long as SQLite does. Here a statement that comes
-again is taken apart once: docs/decisions/18.
+of them and of the columns that are found. That takes seven times as long as SQLite does, and four times as long as
+psycopg. Here a statement that comes again is taken apart once: docs/decisions/18.
 """
 
-import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -18,33 +17,36 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.engine.result import result_tuple
 
+from mcc.store.connections import Watchdog, is_used_up, without_transactions
+from mcc.store.drivers import Answer, driver_of
+
 Process: TypeAlias = Callable[[Any], Any]
 
 
 class Found:
     """What a statement found: as much of `sqlalchemy.Result` as the store uses."""
 
-    __slots__ = ("_cursor", "_row")
+    __slots__ = ("_answer", "_row")
 
-    def __init__(self, cursor: sqlite3.Cursor, row: Process) -> None:
+    def __init__(self, answer: Answer, row: Process) -> None:
         """`row` makes what is answered of what the driver answers."""
-        self._cursor = cursor
+        self._answer = answer
         self._row = row
 
     @property
     def rowcount(self) -> int:
-        return self._cursor.rowcount
+        return self._answer.rowcount
 
     def __iter__(self) -> Iterator[Any]:
-        return map(self._row, self._cursor)
+        return map(self._row, self._answer)
 
     def all(self) -> list[Any]:
         return list(self)
 
     def first(self) -> Any:
-        row = self._cursor.fetchone()
+        row = self._answer.fetchone()
         # A cursor with rows that nobody reads holds on to the moment at which it asked.
-        self._cursor.close()
+        self._answer.close()
         return None if row is None else self._row(row)
 
     def one_or_none(self) -> Any:
@@ -67,11 +69,11 @@ class Found:
 
     def scalars(self) -> "Found":
         row = self._row
-        return Found(self._cursor, lambda values: row(values)[0])
+        return Found(self._answer, lambda values: row(values)[0])
 
     def mappings(self) -> "Found":
         row = self._row
-        return Found(self._cursor, lambda values: row(values)._mapping)
+        return Found(self._answer, lambda values: row(values)._mapping)
 
 
 def _row_of(names: Sequence[str], kinds: Sequence[Process | None] = ()) -> Process:
@@ -82,15 +84,16 @@ def _row_of(names: Sequence[str], kinds: Sequence[Process | None] = ()) -> Proce
     return lambda values: make([one if kind is None else kind(one) for kind, one in zip(kinds, values, strict=True)])
 
 
-def _row_in(cursor: sqlite3.Cursor) -> Process:
+def _row_in(answer: Answer) -> Process:
     """Makes rows with the columns that the driver names."""
-    return _as_it_is if cursor.description is None else _row_of([column[0] for column in cursor.description])
+    described = answer.description
+    return _as_it_is if described is None else _row_of([column[0] for column in described])
 
 
 class Prepared:
     """A statement as the driver takes it, with parameters of the names in `keys`."""
 
-    __slots__ = ("_given", "_row", "_values", "keys", "text")
+    __slots__ = ("_columns", "_dialect", "_given", "_row", "_values", "keys", "text")
 
     def __init__(self, statement: Any, given: Mapping[str, Any], dialect: Dialect) -> None:
         """Raises ValueError for a statement that has to be made anew each time; `given` is an example."""
@@ -102,31 +105,51 @@ class Prepared:
         expanded = compiled.construct_expanded_state(dict(given))
         if not given.keys().isdisjoint(expanded.parameter_expansion):
             raise ValueError("its text depends on how long a list is")
+        if compiled.escaped_bind_names:
+            raise ValueError("the driver knows a parameter by another name")
         self.keys = frozenset(given)
         self.text: str = expanded.statement
-        order, made = expanded.positiontup or (), {**compiled._bind_processors, **expanded.processors}
-        self._given = [(place, name, made.get(name)) for place, name in enumerate(order) if name in given]
-        self._values = [
-            None if name in given else made.get(name, _as_it_is)(expanded.parameters[name]) for name in order
-        ]
-        columns = compiled._result_columns or ()
-        kinds = [one.type.dialect_impl(dialect).result_processor(dialect, None) for one in columns]
-        self._row = _row_of([one.keyname for one in columns], kinds) if columns else None
+        made = {**compiled._bind_processors, **expanded.processors}
+        constant = {
+            name: None if name in given else made.get(name, _as_it_is)(value)
+            for name, value in expanded.parameters.items()
+        }
+        self._values: Any = constant
+        places: Iterable[tuple[Any, str]] = zip(constant, constant, strict=True)
+        if (order := expanded.positiontup) is not None:
+            self._values, places = [constant[name] for name in order], enumerate(order)
+        self._given = [(place, name, made.get(name)) for place, name in places if name in given]
+        self._columns = compiled._result_columns or ()
+        self._dialect = dialect
+        self._row: Process | None = None
 
     @property
     def answers(self) -> bool:
         """Whether it answers rows that are known beforehand."""
-        return self._row is not None
+        return bool(self._columns)
 
-    def values(self, given: Mapping[str, Any]) -> Sequence[Any]:
-        """The parameters in their order."""
+    def values(self, given: Mapping[str, Any]) -> Any:
+        """The parameters as the driver takes them: in their order, or by their names."""
         values = self._values.copy()
         for place, name, process in self._given:
             values[place] = given[name] if process is None else process(given[name])
         return values
 
-    def found(self, cursor: sqlite3.Cursor) -> Found:
-        return Found(cursor, self._row or _row_in(cursor))
+    def found(self, answer: Answer) -> Found:
+        if not self._columns:
+            return Found(answer, _row_in(answer))
+        if self._row is None:
+            self._row = self._row_of(answer.description or ())
+        return Found(answer, self._row)
+
+    def _row_of(self, described: Sequence[Any]) -> Process:
+        """What becomes of a value depends also on the kind that the database says its column is of."""
+        dialect = self._dialect
+        kinds = [
+            one.type.dialect_impl(dialect).result_processor(dialect, column[1])
+            for one, column in zip(self._columns, described, strict=True)
+        ]
+        return _row_of([one.keyname for one in self._columns], kinds)
 
 
 def _as_it_is(value: Any) -> Any:
@@ -154,36 +177,41 @@ class Statements:
 
 
 @cache
-def _statements() -> Statements:
-    """One for all databases of a process: what SQLite's driver is given does not depend on the file."""
+def _statements(dialect: str) -> Statements:
+    """One for all databases of a process: what a driver is given does not depend on the database."""
     return Statements()
 
 
 class Link(Connection):
     """A connection that is kept. Its transactions are begun and ended by `begin_now`, `keep` and `undo` alone."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, watchdog: Watchdog | None = None) -> None:
         super().__init__(engine)
-        self.execution_options(mcc_read=True)
-        raw = self.connection.driver_connection
-        assert isinstance(raw, sqlite3.Connection)
-        self._raw = raw
-        self._statements = _statements()
+        self.execution_options(**without_transactions(self.dialect))
+        self._driver = driver_of(self)
+        self._errors = self.dialect.loaded_dbapi.Error
+        self._raw: Any = self.connection.driver_connection
+        self._statements = _statements(self.dialect.name)
+        self._said = self.info
+        self._watchdog = watchdog
 
     def execute(self, statement: Any, parameters: Any = None, *, execution_options: Any = None) -> Any:
-        many = type(parameters) is list and len(parameters) > 0
-        given = parameters[0] if many else parameters or {}
+        is_list = type(parameters) is list and len(parameters) > 0
+        given = parameters[0] if is_list else parameters or {}
         prepared = self._statements.prepared(statement, given, self.dialect) if isinstance(given, Mapping) else None
-        if prepared is None or execution_options or (many and prepared.answers):
+        if prepared is None or execution_options or (is_list and prepared.answers):
             return super().execute(statement, parameters, execution_options=execution_options)
-        if many:
-            return prepared.found(self._sent(self._raw.executemany, prepared.text, map(prepared.values, parameters)))
-        return prepared.found(self._sent(self._raw.execute, prepared.text, prepared.values(given)))
+        if is_list and len(parameters) > 1:
+            return prepared.found(
+                self._sent(self._driver.run_for_each, prepared.text, map(prepared.values, parameters))
+            )
+        return prepared.found(self._sent(self._driver.run, prepared.text, prepared.values(given)))
 
     def send(self, text: str, parameters: Any) -> Any:
         """As `exec_driver_sql`."""
-        cursor = self._sent(self._raw.executemany if type(parameters) is list else self._raw.execute, text, parameters)
-        return Found(cursor, _row_in(cursor))
+        run = self._driver.run_for_each if type(parameters) is list else self._driver.run
+        answer = self._sent(run, text, parameters)
+        return Found(answer, _row_in(answer))
 
     def scalar(self, statement: Any, parameters: Any = None, *, execution_options: Any = None) -> Any:
         return self.execute(statement, parameters, execution_options=execution_options).scalar()
@@ -191,28 +219,42 @@ class Link(Connection):
     def scalars(self, statement: Any, parameters: Any = None, *, execution_options: Any = None) -> Any:
         return self.execute(statement, parameters, execution_options=execution_options).scalars()
 
+    def taken(self) -> None:
+        """Somebody uses it from now on."""
+        if self._watchdog is not None:
+            self._watchdog.taken(self._raw)
+
     def begin_now(self) -> None:
-        self._raw.execute("BEGIN IMMEDIATE")
+        self._sent(self._driver.begin, "BEGIN")
 
     def keep(self) -> None:
         """Commit."""
         if self.in_transaction():
             self.commit()
-        elif self._raw.in_transaction:
-            self._sent(self._raw.execute, "COMMIT")
+        elif self._driver.is_in_transaction:
+            self._sent(self._driver.commit, "COMMIT")
 
     def undo(self) -> None:
-        """Let go of what SQLAlchemy holds of it, and of what is not committed."""
+        """Let go of what SQLAlchemy holds of it, and of what is not committed. Nobody uses it from now on."""
         # Also of a transaction whose commit failed: it is none any more, and yet refuses every further statement.
         self.rollback()
-        if self._raw.in_transaction:
-            self._raw.rollback()
+        if self._driver.is_in_transaction:
+            self._driver.rollback()
+        if self._watchdog is not None:
+            self._watchdog.given_back(self._raw, self._said)
 
-    def _sent(self, send: Callable[..., sqlite3.Cursor], text: str, *values: Any) -> sqlite3.Cursor:
+    def _sent(self, send: Callable[..., Any], text: str, *values: Any) -> Any:
+        """What the driver answers; the database has said a word then. `text` names what was sent, where it fails."""
         try:
-            return send(text, *values)
-        except sqlite3.Error as error:
-            raise exc.DBAPIError.instance(text, None, error, sqlite3.Error, dialect=self.dialect) from error
+            answer = send(text, *values) if values else send()
+        except self._errors as error:
+            if self.dialect.is_disconnect(error, self._raw, None):
+                # By it SQLAlchemy gives up this connection, and all those that wait in its pool.
+                self._handle_dbapi_exception(error, text, None, None, None)
+            raise exc.DBAPIError.instance(text, None, error, self._errors, dialect=self.dialect) from error
+        if self._watchdog is not None:
+            self._watchdog.moved(self._raw, self._said)
+        return answer
 
 
 def send(connection: Connection, text: str, parameters: Any) -> Any:
@@ -227,8 +269,10 @@ def send(connection: Connection, text: str, parameters: Any) -> Any:
 class Links:
     """Connections of one engine that nobody uses now, `most` at most. Safe for several threads."""
 
-    def __init__(self, engine: Engine, most: int) -> None:
+    def __init__(self, engine: Engine, most: int, watchdog: Watchdog | None = None) -> None:
+        """`watchdog` is told when one is taken, has moved and is given back."""
         self._engine = engine
+        self._watchdog = watchdog
         self._free: deque[Link] = deque()
         self._most = most
 
@@ -252,8 +296,9 @@ class Links:
         try:
             link = self._free.pop()
         except IndexError:
-            link = Link(self._engine)
+            link = Link(self._engine, self._watchdog)
         try:
+            link.taken()
             yield link
         finally:
             self._give_back(link)
@@ -261,17 +306,23 @@ class Links:
     def close(self) -> None:
         """Also those that are still in use, when they are given back."""
         self._most = 0
-        while self._free:
-            self._free.pop().close()
+        self._clear()
+
+    def _clear(self) -> None:
+        with suppress(IndexError):
+            while True:
+                self._free.pop().close()
 
     def _give_back(self, link: Link) -> None:
+        was_lost = link.invalidated
         try:
             link.undo()
         except Exception:
             link.invalidate()
-            link.close()
-            return
-        if len(self._free) < self._most:
+        if was_lost:
+            # Whatever ended it has ended the others as well; those that were in the pool, SQLAlchemy gives up.
+            self._clear()
+        if len(self._free) < self._most and not link.invalidated and not is_used_up(self._engine):
             self._free.append(link)
         else:
             link.close()

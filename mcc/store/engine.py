@@ -14,7 +14,7 @@ from sqlalchemy import exc
 from sqlalchemy.engine import Connection
 
 from mcc.store.clock import Clock, SystemClock, micros
-from mcc.store.connections import Watchdog, normal_url, opened, unwatched
+from mcc.store.connections import Watchdog, normal_url, opened, unwatched, without_transactions
 from mcc.store.direct import Links
 from mcc.store.errors import BadEntry, StoreError, StoreFull, StoreUnavailable
 
@@ -182,7 +182,7 @@ class Database:
         # SQLite asks its connection for the time, whatever the clock is.
         is_real = clock is None or self.dialect == "sqlite"
         self.time = _real_time(self.dialect) if is_real else DatabaseTime(self.dialect, clock)
-        self._links = Links(self.engine, connections)
+        self._links = Links(self.engine, connections, self._watchdog)
         self._writing: AbstractContextManager[Any] = nullcontext()
         if self.dialect == "sqlite":
             # Threads that wait for the lock of SQLite poll it, and the unlucky ones starve: here they wait instead.
@@ -190,7 +190,7 @@ class Database:
 
     @property
     def _is_direct(self) -> bool:
-        return self.dialect == "sqlite" and not self._links.heard
+        return not self._links.heard
 
     def write(self, work: Callable[[Connection], T], *, repeatable: bool = False) -> T:
         """`work` in one transaction, done again once when the database was away before the commit.
@@ -235,10 +235,7 @@ class Database:
                 with self._links.reading() as link:
                     return work(link)
             with self.engine.connect() as connection:
-                # Without a transaction: SQLite has no level for that, so `begin` in `mcc.store.connections` looks away.
-                is_sqlite = self.dialect == "sqlite"
-                options: dict[str, Any] = {"mcc_read": True} if is_sqlite else {"isolation_level": "AUTOCOMMIT"}
-                return work(connection.execution_options(**options))
+                return work(connection.execution_options(**without_transactions(connection.dialect)))
         except StoreError:
             raise
         except Exception as error:
@@ -250,7 +247,7 @@ class Database:
             with self.engine.connect() as connection:
                 if self.dialect == "sqlite":
                     # Not BEGIN IMMEDIATE: a reader of the write-ahead log keeps its moment and no writer.
-                    connection = connection.execution_options(mcc_read=True)
+                    connection = connection.execution_options(**without_transactions(connection.dialect))
                     connection.exec_driver_sql("BEGIN")
                 else:
                     connection = connection.execution_options(

@@ -1,6 +1,5 @@
 """The journal: batches of many orders in one transaction, each fenced by the row of its order."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,16 +12,17 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.store.clock import micros
+from mcc.store.columns import listed, postgres_rows
 from mcc.store.control_rows import settle_applied
 from mcc.store.direct import send
 from mcc.store.engine import Database
 from mcc.store.errors import BadEntry
 from mcc.store.inbox_rows import project
 from mcc.store.rows import (
-    ENTRY_COLUMNS,
     USAGE,
     entries_after,
     entry_row,
+    insert_rows,
     keep_blobs,
     kept_blobs,
     outlined_after,
@@ -36,12 +36,6 @@ from mcc.store.views import check_whole, unknown_order
 
 _BATCH = {"order_id": "text", "epoch": "int", "old_seq": "int", "new_seq": "int"}
 _BATCH |= {name: "float8" if name == "cost_usd" else "bigint" for name in USAGE}
-_ENTRY = dict.fromkeys(ENTRY_COLUMNS, "text") | {"seq": "int", "epoch": "int", "at": "bigint", "depth": "int"}
-
-
-def _postgres_rows(columns: Mapping[str, str]) -> str:
-    typed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-    return f"SELECT * FROM json_to_recordset(%s::json) AS t({typed})"
 
 
 def _sqlite_rows(columns: Mapping[str, str]) -> str:
@@ -56,7 +50,7 @@ _HELD_BY_ID = _HELD.replace("s.status", "+s.status")
 ADVANCE = {
     # PostgreSQL locks rows in the order of their ids first, so that two writers never wait for each other.
     "postgresql": f"""
-        WITH b AS MATERIALIZED ({_postgres_rows(_BATCH)}), held AS MATERIALIZED (
+        WITH b AS MATERIALIZED ({postgres_rows(_BATCH)}), held AS MATERIALIZED (
             SELECT s.order_id FROM order_state s JOIN b ON {_HELD} ORDER BY s.order_id FOR UPDATE OF s
         )
         UPDATE order_state s SET last_seq = b.new_seq, {_SPENT}
@@ -67,11 +61,6 @@ ADVANCE = {
 }
 """Every batch of a group at once; its parameter is a JSON list, because arrays cost psycopg more than all the rest."""
 
-_COLUMNS = ", ".join(ENTRY_COLUMNS)
-INSERT = {
-    "postgresql": f"INSERT INTO journal ({_COLUMNS}) {_postgres_rows(_ENTRY)}",
-    "sqlite": f"INSERT INTO journal ({_COLUMNS}) VALUES ({', '.join('?' * len(ENTRY_COLUMNS))})",
-}
 _REACHED = sa.select(STATE.c.order_id, STATE.c.last_seq, STATE.c.status, STATE.c.epoch).where(
     among(STATE.c.order_id, "ids")
 )
@@ -125,7 +114,6 @@ class Journal:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._advance = ADVANCE[database.dialect]
-        self._insert = INSERT[database.dialect]
 
     def append(self, batches: Sequence[Batch]) -> Appended:
         """All batches in one transaction, each fenced by its order's row; unknown outcomes are settled by rereading."""
@@ -155,7 +143,7 @@ class Journal:
         """All of them in this transaction; answers the orders that are fenced."""
         if not written:
             return set()
-        asked = (_listed(tuple(_BATCH), [one.figures for one in written]),)
+        asked = (listed(tuple(_BATCH), [one.figures for one in written]),)
         held = set(send(connection, self._advance, asked).scalars())
         accepted = [one for one in written if one.batch.order_id in held]
         self._insert_all(connection, accepted)
@@ -166,11 +154,7 @@ class Journal:
         blobs = {digest: text for one in accepted for digest, text in one.blobs.items()}
         uses = ((digest, one.batch.order_id) for one in accepted for digest in one.blobs)
         keep_blobs(connection, blobs, micros(self._database.clock.now()), uses)
-        rows = [row for one in accepted for row in one.rows]
-        if rows and self._database.dialect == "sqlite":
-            send(connection, self._insert, rows)
-        elif rows:
-            send(connection, self._insert, (_listed(ENTRY_COLUMNS, rows),))
+        insert_rows(connection, [row for one in accepted for row in one.rows])
         for one in accepted:
             numbered = [(entry.seq, entry) for entry in one.batch.entries]
             settle_applied(connection, one.batch.order_id, numbered)
@@ -215,10 +199,6 @@ class Journal:
             self._database.read(lambda connection: connection.execute(_REACHED, {"ids": asked}).all()) if asked else []
         )
         return {row.order_id: Reached(row.last_seq, OrderStatus(row.status)) for row in rows}
-
-
-def _listed(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
-    return json.dumps([dict(zip(names, row, strict=True)) for row in rows])
 
 
 def _fenced(connection: Connection, missed: Sequence[Written]) -> set[str]:

@@ -1,5 +1,6 @@
 """The row of an order: locking it with its workspace, and writing entries under that lock."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,6 +16,8 @@ from mcc.contracts.shape import to_json, unchecked
 from mcc.contracts.status import OrderStatus, Reason
 from mcc.contracts.usage import Usage
 from mcc.store.clock import micros, moment
+from mcc.store.columns import listed, postgres_rows
+from mcc.store.direct import send
 from mcc.store.errors import BadEntry
 from mcc.store.packs import rows_in_pack
 from mcc.store.tables import BLOBS, JOURNAL, STATE, WORKSPACE_LOCKS, among
@@ -23,7 +26,11 @@ from mcc.store.transitions import fold_or_none
 from mcc.store.values import WorkspaceHold
 
 _NAMESPACE = 0x4D4343
-_ONE_AT_A_TIME = sa.text("SELECT pg_advisory_xact_lock(:namespace, hashtext(:key))")
+# One after the other in the order of the list, which is the same for whoever waits for several of them.
+_ONE_AT_A_TIME = sa.text(
+    "SELECT pg_advisory_xact_lock(:namespace, hashtext(key))"
+    " FROM json_array_elements_text(CAST(:keys AS json)) AS keys (key)"
+)
 _IN_THE_WAY = (
     sa.select(WORKSPACE_LOCKS.c.order_id)
     .where(
@@ -39,10 +46,19 @@ _IN_THE_WAY = (
     )
     .limit(1)
 )
-_TAKE = sa.text(
-    "INSERT INTO workspace_locks (workspace_key, order_id, epoch, exclusive) VALUES (:key, :by, :epoch, :alone)"
-    " ON CONFLICT (workspace_key, order_id) DO UPDATE SET epoch = excluded.epoch, exclusive = excluded.exclusive"
-)
+_TAKE = {
+    dialect: sa.text(
+        "INSERT INTO workspace_locks (workspace_key, order_id, epoch, exclusive)"
+        # SQLite would take ON for the condition of a join, were there no WHERE.
+        f" SELECT value, :by, :epoch, :alone FROM {keys} WHERE true"
+        " ON CONFLICT (workspace_key, order_id) DO UPDATE SET epoch = excluded.epoch, exclusive = excluded.exclusive"
+    )
+    for dialect, keys in {
+        "postgresql": "json_array_elements_text(CAST(:keys AS json)) AS keys (value)",
+        "sqlite": "json_each(:keys)",
+    }.items()
+}
+"""All keys at once: a statement for each is a way to the server and back."""
 _RELEASE = sa.delete(WORKSPACE_LOCKS).where(WORKSPACE_LOCKS.c.order_id == sa.bindparam("of"))
 
 
@@ -53,12 +69,13 @@ def take(connection: Connection, order_id: str, epoch: int, hold: WorkspaceHold)
     all writes do.
     """
     if connection.dialect.name == "postgresql":
-        for key in sorted({*hold.keys, *hold.above}):
-            connection.execute(_ONE_AT_A_TIME, {"namespace": _NAMESPACE, "key": key})
+        keys = json.dumps(sorted({*hold.keys, *hold.above}))
+        connection.execute(_ONE_AT_A_TIME, {"namespace": _NAMESPACE, "keys": keys})
     wanted = {"by": order_id, "alone": hold.exclusive}
     if connection.execute(_IN_THE_WAY, {**wanted, "keys": hold.in_its_way}).first() is not None:
         return False
-    connection.execute(_TAKE, [{**wanted, "key": key, "epoch": epoch} for key in hold.taken])
+    taken = json.dumps(list(dict.fromkeys(hold.taken)))
+    connection.execute(_TAKE[connection.dialect.name], {**wanted, "keys": taken, "epoch": epoch})
     return True
 
 
@@ -89,7 +106,12 @@ _BLOB = sa.text(
     " ON CONFLICT (digest) DO NOTHING"
 )
 USE = sa.text("INSERT INTO text_uses (digest, owner) VALUES (:digest, :owner) ON CONFLICT DO NOTHING")
-_ENTRY = sa.insert(JOURNAL)
+_ENTRY = dict.fromkeys(ENTRY_COLUMNS, "text") | {"seq": "int", "epoch": "int", "at": "bigint", "depth": "int"}
+_COLUMNS = ", ".join(ENTRY_COLUMNS)
+INSERT = {
+    "postgresql": f"INSERT INTO journal ({_COLUMNS}) {postgres_rows(_ENTRY)}",
+    "sqlite": f"INSERT INTO journal ({_COLUMNS}) VALUES ({', '.join('?' * len(ENTRY_COLUMNS))})",
+}
 _SPENT = sa.select(*(STATE.c[name] for name in USAGE)).where(STATE.c.order_id == sa.bindparam("wanted"))
 _LOCKED = sa.select(STATE).where(STATE.c.order_id == sa.bindparam("wanted"))
 _LOCK = _LOCKED.with_for_update()
@@ -258,20 +280,25 @@ def write(
 def insert_all(connection: Connection, drafts: Sequence[tuple[State, Draft]]) -> None:
     """One small entry each, the last one of these states."""
     numbered = [(draft.numbered(state.order_id, state.last_seq), state.epoch) for state, draft in drafts]
-    rows = [dict(zip(ENTRY_COLUMNS, entry_row(entry, epoch, {}), strict=True)) for entry, epoch in numbered]
+    insert_rows(connection, [entry_row(entry, epoch, {}) for entry, epoch in numbered])
+
+
+def insert_rows(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Entries, each by its values of `ENTRY_COLUMNS`."""
     if rows:
-        connection.execute(_ENTRY, rows)
+        is_sqlite = connection.dialect.name == "sqlite"
+        send(connection, INSERT[connection.dialect.name], list(rows) if is_sqlite else (listed(ENTRY_COLUMNS, rows),))
 
 
 def insert_entries(connection: Connection, state: State, drafts: Sequence[Draft], *, first: int) -> None:
     blobs: dict[str, str] = {}
     rows = [
-        dict(zip(ENTRY_COLUMNS, entry_row(draft.numbered(state.order_id, seq), state.epoch, blobs), strict=True))
+        entry_row(draft.numbered(state.order_id, seq), state.epoch, blobs)
         for seq, draft in enumerate(drafts, start=first)
     ]
     if rows:
         keep_blobs(connection, blobs, micros(drafts[0].at), ((digest, state.order_id) for digest in blobs))
-        connection.execute(_ENTRY, rows)
+        insert_rows(connection, rows)
 
 
 def entries_after(connection: Connection, order_id: str, after: int = 0, limit: int = 1_000_000_000) -> list[Entry]:

@@ -1,10 +1,13 @@
 """Who holds a workspace on one machine: readers together, writers alone, and nobody who has lost it."""
 
+import json
+import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -95,6 +98,32 @@ def test_what_is_released_leaves_no_page_behind(scene: Scene) -> None:
     assert [page.name for page in scene.folder.glob("key/*.json")] == ["mine.json"]
     lock.release()
     assert list(scene.folder.glob("key*")) == []
+
+
+@pytest.mark.parametrize("how", ["shared", "exclusive"])
+def test_what_somebody_else_made_where_the_lock_was_taken_away_is_left_alone(scene: Scene, how: str) -> None:
+    """As one finds it who was fenced, after something has tidied up among the files of this machine."""
+    fenced, later = scene.lock(how), scene.lock("exclusive", epoch=2)
+    assert fenced.take()
+    shutil.rmtree(scene.folder / "key")
+    assert later.take()
+    fenced.release()
+    assert sorted(file.name for file in scene.folder.glob("key/*")) == ["lock", "mine.json"]
+    assert not scene.lock("exclusive", "third").take()
+
+
+def test_a_writer_leaves_the_page_of_another_and_nothing_of_its_own(scene: Scene) -> None:
+    """Of one who is on another machine, or looks at other processes, it cannot be told here whether it is gone."""
+    writer, reader = scene.lock("exclusive"), scene.lock("shared", "reader")
+    assert writer.take()
+    elsewhere = replace(Holder.here("theirs", 1, "i", scene.folder / "c"), space="elsewhere")
+    page = scene.folder / "key" / "theirs.json"
+    page.write_text(json.dumps(asdict(elsewhere)))
+    writer.release()
+    assert [file.name for file in scene.folder.glob("key/*.json")] == ["theirs.json"]
+    assert reader.take()
+    reader.release()
+    assert page.exists()
 
 
 def test_one_that_was_released_before_its_thread_came_to_take_it_is_nobodys(scene: Scene) -> None:

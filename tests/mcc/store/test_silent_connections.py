@@ -49,9 +49,14 @@ async def test_a_half_open_connection_is_given_up_and_the_next_one_answers() -> 
 
 
 async def test_what_moves_and_what_is_unwatched_may_take_longer() -> None:
+    # One that comes again goes past SQLAlchemy.
+    again = sa.text("SELECT pg_sleep(0.3)")
+
     def slow(link: sa.Connection) -> None:
         for _ in range(4):
             link.execute(sa.text("SELECT pg_sleep(0.3)"))
+        for _ in range(6):
+            link.execute(again)
         unwatched(link)
         link.execute(sa.text("SELECT 1"))
         link.execute(sa.text("SELECT pg_sleep(2)"))

@@ -1,16 +1,21 @@
-"""What SQLite's driver is given without SQLAlchemy finds, refuses and undoes what SQLAlchemy would."""
+"""What a driver is given without SQLAlchemy finds, refuses and undoes what SQLAlchemy would."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
+import psycopg
 import pytest
 import sqlalchemy as sa
 from sqlalchemy import event, exc
 from sqlalchemy.engine import Connection
+from sqlalchemy.pool import QueuePool
 
+from mcc.store.connections import is_used_up, without_transactions
 from mcc.store.direct import Links, send
-from mcc.store.engine import Database
+from mcc.store.engine import ConnectionLost, Database
 from mcc.store.errors import BadEntry
 from mcc.store.tables import among
 
@@ -53,19 +58,29 @@ ROWS = [{"name": name, "number": number, "good": number != 2} for number, name i
 
 
 @pytest.fixture
-def database(tmp_path: Path) -> Iterator[Database]:
-    opened = Database(f"sqlite:///{tmp_path / 'things.db'}", connections=2)
+def database(database_url: str) -> Iterator[Database]:
+    opened = Database(database_url, connections=2)
     TABLE.create(opened.engine)
     opened.write(lambda connection: connection.execute(ADD, ROWS))
     yield opened
     opened.close()
+    again = Database(database_url)
+    TABLE.drop(again.engine)
+    again.close()
+
+
+def sent(database: Database) -> list[str]:
+    """What SQLAlchemy sends from now on; nothing is sent past it because of that."""
+    said: list[str] = []
+    event.listen(database.engine, "after_cursor_execute", lambda *sent: said.append(sent[2]))
+    return said
 
 
 def both(database: Database, ask: Callable[[Connection], Any]) -> Any:
     """What SQLAlchemy answers, once the driver has answered the same three times."""
     direct = [database.read(ask) for _ in range(3)]
     with database.engine.connect() as connection:
-        expected = ask(connection.execution_options(mcc_read=True))
+        expected = ask(connection.execution_options(**without_transactions(connection.dialect)))
     assert direct == [expected] * 3
     return expected
 
@@ -138,7 +153,7 @@ def test_what_the_database_refuses_is_undone_and_named_as_before(database: Datab
         connection.execute(ADD, {"name": "a", "number": 1, "good": True})
 
     for _ in range(3):
-        with pytest.raises(BadEntry, match=r"UNIQUE constraint failed: things\.name"):
+        with pytest.raises(BadEntry, match=r"UNIQUE constraint failed: things\.name|duplicate key"):
             database.write(twice)
         assert database.read(lambda connection: connection.execute(BY_NAME, {"wanted": "new"}).first()) is None
 
@@ -163,22 +178,26 @@ def test_what_sqlalchemy_was_asked_in_between_is_committed_or_undone_with_the_re
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["direct", "sqlalchemy"])
 def test_a_commit_that_fails_costs_its_own_transaction_alone(database: Database, is_known: bool) -> None:
+    of_thing = "of_thing VARCHAR REFERENCES things (name) DEFERRABLE INITIALLY DEFERRED"
+    mark = "?" if database.dialect == "sqlite" else "%s"
+
     def begin(connection: Connection) -> None:
-        send(connection, "CREATE TABLE parts (of_thing REFERENCES things (name) DEFERRABLE INITIALLY DEFERRED)", ())
+        send(connection, f"CREATE TABLE parts ({of_thing})", ())
 
     def lost(connection: Connection) -> None:
         connection.execute(ADD, {"name": "d", "number": 4, "good": True})
         if not is_known:
             connection.exec_driver_sql("SELECT 1")
-        send(connection, "INSERT INTO parts VALUES (?)", ("nothing",))
+        send(connection, f"INSERT INTO parts VALUES ({mark})", ("nothing",))
 
     database.write(begin)
-    database.read(lambda connection: send(connection, "PRAGMA foreign_keys = ON", ()))
     for _ in range(3):
         with pytest.raises(BadEntry):
             database.write(lost)
         database.write(lambda connection: connection.execute(RAISE, {"wanted": "a", "more": 1}).all())
-    assert database.read(lambda connection: connection.execute(sa.select(TABLE.c.number)).scalars().all()) == [4, 2, 3]
+    numbers = sa.select(TABLE.c.number).order_by(TABLE.c.name)
+    assert database.read(lambda connection: connection.execute(numbers).scalars().all()) == [4, 2, 3]
+    database.write(lambda connection: send(connection, "DROP TABLE parts", ()))
 
 
 def test_whoever_listens_hears_every_statement(database: Database) -> None:
@@ -198,3 +217,159 @@ def test_connections_are_kept_and_closed_in_the_end(database: Database) -> None:
         assert again is other and one.closed
         links.close()
     assert again.closed
+
+
+def test_what_came_twice_is_sent_past_sqlalchemy(database: Database) -> None:
+    by_name, said = sa.select(TABLE).where(TABLE.c.name == sa.bindparam("wanted")), sent(database)
+    for _ in range(4):
+        assert database.read(lambda connection: connection.execute(by_name, {"wanted": "a"}).one()).number == 1
+    assert len(said) == 1
+
+
+@pytest.fixture
+def postgres(request: pytest.FixtureRequest) -> Iterator[Database]:
+    opened = Database(request.getfixturevalue("postgres_url"), connections=2)
+    opened.write(lambda connection: connection.exec_driver_sql("CREATE TABLE things (kind int, name text)"))
+    yield opened
+    opened.write(lambda connection: connection.exec_driver_sql("DROP TABLE things"))
+    opened.close()
+
+
+def end(postgres: Database) -> Callable[[Connection], None]:
+    """End the connection that asks for it, by way of another one."""
+    own = sa.text("SELECT pg_backend_pid()")
+
+    def ended(connection: Connection) -> None:
+        pid = connection.scalar(own)
+        with postgres.engine.connect() as other:
+            other.execute(sa.text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+
+    return ended
+
+
+ANY = sa.text("INSERT INTO things VALUES (1, 'a')")
+COUNT = sa.text("SELECT count(*) FROM things")
+
+
+def counted(postgres: Database) -> int:
+    return postgres.read(lambda connection: int(connection.scalar(COUNT) or 0))
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_a_commit_that_nobody_answers_is_repeated_only_where_that_does_no_harm(
+    postgres: Database, repeatable: bool
+) -> None:
+    left = ["end"]
+
+    def work(connection: Connection) -> None:
+        connection.execute(ANY)
+        if left and left.pop():
+            end(postgres)(connection)
+
+    for _ in range(3):
+        postgres.write(lambda connection: connection.execute(ANY))
+    if repeatable:
+        postgres.write(work, repeatable=True)
+    else:
+        with pytest.raises(ConnectionLost) as lost:
+            postgres.write(work)
+        assert lost.value.committing and not lost.value.undone
+    assert counted(postgres) == 3 + repeatable
+
+
+def test_a_connection_that_is_lost_within_a_transaction_costs_nobody_anything(postgres: Database) -> None:
+    left = ["end"] * 4
+
+    def work(connection: Connection) -> None:
+        connection.execute(ANY)
+        if len(left) % 2 == 0:
+            left.pop()
+            end(postgres)(connection)
+        elif left:
+            left.pop()
+        connection.execute(ANY)
+
+    for _ in range(2):
+        postgres.write(work)
+    assert counted(postgres) == 4
+
+
+def test_connections_that_ended_together_are_given_up_together(postgres: Database) -> None:
+    """The second try does not meet with the next dead one: of several that are kept, nor of those in the pool."""
+    name = postgres.url.database
+    for _ in range(3):
+        postgres.read(lambda one: postgres.read(lambda other: (one.scalar(COUNT), other.scalar(COUNT))))
+        with postgres.engine.connect() as pooled:
+            pooled.execute(COUNT)
+        with psycopg.connect(postgres.url.set(drivername="postgresql").render_as_string(False), autocommit=True) as all:
+            all.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = %s AND pid <> %s",
+                [name, all.info.backend_pid],
+            )
+        assert counted(postgres) == 0
+
+
+def test_two_that_wait_for_each_other_are_both_done_in_the_end(postgres: Database) -> None:
+    postgres.write(lambda connection: connection.execute(sa.text("INSERT INTO things VALUES (1, ''), (2, '')")))
+    add = sa.text("UPDATE things SET name = name || :more WHERE kind = :kind")
+    both_hold = Barrier(2, timeout=30)
+
+    def add_to(first: int, second: int) -> None:
+        met = list[bool]()
+
+        def work(connection: Connection) -> None:
+            connection.execute(add, {"more": "x", "kind": first})
+            if not met:
+                met.append(True)
+                both_hold.wait()
+            connection.execute(add, {"more": "x", "kind": second})
+
+        postgres.write(work)
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(add_to, 1, 2), pool.submit(add_to, 2, 1)]:
+            done.result()
+    names = postgres.read(lambda connection: connection.execute(sa.text("SELECT name FROM things")).scalars().all())
+    assert names == ["xx", "xx"]
+
+
+def test_numbers_lists_truths_and_texts_are_those_of_sqlalchemy(postgres: Database) -> None:
+    things = sa.table(
+        "kinds",
+        sa.column("whole", sa.BigInteger),
+        sa.column("part", sa.Float),
+        sa.column("exact", sa.Float),
+        sa.column("good", sa.Boolean),
+        sa.column("said", sa.Text),
+        sa.column("many", sa.JSON),
+    )
+    row = {"whole": 2**40, "part": 0.1, "exact": 2.5, "good": True, "said": "ö\u2028%s", "many": {"a": [1, None]}}
+    kinds = "whole bigint, part float8, exact numeric, good bool, said text, many json"
+    postgres.write(lambda connection: connection.exec_driver_sql(f"CREATE TABLE kinds ({kinds})"))
+    add, nothing = sa.insert(things).values({name: sa.bindparam(name) for name in row}), dict.fromkeys(row)
+    for _ in range(4):
+        postgres.write(lambda connection: connection.execute(add, row))
+    postgres.write(lambda connection: connection.execute(add, [row, nothing | {"many": [1]}]))
+    every, seen = sa.select(things), list[list[type]]()
+
+    def look(connection: Connection) -> list[tuple[Any, ...]]:
+        found = [tuple(one) for one in connection.execute(every)]
+        seen.append([type(value) for value in found[0]])
+        return found
+
+    found = both(postgres, look)
+    assert found[:5] == [tuple(row.values())] * 5 and found[5] == (None, None, None, None, None, [1])
+    assert seen == [[int, float, float, bool, str, dict]] * 4
+    postgres.write(lambda connection: connection.exec_driver_sql("DROP TABLE kinds"))
+
+
+def test_a_connection_is_left_to_whoever_may_wait_for_one_in_the_pool(postgres: Database) -> None:
+    links, pool = Links(postgres.engine, 2), postgres.engine.pool
+    assert isinstance(pool, QueuePool)
+    with links.reading(), links.reading():  # and the one that the database keeps
+        with links.reading():
+            assert is_used_up(postgres.engine)
+        assert pool.checkedin() == 1
+    assert pool.checkedin() == 1 and not is_used_up(postgres.engine)
+    links.close()
+    assert pool.checkedin() == 2
