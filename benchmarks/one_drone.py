@@ -1,6 +1,6 @@
 """A drone in this process, without Celery and service: where the CPU of a short order goes, thread by thread.
 
-    python -m benchmarks.one_drone [--orders 200] [--plain] [--profile FILE]
+    python -m benchmarks.one_drone [--orders 200] [--plain] [--database postgresql] [--profile FILE]
 
 Orders are placed by the store and given to the drone by threads, as Celery's pool does. `--profile` writes what
 `cProfile` counted on the event loop, which `python -m pstats FILE` reads: calls are counts, times are of this thread.
@@ -8,7 +8,6 @@ Orders are placed by the store and given to the drone by threads, as Celery's po
 
 import argparse
 import cProfile
-import json
 import logging
 import os
 import pstats
@@ -17,12 +16,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import structlog
 
+from benchmarks.beside import slowness
+from benchmarks.journal import postgres_url
 from benchmarks.orders import FILES, IN_A_WORKSPACE, LINES, WITHOUT
 from benchmarks.service import CONFIGURATION
 from benchmarks.workload import fake_provider, table
@@ -40,8 +41,11 @@ REDIS = "redis://127.0.0.1:6379/9"
 
 
 @contextmanager
-def drone_here(redis_url: str = REDIS) -> Iterator[tuple[Drone, Store, Path]]:
-    """A drone of this process that claims only what it is given, its store, and where its orders may work."""
+def drone_here(redis_url: str = REDIS, database_url: str | None = None) -> Iterator[tuple[Drone, Store, Path]]:
+    """A drone of this process that claims only what it is given, its store, and where its orders may work.
+
+    `database_url`: an empty database; None = a SQLite file of its own.
+    """
     with TemporaryDirectory(prefix="mcc-") as folder, fake_provider() as address:
         data, work = Path(folder) / "data", Path(folder) / "work"
         for directory in (data, work):
@@ -49,7 +53,7 @@ def drone_here(redis_url: str = REDIS) -> Iterator[tuple[Drone, Store, Path]]:
         configuration = data / "mcc.toml"
         configuration.write_text(CONFIGURATION.format(address=address), "utf-8")
         os.environ["FAKE_KEY"] = "benchmark"
-        database = f"sqlite:///{data}/mcc.db"
+        database = database_url or f"sqlite:///{data}/mcc.db"
         upgrade(database)
         settings = load(
             data_dir=data,
@@ -104,14 +108,6 @@ def run(drone: Drone, store: Store, lines: Sequence[Sequence[str]]) -> None:
             raise RuntimeError(f"an order of the benchmark did not succeed: {order}")
 
 
-def slowness() -> float:
-    """Milliseconds of CPU that a piece of plain Python takes here and now: neighbours on the same cores show in it."""
-    began = time.process_time()
-    for number in range(200):
-        json.dumps({str(one): [one, number] for one in range(50)})
-    return 1000 * (time.process_time() - began)
-
-
 def threads() -> Mapping[str, float]:
     """Seconds of CPU of this process's threads that are there now, by the first word of their names."""
     tick, spent = os.sysconf("SC_CLK_TCK"), defaultdict[str, float](float)
@@ -140,10 +136,12 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.one_drone")
     parser.add_argument("--orders", type=int, default=ORDERS)
     parser.add_argument("--plain", action="store_true", help="without a workspace")
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
     parser.add_argument("--profile")
     asked = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    with drone_here() as (drone, store, work):
+    postgres = postgres_url() if asked.database == "postgresql" else nullcontext()
+    with postgres as url, drone_here(database_url=url) as (drone, store, work):
         directories: list[Path | None] = [None if asked.plain else work / f"line-{line}" for line in range(LINES)]
         for directory in filter(None, directories):
             directory.mkdir()

@@ -5,6 +5,7 @@
 Everything is real but the model, which answers at once from a process of its own. Each of `LINES` places an order in
 a workspace of its own, waits for its end, and places the next, so that the drones always have work. The CPU is that of
 the drones' processes, before and after, as the kernel counts it; what the programs of the sandbox took stands apart.
+A piece of plain Python is timed meanwhile, since what a second of CPU is worth depends on what else is busy.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from pathlib import Path
 
 import psycopg
 
+from benchmarks.beside import median_of, slowness_meanwhile
 from benchmarks.journal import postgres_url
 from benchmarks.service import Place, place
 from benchmarks.summary import Promise
@@ -58,12 +60,14 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Of `orders` by `drones`: seconds on the wall, CPU of the drones and of the service."""
+    """Of `orders` by `drones`: seconds on the wall, CPU of the drones and of the service. `piece`: milliseconds that a
+    piece of plain Python took meanwhile (`slowness`)."""
 
     orders: int
     drones: Cpu
     service: Cpu
     wall: float
+    piece: float
 
     @property
     def milliseconds(self) -> float:
@@ -80,10 +84,10 @@ class Took:
         # A drone whose threads share one interpreter takes no more than one core of its machine.
         of_one_core = self.orders / self.drones.own
         cpu = (f"{one:.1f} ms" for one in (self.milliseconds, children, service))
-        return (what, *cpu, f"{self.rate:.0f}", f"{of_one_core:.0f}")
+        return (what, *cpu, f"{self.rate:.0f}", f"{of_one_core:.0f}", f"{self.piece:.1f} ms")
 
 
-HEAD = ("what", "CPU of the drone", "of programs", "of the service", "orders/s", "orders per s of CPU")
+HEAD = ("what", "CPU of the drone", "of programs", "of the service", "orders/s", "orders per s of CPU", "plain Python")
 
 
 def workspace(here: Place, line: int, *, git: bool) -> Path:
@@ -132,9 +136,11 @@ def run(here: Place, orders: int, directories: Sequence[Path | None]) -> None:
 def measured(here: Place, orders: int, directories: Sequence[Path | None]) -> Took:
     run(here, WARM, directories)
     drones, service, began = Cpu.of(here.drones), Cpu.of([here.service]), time.perf_counter()
-    run(here, orders, directories)
-    wall = time.perf_counter() - began
-    return Took(orders, Cpu.of(here.drones).since(drones), Cpu.of([here.service]).since(service), wall)
+    with slowness_meanwhile() as pieces:
+        run(here, orders, directories)
+        wall = time.perf_counter() - began
+        of_drones, of_service = Cpu.of(here.drones).since(drones), Cpu.of([here.service]).since(service)
+    return Took(orders, of_drones, of_service, wall, median_of(pieces))
 
 
 def by_drones(database: str, url: str | None, orders: int, counts: Sequence[int], *, git: bool) -> Mapping[int, Took]:
@@ -154,14 +160,15 @@ def held(database: str, found: Mapping[int, Took]) -> Iterator[Promise]:
     fewest, *more = sorted(found)
     one, what = found[fewest], f"an order of two calls in a workspace, {database}"
     if database == "SQLite":
-        yield Promise(f"{what}: CPU of the drone", one.milliseconds, 8, "ms")
+        note = f"plain Python {one.piece:.1f} ms"
+        yield Promise(f"{what}: CPU of the drone", one.milliseconds, 8, "ms", note=note)
         yield Promise(f"{what}: orders/s", one.rate, 100, at_least=True)
         return
     for drones in more:
-        ratio = found[drones].milliseconds / one.milliseconds
-        yield Promise(
-            f"{what}: CPU, {drones} drones / {fewest}", ratio, 1.2, note=f"{one.milliseconds:.1f} ms with {fewest}"
-        )
+        # In pieces of plain Python: with more drones more processors are busy, and each of them may be slower for it.
+        ratio = found[drones].milliseconds / found[drones].piece / (one.milliseconds / one.piece)
+        note = f"{found[drones].milliseconds:.1f} and {one.milliseconds:.1f} ms"
+        yield Promise(f"{what}: CPU by plain Python, {drones} drones / {fewest}", ratio, 1.2, note=note)
 
 
 def main(arguments: Sequence[str] = ()) -> list[Promise]:
