@@ -3,8 +3,9 @@
     python -m benchmarks.orders [--orders 400] [--drones 1 2 4] [--database sqlite|postgresql] [--git]
 
 Everything is real but the model, which answers at once from a process of its own. Each of `LINES` places an order in
-a workspace of its own, waits for its end, and places the next, so that the drones always have work. The CPU is that of
-the drones' processes, before and after, as the kernel counts it; what the programs of the sandbox took stands apart.
+a workspace of its own, waits for its end, and places the next, so that the drones always have work; then `BACKLOG`
+orders are placed together, and worked off. The CPU is that of the drones' processes, before and after, as the kernel
+counts it; what the programs of the sandbox took stands apart.
 A piece of plain Python is timed meanwhile, since what a second of CPU is worth depends on what else is busy.
 """
 
@@ -12,9 +13,10 @@ import argparse
 import os
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -28,6 +30,7 @@ from mcc.contracts.status import FINAL
 from mcc.store.store import open_store
 
 ORDERS, WARM, LINES = 400, 40, 12
+BACKLOG = 1_000
 DRONES = (1, 2, 4)
 PAUSE_SECONDS = 0.005
 FILES = {
@@ -133,11 +136,23 @@ def run(here: Place, orders: int, directories: Sequence[Path | None]) -> None:
     store.close()
 
 
-def measured(here: Place, orders: int, directories: Sequence[Path | None]) -> Took:
-    run(here, WARM, directories)
+def work_off(here: Place, directories: Sequence[Path | None]) -> None:
+    """An order for each of these, all of them placed in one request."""
+    asked = [
+        {"model": "fake", "prompt": WITHOUT}
+        if directory is None
+        else {"model": "fake", "prompt": IN_A_WORKSPACE, "workspace": str(directory)}
+        for directory in directories
+    ]
+    here.client.post("/orders:batch", json={"orders": asked}).raise_for_status()
+    here.until_done()
+
+
+def measured(here: Place, orders: int, work: Callable[[], None]) -> Took:
+    """What so many orders took, which `work` places and waits for."""
     drones, service, began = Cpu.of(here.drones), Cpu.of([here.service]), time.perf_counter()
     with slowness_meanwhile() as pieces:
-        run(here, orders, directories)
+        work()
         wall = time.perf_counter() - began
         of_drones, of_service = Cpu.of(here.drones).since(drones), Cpu.of([here.service]).since(service)
     return Took(orders, of_drones, of_service, wall, median_of(pieces))
@@ -149,10 +164,16 @@ def by_drones(database: str, url: str | None, orders: int, counts: Sequence[int]
     for drones in counts:
         with place(drones, database_url=url) as here:
             said = f"{drones} drone{'s' * (drones > 1)}"
-            found[drones] = measured(here, orders, [workspace(here, line, git=git) for line in range(LINES)])
+            lines = [workspace(here, line, git=git) for line in range(LINES)]
+            run(here, WARM, lines)
+            found[drones] = measured(here, orders, partial(run, here, orders, lines))
             rows.append(found[drones].row(f"{said}, in a workspace"))
-            rows.append(measured(here, orders, [None] * LINES).row(f"{said}, without"))
-    table(f"Orders of two calls, {orders} each, {database}", HEAD, rows)
+            rows.append(measured(here, orders, partial(run, here, orders, [None] * LINES)).row(f"{said}, without"))
+            own = [workspace(here, line, git=git) for line in range(BACKLOG)]
+            rows.append(measured(here, BACKLOG, partial(work_off, here, own)).row(f"{said}, a backlog in workspaces"))
+            without = partial(work_off, here, [None] * BACKLOG)
+            rows.append(measured(here, BACKLOG, without).row(f"{said}, a backlog without"))
+    table(f"Orders of two calls, {orders} each, of a backlog {BACKLOG:,}, {database}", HEAD, rows)
     return found
 
 

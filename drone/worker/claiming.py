@@ -3,6 +3,7 @@
 import asyncio
 import random
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.claiming import ClaimAnswer
 from mcc.store.errors import AnotherWorkspace, StoreUnavailable, WorkspaceNeeded
-from mcc.store.values import Claim, Claimable, ClaimedBy, ToClaim
+from mcc.store.values import Claim, ClaimedBy, ToClaim
 
 log = structlog.get_logger("drone.claiming")
 
@@ -205,9 +206,15 @@ class Claiming:
 AWAY_SECONDS = 1.0
 """How often to ask while Redis is away."""
 
+AHEAD_SECONDS = 0.25
+"""So long what a look found is begun without another one: orders that are more urgent, and came since, wait for it."""
+
 
 class Poll:
     """Starts claimable orders of its queues in free slots: a fair share, other drones ask as well.
+
+    It asks every `poll_seconds`, when it is called, and whenever a slot is free again while more may wait: what a look
+    finds beyond the free slots is kept for a moment, so that one look is enough for several orders.
 
     An order that may be what kills drones runs alone in a drone; one of the drones empties itself for such an order.
     """
@@ -232,10 +239,34 @@ class Poll:
         self._connected = connected
         self._skipped: set[str] = set()
         self._called = asyncio.Event()
+        self._drones = 1
+        self._ahead: deque[str] = deque()
+        self._ahead_until = 0.0
+        self._more = False
+
+    @property
+    def wanting(self) -> bool:
+        """Whether orders may wait that this drone would begin, had it a free slot. For any thread."""
+        return self._more or bool(self._ahead)
 
     def look(self) -> None:
         """Ask now: many orders were queued. Call on the loop."""
         self._called.set()
+
+    def miss(self) -> None:
+        """An order came while no slot was free: it waits, and nobody tells of it again. Call on the loop."""
+        self._more = True
+        self.freed()
+
+    def freed(self) -> None:
+        """A slot is free again: begin what was found before, or ask if more may wait. Call on the loop."""
+        if self._ahead and asyncio.get_running_loop().time() > self._ahead_until:
+            self._ahead.clear()
+            self._more = True
+        while self._ahead and self._slots.take():
+            self._begin(self._ahead.popleft())
+        if self._more and not self._ahead and self._slots.free > 0:
+            self.look()
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -255,41 +286,58 @@ class Poll:
 
     async def once(self) -> int:
         """Start what this drone should take now; answers how many. Raises `StoreUnavailable`."""
+        self._ahead.clear()
+        # Set before slots are counted: whoever frees one after that sees it, and calls `freed`.
+        self._more = True
         free = self._slots.total - self._slots.active
         if free <= 0:
             return 0
         skipped, self._skipped = tuple(self._skipped), set()
-        waiting = await self._store.once(lambda store: store.claims.claimable(self._queues, free, besides=skipped))
-        alone = [item for item in waiting if item.alone]
-        others = [item for item in waiting if not item.alone]
+        most = (free + self._slots.total) * self._drones
+        waiting = await self._store.once(lambda store: store.claims.claimable(self._queues, most, besides=skipped))
+        alone = [item.order_id for item in waiting if item.alone]
+        others = [item.order_id for item in waiting if not item.alone]
         self._slots.keep_clear(bool(alone) and await self._is_chosen())
+        mine = await self._share(others)
+        self._more = len(waiting) >= most or len(mine) < len(others)
         started = 0
-        for item in (*alone, *await self._share(others)):
-            if not self._slots.take(alone=item.alone):
-                continue
-            self._start(item.order_id)
+        for order_id in alone:
+            if self._slots.take(alone=True):
+                self._begin(order_id)
+                started += 1
+        self._ahead.extend(mine)
+        while self._ahead and self._slots.take():
+            self._begin(self._ahead.popleft())
             started += 1
+        self._ahead_until = asyncio.get_running_loop().time() + AHEAD_SECONDS
         return started
 
+    def _begin(self, order_id: str) -> None:
+        self._start(order_id)
+        self.skip(order_id)  # The next look may come before it is claimed.
+
     def skip(self, order_id: str) -> None:
-        """Leave this order, which could not be claimed now, out of the next poll, which then sees those behind it."""
+        """Leave this order, which cannot be claimed now, out of the next look, which then sees those behind it."""
         self._skipped.add(order_id)
 
     async def _is_chosen(self) -> bool:
         """Whether it is this drone that empties itself for an order that must be alone."""
         # All drones compare the same rows, so that one is chosen without a word between them.
-        rivals = await self._rivals()
+        rivals = await self.rivals()
         return bool(rivals) and min(rivals) == self._claimant.incarnation
 
-    async def _share(self, waiting: Sequence[Claimable]) -> Sequence[Claimable]:
+    async def _share(self, waiting: Sequence[str]) -> Sequence[str]:
         """Those that are this drone's when each live drone of these queues takes its turn; a single one is anybody's.
 
         Drones that ask at the same moment have different ones.
         """
-        me, rivals = self._claimant.incarnation, sorted(await self._rivals()) if len(waiting) > 1 else []
+        if len(waiting) < 2:
+            return waiting
+        me, rivals = self._claimant.incarnation, sorted(await self.rivals())
+        self._drones = max(1, len(rivals))
         return waiting[rivals.index(me) :: len(rivals)] if me is not None and me in rivals else waiting
 
-    async def _rivals(self) -> Sequence[str]:
+    async def rivals(self) -> Sequence[str]:
         """Incarnations of the live drones that serve these queues, this one among them."""
         return [
             drone.incarnation

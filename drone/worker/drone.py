@@ -114,14 +114,20 @@ class Drone:
 
     def work(self, order_id: str) -> None:
         """Do this order if a slot is free and it can be claimed; returns when it is done, gone, or handed back."""
-        if self._asked or not self._slots.take():
+        if self._asked:
             return
+        if not self._slots.take():
+            self._loop.call(self._workshop.miss)
+            return
+        done = False
         try:
             done = self._await(self._loop.submit(self._workshop.serve(order_id)))
             if not done and not self._asked:
                 self._count_if_unknown(order_id)
         finally:
             self._slots.release()
+        if done and self._workshop.wanting and not self._asked:
+            self._loop.call(self._workshop.freed)
 
     def cancel(self, order_id: str, principal: str) -> None:
         """Ask to cancel this order if it is at work here; a drone that drains hands it back instead."""

@@ -68,6 +68,8 @@ class Exits:
 
 
 CLEAR_SECONDS = 3_600.0
+CALL_SECONDS = 0.25
+"""Other drones are called no more often, however many orders come to one that is full."""
 
 
 class Workshop:
@@ -130,6 +132,7 @@ class Workshop:
         self._disk = DiskWatch(reserve, self._executions, self._store)
         self._health = ThreadHealth(crew.pools, settings.wedged_seconds)
         self._tidying = Tidying(self._store, crew)
+        self._missed = asyncio.Event()
         self._canary: Canary | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._seeking: list[asyncio.Task[None]] = []
@@ -142,6 +145,7 @@ class Workshop:
             self._seeking.append(group.create_task(self._look_after_threads()))
             self._seeking.append(group.create_task(self._clear_checkpoints()))
             self._seeking.append(group.create_task(self._tidying.run()))
+            self._seeking.append(group.create_task(self._call_others()))
             group.create_task(self._writer.run())
             group.create_task(self._broadcaster.run())
             group.create_task(self._control.run())
@@ -185,6 +189,20 @@ class Workshop:
             await self._nudge_next(left)
             await self._tidying.after(order_id)
         return left is not None
+
+    @property
+    def wanting(self) -> bool:
+        """Whether orders may wait for a slot of this drone. For any thread."""
+        return self._poll.wanting
+
+    def freed(self) -> None:
+        """A slot is free again after an order that ended here."""
+        self._poll.freed()
+
+    def miss(self) -> None:
+        """An order came while no slot was free: it waits for one, here or in another drone."""
+        self._poll.miss()
+        self._missed.set()
 
     async def ask_to_cancel(self, order_id: str, reason: str, principal: str) -> None:
         """Place a cancel of an order at work here, as anybody could, with a receipt, and see to it at once."""
@@ -263,6 +281,21 @@ class Workshop:
             except Exception:
                 log.exception("orders that wait for a workspace could not be looked at")
 
+    async def _call_others(self) -> None:
+        """Have other drones look for orders that came while no slot was free here: one drone alone hears of each."""
+        while True:
+            await self._missed.wait()
+            self._missed.clear()
+            try:
+                others = [one for one in await self._poll.rivals() if one != self._lease.incarnation]
+                if others:
+                    await self._publisher.call(others)
+            except StoreUnavailable as problem:
+                log.debug("other drones are not called while the database is away", problem=str(problem))
+            except Exception:
+                log.exception("other drones could not be called")
+            await asyncio.sleep(CALL_SECONDS)
+
     async def _clear_checkpoints(self) -> None:
         """Remove old checkpoints and checkouts of this host every hour; drones that do it at once do no harm."""
         while True:
@@ -306,12 +339,16 @@ class Workshop:
         task.add_done_callback(self._serving.discard)
 
     async def _serve_in_slot(self, order_id: str) -> None:
+        done = False
         try:
-            await self.serve(order_id)
+            done = await self.serve(order_id)
         except Exception:
             log.exception("an order could not be served", order_id=order_id)
         finally:
             self._slots.release()
+        # Not after one that could not be begun: what keeps it from that may keep all others from it as well.
+        if done:
+            self._poll.freed()
 
     async def _look_after_threads(self) -> None:
         """Give up when there is trouble; the orders that left all of their threads behind are not tried again."""

@@ -20,7 +20,9 @@ import redis
 from mcc.contracts.drones import DroneStatus
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.order_facts import OrderClaimed, OrderHandedBack
+from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
+from mcc.contracts.wire import OrdersWait, control_channel
 from mcc.dispatch.broker import make_app, queue_keys
 from mcc.dispatch.nudge import Nudger
 from mcc.store.migrate import upgrade
@@ -33,6 +35,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.skipif(SERVER is None, reason=WHY_NOT)
 ROOT = Path(__file__).parents[3]
 QUICK = {"DRONE_POLL_SECONDS": "60", "DRONE_LEASE_SECONDS": "2", "DRONE_RENEW_SECONDS": "0.2"}
+NO_CLOCK = {"DRONE_POLL_SECONDS": "3600", "DRONE_SWEEP_SECONDS": "3600"}
 
 
 class Site:
@@ -124,6 +127,30 @@ def test_a_queued_order_gets_done_and_the_worker_ends_with_code_0(site: Site) ->
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(10) == 0
     assert list(site.store.leases.drones()) == []
+
+
+def test_a_backlog_of_which_drones_are_told_once_is_worked_off_without_looking_by_the_clock(site: Site) -> None:
+    orders = [site.store.orders.place(NewOrder(prompt=f"p{n}"), principal="test").order.id for n in range(12)]
+    site.drone("d1", DRONE_SLOTS="2", **NO_CLOCK)
+    (drone,) = site.store.leases.drones()
+    with redis.Redis.from_url(site.redis.url) as client:
+        until(lambda: client.publish(control_channel(drone.incarnation), to_json(OrdersWait())), "the drone is told")
+    for order in orders:
+        site.wait(order, OrderStatus.SUCCEEDED)
+
+
+def test_orders_of_which_a_full_drone_was_told_are_begun_by_it_later(site: Site) -> None:
+    long = site.store.orders.place(NewOrder(prompt="sleep 2"), principal="test").order.id
+    site.drone("d1", DRONE_SLOTS="1", **NO_CLOCK)
+    (drone,) = site.store.leases.drones()
+    with redis.Redis.from_url(site.redis.url) as client:
+        # Begun by a look, so that the thread of Celery's pool is free, and takes messages that there is no slot for.
+        until(lambda: client.publish(control_channel(drone.incarnation), to_json(OrdersWait())), "the drone is told")
+        site.wait(long, OrderStatus.RUNNING)
+        orders = [site.place(f"p{n}") for n in range(12)]
+        until(lambda: not any(map(client.llen, queue_keys("default"))), "Celery has taken all messages")
+    for order in orders:
+        site.wait(order, OrderStatus.SUCCEEDED)
 
 
 @pytest.mark.parametrize("signals", [["SIGTERM"], ["SIGTERM", "SIGTERM", "SIGQUIT"], ["SIGINT"], ["SIGQUIT"]])

@@ -150,3 +150,93 @@ async def test_drones_that_look_at_the_same_moment_have_different_shares() -> No
         await second.once()
         assert sorted([*own, *others]) == orders
         assert {len(own), len(others)} == {4, 5}
+
+
+async def test_what_a_look_found_beyond_the_free_slots_is_begun_without_another_look() -> None:
+    async with Bench() as bench:
+        orders = [bench.place(f"p{number}").id for number in range(5)]
+        slots, started = Slots(2), list[str]()
+        asking = poll(bench, slots, started)
+        assert await asking.once() == 2 and asking.wanting
+        bench.place("found only by a look", priority=0)
+        for _ in range(2):
+            slots.release()
+            asking.freed()
+        assert started == orders[:4] and slots.free == 0
+        slots.release()
+        slots.release()
+        assert await asking.once() == 2, "a look forgets what was found before it"
+
+
+async def until_begun(looking: Poll, started: list[str], begun: asyncio.Event, count: int) -> None:
+    running = asyncio.create_task(looking.run())
+    async with asyncio.timeout(30):
+        while len(started) < count:
+            await begun.wait()
+            begun.clear()
+    running.cancel()
+
+
+def patient(bench: Bench, slots: Slots, started: list[str], begun: asyncio.Event) -> Poll:
+    """A poll that looks once an hour, unless something else makes it."""
+
+    def start(order_id: str) -> None:
+        started.append(order_id)
+        begun.set()
+
+    claimant = Claimant("d1", bench.trust, slots)
+    return Poll(bench.async_store, claimant, ("default",), start, poll_seconds=3_600, connected=lambda: True)
+
+
+async def test_an_order_that_came_while_no_slot_was_free_is_begun_when_one_is() -> None:
+    async with Bench() as bench:
+        slots, started, begun = Slots(1), list[str](), asyncio.Event()
+        looking = patient(bench, slots, started, begun)
+        assert slots.take() and not looking.wanting
+        order = bench.place("p")
+        looking.miss()
+        assert looking.wanting and not started
+        slots.release()
+        looking.freed()
+        await until_begun(looking, started, begun, 1)
+        assert started == [order.id]
+
+
+async def test_a_slot_that_is_freed_while_an_order_is_missed_is_not_left_empty() -> None:
+    async with Bench() as bench:
+        slots, started, begun = Slots(1), list[str](), asyncio.Event()
+        looking = patient(bench, slots, started, begun)
+        order = bench.place("p")
+        looking.miss()
+        await until_begun(looking, started, begun, 1)
+        assert started == [order.id]
+
+
+async def test_a_look_that_found_no_free_slot_is_made_up_for() -> None:
+    async with Bench() as bench:
+        slots, started = Slots(1), list[str]()
+        asking = poll(bench, slots, started)
+        assert slots.take()
+        assert await asking.once() == 0
+        assert asking.wanting
+
+
+async def test_an_empty_queue_is_not_asked_again_at_each_end() -> None:
+    async with Bench() as bench:
+        bench.place("p")
+        slots, started = Slots(2), list[str]()
+        asking = poll(bench, slots, started)
+        assert await asking.once() == 1
+        assert not asking.wanting
+
+
+async def test_a_drone_comes_back_for_what_it_left_to_others() -> None:
+    async with Bench() as bench:
+        bench.store.leases.register(a_registration(name="d2"), lease_seconds=60)
+        for number in range(4):
+            bench.place(f"p{number}")
+        slots, started = Slots(8), list[str]()
+        asking = poll(bench, slots, started)
+        assert await asking.once() == 2 and asking.wanting
+        assert await asking.once() == 1
+        assert len(set(started)) == 3

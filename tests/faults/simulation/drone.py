@@ -224,11 +224,15 @@ class SimulatedDrone:
             await self._serve(order_id)
 
     async def _serve(self, order_id: str) -> None:
+        done = False
         try:
-            if await self._runner.work(order_id) is None:
+            done = await self._runner.work(order_id) is not None
+            if not done:
                 self._poll.skip(order_id)
         finally:
             self._slots.release()
+        if done:
+            self._poll.freed()
 
     def _fence(self, incarnation: str) -> None:
         for execution in self._executions:
