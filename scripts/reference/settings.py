@@ -55,7 +55,7 @@ OF_DRONES: Mapping[str, str] = {
     "memory_mb": "What its process may hold: beyond that orders wait. Unset: three quarters of the machine, or of its "
     "control group. 0: no bound.",
     "memory_shares": "How many drones that memory is for. `mcc up` says how many it has.",
-    "poll_seconds": "How often it asks the database for work (at most 1 while Redis is away).",
+    "poll_seconds": "How often it asks the database for work by the clock (at most 1 while Redis is away).",
     "park_after_seconds": "An order all of which waits for a person or a provider gives its slot back after so long.",
     "canary_seconds": "How often it sends itself a message, to learn whether it still consumes.",
     "canary_patience_seconds": "How long that message may take.",
