@@ -239,6 +239,8 @@ class Poll:
         self._connected = connected
         self._skipped: set[str] = set()
         self._called = asyncio.Event()
+        self.missed = asyncio.Event()
+        """Set with each order that came while no slot was free."""
         self._drones = 1
         self._ahead: deque[str] = deque()
         self._ahead_until = 0.0
@@ -256,6 +258,7 @@ class Poll:
     def miss(self) -> None:
         """An order came while no slot was free: it waits, and nobody tells of it again. Call on the loop."""
         self._more = True
+        self.missed.set()
         self.freed()
 
     def freed(self) -> None:

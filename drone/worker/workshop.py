@@ -132,7 +132,6 @@ class Workshop:
         self._disk = DiskWatch(reserve, self._executions, self._store)
         self._health = ThreadHealth(crew.pools, settings.wedged_seconds)
         self._tidying = Tidying(self._store, crew)
-        self._missed = asyncio.Event()
         self._canary: Canary | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self._seeking: list[asyncio.Task[None]] = []
@@ -202,7 +201,6 @@ class Workshop:
     def miss(self) -> None:
         """An order came while no slot was free: it waits for one, here or in another drone."""
         self._poll.miss()
-        self._missed.set()
 
     async def ask_to_cancel(self, order_id: str, reason: str, principal: str) -> None:
         """Place a cancel of an order at work here, as anybody could, with a receipt, and see to it at once."""
@@ -284,8 +282,8 @@ class Workshop:
     async def _call_others(self) -> None:
         """Have other drones look for orders that came while no slot was free here: one drone alone hears of each."""
         while True:
-            await self._missed.wait()
-            self._missed.clear()
+            await self._poll.missed.wait()
+            self._poll.missed.clear()
             try:
                 others = [one for one in await self._poll.rivals() if one != self._lease.incarnation]
                 if others:

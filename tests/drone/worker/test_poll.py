@@ -195,7 +195,7 @@ async def test_an_order_that_came_while_no_slot_was_free_is_begun_when_one_is() 
         assert slots.take() and not looking.wanting
         order = bench.place("p")
         looking.miss()
-        assert looking.wanting and not started
+        assert looking.wanting and looking.missed.is_set() and not started
         slots.release()
         looking.freed()
         await until_begun(looking, started, begun, 1)
