@@ -209,12 +209,15 @@ AWAY_SECONDS = 1.0
 AHEAD_SECONDS = 0.25
 """So long what a look found is begun without another one: orders that are more urgent, and came since, wait for it."""
 
+MOST_ASKED = 1_000
+"""Orders that one look asks for, however many drones share them."""
+
 
 class Poll:
     """Starts claimable orders of its queues in free slots: a fair share, other drones ask as well.
 
     It asks every `poll_seconds`, when it is called, and whenever a slot is free again while more may wait: what a look
-    finds beyond the free slots is kept for a moment, so that one look is enough for several orders.
+    finds beyond the free slots is kept for a moment, so that one look is enough for several short orders.
 
     An order that may be what kills drones runs alone in a drone; one of the drones empties itself for such an order.
     """
@@ -244,6 +247,8 @@ class Poll:
         self._drones = 1
         self._ahead: deque[str] = deque()
         self._ahead_until = 0.0
+        self._beyond = 1
+        """How many orders a look asks for beyond the free slots: about as many as were begun before it was too old."""
         self._more = False
 
     @property
@@ -265,9 +270,12 @@ class Poll:
         """A slot is free again: begin what was found before, or ask if more may wait. Call on the loop."""
         if self._ahead and asyncio.get_running_loop().time() > self._ahead_until:
             self._ahead.clear()
+            self._beyond = max(1, self._beyond // 2)
             self._more = True
         while self._ahead and self._slots.take():
             self._begin(self._ahead.popleft())
+            if not self._ahead:
+                self._beyond = min(2 * self._beyond, self._slots.total)
         if self._more and not self._ahead and self._slots.free > 0:
             self.look()
 
@@ -296,7 +304,7 @@ class Poll:
         if free <= 0:
             return 0
         skipped, self._skipped = tuple(self._skipped), set()
-        most = (free + self._slots.total) * self._drones
+        most = min((free + self._beyond) * self._drones, MOST_ASKED)
         waiting = await self._store.once(lambda store: store.claims.claimable(self._queues, most, besides=skipped))
         alone = [item.order_id for item in waiting if item.alone]
         others = [item.order_id for item in waiting if not item.alone]

@@ -154,18 +154,33 @@ async def test_drones_that_look_at_the_same_moment_have_different_shares() -> No
 
 async def test_what_a_look_found_beyond_the_free_slots_is_begun_without_another_look() -> None:
     async with Bench() as bench:
-        orders = [bench.place(f"p{number}").id for number in range(5)]
+        orders = [bench.place(f"p{number}").id for number in range(9)]
         slots, started = Slots(2), list[str]()
         asking = poll(bench, slots, started)
         assert await asking.once() == 2 and asking.wanting
-        bench.place("found only by a look", priority=0)
+        urgent = bench.place("found only by a look", priority=0).id
+        slots.release()
+        asking.freed()
+        assert started == orders[:3] and slots.free == 0
+        slots.release()
+        assert await asking.once() == 1
+        assert started[3:] == [urgent]
+
+
+async def test_a_look_reaches_further_the_more_of_it_was_begun_at_once() -> None:
+    async with Bench() as bench:
+        orders = [bench.place(f"p{number}").id for number in range(9)]
+        slots, started = Slots(4), list[str]()
+        asking = poll(bench, slots, started)
+        assert await asking.once() == 4
+        slots.release()
+        asking.freed()
+        slots.release()
+        assert await asking.once() == 1
         for _ in range(2):
             slots.release()
             asking.freed()
-        assert started == orders[:4] and slots.free == 0
-        slots.release()
-        slots.release()
-        assert await asking.once() == 2, "a look forgets what was found before it"
+        assert started == orders[:8]
 
 
 async def until_begun(looking: Poll, started: list[str], begun: asyncio.Event, count: int) -> None:
