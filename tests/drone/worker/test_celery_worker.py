@@ -153,6 +153,34 @@ def test_orders_of_which_a_full_drone_was_told_are_begun_by_it_later(site: Site)
         site.wait(order, OrderStatus.SUCCEEDED)
 
 
+def test_other_drones_are_called_for_what_a_full_one_was_told_of(site: Site) -> None:
+    def silent(prompt: str) -> str:
+        return site.store.orders.place(NewOrder(prompt=prompt), principal="test").order.id
+
+    def told(name: str) -> None:
+        (drone,) = (drone for drone in site.store.leases.drones() if drone.name == name)
+        until(lambda: client.publish(control_channel(drone.incarnation), to_json(OrdersWait())), f"{name} is told")
+
+    with redis.Redis.from_url(site.redis.url) as client:
+        long = silent("sleep 60")
+        site.drone("d1", DRONE_SLOTS="1", **NO_CLOCK)
+        told("d1")
+        site.wait(long, OrderStatus.RUNNING)
+        site.drone("d2", DRONE_SLOTS="1", **NO_CLOCK)
+        first = silent("d2 has looked")
+        told("d2")
+        site.wait(first, OrderStatus.SUCCEEDED)
+        # Of these nobody tells: the second drone finds them when the first one calls it.
+        orders = [silent(f"p{n}") for n in range(3)]
+
+        def done() -> bool:
+            site.place("for either of them")
+            return all(site.get(order).status is OrderStatus.SUCCEEDED for order in orders)
+
+        until(done, "all are done")
+        assert site.get(long).status is OrderStatus.RUNNING
+
+
 @pytest.mark.parametrize("signals", [["SIGTERM"], ["SIGTERM", "SIGTERM", "SIGQUIT"], ["SIGINT"], ["SIGQUIT"]])
 def test_a_signal_hands_a_running_order_back_within_eight_seconds(site: Site, signals: list[str]) -> None:
     worker = site.drone("d1", DRONE_DRAIN_CANCEL_SECONDS="0.5", DRONE_DRAIN_HAND_BACK_SECONDS="3")
