@@ -250,6 +250,7 @@ class Poll:
         self._beyond = 1
         """How many orders a look asks for beyond the free slots: about as many as were begun before it was too old."""
         self._more = False
+        self._misses = 0
 
     @property
     def wanting(self) -> bool:
@@ -263,6 +264,7 @@ class Poll:
     def miss(self) -> None:
         """An order came while no slot was free: it waits, and nobody tells of it again. Call on the loop."""
         self._more = True
+        self._misses += 1
         self.missed.set()
         self.freed()
 
@@ -303,14 +305,15 @@ class Poll:
         free = self._slots.total - self._slots.active
         if free <= 0:
             return 0
-        skipped, self._skipped = tuple(self._skipped), set()
+        skipped, self._skipped, misses = tuple(self._skipped), set(), self._misses
         most = min((free + self._beyond) * self._drones, MOST_ASKED)
         waiting = await self._store.once(lambda store: store.claims.claimable(self._queues, most, besides=skipped))
         alone = [item.order_id for item in waiting if item.alone]
         others = [item.order_id for item in waiting if not item.alone]
         self._slots.keep_clear(bool(alone) and await self._is_chosen())
         mine = await self._share(others)
-        self._more = len(waiting) >= most or len(mine) < len(others)
+        # What was missed meanwhile may have come after the database was asked.
+        self._more = len(waiting) >= most or len(mine) < len(others) or self._misses != misses
         started = 0
         for order_id in alone:
             if self._slots.take(alone=True):

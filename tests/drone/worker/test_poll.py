@@ -227,6 +227,17 @@ async def test_a_slot_that_is_freed_while_an_order_is_missed_is_not_left_empty()
         assert started == [order.id]
 
 
+async def test_an_order_that_is_missed_while_the_database_is_asked_is_not_forgotten() -> None:
+    async with Bench() as bench:
+        slots, started = Slots(1), list[str]()
+        asking = poll(bench, slots, started)
+        looking = asyncio.create_task(asking.once())
+        await asyncio.sleep(0)
+        assert slots.take()
+        asking.miss()
+        assert await looking == 0 and asking.wanting
+
+
 async def test_a_look_that_found_no_free_slot_is_made_up_for() -> None:
     async with Bench() as bench:
         slots, started = Slots(1), list[str]()
