@@ -148,9 +148,10 @@ class Canary:
             return None
         fillings = self._slots.fillings
         self._token, self._back = fresh_id(), asyncio.Event()
-        await self._offload(self._sender.send, self._token)
         try:
+            # From before it is sent: on a busy machine it may be back before whoever sent it goes on.
             async with asyncio.timeout(self._patience_seconds):
+                await self._offload(self._sender.send, self._token)
                 await self._back.wait()
         except TimeoutError:
             # While all slots were taken, nothing was consumed: that is no failure, nor is a Redis that is away.
