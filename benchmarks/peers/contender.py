@@ -52,9 +52,11 @@ Turn = Callable[[], Awaitable[object]]
 Player = Callable[[Game], AbstractAsyncContextManager[Turn]]
 
 
-def run(player: Player) -> None:
-    """Plays the game of stdin."""
-    print(json.dumps(asdict(asyncio.run(_played(Game(**json.load(sys.stdin)), player)))), flush=True)
+def run(player: Player, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
+    """Plays the game of stdin, on a loop of its own; `loop_factory` as in `asyncio.Runner`."""
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        spent = runner.run(_played(Game(**json.load(sys.stdin)), player))
+    print(json.dumps(asdict(spent)), flush=True)
 
 
 async def _played(game: Game, player: Player) -> Spent:

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 import structlog
+import uvloop
 
 from mcc.contracts.entry import Entry
 from mcc.dispatch.sweep import boot_seconds
@@ -33,7 +34,8 @@ class SharedLoop:
         self._thread = threading.Thread(target=self._run, name="loop", daemon=True)
 
     def start(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        # About a tenth less CPU per model call than asyncio's own loop where many turns run at once (docs/decisions/02).
+        self._loop = uvloop.new_event_loop()
         self._ticked = self._clock()
         self._thread.start()
 
