@@ -9,7 +9,7 @@ Names are loaded when they are first used, so that `import drone` stays quick.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from mcc.loading import uncollected
+from mcc.loading import gc_paused
 
 if TYPE_CHECKING:
     from drone.agent.gate import StateGate as StateGate
@@ -84,7 +84,7 @@ __all__ = sorted(_HOMES)
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"drone has no {name!r}; it offers {', '.join(__all__)}")
-    with uncollected():
+    with gc_paused():
         return getattr(import_module(_HOMES[name]), name)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcc.loading import for_good
+from mcc.loading import gc_frozen_after
 from mcc.options import OrderOptions, VerifyOptions, taking_options
 from mcc.view.output import one_line, say
 
@@ -52,11 +52,11 @@ def work(
 
     Example: drone work --queues default,slow --slots 50
     """
-    with for_good():
+    with gc_frozen_after():
         from drone.outside import plan_of
         from drone.worker.app import work as serve
 
-    settings = _settings(beside=True, queues=queues, slots=slots, name=name)
+    settings = _settings(join_family=True, queues=queues, slots=slots, name=name)
     say(f"Serves {', '.join(settings.queues)}: {_address(settings.redis_url)}, {_address(settings.database_url)}")
     for problem in plan_of(settings).problems:
         say(f"[sandbox.secrets] {problem}")
@@ -127,7 +127,7 @@ def login(server: Annotated[str, typer.Argument(help="The NAME of its table [mcp
     """
     from drone.worker.login import log_in
 
-    settings = _settings(beside=True)
+    settings = _settings(join_family=True)
     config = settings.mcp.get(server)
     if config is None or config.oauth is None:
         have = ", ".join(name for name, one in settings.mcp.items() if one.oauth) or "none"

@@ -16,8 +16,8 @@ from drone.tools.catalog import Toolbox
 from drone.tools.own import OwnTools
 from drone.tools.web import WebTools
 from mcc.addresses import AddressRule, look_up, url_of
-from mcc.configuration.added_roots import AddedRoots
-from mcc.configuration.egress import endpoints_of
+from mcc.configuration.network import endpoints_of
+from mcc.configuration.running import AddedRoots
 
 WORKTREES = "worktrees"
 CHECKOUTS = "checkouts"

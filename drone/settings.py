@@ -23,19 +23,18 @@ from pydantic import (
 from mcc.addresses import Endpoint, services_in
 from mcc.configuration.file import Configuration
 from mcc.configuration.mcp_servers import McpServer, ServerName
+from mcc.configuration.network import Sandbox, Web
 from mcc.configuration.places import config_home, own_agents, own_files
 from mcc.configuration.providers import NAMES, OFFLINE, PROVIDERS, WITHOUT_NETWORK, Form, address_variable
-from mcc.configuration.sandbox import Sandbox
-from mcc.configuration.settings import OF_BOTH, PREFIX, BadSettings, ModuleName, SharedSettings, absolute
+from mcc.configuration.settings import PREFIX, SHARED_TABLES, BadSettings, ModuleName, SharedSettings, absolute
 from mcc.configuration.trust import TrustStore
-from mcc.configuration.web import Web
 from mcc.contracts.order import ModelName, Name, Temperature, Thinking
 from mcc.contracts.shape import Closed
 from mcc.redaction import Redactor, WatchedSecrets
 from mcc.redaction.secrets import looks_secret
 from mcc.rules.errors import alike, nearest
 
-OWN_TABLES = frozenset({"models", "defaults", "roles", "tools", "sandbox", "web", "mcp"}) | OF_BOTH
+OWN_TABLES = frozenset({"models", "defaults", "roles", "tools", "sandbox", "web", "mcp"}) | SHARED_TABLES
 
 NOT_IN_THE_ENVIRONMENT = OWN_TABLES | {"keys", "base_urls"}
 """Fields that are tables of the file, or arguments only; `base_urls` has a setting for each provider instead."""
@@ -233,7 +232,7 @@ class Settings(SharedSettings):
     _watched: WatchedSecrets | None = PrivateAttr(default=None)
 
     def __init__(self, environ: Mapping[str, str] = os.environ, /, **given: Any) -> None:
-        values, files = self.found(environ, Path(), given)
+        values, files = self.resolve(environ, Path(), given)
         with self.plain_errors(given, environ, files):
             super().__init__(**values)
         self._configuration = files
@@ -354,13 +353,13 @@ def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:
             yield key if key and scheme.isalnum() else text
 
 
-def load(*, beside: bool = False, **given: Any) -> Settings:
+def load(*, join_family: bool = False, **given: Any) -> Settings:
     """Settings from all sources; None among `given` counts as not given. Raises `BadSettings`.
 
-    `beside`: before mcc.toml counts what the family says that runs on the data directory.
+    With `join_family`, settings of a family running on the data directory rank between environment and mcc.toml.
     """
     named = {name: value for name, value in given.items() if value is not None}
-    if not beside:
+    if not join_family:
         return Settings(**named)
-    environ = Settings.with_files_beside(os.environ, Path(), named)
-    return Settings(environ, **named, **Settings.beside(environ, Path(), named))
+    environ = Settings.with_family_files(os.environ, Path(), named)
+    return Settings(environ, **named, **Settings.of_running_family(environ, Path(), named))

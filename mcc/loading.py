@@ -1,4 +1,4 @@
-"""Loading modules while the collector of garbage rests: going through what is being built costs a sixth of it."""
+"""Context managers that keep the garbage collector off while modules load, which makes imports about a sixth faster."""
 
 import gc
 from collections.abc import Iterator
@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """Nothing is collected while the block lasts; afterwards as before."""
+def gc_paused() -> Iterator[None]:
+    """Turn garbage collection off inside the block, and back on afterwards if it was on before."""
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -18,10 +18,12 @@ def uncollected() -> Iterator[None]:
 
 
 @contextmanager
-def for_good() -> Iterator[None]:
-    """Nothing is collected while the block lasts, and nothing that is there at its end ever is: for processes whose
-    modules stay to the end."""
-    with uncollected():
+def gc_frozen_after() -> Iterator[None]:
+    """Like `gc_paused`, and exempt every object alive at the end of the block from collection for ever.
+
+    For long-running processes, which keep their modules until they exit.
+    """
+    with gc_paused():
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""The log of a process: one redacted line per event on standard error, and what nobody catches."""
+"""Logging of a process: one redacted line per event on standard error, uncaught exceptions included."""
 
 import io
 import logging
@@ -14,13 +14,13 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 from mcc.redaction import Redactor
 
 LONGEST_FIELD = 10_000
-"""Characters of one value in a line of JSON."""
+"""Longest string value in a JSON log line, in characters."""
 
 QUIET = ("celery.app.trace", "celery.worker.strategy", "celery.redirected", "alembic", "httpx", "httpcore")
 
 
 class RedactedFormatter(logging.Formatter):
-    """Says what another formatter says; the redactor is asked for anew with every line."""
+    """Redacts the output of another formatter, with the redactor of the moment, so that new secrets count at once."""
 
     def __init__(self, formatter: logging.Formatter, redactor: Callable[[], Redactor]) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class RedactedFormatter(logging.Formatter):
 
 
 class _Handler(logging.StreamHandler[TextIO]):
-    """Lines that nothing takes are lost, and nothing is said of it: that would go the same way."""
+    """Drops a line that cannot be written. An error message about it would go to the same broken stream."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         if not isinstance(sys.exc_info()[1], OSError):
@@ -40,11 +40,12 @@ class _Handler(logging.StreamHandler[TextIO]):
 
 
 def _unbuffered(stream: TextIO | None) -> TextIO | None:
-    """What a full disk does not take at once is not kept: it would fail anew when the program ends, as its status."""
+    """The stream without a buffer: one that a full disk leaves unwritten would fail the flush at exit, and with it the
+    program's exit status."""
     try:
         descriptor = -1 if stream is None else stream.fileno()
     except (OSError, ValueError):
-        descriptor = -1  # no file, as in a test
+        descriptor = -1  # The stream is no file, as in a test.
     if descriptor < 0:
         return stream
     raw = io.FileIO(descriptor, "w", closefd=False)
@@ -52,9 +53,9 @@ def _unbuffered(stream: TextIO | None) -> TextIO | None:
 
 
 def set_up_logs(level: str = "INFO", redactor: Callable[[], Redactor] = Redactor, *, on_terminal: bool = False) -> None:
-    """JSON objects, or coloured lines for people `on_terminal`, from structlog and the standard library.
+    """Log structlog and standard library events to standard error, as JSON objects or, `on_terminal`, coloured lines.
 
-    A standard error that is full or closed is no error.
+    Lines are dropped silently while standard error is full or closed.
     """
     shared: list[Processor] = [
         structlog.stdlib.add_log_level,
@@ -86,7 +87,7 @@ def set_up_logs(level: str = "INFO", redactor: Callable[[], Redactor] = Redactor
 
 
 def _bounded(redactor: Callable[[], Redactor]) -> Processor:
-    """Cuts long values after they are redacted: the first half of a secret that is cut would not be found any more."""
+    """Cut long values after redacting them: the redactor would not recognise a secret that was cut in half."""
 
     def bounded(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
         return {
@@ -100,7 +101,7 @@ def _bounded(redactor: Callable[[], Redactor]) -> Processor:
 
 
 def log_crashes(log: logging.Logger) -> None:
-    """From now on what nobody catches goes to the log, which is redacted, and not to standard error as it is."""
+    """Send uncaught exceptions of all threads to the redacted log from now on, instead of raw to standard error."""
 
     def crashed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if issubclass(kind, KeyboardInterrupt):

@@ -1,6 +1,6 @@
-"""Where the threads of a process run: together on one processor while they take turns, and its programs on all.
+"""CPU affinity: pins the threads of a process to one processor, and lets the programs it starts use all of them.
 
-docs/decisions/19 says why.
+docs/decisions/19 explains why.
 """
 
 import asyncio
@@ -11,84 +11,85 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-HELD_SECONDS, LOOSE_SECONDS = 1.0, 0.05
+PINNED_SECONDS, FREE_SECONDS = 1.0, 0.05
 IDLE, ONE = 0.05, 1.3
-"""Of one processor's time: who uses less is left alone, who uses more has work that really runs side by side."""
+"""CPU use in processors. A process below `IDLE` is not worth pinning; one at `ONE` or more has work that really runs in
+parallel, and pinning would slow it down."""
 
 _TASKS, _OWN = Path("/proc/self/task"), Path("/proc/thread-self/stat")
 _PROCESSOR = 36
-"""The field of proc(5)'s stat that says where a thread ran last, counted from the one after its name."""
+"""Index of the field `processor` in /proc/PID/stat (see proc(5)), counted from the field after the thread's name."""
 
 
-def _given() -> frozenset[int]:
+def _available() -> frozenset[int]:
     return frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else frozenset()
 
 
 @dataclass(slots=True)
 class Processors:
-    """The processors of this process. `every`: those that it was given; `held`: where its threads are kept, or None.
+    """The processors of this process: `available` are those it may use, `pinned_to` the one its threads are pinned to.
 
-    `clock` and `spent` answer seconds, of the wall and of this process's CPU. Where the system cannot keep a thread
-    anywhere (as on macOS), or has given one processor, nothing happens.
+    `clock` and `cpu_clock` give seconds of wall time and of this process's CPU time. On a system without thread
+    affinity (macOS), or with one available processor, every method is a no-op.
     """
 
-    every: frozenset[int] = field(default_factory=_given)
+    available: frozenset[int] = field(default_factory=_available)
     clock: Callable[[], float] = time.monotonic
-    spent: Callable[[], float] = time.process_time
-    held: int | None = None
+    cpu_clock: Callable[[], float] = time.process_time
+    pinned_to: int | None = None
 
-    def hold(self) -> None:
-        """Keep all threads, and those that they start, where this one runs now."""
-        if len(self.every) > 1:
-            self.held = int(_OWN.read_text("ascii").rpartition(")")[2].split()[_PROCESSOR])
-            self._move({self.held})
+    def pin(self) -> None:
+        """Pin all threads to the processor that runs the calling thread. Threads started later inherit it."""
+        if len(self.available) > 1:
+            self.pinned_to = int(_OWN.read_text("ascii").rpartition(")")[2].split()[_PROCESSOR])
+            self._move({self.pinned_to})
 
-    def let_go(self) -> None:
-        """All threads may run on every processor again."""
-        if self.held is not None:
-            self.held = None
-            self._move(self.every)
+    def unpin(self) -> None:
+        """Let all threads run on every available processor again."""
+        if self.pinned_to is not None:
+            self.pinned_to = None
+            self._move(self.available)
 
     def _move(self, to: "set[int] | frozenset[int]") -> None:
         for thread in os.listdir(_TASKS):
-            with suppress(OSError):  # It has ended, or a control group was given other processors.
+            with suppress(OSError):  # The thread has ended, or the control group's processors have changed.
                 os.sched_setaffinity(int(thread), to)
 
     @contextmanager
-    def whole(self) -> Iterator[None]:
-        """For starting a program: what this thread starts inside may run on every processor."""
-        if self.held is None:
+    def all_available(self) -> Iterator[None]:
+        """Unpin the calling thread inside the block, so that a program it starts there may use every processor."""
+        if self.pinned_to is None:
             yield
             return
         with suppress(OSError):
-            os.sched_setaffinity(0, self.every)
+            os.sched_setaffinity(0, self.available)
         try:
             yield
         finally:
             with suppress(OSError):
-                os.sched_setaffinity(0, self.every if self.held is None else {self.held})
+                os.sched_setaffinity(0, self.available if self.pinned_to is None else {self.pinned_to})
 
-    async def keep_together(self, held_seconds: float = HELD_SECONDS, loose_seconds: float = LOOSE_SECONDS) -> None:
-        """Keep the threads of this process together for as long as this runs, on the loop that has the most to do.
+    async def keep_together(self, pinned_seconds: float = PINNED_SECONDS, free_seconds: float = FREE_SECONDS) -> None:
+        """Keep the threads of this process on one processor until cancelled. Run this on the busiest event loop.
 
-        Every `held_seconds` they are let go for `loose_seconds`, in which the scheduler finds the loop its place among
-        what else the machine does, and in which it shows whether they need more than one processor.
+        Every `pinned_seconds` the threads are unpinned for `free_seconds`, so that the scheduler can move the loop to
+        the best processor, and to measure whether the process needs more than one.
         """
         try:
-            while len(self.every) > 1:
-                if await self._share(held_seconds) >= IDLE:
-                    self.let_go()
-                    if await self._share(loose_seconds) < ONE:
-                        self.hold()
+            while len(self.available) > 1:
+                if await self._cpu_use(pinned_seconds) >= IDLE:
+                    self.unpin()
+                    if await self._cpu_use(free_seconds) < ONE:
+                        self.pin()
         finally:
-            self.let_go()
+            self.unpin()
 
-    async def _share(self, seconds: float) -> float:
-        """Wait so long. Answers how much of one processor's time this process used meanwhile."""
-        began, spent = self.clock(), self.spent()
+    async def _cpu_use(self, seconds: float) -> float:
+        """Wait `seconds`. Answers the CPU use of this process meanwhile, in processors."""
+        began, spent = self.clock(), self.cpu_clock()
         await asyncio.sleep(seconds)
-        return (self.spent() - spent) / max(self.clock() - began, 1e-9)
+        return (self.cpu_clock() - spent) / max(self.clock() - began, 1e-9)
 
 
 PROCESSORS = Processors()
-"""Those of this process."""
+"""The processors of this process."""

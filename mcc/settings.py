@@ -1,6 +1,6 @@
-"""Settings of the service and the operator's token: the only reader of the environment in mcc.
+"""Settings of the service and the operator's token. No other module of mcc reads the environment.
 
-In this order, the first that says something wins: arguments, environment (`MCC_*`), `mcc.toml`, defaults.
+Precedence: arguments, environment (`MCC_*`), `mcc.toml`, defaults.
 """
 
 import ipaddress
@@ -25,16 +25,16 @@ _PASSWORD = Pattern(r"(://[^:@/]*):[^@/]*@")
 
 
 class Settings(SharedSettings):
-    """What an MCC process is told. Arguments alone count: `load` reads environment and file.
+    """Settings of an MCC process. The constructor takes arguments only; `load` also reads environment and file.
 
-    `allowed_hosts` are names (without port) under which the API may be called besides loopback and `host`;
-    `workspace_roots` the directories under which orders may name a workspace, besides those that drones offer.
-    `flower_port` is where `mcc up` puts Flower, or on the next free one.
-    Journals of orders are removed `retention_days` after these ended, 0 = never.
+    `allowed_hosts` are host names (without port) accepted in the Host header besides loopback and `host`.
+    `workspace_roots` are directories under which orders may name a workspace, besides those that drones offer.
+    `flower_port` is the port on which `mcc up` starts Flower; if it is taken, the next free one.
+    The journal of an order is deleted `retention_days` after the order ended, 0 = never.
     """
 
     other_variables: ClassVar[tuple[str, ...]] = ("config", "trusted_config", "url")
-    """`MCC_CONFIG` and `MCC_TRUSTED_CONFIG` name files, `MCC_URL` the service that clients call."""
+    """`MCC_CONFIG` and `MCC_TRUSTED_CONFIG` name configuration files, `MCC_URL` the service that clients call."""
 
     host: Annotated[str, Field(min_length=1, max_length=253)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8420
@@ -59,16 +59,16 @@ class Settings(SharedSettings):
 
     @property
     def has_own_database(self) -> bool:
-        """True when no database was named and the SQLite file in the data dir is used."""
+        """Whether the database is the default SQLite file in the data directory."""
         return self.database_url == own_database({"data_dir": self.data_dir})
 
     @property
     def family_file(self) -> Path:
-        """Where a running family writes its address, for clients on this machine."""
+        """The file in which a running family publishes its address for clients on this machine."""
         return self.data_dir / "family.json"
 
     def shown(self) -> dict[str, str]:
-        """Every setting as text for people, passwords and the token masked."""
+        """Every setting as text for display, with passwords and the token masked."""
         return {name: _masked(getattr(self, name)) for name in type(self).model_fields}
 
 
@@ -76,20 +76,21 @@ def load(
     environ: Mapping[str, str] | None = None,
     *,
     directory: Path | None = None,
-    beside: bool = False,
+    join_family: bool = False,
     **arguments: object,
 ) -> Settings:
     """Settings from `arguments` (None = not given), `environ` (the process's own by default) and mcc.toml.
 
-    Which file that is, `mcc.configuration` decides; `directory` (the current one) is where a trusted one may lie.
-    `beside`: before mcc.toml counts what the family says that runs on the data directory. Raises `BadSettings`.
+    `mcc.configuration.file` decides which mcc.toml counts; a trusted one may lie in `directory` (default: the current
+    one). With `join_family`, settings of a family running on the data directory rank between environment and mcc.toml.
+    Raises `BadSettings`.
     """
     environ = os.environ if environ is None else environ
     given = {name: value for name, value in arguments.items() if value is not None}
-    if beside:
-        environ = Settings.with_files_beside(environ, directory or Path(), given)
-        given |= Settings.beside(environ, directory or Path(), given)
-    values, files = Settings.found(environ, directory or Path(), given)
+    if join_family:
+        environ = Settings.with_family_files(environ, directory or Path(), given)
+        given |= Settings.of_running_family(environ, directory or Path(), given)
+    values, files = Settings.resolve(environ, directory or Path(), given)
     with Settings.plain_errors(given, environ, files):
         settings = Settings.model_validate(values)
     settings._configuration = files
@@ -97,24 +98,24 @@ def load(
 
 
 def watched_secrets(settings: Settings, environ: Mapping[str, str] | None = None) -> WatchedSecrets:
-    """Keeps out of every text what this process knows and nobody may say: the operator's token, Flower's login,
-    passwords in addresses, and what in the environment looks like a secret."""
+    """The secrets this process knows, to be redacted from every text: the operator's token, Flower's login, passwords
+    in addresses, and environment variables that look like secrets."""
     known = os.environ if environ is None else environ
     return WatchedSecrets(settings.secret_files, lambda: settings.secrets_here(known))
 
 
 def redactor_of(settings: Settings, environ: Mapping[str, str] | None = None) -> Redactor:
-    """That of this moment, for a process that ends soon."""
+    """A redactor for the secrets known now. For short-lived processes: it does not notice secrets that change later."""
     return watched_secrets(settings, environ)()
 
 
 def service_url(environ: Mapping[str, str] | None = None) -> str | None:
-    """The address in `MCC_URL`, where clients find a service; None when it is unset."""
+    """The address of the service that clients call (`MCC_URL`), None when the variable is unset or empty."""
     return (os.environ if environ is None else environ).get("MCC_URL") or None
 
 
 def trust_store(environ: Mapping[str, str] | None = None) -> TrustStore:
-    """What this user trusted of files that others wrote."""
+    """The record of which files written by others this user has trusted."""
     return TrustStore.within(config_home(os.environ if environ is None else environ))
 
 
@@ -132,16 +133,16 @@ TOKEN_BYTES = 32
 
 
 def operator_token(settings: Settings) -> str:
-    """The configured token, else the one in the data dir, which is made at the first run (0600, 32 random bytes).
+    """The configured token, else the one in the data directory, created on first use (mode 0600, 32 random bytes).
 
-    Raises `BadSettings` when it cannot be read or made.
+    Raises `BadSettings` when it cannot be read or created.
     """
     if settings.token is not None:
         return settings.token.get_secret_value()
     file = token_file(settings)
     try:
         if settings.token_file is None and not file.exists():
-            _make(file)
+            _create_token(file)
         token = file.read_text("utf-8").strip()
     except (OSError, ValueError) as error:
         raise BadSettings(
@@ -154,12 +155,15 @@ def operator_token(settings: Settings) -> str:
 
 
 def token_file(settings: Settings) -> Path:
-    """Where the token is kept when it is not in the settings themselves."""
+    """The file that holds the token when the settings do not."""
     return settings.token_file or settings.data_dir / TOKEN_FILE
 
 
-def _make(file: Path) -> None:
-    """Write a fresh token without ever showing a half-written or readable file; the first of two makers wins."""
+def _create_token(file: Path) -> None:
+    """Write a new token so that no other process sees a partial file and no other user can read it.
+
+    Of two processes that create it at once, the first wins.
+    """
     make_private_directory(file.parent)
     fresh = file.with_name(f".{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -174,7 +178,7 @@ def _make(file: Path) -> None:
 
 
 def refuse_open_door(settings: Settings) -> None:
-    """Raises `BadSettings` when others could reach the service and nobody chose a token for it."""
+    """Raises `BadSettings` when the service would listen beyond loopback without a token that the operator chose."""
     if not is_loopback(settings.host) and settings.token is None and settings.token_file is None:
         raise BadSettings(
             f"To listen on {settings.host}, where other machines can call, set MCC_TOKEN or MCC_TOKEN_FILE "

@@ -239,7 +239,7 @@ class Proxy:
 
 def _spawned(control: int) -> "subprocess.Popen[bytes]":
     """Neither the environment nor a directory says what it loads, and no key of ours is in its memory."""
-    with PROCESSORS.whole():
+    with PROCESSORS.all_available():
         return subprocess.Popen(
             (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), str(control)),
             stdin=subprocess.DEVNULL,

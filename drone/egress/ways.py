@@ -56,7 +56,7 @@ class Way:
 
     def __init__(self, order: Order, only: Iterable[Sequence[str]] = ()) -> None:
         self.order = order
-        self._lists = (order.hosts, *map(HostList.whatever, only))
+        self._lists = (order.hosts, *map(HostList.lenient, only))
         self._denied: dict[str, None] = {}
 
     @property
@@ -74,7 +74,7 @@ class Way:
         try:
             if not all(names.covers(endpoint) for names in self._lists):
                 raise Refused(f"{endpoint} is not allowed. {self._allowed()}")
-            return await self.order.rule.reached(endpoint)
+            return await self.order.rule.resolve(endpoint)
         except Refused as error:
             self.deny(str(endpoint))
             raise Denied(f"{error} Nothing was sent.") from error

@@ -46,7 +46,7 @@ class Pinned(httpx2.AsyncBaseTransport):
         url = request.url
         try:
             endpoint = Endpoint(host_of(url.host), url.port or _PORTS[url.scheme])
-            address = (await self._rule.reached(endpoint))[0]
+            address = (await self._rule.resolve(endpoint))[0]
         except Refused as refused:
             raise httpx2.ConnectError(str(refused), request=request) from refused
         return httpx2.Request(

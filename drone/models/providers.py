@@ -167,7 +167,7 @@ class KeyCommand:
 
     async def _printed(self) -> str:
         try:
-            with PROCESSORS.whole():
+            with PROCESSORS.all_available():
                 process = await asyncio.create_subprocess_exec(
                     *self._argv,
                     stdin=asyncio.subprocess.DEVNULL,

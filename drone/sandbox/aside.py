@@ -95,7 +95,7 @@ class Aside:
         self.starts += 1
         try:
             # Isolated and without site: neither the environment nor a directory that it stands in says what it loads.
-            with PROCESSORS.whole():
+            with PROCESSORS.all_available():
                 process = subprocess.Popen(
                     (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), self._name, str(os.getpid())),
                     stdin=subprocess.PIPE,

@@ -200,7 +200,7 @@ class Bubblewrap:
         call = Call(argv, Workspace("/usr"), Bounds(_TRIAL_SECONDS))
         with closing(Command(self._maker, call, Seen({}))) as command:
             try:
-                with PROCESSORS.whole():
+                with PROCESSORS.all_available():
                     tried = subprocess.run(
                         command.argv,
                         capture_output=True,
@@ -236,7 +236,7 @@ async def _before(profile: Profile, metered: Metered) -> AsyncIterator[Callable[
 
 def _takes_descriptors(program: str) -> bool:
     try:
-        with PROCESSORS.whole():
+        with PROCESSORS.all_available():
             usage = subprocess.run(
                 (program, "--help"), capture_output=True, timeout=_TRIAL_SECONDS, env={}, check=False
             )

@@ -302,7 +302,7 @@ class _Stdout:
 
 
 async def _started(launch: Launch, leash: Leash, stdout: _Stdout) -> asyncio.subprocess.Process:
-    with PROCESSORS.whole():
+    with PROCESSORS.all_available():
         process = await asyncio.create_subprocess_exec(
             *launch.argv,
             stdin=asyncio.subprocess.PIPE if launch.piped else asyncio.subprocess.DEVNULL,

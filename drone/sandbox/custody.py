@@ -246,7 +246,7 @@ def _hired(silent_seconds: float, watch: tuple[str, ...] | None, told: bytes) ->
     try:
         if os.write(said, told) < len(told):
             raise BlockingIOError("more children than a pipe holds")
-        with PROCESSORS.whole():
+        with PROCESSORS.all_available():
             hired = subprocess.Popen(
                 (sys.executable, "-I", "-S", reaper.__file__, repr(silent_seconds), *watched),
                 stdin=heard,

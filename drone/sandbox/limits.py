@@ -4,7 +4,7 @@ import resource
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mcc.configuration.sandbox import Sandbox
+from mcc.configuration.network import Sandbox
 
 _MB = 1 << 20
 _OPEN_FILES = 1024

@@ -89,7 +89,7 @@ async def _bound_namespace(pid: int, processes: int) -> None:
     script = _WRITE.format(most=max(_FEWEST, processes + 1))
     for user in ((), ("--user", "--preserve-credentials")) * _TRIES:
         try:
-            with PROCESSORS.whole():
+            with PROCESSORS.all_available():
                 writer = await asyncio.create_subprocess_exec(
                     *("nsenter", "--target", str(pid), "--pid", *user, "--", "sh", "-c", script),
                     stdin=asyncio.subprocess.DEVNULL,

@@ -43,7 +43,7 @@ from drone.tools.tool import FunctionTool, FunctionTools
 from drone.tools.web import NO_WEB, WebTools
 from drone.tools.wrappers import only_reading
 from drone.tools.writing import WritingTools
-from mcc.configuration.sandbox import Sandbox
+from mcc.configuration.network import Sandbox
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.journal import AgentStep

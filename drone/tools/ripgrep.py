@@ -75,7 +75,7 @@ class Ripgrep:
         self, wanted: Sequence[str], workspace: Workspace, batch: Sequence[bytes], stop: Event, until: float
     ) -> Iterable[bytes] | None:
         try:
-            with PROCESSORS.whole():
+            with PROCESSORS.all_available():
                 process = subprocess.Popen(
                     [self._binary, *_OPTIONS, *wanted, "--", *batch],
                     cwd=f"/proc/self/fd/{workspace.fd}",

@@ -16,7 +16,7 @@ from drone.tools.web_search import hits_of, request_of
 from drone.tools.web_text import decoded, extracting
 from drone.tools.web_wire import Fetched, Limits, Request, WebError, Wire
 from mcc.addresses import AddressRule, HostList, Refused, Url, url_of
-from mcc.configuration.web import Web
+from mcc.configuration.network import Web
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import Text
 
@@ -153,7 +153,7 @@ NO_WEB = WebTools.of(Web(), AddressRule(_nobody))
 def _refuse_dropped(url: Url, lists: Sequence[Sequence[str]]) -> None:
     """Raises `Refused`."""
     for names in lists:
-        if not HostList.whatever(names).covers(url.endpoint):
+        if not HostList.lenient(names).covers(url.endpoint):
             left = ", ".join(names[:20]) or "no host"
             raise Refused(f"{url.endpoint} is not left to this agent, which may reach {left}. Nothing was sent.")
 

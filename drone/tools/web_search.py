@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from drone.tools.web_wire import Request, WebError
 from mcc.addresses import url_of
-from mcc.configuration.web import WebSearch
+from mcc.configuration.network import WebSearch
 
 _URLS: Mapping[str, str] = {
     "brave": "https://api.search.brave.com/res/v1/web/search",

@@ -94,7 +94,7 @@ class Wire:
 
     async def _one(self, request: Request, limits: Limits) -> Fetched | str:
         """What stands there, or where it is said to stand."""
-        addresses = await self._rule.reached(request.url.endpoint)
+        addresses = await self._rule.resolve(request.url.endpoint)
         connector = aiohttp.TCPConnector(
             resolver=_Checked(addresses), use_dns_cache=False, force_close=True, ssl=self._trust, limit=1
         )

@@ -1,4 +1,4 @@
-"""Which addresses may be reached from here: hosts by their names, and by what the names lead to."""
+"""Which network addresses this process may connect to, by host name and by what the name resolves to."""
 
 from mcc.addresses.names import Endpoint, HostList, Refused, Url, endpoint_of, host_of, services_in, url_of
 from mcc.addresses.rule import AddressRule, Resolve, look_up

@@ -1,4 +1,4 @@
-"""Hosts, ports and URLs as they are written: one spelling of each, and lists of those that are allowed."""
+"""Host names, ports and URLs in one canonical spelling, and allow lists of hosts."""
 
 import ipaddress
 from collections.abc import Iterable
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
 LONGEST_URL = 8_000
-"""Characters of a URL that is looked at."""
+"""The longest URL accepted, in characters."""
 
 WEB_PORTS = (443, 80)
-"""Of a name in a list that says no port."""
+"""The ports that a `HostList` entry without a port allows."""
 
 _SCHEMES = {"http": 80, "https": 443}
 _LONGEST_HOST = 253
@@ -20,12 +20,12 @@ _SHOWN = 200
 
 
 class Refused(ValueError):
-    """Nobody is asked: a sentence that says what is wrong with the address."""
+    """The address is invalid or not allowed, so no connection is made. The message says what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`host` in its one spelling (`host_of`) and a port."""
+    """A host in canonical spelling (see `host_of`) and a port."""
 
     host: str
     port: int
@@ -40,7 +40,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """An address of the web: `target` is path and query, encoded; a fragment is nobody's but the reader's."""
+    """An http or https URL. `target` is the encoded path and query; the fragment is dropped, it is never sent."""
 
     scheme: str
     endpoint: Endpoint
@@ -51,16 +51,16 @@ class Url:
 
     @property
     def authority(self) -> str:
-        """What stands in the header Host."""
+        """The value of the Host header."""
         whole = str(self.endpoint)
         return whole.rpartition(":")[0] if self.endpoint.port == _SCHEMES[self.scheme] else whole
 
 
 def host_of(text: str) -> str:
-    """A host name in lower case ASCII without its last dot, or an address as it is usually written, without brackets.
+    """The canonical spelling: a name in lower-case ASCII without trailing dot, or an IP address without brackets.
 
-    A host that ends in a number and is no usual IPv4 address (`0x7f000001`, `2130706433`, `017700000001`, `127.1`) is
-    refused: some programs take it for one. Raises `Refused`.
+    Refuses a host that ends in a number but is not a dotted-quad IPv4 address (`0x7f000001`, `2130706433`,
+    `017700000001`, `127.1`), because some programs read it as an address. Raises `Refused`.
     """
     if not text or len(text) > _LONGEST_HOST + 2:
         raise Refused(f"{_shown(text)} is not a host name.")
@@ -79,7 +79,7 @@ def host_of(text: str) -> str:
 
 
 def endpoint_of(text: str, port: int | None = None) -> Endpoint:
-    """`host:port`, or the host alone where `port` says what is meant then. Raises `Refused`."""
+    """Parse `host:port`, or a host alone, which then gets the default `port`. Raises `Refused`."""
     host, colon, digits = text.rpartition(":")
     if not colon or digits.endswith("]") or (":" in host and not host.startswith("[")):
         host, digits = text, "" if port is None else str(port)
@@ -90,7 +90,10 @@ _SERVICES = {"postgresql": 5432, "postgres": 5432, "redis": 6379, "rediss": 6379
 
 
 def services_in(addresses: Iterable[str | None]) -> tuple[Endpoint, ...]:
-    """Who answers at these addresses of databases, brokers and services; files and sockets are nobody's."""
+    """The network endpoints named in these database, broker and service URLs.
+
+    Files, Unix sockets, unknown schemes and unparsable hosts are left out.
+    """
     found: list[Endpoint] = []
     for address in filter(None, addresses):
         scheme, _, rest = address.partition("://")
@@ -102,7 +105,7 @@ def services_in(addresses: Iterable[str | None]) -> tuple[Endpoint, ...]:
 
 
 def url_of(text: str) -> Url:
-    """An http or https URL without user and password. Raises `Refused`."""
+    """Parse an http or https URL; one with a user or password is refused. Raises `Refused`."""
     if len(text) > LONGEST_URL:
         raise Refused(f"A URL has at most {LONGEST_URL:,} characters.")
     if any(one <= " " or one in "\\\x7f" or one.isspace() for one in text):
@@ -124,8 +127,11 @@ def url_of(text: str) -> Url:
 
 
 class HostList:
-    """Hosts that may be reached, each as `name:port`, or `name` for ports 443 and 80; `*.name` are all hosts below a
-    name, at any depth and without itself; `*` is every host. Raises `Refused`."""
+    """An allow list of hosts.
+
+    An entry is `name:port`, or `name` for ports 443 and 80. `*.name` covers all subdomains of a name at any depth, but
+    not the name itself; `*` covers every host. Raises `Refused` for an entry that is not a host.
+    """
 
     def __init__(self, entries: Iterable[str] = (), ports: tuple[int, ...] = WEB_PORTS) -> None:
         self.names = tuple(entries)
@@ -136,8 +142,8 @@ class HostList:
             self._add(entry, ports)
 
     @classmethod
-    def whatever(cls, entries: Iterable[str]) -> "HostList":
-        """Of a list that only leaves less of another one: what in it is no host covers nothing."""
+    def lenient(cls, entries: Iterable[str]) -> "HostList":
+        """Skip entries that are not hosts. Only for a list that narrows another one, where they could cover nothing."""
         return cls(entry for entry in entries if _is_entry(entry))
 
     def _add(self, entry: str, ports: tuple[int, ...]) -> None:
@@ -157,7 +163,7 @@ class HostList:
 
     @property
     def endpoints(self) -> frozenset[Endpoint]:
-        """Those that are named one by one."""
+        """The entries without a wildcard."""
         return frozenset(self._whole)
 
     def covers(self, endpoint: Endpoint) -> bool:
@@ -186,7 +192,7 @@ def _port(digits: str, whole: str) -> int:
 def _bracketed(text: str) -> str:
     inner = text.removeprefix("[").removesuffix("]") if text.startswith("[") == text.endswith("]") else ""
     address = _address(inner)
-    # A zone (fe80::1%eth0) names an interface of this machine.
+    # An IPv6 zone (fe80::1%eth0) names a network interface of this machine, so it is no address of another host.
     if address is None or "%" in inner:
         raise Refused(f"{_shown(text)} is not an IPv6 address.")
     return str(address)

@@ -1,4 +1,4 @@
-"""The rule of addresses: every one that a name leads to is public, and none of them is a service of our own."""
+"""The check against server-side request forgery: a host may only resolve to public addresses, never to our services."""
 
 import ipaddress
 import socket
@@ -11,10 +11,10 @@ from mcc.addresses.names import Endpoint, Refused
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
-"""The addresses of a name, none where it has none. It holds up nobody else."""
+"""Resolve a host name to its addresses; an empty result when it has none. Must not block the event loop."""
 
 Dial = Callable[[Endpoint], Endpoint]
-"""Where a connection to a checked address really goes; anywhere else but there only in tests."""
+"""Map a checked address to the one that is dialled. The identity in production; tests redirect to a local server."""
 
 _KNOWN_SECONDS = 30.0
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
@@ -25,13 +25,13 @@ _NOBODY = (
     ipaddress.ip_network("192.88.99.0/24"),
     ipaddress.ip_network("3fff::/20"),
 )
-"""Set aside for protocols and documentation; not every Python's tables know it."""
+"""Ranges reserved for protocols and documentation that the `ipaddress` module of some Python versions calls global."""
 
-_NO_PORT = 9
+_DISCARD_PORT = 9
 
 
 def look_up(host: str) -> tuple[str, ...]:
-    """The addresses of a name, as the system knows them. Blocks."""
+    """The addresses of a host name by the system's resolver, () when there are none. Blocks."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
@@ -44,10 +44,10 @@ def itself(endpoint: Endpoint) -> Endpoint:
 
 
 class AddressRule:
-    """Says where a connection may go; whoever connects goes to exactly that address, and asks anew for the next one.
+    """Decides which addresses a connection may go to.
 
-    `own` are services of ours, never to be reached. `allow_private` are endpoints that the operator allows although
-    their addresses are not public.
+    The caller must connect to exactly an address that `resolve` returned, and call it again for each new connection:
+    a name may resolve to something else the next time (DNS rebinding).
     """
 
     def __init__(
@@ -59,7 +59,9 @@ class AddressRule:
         dial: Dial = itself,
         is_here: Callable[[Address], bool] | None = None,
     ) -> None:
-        """`is_here`: whether an address is one of this machine, None = as the system says."""
+        """`own` are services of this installation, which are never reachable. `allow_private` are endpoints that the
+        operator allows although their addresses are not public. `is_here` tells whether an address belongs to this
+        machine (None: ask the operating system)."""
         self._resolve = resolve
         self._own = frozenset(own)
         self._own_hosts = frozenset(one.host for one in self._own)
@@ -69,10 +71,10 @@ class AddressRule:
         self._own_found: frozenset[Endpoint] = frozenset()
         self._known_until = 0.0
 
-    async def reached(self, endpoint: Endpoint) -> tuple[Endpoint, ...]:
-        """The addresses to connect to, the first one first: all of the name's, each of them checked. Raises `Refused`.
+    async def resolve(self, endpoint: Endpoint) -> tuple[Endpoint, ...]:
+        """All addresses of the endpoint's host, in the order in which to try them. Raises `Refused`.
 
-        Of several one that is refused refuses all: whoever owns the name chooses which one comes first.
+        One forbidden address refuses the whole host, because the owner of the name decides which address comes first.
         """
         private = endpoint in self._private
         if endpoint in self._own or (endpoint.host in self._own_hosts and not private):
@@ -100,7 +102,7 @@ class AddressRule:
             raise Refused(f"{endpoint} leads to {address}, which is this machine.")
 
     async def _services(self) -> frozenset[Endpoint]:
-        """Our own services by their addresses, looked up now and then: their names may move."""
+        """The addresses of `own`. Resolved again every `_KNOWN_SECONDS`, because a service may move."""
         if time.monotonic() >= self._known_until:
             found: set[Endpoint] = set()
             for one in self._own:
@@ -112,7 +114,7 @@ class AddressRule:
 
 
 def unmapped(address: Address) -> Address:
-    """The IPv4 address that this one stands for (mapped, NAT64, 6to4), else itself."""
+    """The IPv4 address embedded in an IPv6 address (mapped, NAT64, 6to4), otherwise the address unchanged."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _NAT64:
@@ -121,19 +123,21 @@ def unmapped(address: Address) -> Address:
 
 
 def is_public(address: Address) -> bool:
-    """Whether it is one host's on the internet; of an address that stands for another one ask `unmapped` before."""
+    """Whether this is the unicast address of a host on the internet. Call `unmapped` first: an embedded IPv4 address
+    is not looked at here."""
     if not address.is_global or address.is_multicast or address.is_reserved or any(address in net for net in _NOBODY):
         return False
-    # Beyond 2000::/3 nothing is anybody's, whatever tables say; behind Teredo another address is hidden.
+    # IANA assigns unicast addresses only in 2000::/3, whatever Python says; a Teredo address hides another one.
     return address.version == 4 or (address in _UNICAST and address not in _TEREDO)
 
 
 def is_of_this_machine(address: Address) -> bool:
-    """Whether a packet to it would never leave: an address of an interface here. Nothing is sent."""
+    """Whether the address belongs to a network interface of this machine. Sends no packet."""
     family = socket.AF_INET if address.version == 4 else socket.AF_INET6
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as way:
-            way.connect((str(address), _NO_PORT))
+            # Connecting a UDP socket only picks a route; to an own address the kernel picks that address as the source.
+            way.connect((str(address), _DISCARD_PORT))
             return str(way.getsockname()[0]) == str(address)
     except OSError:
         return False

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 from mcc.addresses import Refused
 from mcc.api.problems import Unacceptable
-from mcc.configuration.added_roots import AddedRoots
 from mcc.configuration.providers import PROVIDERS, provider
+from mcc.configuration.running import AddedRoots
 from mcc.configuration.workspaces import git_address, is_git_address
 from mcc.contracts.agents import INHERIT
 from mcc.contracts.drones import Capability, Registration

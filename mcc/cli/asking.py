@@ -153,8 +153,8 @@ def let_work(new: "NewOrder", settings: "Settings", url: str, refusal: str) -> s
     Answers what to say of it. Only where that family is this user's own and reached over loopback; the command ends
     with `refusal`, and with what would do, where it is not.
     """
-    from mcc.configuration.added_roots import AddedRoots
     from mcc.configuration.places import NotPrivate
+    from mcc.configuration.running import AddedRoots
     from mcc.local.presence import Presence, find_family
 
     workspace, family = Path(str(new.workspace)), find_family(settings.data_dir)

@@ -29,7 +29,7 @@ def show(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     from mcc.view.output import clean
 
     with plain_errors():
-        settings = load(data_dir=data_dir, beside=True)
+        settings = load(data_dir=data_dir, join_family=True)
         family = find_family(settings.data_dir)
     files = settings.configuration
     running = f"{family.url} (pid {family.pid})" if isinstance(family, Presence) else ""

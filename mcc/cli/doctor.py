@@ -41,7 +41,7 @@ def doctor(
     with plain_errors():
         settings = load(data_dir=data_dir)
         with suppress(BadSettings):  # What is said of a family is not believed there; the examination tells why.
-            settings = load(data_dir=data_dir, beside=True)
+            settings = load(data_dir=data_dir, join_family=True)
         found = examine(settings, os.environ, seconds, stuck_seconds=stuck_after, fix=fix)
     clean = redactor_of(settings).value
     if as_json:

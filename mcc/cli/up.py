@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcc.cli.command import USAGE, AsJson, DataDir, fail, plain_errors, say, say_configuration
-from mcc.loading import for_good
+from mcc.loading import gc_frozen_after
 
 if TYPE_CHECKING:
     from mcc.local.family import Family
@@ -213,7 +213,7 @@ def serve(
         if settings.data_dir.is_dir():
             for sentence in make_private(settings.data_dir):
                 say(sentence)
-        with for_good():
+        with gc_frozen_after():
             from mcc.api.serve import serve as serve_api
 
         listening = None if descriptor is None else socket.socket(fileno=descriptor)

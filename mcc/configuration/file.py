@@ -1,4 +1,4 @@
-"""Which mcc.toml counts, what a trusted one of a checkout may set, and what was passed over and why."""
+"""Reading mcc.toml: which file counts, what a trusted file of a checkout may set, and what was ignored and why."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ from mcc.rules.errors import nearest
 Tables: TypeAlias = Mapping[str, Any]
 
 TRUSTED_TABLES = ("defaults", "roles")
-"""Tables that count as a whole."""
+"""Tables that a trusted file of a checkout may set in full."""
 
 MODEL_KEYS = (
     "provider",
@@ -30,10 +30,12 @@ MODEL_KEYS = (
     "thinking",
     "temperature",
 )
-"""Keys that count in [models.ALIAS]. What names an address, a key, a file or another program is never one of them."""
+"""Keys that a trusted file may set in [models.ALIAS]. A key that names an address, an API key, a file or a program must
+never be added here."""
 
 MOST_NAMES = 12
 NAME_CHARACTERS = 60
+"""How many ignored keys a summary names, and how long each may be."""
 
 NAME = "mcc.toml"
 TABLES = (
@@ -53,20 +55,23 @@ TABLES = (
 MOST_BYTES = 1_000_000
 
 NAMED_BY, OVERLAY_NAMED_BY = "MCC_CONFIG", "MCC_TRUSTED_CONFIG"
-"""Variables that name the user's own file, and the one that is laid over it where it is trusted."""
+"""Variables that name the user's own file, and the file laid over it (if trusted)."""
 
 KIND = "config"
-"""What trust.json calls these files."""
+"""The kind of these files in trust.json."""
 
 
 class ConfigProblem(ValueError):
-    """A file that counts cannot be used; the message is a sentence that says what to change."""
+    """A file that counts cannot be used. The message is a sentence that says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What the files say that count. `own` is the user's and may say anything; of `trusted`, which lies over it, counts
-    what `overlay` lets count. `passed_over` are phrases: what, and in brackets why. `tables` is the outcome."""
+    """The effective content of the mcc.toml files.
+
+    `own` is the user's file, which may set anything; `trusted` is a checkout's, of which `laid_over` takes some keys.
+    `passed_over` names what was ignored, each with its reason in brackets. `tables` is the merged result.
+    """
 
     own: Path | None = None
     trusted: Path | None = None
@@ -75,7 +80,7 @@ class Configuration:
 
     @property
     def summary(self) -> str:
-        """One line for people; empty when there is no file anywhere."""
+        """One line for people; empty when no mcc.toml exists anywhere."""
         if self.own is None and self.trusted is None and not self.passed_over:
             return ""
         counts = " and, over it, ".join(str(file) for file in (self.own, self.trusted) if file) or "no mcc.toml"
@@ -83,12 +88,12 @@ class Configuration:
         return f"Configuration: {counts}.{passed}"
 
     def table(self, name: str) -> Mapping[str, Any]:
-        """[name], empty when it is not there."""
+        """The table [name], empty when it is missing."""
         table: Mapping[str, Any] = self.tables.get(name, {})
         return table
 
     def place_of(self, *keys: str) -> str:
-        """The file that sets this key, and its line; of a longer path as much as stands on a line of its own."""
+        """The file and line that set the value at the path `keys`, or as much of that path as has a line of its own."""
         for file in (self.trusted, self.own):
             if file is not None and (line := line_of(_text(file), keys)):
                 return f"{file}, line {line}"
@@ -96,9 +101,9 @@ class Configuration:
 
 
 def line_of(text: str, keys: Sequence[str]) -> int | None:
-    """The line, from 1, that sets the value at `keys` or the table in which it stands; None when no line does.
+    """The 1-based line that sets the value at `keys`, or else its closest enclosing table; None when there is none.
 
-    Only what a line says at its beginning counts, so that a line within a text of several lines may be taken for it.
+    Looks only at how lines begin, so it may mistake a line of a multi-line string for a setting.
     """
     table: tuple[str, ...] = ()
     found: dict[int, int] = {}
@@ -126,33 +131,34 @@ def _text(file: Path) -> str:
 
 
 def configuration(environ: Mapping[str, str], directory: Path, data_dir: Path) -> Configuration:
-    """The user's own file (`MCC_CONFIG`, else the one in the user's configuration, else the one in `data_dir`), and
-    over it mcc.toml of `directory` where the user trusted it. Raises `ConfigProblem`.
+    """Read the user's own file and lay mcc.toml of `directory` over it if the user trusted that one.
 
-    `data_dir` is the one that arguments or the environment name: a file has no say in where files are looked for.
+    The user's own file is `MCC_CONFIG`, else the one in the configuration directory, else the one in `data_dir`. That
+    directory must come from arguments or the environment: no file may decide where files are looked for.
+    Raises `ConfigProblem`.
     """
     places = [place for place in _places(environ, directory, data_dir) if os.path.lexists(place)]
-    own, passed = _first(places, believed=bool(environ.get(NAMED_BY)))
+    own, ignored = _first(places, named=bool(environ.get(NAMED_BY)))
     tables = _read(own) if own else {}
-    there = directory / (environ.get(OVERLAY_NAMED_BY) or NAME)
-    if not os.path.lexists(there) or any(_same(there, place) for place in places):
-        return Configuration(own, None, passed, tables)
-    trusted, content, why = _trusted(there, TrustStore.within(config_home(environ)))
+    overlay = directory / (environ.get(OVERLAY_NAMED_BY) or NAME)
+    if not os.path.lexists(overlay) or any(_same(overlay, place) for place in places):
+        return Configuration(own, None, ignored, tables)
+    trusted, content, why = _trusted(overlay, TrustStore.within(config_home(environ)))
     if trusted is None:
-        return Configuration(own, None, (*passed, f"{there.absolute()} ({why})"), tables)
+        return Configuration(own, None, (*ignored, f"{overlay.absolute()} ({why})"), tables)
     tables, left = laid_over(tables, parsed(trusted, content))
     if left:
-        passed = (*passed, f"of {trusted} {', '.join(left)} (only your own mcc.toml may set this)")
-    return Configuration(own, trusted, passed, tables)
+        ignored = (*ignored, f"of {trusted} {', '.join(left)} (only your own mcc.toml may set this)")
+    return Configuration(own, trusted, ignored, tables)
 
 
 def key_of(file: Path) -> Path:
-    """The path by which a file is trusted: absolute, its directory without symlinks."""
+    """The path under which trust in a file is recorded: absolute, with symlinks in its directory resolved."""
     return file.parent.resolve() / file.name
 
 
 def parsed(file: Path, content: bytes) -> dict[str, Any]:
-    """Raises `ConfigProblem` for anything but TOML."""
+    """Parse TOML. Raises `ConfigProblem`."""
     try:
         return tomllib.loads(content.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -160,7 +166,7 @@ def parsed(file: Path, content: bytes) -> dict[str, Any]:
 
 
 def content_of(file: Path) -> bytes:
-    """Raises OSError, also for what is no regular file, and `ConfigProblem` for one that is too large to be read."""
+    """The content of a regular file. Raises OSError, and `ConfigProblem` for more than `MOST_BYTES`."""
     try:
         with open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
@@ -174,7 +180,7 @@ def content_of(file: Path) -> bytes:
 
 
 def _places(environ: Mapping[str, str], directory: Path, data_dir: Path) -> Iterator[Path]:
-    """Where the user's own file may be, the first one first."""
+    """Where the user's own file may be, in order of precedence."""
     if named := environ.get(NAMED_BY):
         file = Path(named).expanduser()
         if not file.is_absolute():
@@ -186,22 +192,22 @@ def _places(environ: Mapping[str, str], directory: Path, data_dir: Path) -> Iter
     yield _absolute(directory / data_dir.expanduser()) / NAME
 
 
-def _first(places: Iterable[Path], *, believed: bool) -> tuple[Path | None, tuple[str, ...]]:
-    """The first of these files that counts, and why the others do not. `believed`: the user named the first."""
+def _first(places: Iterable[Path], *, named: bool) -> tuple[Path | None, tuple[str, ...]]:
+    """The first of these files that counts, and why the others do not. `named`: the user named the first explicitly."""
     own: Path | None = None
-    passed: list[str] = []
+    ignored: list[str] = []
     for place in places:
         if own is None:
-            why = "" if believed else _foreign(place)
+            why = "" if named else _distrust(place)
             own = place if not why else None
         else:
             why = "" if _same(own, place) else f"{own} comes first"
-        passed += [f"{place} ({why})"] if why else []
-    return own, tuple(passed)
+        ignored += [f"{place} ({why})"] if why else []
+    return own, tuple(ignored)
 
 
-def _foreign(place: Path) -> str:
-    """Why a file that nobody named may be somebody else's; empty when it may not."""
+def _distrust(place: Path) -> str:
+    """Why a file that the user did not name explicitly could be someone else's; empty when it could not."""
     try:
         found = place.stat()
     except OSError as error:
@@ -230,7 +236,7 @@ def _read(file: Path) -> Tables:
 
 
 def _trusted(file: Path, store: TrustStore) -> tuple[Path | None, bytes, str]:
-    """The file with its content when that was trusted there; else None, and why it does not count."""
+    """The file and its content if exactly this content was trusted at this path, else None and the reason."""
     path = key_of(file)
     ask = f"mcc config trust {shlex.quote(str(path))}"
     try:
@@ -259,29 +265,33 @@ def _absolute(path: Path) -> Path:
 
 
 def laid_over(own: Tables, trusted: Tables) -> tuple[Tables, tuple[str, ...]]:
-    """`own` with what counts of `trusted` over it, and the names of what does not.
+    """`own` with the permitted parts of `trusted` over it, and the names of the keys that are not permitted.
 
-    The provider of a model that `own` describes by more than these keys stays: an address or a key that the user chose
-    for one provider would go to another. Nothing makes a model a script, whose name is the path of any file.
+    A trusted file cannot change the provider of a model for which `own` sets any key beyond `MODEL_KEYS`: an address or
+    API key that the user chose for one provider would go to another. Nor can it make a model a scripted one.
     """
     whole = {name: {**own.get(name, {}), **table} for name, table in _tables(trusted).items() if name in TRUSTED_TABLES}
     models = dict(own.get("models", {}))
-    left: list[str] = []
+    refused: list[str] = []
     for alias, wished in _tables(_tables(trusted).get("models", {})).items():
         known = models.get(alias, {})
-        counts = {key: value for key, value in wished.items() if key in MODEL_KEYS and not _moves(known, key, value)}
-        # The models of this provider are named by paths: a device or a pipe would be read like any other file.
-        if {**known, **counts}.get("provider") == SCRIPTED:
-            counts = {key: value for key, value in counts.items() if key not in ("provider", "model")}
-        left += (f"[models.{alias}] {key}" for key in wished if key not in counts)
-        if counts:
-            models[alias] = {**known, **counts}
+        allowed = {
+            key: value
+            for key, value in wished.items()
+            if key in MODEL_KEYS and not _changes_provider(known, key, value)
+        }
+        # The name of a scripted model is the path of its script, so a checkout could have any file or device read.
+        if {**known, **allowed}.get("provider") == SCRIPTED:
+            allowed = {key: value for key, value in allowed.items() if key not in ("provider", "model")}
+        refused += (f"[models.{alias}] {key}" for key in wished if key not in allowed)
+        if allowed:
+            models[alias] = {**known, **allowed}
     with_models = {"models": models} if models else {}
-    return {**own, **whole, **with_models}, _named([*_others(trusted), *left])
+    return {**own, **whole, **with_models}, _shortened([*_refused_tables(trusted), *refused])
 
 
-def _moves(known: Mapping[str, Any], key: str, value: object) -> bool:
-    """Whether this would ask another provider with what belongs to the user's own choice of one."""
+def _changes_provider(known: Mapping[str, Any], key: str, value: object) -> bool:
+    """Whether this would send settings that the user made for one provider to another one."""
     return key == "provider" and value != known.get(key) and any(own not in MODEL_KEYS for own in known)
 
 
@@ -289,8 +299,8 @@ def _tables(tables: Tables) -> Mapping[str, Mapping[str, Any]]:
     return {name: table for name, table in tables.items() if isinstance(table, dict)}
 
 
-def _others(trusted: Tables) -> Iterator[str]:
-    """What stands in no table that may count."""
+def _refused_tables(trusted: Tables) -> Iterator[str]:
+    """The keys outside the tables that a trusted file may set."""
     for name, table in trusted.items():
         if not isinstance(table, dict):
             yield name
@@ -300,7 +310,7 @@ def _others(trusted: Tables) -> Iterator[str]:
             yield from (f"[{name}] {key}" for key in table) if table else (f"[{name}]",)
 
 
-def _named(names: list[str]) -> tuple[str, ...]:
-    """Few enough, and short enough, to be told in one line."""
+def _shortened(names: list[str]) -> tuple[str, ...]:
+    """At most `MOST_NAMES` names of at most `NAME_CHARACTERS`, so that they fit in one line."""
     cut = [name if len(name) <= NAME_CHARACTERS else f"{name[:NAME_CHARACTERS]}…" for name in names[:MOST_NAMES]]
     return (*cut, f"{len(names) - MOST_NAMES} more") if len(names) > MOST_NAMES else tuple(cut)

@@ -1,4 +1,4 @@
-"""The tables [mcp.NAME]: MCP servers that the operator registers, and what their tools may do."""
+"""The tables [mcp.NAME]: MCP servers that the operator registers, and the effects of their tools."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -6,17 +6,17 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
 from mcc.addresses import Refused, url_of
-from mcc.configuration.egress import Hosts
+from mcc.configuration.network import Hosts
 from mcc.contracts.drones import Effects
 from mcc.contracts.shape import Closed
 from mcc.rules.globs import fits
 from mcc.rules.patterns import Pattern
 
 MANY = 20
-"""A server with more tools than these has them behind `tool_search`, unless its table says otherwise."""
+"""A server with more tools than this offers them through `tool_search`, unless its table says otherwise."""
 
 SEPARATOR = "__"
-"""Between the name of a server and that of its tool."""
+"""Separates the server's name from the tool's: SERVER__TOOL."""
 
 _GLOB = r"^[A-Za-z0-9_.*?/-]{1,128}$"
 _VARIABLE = Pattern(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
@@ -33,8 +33,8 @@ def _variable(name: str) -> str:
 Variable = Annotated[str, AfterValidator(_variable)]
 
 
-def _listed(value: Any) -> Any:
-    """A command is a list: one text would have to be split, and nobody would know how."""
+def _command_list(value: Any) -> Any:
+    """A command must be a list: splitting a string into words is ambiguous."""
     if isinstance(value, str):
         raise ValueError(
             f'is a list of words, such as ["{value.split()[0] if value.split() else "server"}", "--stdio"]'
@@ -42,7 +42,7 @@ def _listed(value: Any) -> Any:
     return value
 
 
-def _whole(words: tuple[str, ...]) -> tuple[str, ...]:
+def _program(words: tuple[str, ...]) -> tuple[str, ...]:
     if not words or not words[0] or any("\0" in word for word in words):
         raise ValueError("begins with the name of a program that is installed here, or with its whole path")
     if "/" in words[0] and not words[0].startswith("/"):
@@ -60,11 +60,11 @@ ServerName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9_-]{0
 
 
 class OAuth(Closed):
-    """How the drones are let in by OAuth, after somebody logged in once with `drone login NAME`.
+    """How drones authenticate by OAuth, after somebody has logged in once with `drone login NAME`.
 
-    `client_id`: of a client that is registered there; without one the drone registers itself, where the server allows
-    it, or names `client_metadata_url`. `client_secret_env` names the variable with its secret. `port`: of this machine,
-    where the browser comes back to.
+    `client_id` is that of a client registered with the server. Without one the drone sends `client_metadata_url`, or
+    registers itself if the server allows it. `client_secret_env` names the variable with the client's secret. `port` is
+    the local port of the redirect URL to which the browser returns.
     """
 
     client_id: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = None
@@ -79,21 +79,23 @@ class OAuth(Closed):
 
 
 def _oauth(given: Any) -> Any:
-    """`oauth = true` is OAuth with nothing more to say."""
+    """`oauth = true` means OAuth with default settings."""
     return {} if given is True else None if given is False else given
 
 
 class McpServer(Closed):
-    """One table [mcp.NAME]: a program that is started in the sandbox (`command`), or an address (`url`).
+    """One table [mcp.NAME]: either a program started in the sandbox (`command`) or a remote server (`url`).
 
-    `env` (of a program): variable there to variable of the drone, never a value; `token_env` (of an address): the
-    variable with the token that is sent to it. `egress`: hosts that a program may reach, none = no network. `paths`:
-    directories and files beside the program that it may read. `tools`: globs over the server's own names; `effects`: by
-    glob, the longest that fits counts, and what none fits is irreversible. `deferred` None: when it has more than 20.
-    `oauth`: tokens are had by logging in.
+    For a program: `env` maps its variables to variables of the drone, never to values; `egress` lists hosts it may
+    reach, none = no network; `paths` are directories and files it may read besides the program itself.
+    For a URL: `token_env` names the variable with the bearer token; with `oauth`, tokens come from logging in.
+
+    `tools` are globs over the server's own tool names. `effects` maps globs to effects; the longest matching glob
+    counts, and a tool without one is irreversible. `deferred` offers tools through `tool_search`; None = more than
+    `MANY`.
     """
 
-    command: Annotated[tuple[str, ...], BeforeValidator(_listed), AfterValidator(_whole)] | None = None
+    command: Annotated[tuple[str, ...], BeforeValidator(_command_list), AfterValidator(_program)] | None = None
     url: Annotated[str, StringConstraints(max_length=2_000)] | None = None
     env: Mapping[Variable, Variable] = {}
     token_env: Variable | None = None
@@ -128,7 +130,7 @@ class McpServer(Closed):
         return self
 
     def offers(self, tool: str) -> bool:
-        """Whether the operator lets agents have this tool, by the server's own name of it."""
+        """Whether agents may use this tool, by the server's own name for it."""
         return any(fits(tool, glob) for glob in self.tools)
 
     def effects_of(self, tool: str) -> Effects:
@@ -138,12 +140,12 @@ class McpServer(Closed):
         return self.effects[fitting[0]] if fitting else "irreversible"
 
     def defers(self, count: int) -> bool:
-        """Whether its tools stand behind `tool_search`, where it has so many."""
+        """Whether a server with `count` tools offers them through `tool_search`."""
         return count > MANY if self.deferred is None else self.deferred
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """Variables of the drone whose values it is given."""
+        """The drone's variables whose values are given to the server."""
         secret = self.oauth.client_secret_env if self.oauth else None
         return (*self.env.values(), *(name for name in (self.token_env, secret) if name))
 

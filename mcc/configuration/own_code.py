@@ -1,7 +1,4 @@
-"""Code of the operator's own: modules that mcc.toml names, and what installed packages offer under an entry point.
-
-Nothing of it is loaded here but by whoever calls `load`; a file that others can write is not run.
-"""
+"""The operator's own code: modules named in mcc.toml, and objects that installed packages offer as entry points."""
 
 import importlib.util
 import sys
@@ -17,8 +14,11 @@ from mcc.configuration.places import refuse_others
 
 @dataclass(frozen=True, slots=True)
 class OwnCode:
-    """`name` is what it is called in the configuration, `origin` says where it comes from. `load` runs it and answers
-    a module, a function or a list of functions; it raises whatever the code raises."""
+    """One piece of code, not loaded yet. `name` is its name in the configuration, `origin` says where it comes from.
+
+    `load` runs it and answers a module, a function or a list of functions. It raises whatever the code raises, and
+    `NotPrivate` for a file that other users can write.
+    """
 
     name: str
     origin: str
@@ -26,8 +26,10 @@ class OwnCode:
 
 
 def own_code(modules: Iterable[str], directory: Path | None, entry_point: str) -> Iterator[OwnCode]:
-    """What installed packages offer in the group `entry_point`, then `modules`: files in `directory`, the operator's
-    own configuration, or else names that can be imported."""
+    """The objects that installed packages offer in the group `entry_point`, then `modules`.
+
+    A module is a file in `directory` (where the operator's own mcc.toml lies) if there is one, else an import name.
+    """
     for point in sorted(entry_points(group=entry_point), key=lambda one: one.name):
         package = f"package {point.dist.name} {point.dist.version}" if point.dist else "an installed package"
         yield OwnCode(point.value, package, point.load)
@@ -40,7 +42,7 @@ def own_code(modules: Iterable[str], directory: Path | None, entry_point: str) -
 
 
 def _of_file(file: Path, entry_point: str) -> ModuleType:
-    """Under a name of its own, so that it replaces no other module. Raises `NotPrivate` when others can write it."""
+    """Import the file under a name that cannot clash with another module's. Raises `NotPrivate`."""
     refuse_others(file.stat(), file)
     refuse_others(file.parent.stat(), file.parent)
     name = f"mcc_own_{entry_point.rpartition('.')[2]}.{file.stem}"

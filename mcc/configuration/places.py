@@ -1,4 +1,4 @@
-"""Where files of a user and of MCC itself lie, and how they are their user's alone; the environment is an argument."""
+"""Paths of a user's and of MCC's own files, and access that keeps them private. The environment is an argument."""
 
 import errno
 import json
@@ -15,53 +15,52 @@ def config_home(environ: Mapping[str, str]) -> Path:
 
 
 def own_agents(environ: Mapping[str, str]) -> Path:
-    """Where a user keeps agent files for all workspaces."""
+    """The directory of the user's own agent files, which apply in all workspaces."""
     return config_home(environ) / "agents"
 
 
 def own_blueprints(environ: Mapping[str, str]) -> Path:
-    """Where a user keeps blueprints, each under its name."""
+    """The directory of the user's own blueprints, each stored under its name."""
     return config_home(environ) / "blueprints"
 
 
 def default_data_dir(environ: Mapping[str, str]) -> Path:
-    """`mcc` in `XDG_DATA_HOME`, by default `~/.local/share/mcc`."""
+    """The data directory when none is configured: `mcc` in `XDG_DATA_HOME`, by default `~/.local/share/mcc`."""
     return _base(environ, "XDG_DATA_HOME", ".local/share") / "mcc"
 
 
 def _base(environ: Mapping[str, str], name: str, default: str) -> Path:
-    """The specification has relative paths ignored: what they lead to depends on where a program is started."""
     named = Path(environ.get(name, ""))
+    # The XDG base directory specification has relative paths ignored.
     return named if named.is_absolute() else _home(environ) / default
 
 
 def _home(environ: Mapping[str, str]) -> Path:
-    """A user of a container may have none, and then no files in it either."""
     try:
         return Path(environ.get("HOME") or Path.home())
-    except RuntimeError:
+    except RuntimeError:  # A user of a container may have no home directory.
         return Path("/nonexistent")
 
 
 MOUNTED_SECRETS = Path("/run/secrets")
-"""Where containers find their secrets."""
+"""The directory in which container runtimes mount secrets."""
 
 _BESIDE_A_DATABASE = ("", "-wal", "-shm", "-journal")
 
 
 def own_directories(environ: Mapping[str, str], data_dir: Path) -> tuple[Path, ...]:
-    """The data directory in use, and those that this user's MCC keeps by default: another one may run there."""
+    """MCC's private directories: the data directory in use and this user's default ones, which another MCC may use."""
     usual = (default_data_dir(environ), demo_data_dir(environ), config_home(environ), MOUNTED_SECRETS)
     return tuple(dict.fromkeys((data_dir, *usual)))
 
 
 def demo_data_dir(environ: Mapping[str, str]) -> Path:
-    """`mcc-demo` in `XDG_DATA_HOME`, by default `~/.local/share/mcc-demo`."""
+    """The data directory of `make demo`: `mcc-demo` in `XDG_DATA_HOME`, by default `~/.local/share/mcc-demo`."""
     return default_data_dir(environ).with_name("mcc-demo")
 
 
 def own_files(*addresses: str) -> tuple[Path, ...]:
-    """The files behind addresses of databases and of Redis that are on this machine: SQLite's, sockets."""
+    """The local files that these database and Redis addresses use: SQLite files and Unix sockets."""
     return tuple(file for address in addresses for file in _files(address))
 
 
@@ -73,7 +72,7 @@ def _files(address: str) -> tuple[Path, ...]:
 
 
 def paths_in(text: str) -> tuple[str, ...]:
-    """Paths between commas or colons (`os.pathsep`), or a JSON array of them where names have such characters."""
+    """Parse paths separated by commas or `os.pathsep`, or a JSON array of paths (for names with such characters)."""
     if text.startswith("["):
         try:
             found = json.loads(text)
@@ -85,7 +84,7 @@ def paths_in(text: str) -> tuple[str, ...]:
 
 
 def as_text(paths: Sequence[str]) -> str:
-    """What `paths_in` reads as these paths."""
+    """The inverse of `paths_in`."""
     plain = os.pathsep.join(paths)
     return plain if paths_in(plain) == tuple(paths) else json.dumps(list(paths))
 
@@ -95,14 +94,14 @@ WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class NotPrivate(ValueError):
-    """Others may have written what was to be read; the message is a sentence that says what to do."""
+    """Other users could have written the file. The message is a sentence that says what to do."""
 
 
 def read_private(file: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """What `file` holds, when it and its directory belong to this user and nobody else can write them.
+    """The content of `file`, provided that it and its directory belong to this user and nobody else can write them.
 
-    The file itself must be no symlink; its directory may be reached through some. Raises `NotPrivate`, and OSError for
-    what is not there or cannot be read.
+    The file itself must not be a symlink; directories above it may be. Raises `NotPrivate`, and OSError when the file
+    is missing or unreadable.
     """
     directory = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -118,7 +117,7 @@ def read_private(file: Path, most_bytes: int = MOST_BYTES) -> bytes:
 
 
 def make_private_directory(path: Path) -> None:
-    """`path`, and what is missing above it, for its owner alone; one that is there stays as it is. Raises OSError."""
+    """Create `path` and its missing parents with mode 0700. An existing directory keeps its mode. Raises OSError."""
     try:
         path.mkdir(mode=0o700)
     except FileNotFoundError:
@@ -130,12 +129,12 @@ def make_private_directory(path: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open`: a file that is made is its owner's alone."""
+    """An `opener` for `open` that creates files with mode 0600."""
     return os.open(path, flags | os.O_CLOEXEC, 0o600)
 
 
 def refuse_others(found: os.stat_result, path: Path) -> None:
-    """Raises `NotPrivate` for what belongs to another user, or what others can write."""
+    """Raises `NotPrivate` when `path`, whose status is `found`, belongs to another user or others can write it."""
     if found.st_uid != os.geteuid():
         raise NotPrivate(f"{path} belongs to another user (uid {found.st_uid}): use a directory of your own.")
     if found.st_mode & WRITABLE_BY_OTHERS:
@@ -143,7 +142,7 @@ def refuse_others(found: os.stat_result, path: Path) -> None:
 
 
 def _opened(directory: int, file: Path) -> int:
-    """A regular file, without waiting for a pipe's other end."""
+    """A descriptor of the file, which must be regular. O_NONBLOCK keeps the open from waiting on a named pipe."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         descriptor = os.open(file.name, flags, dir_fd=directory)

@@ -1,4 +1,4 @@
-"""The table of providers known by name, and the hosts that their keys may be sent to."""
+"""The providers known by name, and the hosts to which their API keys may be sent."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -6,24 +6,27 @@ from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 Form = Literal["chat", "responses", "anthropic", "gemini"]
-"""Wire forms: OpenAI's chat completions and Responses, Anthropic's Messages, Google's Gemini."""
+"""Wire formats: OpenAI's Chat Completions and Responses, Anthropic's Messages, Google's Gemini."""
 
 OFFLINE: Final = "offline"
 SCRIPTED: Final = "scripted"
 WITHOUT_NETWORK = (OFFLINE, SCRIPTED)
-"""Models of ours, where a provider may be named: rules in place of a language model, and replies from a file."""
+"""Built-in stand-ins for a provider: "offline" answers by rules without a language model, "scripted" from a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`key_name`: the variable with its key; empty where none is needed. `first_model`: asked where nobody names one.
+    """One provider of models.
 
-    `other_key_names`: variables in which people keep the same key; asked where `key_name` is not set.
+    `key_name` is the environment variable with its API key, empty when it needs none; `other_key_names` are variables
+    that commonly hold the same key, read when `key_name` is unset. `first_model` is the default model.
 
-    `version_path` ends every address of it, whether or not the address that is set for it says so. `form` is spoken at
-    its own host, `form_elsewhere` at any other address that is set for it. Without a `base_url` every user has an
-    address of their own at it, below one of `other_hosts`; `*` there stands for the rest of a label.
-    `form_below`: a path, and what is spoken at its own addresses that end so.
+    `version_path` is appended to every address of the provider that does not already end with it. `form` is the wire
+    format at its own hosts, `form_elsewhere` (None: the same) at any other address. `form_below` is a path and the
+    format at own addresses that end with that path.
+
+    An empty `base_url` means that each user has an address of their own, below one of `other_hosts`. A `*` in a label
+    of those stands for any prefix of it, or for the whole label.
     """
 
     name: str
@@ -39,12 +42,12 @@ class Provider:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """All variables that may hold its key, the first one first."""
+        """All variables that may hold its key, in order of precedence."""
         return (self.key_name, *self.other_key_names) if self.key_name else ()
 
     @property
     def address_setting(self) -> str:
-        """The setting of drones that names another address, and in capitals the environment variable."""
+        """The drone setting that overrides `base_url`; in capitals, the environment variable."""
         return f"{self.name}_base_url"
 
     @property
@@ -52,24 +55,24 @@ class Provider:
         return urlsplit(self.base_url).hostname or ""
 
     def at(self, address: str) -> "Provider":
-        """This provider behind another address."""
+        """The same provider at another address."""
         address = address.rstrip("/").removesuffix(self.version_path) + self.version_path
         return replace(self, base_url=address)
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Those that its key may be sent to; those below one of them count as well."""
+        """The hosts to which its key may be sent, subdomains included."""
         return tuple(filter(None, (self.host, *self.other_hosts)))
 
     def form_at(self, base_url: str) -> Form:
-        """What is spoken at this address."""
+        """The wire format at this address."""
         if not self.is_at(base_url):
             return self.form_elsewhere or self.form
         path, form = self.form_below
         return form if path and base_url.rstrip("/").endswith(path) else self.form
 
     def is_at(self, base_url: str) -> bool:
-        """Whether this address is the provider's own."""
+        """Whether this address is at one of the provider's own hosts."""
         return _is_one_of(_peer(base_url).host, self.hosts)
 
 
@@ -130,10 +133,10 @@ PROVIDERS = (
     Provider("llamacpp", "chat", "http://127.0.0.1:8080/v1", version_path="/v1"),
     Provider("lmstudio", "chat", "http://127.0.0.1:1234/v1", version_path="/v1"),
 )
-"""In the order in which a default is looked for. A model of theirs is named `provider/model`."""
+"""In the order in which a default model is sought. Their models are named `provider/model`."""
 
 LISTED_AS: Mapping[str, str] = {"gemini": "google", "xai": "x-ai"}
-"""Providers that lists of prices know by other names."""
+"""Providers that price lists call by another name."""
 
 MAKERS: Mapping[str, str] = {
     "anthropic": "anthropic",
@@ -143,26 +146,26 @@ MAKERS: Mapping[str, str] = {
     "deepseek": "deepseek",
     "x-ai": "xai",
 }
-"""How names of models begin at those who serve other people's (`anthropic/claude-…`), to the row of their maker."""
+"""First part of model names at resellers (`anthropic/claude-…`) to the provider that makes the model."""
 
 FAMILIES: Mapping[str, str] = {"claude-": "anthropic", "gpt-": "openai"}
-"""How names of models begin that are one maker's wherever they run, to the maker's row."""
+"""Prefix of model names that belong to one maker wherever the model runs, to the provider that makes it."""
 
 NAMES = tuple(provider.name for provider in PROVIDERS)
 
 KEY_NAMES = tuple(provider.key_name for provider in PROVIDERS if provider.key_name and provider.first_model)
-"""Variables with a key that is enough to ask a model."""
+"""Key variables that suffice to use a provider, because it has a default model."""
 
 HOSTS: Mapping[str, tuple[str, ...]] = {
     **{key_name: one.hosts for one in PROVIDERS for key_name in one.key_names},
 }
-"""Variable with a key to the provider's own hosts; those below one of them count as well."""
+"""Key variable to the provider's own hosts, subdomains included."""
 
 PORTS = {"http": 80, "https": 443}
 
 
 class _Peer(NamedTuple):
-    """Where an address leads; `host` is empty where it leads nowhere."""
+    """The peer that an address names; `host` is empty when it names none."""
 
     scheme: str
     host: str
@@ -170,38 +173,39 @@ class _Peer(NamedTuple):
 
 
 def provider(name: str) -> Provider | None:
-    """The row of this name."""
+    """The provider of this name, None when it is unknown."""
     return next((one for one in PROVIDERS if one.name == name), None)
 
 
 def provider_at(name: str, base_url: str) -> str:
-    """Who answers there: the provider whose own address it is, else the one of this name."""
-    there = (one.name for one in PROVIDERS if one.is_at(base_url) and not one.base_url.startswith("http://"))
-    return next(there, name)
+    """The name of the provider to whom this address belongs, else `name`."""
+    # Local servers (http://127.0.0.1) are left out: their default address may belong to any program.
+    owners = (one.name for one in PROVIDERS if one.is_at(base_url) and not one.base_url.startswith("http://"))
+    return next(owners, name)
 
 
 def form_at(name: str, base_url: str) -> Form:
-    """What the provider of this name speaks at this address, or the one whose own address it is."""
+    """The wire format at this address: that of the provider to whom it belongs, else of the provider `name`."""
     known = provider(provider_at(name, base_url))
     return known.form_at(base_url) if known else "chat"
 
 
 def any_key(names: Iterable[str] = KEY_NAMES) -> str:
-    """The names of keys for a sentence: `A, B or C`."""
+    """Key names joined for a sentence: `A, B or C`."""
     *before, last = names
     return f"{', '.join(before)} or {last}" if before else last
 
 
 def address_variable(key_name: str) -> str:
-    """The variable that names another address beside a key: `X_BASE_URL` beside `X_API_KEY`."""
+    """The variable that overrides the address for a key: `X_BASE_URL` for `X_API_KEY`."""
     return f"{key_name.removesuffix('_API_KEY')}_BASE_URL"
 
 
 def refusal(key_name: str, base_url: str, beside: str | None) -> str | None:
-    """Why the key in this variable is not sent to `base_url`; None when it may be.
+    """Why the key in this variable must not be sent to `base_url`; None when it may be.
 
-    `beside` is the address that the environment names beside the key. A variable of no known provider may go anywhere:
-    it was named for that address.
+    `beside` is the address that the environment sets together with the key (`address_variable`). A variable that
+    belongs to no known provider may be sent anywhere, because the operator named it for that very address.
     """
     hosts, there = HOSTS.get(key_name), _peer(base_url)
     if hosts is None or _is_one_of(there.host, hosts) or (there.host and beside and there == _peer(beside)):
@@ -215,10 +219,10 @@ def refusal(key_name: str, base_url: str, beside: str | None) -> str | None:
 
 def _is_one_of(host: str, hosts: tuple[str, ...]) -> bool:
     labels = host.split(".")
-    return any(_is_below(labels, own.split(".")) for own in hosts)
+    return any(_is_at_or_below(labels, own.split(".")) for own in hosts)
 
 
-def _is_below(labels: list[str], own: list[str]) -> bool:
+def _is_at_or_below(labels: list[str], own: list[str]) -> bool:
     last = labels[-len(own) :]
     return len(last) == len(own) and all(
         label == wanted or (wanted.startswith("*") and label.endswith(wanted[1:]))
@@ -227,7 +231,6 @@ def _is_below(labels: list[str], own: list[str]) -> bool:
 
 
 def _peer(address: str) -> _Peer:
-    """Without a host for what is no address."""
     try:
         parts = urlsplit(address)
         return _Peer(parts.scheme, parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0))

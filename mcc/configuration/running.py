@@ -1,27 +1,31 @@
-"""The family that runs on a data directory, by what it publishes there: found by commands and drones beside it."""
+"""The family that runs on a data directory: its published address, and the workspace roots added while it runs."""
 
 import contextlib
 import fcntl
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from mcc.configuration.places import read_private
+from mcc.configuration.places import NotPrivate, read_private, refuse_others
 
 FAMILY_FILE = "family.json"
 LOCK_FILE = "family.lock"
 LOOK_SECONDS = 0.1
 
+ADDED_ROOTS_FILE = Path("run", "added-roots")
+MOST_BYTES_OF_ROOTS = 64 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Presence:
-    """What a running family publishes. `purpose`: "up" for a family that stays, "run" for one order's.
+    """What a running family publishes.
 
-    `settings`: the `MCC_` variables of its drones, for a drone beside them.
+    `purpose`: "up" for a family that stays, "run" for the embedded family of one order. `settings`: the `MCC_`
+    variables of its drones, for other commands and drones started on the same data directory.
     """
 
     url: str
@@ -34,16 +38,16 @@ class Presence:
 
 
 class Held(Enum):
-    """A data directory without an address: not locked, or locked by a family that still starts."""
+    """Why a data directory has no published address: no family has locked it, or one that is still starting has."""
 
     NOBODY = "nobody"
     STARTING = "starting"
 
 
 def find_family(data_dir: Path) -> Presence | Held:
-    """The family that holds `data_dir`; the family.json of a killed family counts for nothing.
+    """The family that holds the lock of `data_dir`. A family.json left by a killed family is ignored.
 
-    Raises `NotPrivate` when others than this user could have written family.json.
+    Raises `NotPrivate` when other users could have written family.json.
     """
     try:
         descriptor = os.open(data_dir / LOCK_FILE, os.O_RDONLY | os.O_CLOEXEC)
@@ -58,7 +62,7 @@ def find_family(data_dir: Path) -> Presence | Held:
 
 
 def await_family(data_dir: Path, *, seconds: float = 30.0) -> Presence | Held:
-    """As `find_family`, with up to `seconds` of patience for a family that still starts."""
+    """Like `find_family`, but waits up to `seconds` for a family that is still starting. Blocks."""
     end = time.monotonic() + seconds
     while (found := find_family(data_dir)) is Held.STARTING and time.monotonic() < end:
         time.sleep(LOOK_SECONDS)
@@ -66,7 +70,7 @@ def await_family(data_dir: Path, *, seconds: float = 30.0) -> Presence | Held:
 
 
 def published(data_dir: Path) -> Presence | None:
-    """What family.json says, whether or not that family still runs. Raises `NotPrivate`."""
+    """The content of family.json, whether or not that family still runs. Raises `NotPrivate`."""
     with contextlib.suppress(OSError, TypeError):
         content = read_private(data_dir / FAMILY_FILE)
         with contextlib.suppress(json.JSONDecodeError, UnicodeDecodeError):
@@ -75,8 +79,57 @@ def published(data_dir: Path) -> Presence | None:
 
 
 def lock(descriptor: int, kind: int) -> bool:
-    """Whether the lock of this kind was free; it is held until the descriptor is closed."""
+    """Try to take the lock without waiting. True when it was free; it is then held until `descriptor` is closed."""
     with contextlib.suppress(BlockingIOError):
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         return True
     return False
+
+
+class AddedRoots:
+    """Directories in which a running family lets orders work besides its configured roots, until it ends.
+
+    Kept in a file of the data directory, one JSON string per line. Only the owner of that directory can add to it, only
+    the owner's processes trust it, and agents never see it. Safe for many threads and processes.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        self._file = data_dir / ADDED_ROOTS_FILE
+        self._known: tuple[tuple[int, int, int], tuple[Path, ...]] | None = None
+
+    def __call__(self) -> tuple[Path, ...]:
+        """The added directories, () when the file is missing or other users could have written it.
+
+        The paths were free of symlinks when they were added.
+        """
+        try:
+            found = self._file.stat()
+            version = (found.st_ino, found.st_size, found.st_mtime_ns)
+            if self._known is None or self._known[0] != version:
+                self._known = version, tuple(_paths(read_private(self._file, MOST_BYTES_OF_ROOTS)))
+            return self._known[1]
+        except (OSError, NotPrivate):
+            return ()
+
+    def add(self, directory: Path) -> None:
+        """Let orders work in `directory`, an absolute path without symlinks. Raises OSError and `NotPrivate`."""
+        refuse_others(self._file.parent.stat(), self._file.parent)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(self._file, flags, 0o600)
+        try:
+            os.write(descriptor, json.dumps(str(directory)).encode() + b"\n")
+        finally:
+            os.close(descriptor)
+
+    def clear(self) -> None:
+        self._file.unlink(missing_ok=True)
+
+
+def _paths(content: bytes) -> Iterator[Path]:
+    for line in content.splitlines():
+        try:
+            path = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(path, str) and os.path.isabs(path):
+            yield Path(os.path.abspath(path))

@@ -1,28 +1,31 @@
-"""Settings that service and drones share: their fields, where each is looked for, what is said of a wrong one."""
+"""The settings base class of service and drones: shared fields, their sources, and error messages for wrong values."""
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
     SecretStr,
+    StringConstraints,
     ValidationError,
     field_validator,
     model_validator,
 )
 
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Configuration, configuration
-from mcc.configuration.permission import Approvals, OperatorPermission
 from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprints, own_directories, paths_in
 from mcc.configuration.running import Presence, find_family
 from mcc.configuration.workspaces import Workspaces
+from mcc.contracts.permission import OnAsk, Permission, PermissionKey, WordOrRules
+from mcc.permission.declared import problems, problems_of
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
 from mcc.rules.errors import alike, nearest
 from mcc.rules.patterns import Pattern
@@ -34,15 +37,15 @@ _QUEUE = Pattern(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 
 
 class BadSettings(ValueError):
-    """A setting that cannot be used; the message is a sentence that says which one and what it may be."""
+    """A setting has an unusable value. The message is a sentence that names the setting and what it may be."""
 
 
 def absolute(path: Path) -> Path:
     return Path(os.path.abspath(path.expanduser()))
 
 
-def _listed(value: Any) -> Any:
-    """Lists are written with commas in the environment."""
+def _list_items(value: Any) -> Any:
+    """Split a list given as text: in the environment, commas separate the items."""
     return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
 
 
@@ -54,41 +57,82 @@ def own_database(settings: Mapping[str, Any]) -> str:
     return f"sqlite:///{settings['data_dir'] / 'mcc.db'}"
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_list_items)]
 Roots = Annotated[tuple[Path, ...], BeforeValidator(_paths)]
 ModuleName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.]{0,199}$")]
 Seconds = Annotated[float, Field(gt=0, le=3_600, allow_inf_nan=False)]
 
 
 class DocumentFunctions(BaseModel):
-    """The table [documents]: `functions` are modules of rules, files beside the operator's own mcc.toml or names that
-    can be imported."""
+    """The table [documents]. `functions` names Python modules with rule functions: files beside the operator's own
+    mcc.toml, or importable modules."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     functions: tuple[ModuleName, ...] = ()
 
 
-OF_BOTH = frozenset({"documents", "permission", "approvals", "workspaces"})
-"""Tables of mcc.toml that service and drones read alike."""
+def _permission_key(key: str) -> str:
+    for problem in problems({key: "deny"}):
+        raise ValueError(problem.sentence)
+    return key
+
+
+def _permission_rules(rules: WordOrRules) -> WordOrRules:
+    for problem in problems_of(rules):
+        raise ValueError(f"rule [{problem.place[0]}].when: {problem.sentence}")
+    return rules
+
+
+class OperatorPermission(BaseModel):
+    """The table [permission]. `protected` are globs of paths that no tool may write, besides the built-in list; every
+    other key is a permission rule."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+    __pydantic_extra__: dict[
+        Annotated[PermissionKey, AfterValidator(_permission_key)],
+        Annotated[WordOrRules, AfterValidator(_permission_rules)],
+    ]
+
+    protected: tuple[Annotated[str, StringConstraints(min_length=1, max_length=1_000)], ...] = ()
+
+    @property
+    def rules(self) -> Permission:
+        return cast(Permission, self.model_extra or {})
+
+
+class Approvals(BaseModel):
+    """The table [approvals]: how long a call waits for a person's decision, and the default `on_ask` of orders.
+
+    `on_ask` None: "wait" for attended orders, "deny" for all others.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    expire_seconds: Annotated[int, Field(ge=1, le=31_536_000)] = 86_400
+    on_ask: OnAsk | None = None
+
+
+SHARED_TABLES = frozenset({"documents", "permission", "approvals", "workspaces"})
+"""Tables of mcc.toml that both service and drones read."""
 
 
 class SharedSettings(BaseModel):
-    """What an MCC process and a drone must agree on. Paths are absolute; `redis_url` None = no Redis was named.
+    """The settings on which an MCC process and a drone must agree. Paths are absolute; `redis_url` None = none named.
 
-    `flower_titles` False: Celery's monitors see no titles of sessions, which people wrote.
+    `flower_titles` False hides session titles, which people wrote, from Celery's monitors.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, protected_namespaces=())
 
     prefixes: ClassVar[tuple[str, ...]] = (PREFIX,)
-    """How the variables begin, the first one for every setting, the others for the shared ones."""
+    """Prefixes of environment variables: the first one for every setting, the others only for shared settings."""
     other_variables: ClassVar[tuple[str, ...]] = ()
-    """Variables with the first prefix that are no settings."""
-    without_variable: ClassVar[frozenset[str]] = OF_BOTH
-    """Fields that no variable sets."""
-    own_tables: ClassVar[frozenset[str]] = OF_BOTH
-    """Fields that are tables of their own in mcc.toml, and not keys of [mcc] or [drone]."""
+    """Known variables with the first prefix that are not settings, without the prefix and in lower case."""
+    without_variable: ClassVar[frozenset[str]] = SHARED_TABLES
+    """Fields that have no environment variable."""
+    own_tables: ClassVar[frozenset[str]] = SHARED_TABLES
+    """Fields that are tables of their own in mcc.toml instead of keys in [mcc] or [drone]."""
 
     data_dir: Path
     database_url: str = Field(default_factory=own_database)
@@ -143,37 +187,38 @@ class SharedSettings(BaseModel):
 
     @property
     def configuration(self) -> Configuration:
-        """The files that were read for these settings."""
+        """The mcc.toml files from which these settings were read."""
         return self._configuration
 
     @property
     def secret_files(self) -> tuple[Path, Path]:
-        """The files of the operator's token and of Flower's login, which may not be there yet."""
+        """The files of the operator's token and of Flower's login, which may not exist yet."""
         return self.token_file or self.data_dir / TOKEN_FILE, self.data_dir / FLOWER_FILE
 
     def secrets_here(
         self, environ: Mapping[str, str], keys: Iterable[str | None] = (), addresses: Iterable[str | None] = ()
     ) -> frozenset[str]:
-        """`keys`, the operator's token, Flower's login, passwords in addresses, and what in `environ` looks secret."""
+        """All secrets known to this process: `keys`, the operator's token, Flower's login, passwords in the database,
+        Redis and `addresses` URLs, and variables of `environ` that look secret."""
         token, login = map(text_of, self.secret_files)
         given = self.token.get_secret_value() if self.token else None
         return secrets_among(environ, (*keys, token, given), (self.database_url, self.redis_url, *addresses), (login,))
 
     def private_places(self, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-        """Directories of MCC's own, data, configuration and secrets, in which no order may work."""
+        """MCC's directories for data, configuration and secrets, in which no order may work."""
         return own_directories(environ, self.data_dir)
 
     def own_blueprints(self, environ: Mapping[str, str] = os.environ) -> Path:
-        """Where this process's user keeps blueprints."""
+        """The blueprint directory of this process's user."""
         return own_blueprints(environ)
 
     @classmethod
-    def found(
+    def resolve(
         cls, environ: Mapping[str, str], directory: Path, given: Mapping[str, Any]
     ) -> tuple[dict[str, Any], Configuration]:
-        """The values that count: those of `given`, else of `environ`, else of mcc.toml; and the files that were read.
+        """The effective values (from `given`, else `environ`, else mcc.toml), not validated yet, and the files read.
 
-        `directory` is where a trusted mcc.toml may lie. Raises `BadSettings`.
+        A trusted mcc.toml may lie in `directory`. Raises `BadSettings`.
         """
         cls._refuse_misspelt(environ)
         named = dict(cls.in_environment(environ)) | dict(given)
@@ -185,31 +230,33 @@ class SharedSettings(BaseModel):
         return {"data_dir": data_dir, **cls.in_files(files), **named}, files
 
     @classmethod
-    def beside(cls, environ: Mapping[str, str], directory: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-        """What the family that runs on this data directory says, except of what `given` or `environ` names.
+    def of_running_family(cls, environ: Mapping[str, str], directory: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of the family that runs on this data directory, without those that `given` or `environ` names.
 
         Raises `BadSettings`.
         """
         named = given.keys() | dict(cls.in_environment(environ)).keys()
-        variables = cls._said_beside(environ, directory, given)
+        variables = cls._family_variables(environ, directory, given)
         return {name: value for name, value in cls.in_environment(variables) if name not in named}
 
     @classmethod
-    def with_files_beside(
+    def with_family_files(
         cls, environ: Mapping[str, str], directory: Path, given: Mapping[str, Any]
     ) -> Mapping[str, str]:
-        """`environ` with the files that the family on this data directory reads, unless it names one of its own.
+        """`environ`, naming the mcc.toml files of the family on this data directory unless it names one of its own.
 
         Raises `BadSettings`.
         """
         if environ.get(NAMED_BY):
             return environ
-        variables = cls._said_beside(environ, directory, given)
+        variables = cls._family_variables(environ, directory, given)
         return {**environ, **{name: variables[name] for name in (NAMED_BY, OVERLAY_NAMED_BY) if variables.get(name)}}
 
     @classmethod
-    def _said_beside(cls, environ: Mapping[str, str], directory: Path, given: Mapping[str, Any]) -> Mapping[str, str]:
-        data_dir = Path(str(cls.found(environ, directory, given)[0]["data_dir"]))
+    def _family_variables(
+        cls, environ: Mapping[str, str], directory: Path, given: Mapping[str, Any]
+    ) -> Mapping[str, str]:
+        data_dir = Path(str(cls.resolve(environ, directory, given)[0]["data_dir"]))
         try:
             family = find_family(absolute(data_dir))
         except NotPrivate as problem:
@@ -218,20 +265,20 @@ class SharedSettings(BaseModel):
 
     @classmethod
     def variables(cls, name: str) -> tuple[str, ...]:
-        """The variables that a setting is read from, the first that is set and not empty."""
+        """The environment variables of a setting, in order of precedence; empty ones count as unset."""
         shared = name in SharedSettings.model_fields
         return tuple(f"{prefix}{name.upper()}" for prefix in (cls.prefixes if shared else cls.prefixes[:1]))
 
     @classmethod
     def in_environment(cls, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """Settings and values; an empty variable counts as unset."""
+        """The settings that the environment names, with their values; an empty variable counts as unset."""
         for name in cls.model_fields.keys() - cls.without_variable:
             if value := next((environ[one] for one in cls.variables(name) if environ.get(one)), None):
                 yield name, value
 
     @classmethod
     def in_files(cls, files: Configuration) -> Mapping[str, Any]:
-        """The table [mcc]. Raises `BadSettings` for a setting that it cannot have."""
+        """The values in the table [mcc] and in `own_tables`. Raises `BadSettings` for an unknown setting in [mcc]."""
         table = files.table("mcc")
         for name in table:
             if name not in cls.model_fields or name in cls.own_tables:
@@ -242,12 +289,12 @@ class SharedSettings(BaseModel):
 
     @classmethod
     def whole_tables(cls, files: Configuration) -> Mapping[str, Any]:
-        """The tables that are a setting each."""
+        """Those of `own_tables` that the files have."""
         return {name: files.tables[name] for name in sorted(cls.own_tables) if name in files.tables}
 
     @classmethod
     def _refuse_misspelt(cls, environ: Mapping[str, str]) -> None:
-        """A near miss of a known name is an error; other names with the prefix belong to someone else."""
+        """Raises `BadSettings` for a near miss of a known variable; other variables with the prefix are ignored."""
         prefix = cls.prefixes[0]
         names = (*(cls.model_fields.keys() - cls.without_variable), *cls.other_variables)
         known = {f"{prefix}{name.upper()}" for name in names}
@@ -260,7 +307,7 @@ class SharedSettings(BaseModel):
     def plain_errors(
         cls, given: Mapping[str, object], environ: Mapping[str, str], files: Configuration
     ) -> Iterator[None]:
-        """Raises `BadSettings` for the first mistake of a `ValidationError`, with the name under which it was set."""
+        """Turn a `ValidationError` inside the block into `BadSettings`: its first error, named as the user set it."""
         try:
             yield
         except ValidationError as error:
@@ -288,14 +335,14 @@ class SharedSettings(BaseModel):
 
     @classmethod
     def _in_file(cls, place: tuple[str | int, ...], files: Configuration) -> Iterator[str]:
-        """The keys that lead to this place in mcc.toml, where settings stand in a table of their program."""
+        """The keys that lead to this error location in mcc.toml, where plain settings stand in [mcc] or [drone]."""
         if place[0] not in files.tables:
             yield next((table for table in ("drone", "mcc") if place[0] in files.table(table)), "")
         yield from map(str, place)
 
     @classmethod
     def _keys(cls, place: Iterable[str | int]) -> Iterable[str]:
-        """The keys of the table at this place."""
+        """The keys allowed in the table at this error location, by the JSON schema."""
         schema = cls.model_json_schema()
         there: Mapping[str, Any] = schema
         for part in place:

@@ -1,4 +1,4 @@
-"""What their user trusted of files that others wrote: path and digest of each, kept in one file of the user's own."""
+"""The record of files written by others that the user has trusted: path and digest of each, in one file of the user."""
 
 import fcntl
 import hashlib
@@ -16,7 +16,7 @@ TRUST_FILE = "trust.json"
 
 
 class TrustProblem(ValueError):
-    """What was trusted cannot be known or kept; the message is a sentence that says what to do."""
+    """The trust file cannot be read or written. The message is a sentence that says what to do."""
 
 
 def digest_of(content: bytes) -> str:
@@ -24,10 +24,11 @@ def digest_of(content: bytes) -> str:
 
 
 class TrustStore:
-    """The digests of what was trusted, by kind and by absolute path. Every call reads `file` anew.
+    """The digests of trusted files, by kind and absolute path. Every call reads the trust file anew.
 
-    A digest that is kept for a path says nothing of the same path with other content. The file is believed only where
-    nobody else can write it, and replaced as a whole; calls of several processes do not lose each other's words.
+    Trust holds for exactly the content whose digest is kept, not for later content at the same path. The trust file is
+    read only if nobody else can write it, and is replaced atomically under a lock, so that concurrent changes by
+    several processes are all kept.
     """
 
     def __init__(self, file: Path) -> None:
@@ -35,20 +36,20 @@ class TrustStore:
 
     @classmethod
     def within(cls, config_home: Path) -> "TrustStore":
-        """The user's own, in the directory of the user's configuration."""
+        """The trust store in the user's configuration directory."""
         return cls(config_home / TRUST_FILE)
 
     def digests(self, kind: str) -> Mapping[str, str]:
-        """Path to digest. Raises `TrustProblem`."""
+        """The trusted files of one kind: path to digest. Raises `TrustProblem`."""
         return self._read().get(kind, {})
 
     def keep(self, kind: str, digests: Mapping[Path, str]) -> None:
-        """Trust these, beside what is trusted already. Raises `TrustProblem`."""
+        """Trust these contents, besides those already trusted. Raises `TrustProblem`."""
         with self._changing() as trusted:
             trusted.setdefault(kind, {}).update({str(path): digest for path, digest in digests.items()})
 
     def forget(self, kind: str, paths: Iterable[Path]) -> None:
-        """Trust these no longer. Raises `TrustProblem`."""
+        """Withdraw trust in these files. Raises `TrustProblem`."""
         with self._changing() as trusted:
             for path in paths:
                 trusted.get(kind, {}).pop(str(path), None)
@@ -65,7 +66,7 @@ class TrustStore:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, dict[str, str]]]:
-        """What is trusted, to be changed; written when the block ends, while nobody else changes it."""
+        """The trusted digests, for the block to change. They are written at its end, under an exclusive lock."""
         try:
             make_private_directory(self.file.parent)
             directory = os.open(self.file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -82,7 +83,7 @@ class TrustStore:
 
 
 def _checked(trusted: object) -> dict[str, dict[str, str]]:
-    """Raises ValueError for anything but kinds of paths with digests."""
+    """`trusted`, validated as {kind: {path: digest}}. Raises ValueError."""
     if not isinstance(trusted, dict):
         raise ValueError("it holds no table")
     for digests in trusted.values():
@@ -92,7 +93,7 @@ def _checked(trusted: object) -> dict[str, dict[str, str]]:
 
 
 def _replace(directory: int, name: str, trusted: Mapping[str, Mapping[str, str]]) -> None:
-    """Whole or not at all, for its owner alone."""
+    """Replace the file atomically and durably, with mode 0600."""
     fresh = f".{name}.{secrets.token_hex(6)}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -113,7 +114,7 @@ AGENTS = "agents"
 
 @dataclass(frozen=True, slots=True)
 class AgentConsent:
-    """What was trusted in one workspace; `problem` says why that cannot be known, and then nothing is."""
+    """The agent files trusted in one workspace. `problem` says why they cannot be known; then none is trusted."""
 
     root: Path
     digests: Mapping[str, str] = field(default_factory=dict)
@@ -121,24 +122,24 @@ class AgentConsent:
 
     @classmethod
     def read(cls, store: TrustStore, root: Path) -> "AgentConsent":
-        """`root` is the real path of the workspace. Blocks."""
+        """Read the trusted digests. `root` is the workspace's path without symlinks. Blocks."""
         try:
             return cls(root, store.digests(AGENTS))
         except TrustProblem as problem:
             return cls(root, problem=str(problem))
 
     def covers(self, path: str, content: bytes) -> bool:
-        """Whether this very content was trusted at `path`, which is relative to the root."""
+        """Whether exactly this content was trusted at `path`, relative to the root."""
         return self.digests.get(str(self.root / path)) == digest_of(content)
 
 
 def trust_agents(store: TrustStore, root: Path, contents: Mapping[str, bytes]) -> None:
-    """Keep the word for these files as they are now, by paths relative to the root. Raises `TrustProblem`."""
+    """Trust these agent files with these contents; paths are relative to the root. Raises `TrustProblem`."""
     store.keep(AGENTS, {root / path: digest_of(content) for path, content in contents.items()})
 
 
 def forget_agents(store: TrustStore, root: Path) -> tuple[Path, ...]:
-    """Take back every word for files below the root; answers which. Raises `TrustProblem`."""
+    """Withdraw trust in all agent files below the root. Answers their paths. Raises `TrustProblem`."""
     paths = tuple(path for path in map(Path, store.digests(AGENTS)) if path.is_relative_to(root))
     store.forget(AGENTS, paths)
     return paths

@@ -1,4 +1,4 @@
-"""The table [[workspaces.git]]: the git addresses that an order may name as its workspace."""
+"""The table [[workspaces.git]]: git addresses that orders may name as their workspace."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from mcc.addresses import Endpoint, Refused, url_of
-from mcc.configuration.egress import VariableName
+from mcc.configuration.network import VariableName
 from mcc.contracts.shape import Closed
 
 ANY = "*"
@@ -17,26 +17,26 @@ _MOST = 1_000
 
 @dataclass(frozen=True, slots=True)
 class GitAddress:
-    """`https://host/path` in its one spelling; `parts` of the path, the last one without `.git`."""
+    """`https://host/path` in canonical spelling. `parts` are the path's segments, the last one without `.git`."""
 
     endpoint: Endpoint
     parts: tuple[str, ...]
     text: str
 
     def fits(self, pattern: "GitAddress") -> bool:
-        """Whether it is what the pattern names, in which `*` is any one part."""
+        """Whether the address matches the pattern, in which `*` stands for any one segment."""
         if self.endpoint != pattern.endpoint or len(self.parts) != len(pattern.parts):
             return False
         return all(wanted in (ANY, part) for part, wanted in zip(self.parts, pattern.parts, strict=True))
 
     @property
     def name(self) -> str:
-        """The last part: what a checkout is called."""
+        """The last segment, which names the checkout."""
         return self.parts[-1]
 
 
 def git_address(text: str, *, pattern: bool = False) -> GitAddress:
-    """Raises `Refused` with a sentence. `pattern`: a part may be `*`."""
+    """Parse a git address; with `pattern`, a segment may be `*`. Raises `Refused`."""
     if len(text) > _MOST or not text.isascii():
         raise Refused("A git address is plain ASCII, and not as long as this.")
     if not text.startswith("https://"):
@@ -67,7 +67,8 @@ def _pattern(text: str) -> str:
 
 
 class GitRemote(Closed):
-    """`address`: https, in its path `*` is one part. `token_env` names the drone's variable with the token for it."""
+    """`address` is an https address in which `*` stands for one path segment. `token_env` names the drone's variable
+    with the access token for it."""
 
     address: Annotated[str, AfterValidator(_pattern)]
     token_env: VariableName | None = None
@@ -83,16 +84,16 @@ class Workspaces(Closed):
     git: Annotated[tuple[GitRemote, ...], Field(max_length=200)] = ()
 
     def remote(self, address: GitAddress) -> GitRemote | None:
-        """The first that allows this address."""
+        """The first entry that allows this address, None when none does."""
         return next((one for one in self.git if address.fits(one.pattern)), None)
 
 
 KEPT_CHECKOUTS = Path("checkouts", "kept.json")
-"""In a data directory: those that drones would have deleted, did they not hold what nobody else has."""
+"""The file of a data directory that lists old checkouts which drones did not delete, because they hold unsaved work."""
 
 
 class KeptCheckout(Closed):
-    """`place` is its directory; `why` it was not deleted; `bytes_` that it takes."""
+    """A checkout that was not deleted, and `why`. `place` is its directory, `bytes_` its size on disk."""
 
     place: str
     address: str
@@ -105,5 +106,5 @@ class KeptCheckouts(Closed):
 
 
 def is_git_address(workspace: str) -> bool:
-    """Whether an order's workspace is meant as an address, and not as a directory."""
+    """Whether an order's workspace is meant as a git address, valid or not, rather than a directory."""
     return "://" in workspace or workspace.startswith("git@")

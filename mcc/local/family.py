@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from mcc.configuration.added_roots import AddedRoots
+from mcc.configuration.running import AddedRoots
 from mcc.local.child import Child, Notify
 from mcc.local.data_dir import flower_login, make_private, prepare_directory, upgrade_database
 from mcc.local.errors import PortTaken, StartFailed

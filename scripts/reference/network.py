@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mcc.configuration.egress import Egress, SwappedSecret
-from mcc.configuration.sandbox import Sandbox
-from mcc.configuration.web import Web, WebSearch
+from mcc.configuration.network import Egress, Sandbox, SwappedSecret, Web, WebSearch
 from scripts.reference.markdown import properties, table
 
 OF_SANDBOX: Mapping[str, str] = {

@@ -8,8 +8,8 @@ from drone import settings as drone
 from mcc import settings as mcc
 from mcc.configuration.file import MODEL_KEYS, TRUSTED_TABLES
 from mcc.configuration.mcp_servers import McpServer
-from mcc.configuration.permission import Approvals
 from mcc.configuration.providers import HOSTS, OLLAMA, PROVIDERS
+from mcc.configuration.settings import Approvals
 from mcc.redaction import MARK, secrets
 from mcc.redaction.redactor import SHORTEST
 from scripts.reference import network

@@ -18,7 +18,7 @@ from drone.tools.artifacts import ArtifactTools
 from drone.tools.catalog import Toolbox
 from drone.tools.git_program import Git
 from drone.tools.web import NO_WEB
-from mcc.configuration.web import Web, WebSearch
+from mcc.configuration.network import Web, WebSearch
 from mcc.contracts.limits import Limits
 from mcc.definitions.rights import TOOL_GROUPS
 from scripts.reference.markdown import code, properties, table

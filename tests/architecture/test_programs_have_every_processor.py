@@ -24,7 +24,7 @@ def is_start(node: ast.AST) -> bool:
 
 def gives_all(node: ast.AST) -> bool:
     return isinstance(node, ast.With) and any(
-        ast.unparse(one.context_expr) == "PROCESSORS.whole()" for one in node.items
+        ast.unparse(one.context_expr) == "PROCESSORS.all_available()" for one in node.items
     )
 
 

@@ -28,7 +28,7 @@ from drone.tools.catalog import Toolbox
 from drone.tools.web import WebTools
 from mcc.addresses import AddressRule, Endpoint
 from mcc.configuration.mcp_servers import McpServer
-from mcc.configuration.web import Web
+from mcc.configuration.network import Web
 from mcc.contracts.entry import Entry
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import ToolFinished

@@ -12,7 +12,7 @@ from drone.egress.http1 import Head
 from drone.tools.tool import FunctionTools
 from drone.tools.web import WebTools
 from mcc.addresses import AddressRule, Endpoint, endpoint_of
-from mcc.configuration.web import Web, WebSearch
+from mcc.configuration.network import Web, WebSearch
 from mcc.contracts.journal import Outcome
 from mcc.redaction import Redactor
 from tests.drone.egress.servers import PUBLIC
@@ -236,4 +236,4 @@ async def test_row_59_what_the_operator_allows_by_address_and_port_is_asked() ->
         raise AssertionError("an address is not looked up")
 
     rule = AddressRule(resolve, allow_private=[endpoint_of("127.0.0.1:8888")])
-    assert await rule.reached(endpoint_of("127.0.0.1:8888")) == (Endpoint("127.0.0.1", 8888),)
+    assert await rule.resolve(endpoint_of("127.0.0.1:8888")) == (Endpoint("127.0.0.1", 8888),)

@@ -6,10 +6,10 @@ import sys
 
 LOADED = """
 import gc, json
-from mcc.loading import for_good
+from mcc.loading import gc_frozen_after
 collected = []
 gc.callbacks.append(lambda phase, info: collected.append(info))
-with for_good():
+with gc_frozen_after():
     import mcc.contracts.order
     while_loading = len(collected)
 before, kept = len(gc.get_objects()), gc.get_freeze_count()

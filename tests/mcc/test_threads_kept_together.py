@@ -24,7 +24,7 @@ SAYS = (sys.executable, "-I", "-S", "-c", "import json, os; print(json.dumps(sor
 def processors() -> Iterator[Processors]:
     made = Processors()
     yield made
-    made.let_go()
+    made.unpin()
 
 
 def of_threads() -> set[frozenset[int]]:
@@ -47,13 +47,13 @@ def test_threads_are_kept_where_the_caller_runs_and_so_are_those_that_come_later
     threads = [threading.Thread(target=over.wait)]
     threads[0].start()
     try:
-        processors.hold()
+        processors.pin()
         threads.append(threading.Thread(target=over.wait))
         threads[1].start()
-        assert processors.held in GIVEN
-        assert of_threads() == {frozenset({processors.held})}
-        processors.let_go()
-        assert of_threads() == {GIVEN} and processors.held is None
+        assert processors.pinned_to in GIVEN
+        assert of_threads() == {frozenset({processors.pinned_to})}
+        processors.unpin()
+        assert of_threads() == {GIVEN} and processors.pinned_to is None
     finally:
         over.set()
         for thread in threads:
@@ -61,24 +61,24 @@ def test_threads_are_kept_where_the_caller_runs_and_so_are_those_that_come_later
 
 
 def test_a_program_has_every_processor_and_its_starter_keeps_to_one(processors: Processors) -> None:
-    processors.hold()
+    processors.pin()
     assert len(of_program()) == 1
-    with processors.whole():
+    with processors.all_available():
         assert of_program() == sorted(GIVEN)
-    assert os.sched_getaffinity(0) == {processors.held}
+    assert os.sched_getaffinity(0) == {processors.pinned_to}
 
 
 def test_a_thread_that_was_let_go_while_it_started_a_program_is_not_taken_back(processors: Processors) -> None:
-    processors.hold()
-    with processors.whole():
-        processors.let_go()
+    processors.pin()
+    with processors.all_available():
+        processors.unpin()
     assert os.sched_getaffinity(0) == GIVEN
 
 
 def test_a_process_that_was_given_one_processor_is_left_alone() -> None:
     one = Processors(frozenset({min(GIVEN)}))
-    one.hold()
-    assert one.held is None and of_threads() == {GIVEN}
+    one.pin()
+    assert one.pinned_to is None and of_threads() == {GIVEN}
     asyncio.run(one.keep_together())
 
 
@@ -86,14 +86,14 @@ def test_a_process_that_was_given_one_processor_is_left_alone() -> None:
 def test_a_process_is_kept_together_while_it_works_and_needs_no_second_processor(share: float, kept: bool) -> None:
     looks = count(1)
     asked = count(1)
-    processors = Processors(clock=lambda: float(next(looks)), spent=lambda: share * next(asked))
+    processors = Processors(clock=lambda: float(next(looks)), cpu_clock=lambda: share * next(asked))
 
     async def rounds() -> set[bool]:
         together = asyncio.create_task(processors.keep_together(0.0, 0.0))
         seen = set[bool]()
         for _ in range(50):
             await asyncio.sleep(0)
-            seen.add(processors.held is not None)
+            seen.add(processors.pinned_to is not None)
         together.cancel()
         with suppress(asyncio.CancelledError):
             await together

@@ -22,7 +22,7 @@ SECRET = "CLIENT_SECRET"
 class Loopback(AddressRule):
     """The servers of the tests are on this machine, at ports that nobody knows before."""
 
-    async def reached(self, endpoint: Endpoint) -> tuple[Endpoint, ...]:
+    async def resolve(self, endpoint: Endpoint) -> tuple[Endpoint, ...]:
         assert endpoint.host in ("localhost", "127.0.0.1", "::1"), endpoint
         return (Endpoint("::1" if await _answers("::1", endpoint.port) else "127.0.0.1", endpoint.port),)
 

@@ -12,7 +12,7 @@ from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.contained import Contained
 from drone.sandbox.paths import Workspace
 from drone.sandbox.reaper import Process
-from mcc.configuration.sandbox import Sandbox
+from mcc.configuration.network import Sandbox
 from mcc.contracts.drones import STANDS
 
 WRITES = Profile(write=True)

@@ -12,7 +12,7 @@ from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.git_program import Git
 from drone.tools.web_text import charset_of, decoded, words_of
-from mcc.configuration.web import Web, WebSearch
+from mcc.configuration.network import Web, WebSearch
 from mcc.contracts.journal import Outcome
 from tests.drone.tools.web_scene import page, scene
 

@@ -8,7 +8,7 @@ from drone.agent.toolset import Call, Output
 from drone.tools.tool import FunctionTools
 from drone.tools.web import WebTools
 from mcc.addresses import AddressRule, Endpoint
-from mcc.configuration.web import Web
+from mcc.configuration.network import Web
 from mcc.contracts.entry import Origin
 from tests.drone.egress.servers import Answer, Host, Resolve, host, public
 

@@ -19,7 +19,7 @@ def names(table: Mapping[str, Sequence[str]]) -> Resolve:
 
 
 async def reached(rule: AddressRule, text: str) -> list[str]:
-    return [str(one) for one in await rule.reached(endpoint_of(text))]
+    return [str(one) for one in await rule.resolve(endpoint_of(text))]
 
 
 async def test_every_address_of_a_public_name_is_where_a_connection_may_go() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from mcc.api.problems import Unacceptable
 from mcc.api.submission import checked
-from mcc.configuration.added_roots import AddedRoots
 from mcc.configuration.places import own_directories, own_files
+from mcc.configuration.running import AddedRoots
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
 from mcc.settings import Settings

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from mcc.configuration.sandbox import Sandbox
-from mcc.configuration.web import Web, WebSearch
+from mcc.configuration.network import Sandbox, Web, WebSearch
 
 
 def sandbox(allow: list[str], *hosts: str) -> Sandbox:
