@@ -9,7 +9,7 @@ import structlog
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.wire import Delta, Hint, Progress
-from mcc.dispatch.publisher import AsyncPublisher, Message, Packed, moved, packed
+from mcc.dispatch.publisher import AsyncPublisher, Message, Packed, packed, status_hint
 
 log = structlog.get_logger("drone.broadcaster")
 
@@ -52,8 +52,8 @@ class Broadcaster:
     def moved(self, order: WorkOrder, entries: Iterable[Entry], why: str = "") -> None:
         """This drone has brought the order to its status, with these entries; `why` it gave it back, if it did."""
         self.entries(entries)
-        self.hint(moved(order))
-        self._publisher.tell(order, why)
+        self.hint(status_hint(order))
+        self._publisher.report_status(order, why)
 
     def delta(self, delta: Delta) -> None:
         """Publish within `gather_seconds`, joined with the text before it of the same attempt at a reply."""

@@ -1,1 +1,1 @@
-"""HTTP: the only room that speaks it to the outside."""
+"""The HTTP API of the service."""

@@ -40,7 +40,7 @@ from mcc.api.records import Records
 from mcc.api.service import API, Notices, Service
 from mcc.configuration.places import NotPrivate
 from mcc.configuration.running import Held, Presence, find_family
-from mcc.dispatch.checks import ModelCheckers
+from mcc.dispatch.checks import DroneChecks
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
 from mcc.documents.functions import Functions
@@ -63,7 +63,7 @@ class RedisAccess:
     nudger: Nudger | None = None
     publisher: AsyncPublisher | None = None
     connect: Connect | None = None
-    checkers: ModelCheckers | None = None
+    checks: DroneChecks | None = None
 
 
 NO_REDIS = RedisAccess()
@@ -118,7 +118,7 @@ def build_app(
         texts,
         function_rules,
         redactor,
-        redis.checkers,
+        redis.checks,
     )
     for part in (orders, batches, streams, controls, approvals, blueprints, documents, notes, fleet, tools, health):
         app.router.routes.extend(part.router.routes)

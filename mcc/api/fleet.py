@@ -13,7 +13,7 @@ from mcc.api.service import API, Service, ServiceHere, answer, answers, whole
 from mcc.contracts.answers import MOST_NAMES, Listing, ModelCheck, ModelsToCheck, Offer
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration, ToolSheet
 from mcc.dispatch.broker import DispatchUnavailable
-from mcc.dispatch.checks import ModelCheckers
+from mcc.dispatch.checks import DroneChecks
 
 router = APIRouter(prefix=API, tags=["fleet"])
 
@@ -107,25 +107,25 @@ async def check(service: ServiceHere, asked: ModelsToCheck | None = None) -> Res
     Each model is tried by the first live drone that can ask it. That takes as long as the slowest one, at most a minute
     for eight models. Without a drone the answer is 503.
     """
-    if service.checkers is None:
+    if service.checks is None:
         raise Refusal(503, NO_REDIS)
     drones = await service.offload(live, service)
     if not drones:
         raise Refusal(503, NO_DRONE)
     names = tuple(dict.fromkeys((asked or ModelsToCheck()).names)) or _all(drones)
-    return whole(await _checked(service.checkers, assignments(drones, names)))
+    return whole(await _checked(service.checks, assignments(drones, names)))
 
 
-async def _checked(checkers: ModelCheckers, assigned: Sequence[Assignment]) -> list[ModelCheck]:
+async def _checked(checks: DroneChecks, assigned: Sequence[Assignment]) -> list[ModelCheck]:
     async with asyncio.TaskGroup() as group:
-        asking = [group.create_task(_by_one(checkers, one)) for one in assigned]
+        asking = [group.create_task(_by_one(checks, one)) for one in assigned]
     return sorted((row for task in asking for row in task.result()), key=lambda row: row.name)
 
 
-async def _by_one(checkers: ModelCheckers, assigned: Assignment) -> list[ModelCheck]:
+async def _by_one(checks: DroneChecks, assigned: Assignment) -> list[ModelCheck]:
     drone, rows, why = assigned.drone.name, list[ModelCheck](), "This drone did not say what it found: see its log."
     try:
-        rows = await checkers.check(assigned.drone.incarnation, assigned.names)
+        rows = await checks.check(assigned.drone.incarnation, assigned.names)
     except DispatchUnavailable as problem:
         why = str(problem)
     answered = {row.name for row in rows}

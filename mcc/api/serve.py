@@ -17,7 +17,7 @@ from mcc.api.app import RedisAccess, build_app
 from mcc.api.problems import problem
 from mcc.api.service import Service
 from mcc.contracts.ids import fresh_id
-from mcc.dispatch.checks import ModelCheckers
+from mcc.dispatch.checks import DroneChecks
 from mcc.dispatch.housekeeping import Housekeeping
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
@@ -181,12 +181,12 @@ async def _run(
     listening: socket.socket,
 ) -> None:
     publisher = AsyncPublisher(redis_url, monitored(settings, redis_url))
-    checkers = ModelCheckers(redis_url)
+    checks = DroneChecks(redis_url)
     app = build_app(
         settings,
         store,
         token=token,
-        redis=RedisAccess(nudger, publisher, connector(redis_url), checkers),
+        redis=RedisAccess(nudger, publisher, connector(redis_url), checks),
         trouble=lambda: sweeps.trouble,
     )
     housekeeping = Housekeeping(store, settings.retention_days, lambda: app.state.service.feed.watched)
@@ -197,7 +197,7 @@ async def _run(
     finally:
         housekeeping.stop()
         await publisher.close()
-        await checkers.close()
+        await checks.close()
 
 
 def configured(app: FastAPI, http: type[BoundedConnection] = BoundedConnection) -> uvicorn.Config:

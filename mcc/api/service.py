@@ -21,9 +21,9 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Wake
-from mcc.dispatch.checks import ModelCheckers
+from mcc.dispatch.checks import DroneChecks
 from mcc.dispatch.nudge import Nudger
-from mcc.dispatch.publisher import AsyncPublisher, Message, moved, newest
+from mcc.dispatch.publisher import AsyncPublisher, Message, newest_entries, status_hint
 from mcc.feed.feed import Feed
 from mcc.redaction import Redactor
 from mcc.settings import Settings
@@ -66,20 +66,20 @@ class Notices:
 
     def placed_together(self, placed: Sequence[Placed]) -> None:
         """Orders that were queued in one transaction: viewers hear of each of them, drones once of all."""
-        hints = [moved(one.order) for one in placed]
+        hints = [status_hint(one.order) for one in placed]
         for hint in hints:
-            self._feed.hint(hint)
+            self._feed.on_hint(hint)
         if self._publisher is not None and placed:
             for one in placed:
-                self._publisher.tell(one.order)
+                self._publisher.report_status(one.order)
             entries = [entry for one in placed for entry in one.entries]
             self._send(self._publish_all(self._publisher, [*entries, *hints]))
 
     def moved(self, order: WorkOrder) -> None:
-        hint = moved(order)
-        self._feed.hint(hint)
+        hint = status_hint(order)
+        self._feed.on_hint(hint)
         if self._publisher is not None:
-            self._publisher.tell(order)
+            self._publisher.report_status(order)
             self._send(self._publisher.publish([hint]))
             self._send(self._publish_newest(self._publisher, order))
 
@@ -128,7 +128,7 @@ class Notices:
 
     async def _publish_newest(self, publisher: AsyncPublisher, order: WorkOrder) -> None:
         try:
-            await publisher.publish(await self._reading(newest, self._store, order))
+            await publisher.publish(await self._reading(newest_entries, self._store, order))
         except StoreError as error:
             log.debug("entries of order %s were not published (%s)", order.id, error)
 
@@ -157,7 +157,7 @@ class Service:
     `slow` is for reading what may take long, of which little goes on at a time.
 
     `trouble` says why the database cannot be written now, "" when it can; `redactor` keeps out what the service knows.
-    `checkers` None: there is no Redis.
+    `checks` None: there is no Redis.
     """
 
     settings: Settings
@@ -173,7 +173,7 @@ class Service:
     slow: BoundedOffload
     function_rules: FunctionRules
     redactor: Callable[[], Redactor] = Redactor
-    checkers: ModelCheckers | None = None
+    checks: DroneChecks | None = None
 
 
 async def _service(request: Request) -> Service:

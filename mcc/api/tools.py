@@ -26,7 +26,7 @@ async def test(service: ServiceHere, asked: ToolTest) -> Response:
 
     The first live drone that has the server does it, within a minute. Without a drone the answer is 503.
     """
-    if service.checkers is None:
+    if service.checks is None:
         raise Refusal(503, NO_REDIS)
     drones = await service.offload(live, service)
     if not drones:
@@ -34,7 +34,7 @@ async def test(service: ServiceHere, asked: ToolTest) -> Response:
     drone = next((one for one in drones if any(tool.server == asked.server for tool in one.tools)), drones[0])
     trial = await service.write(service.store.mcp_servers.ask, asked)
     try:
-        found = await service.checkers.try_server(drone.incarnation, trial)
+        found = await service.checks.try_server(drone.incarnation, trial)
     except DispatchUnavailable as problem:
         raise Refusal(503, str(problem)) from problem
     except ValidationError:

@@ -1,1 +1,1 @@
-"""Whose word counts: the files that configure MCC and drones, what each may say, and which ones their user trusted."""
+"""The configuration of MCC and drones: its files, what each file may set, and which files the user has trusted."""

@@ -1,1 +1,1 @@
-"""The way to drones: nudges over Celery, messages over Redis pub/sub, and the sweep that makes up for lost ones."""
+"""Dispatch to drones: nudges over Celery, messages over Redis pub/sub, and the sweep that makes up for lost ones."""

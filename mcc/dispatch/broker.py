@@ -1,8 +1,8 @@
-"""The broker: Redis, its clients and its queues, and the Celery settings that MCC and drones share.
+"""The broker: Redis clients, queues, and the Celery settings that MCC and drones share.
 
 DispatchError
-├── DispatchUnavailable   go on: the order is a row; a sweep or a drone's poll finds it later
-└── UnknownQueue          tell the caller: no such queue is declared
+├── DispatchUnavailable   continue: the order is a row in the database, which a sweep or a drone's poll finds later
+└── UnknownQueue          report to the caller: no such queue is declared
 """
 
 import ssl
@@ -24,7 +24,7 @@ from mcc.contracts.wire import KEY_PREFIX
 
 
 class DispatchError(Exception):
-    """Raised by mcc.dispatch on purpose; the message is a sentence for people."""
+    """Base class of the errors that mcc.dispatch raises. The message is a sentence for people."""
 
 
 class DispatchUnavailable(DispatchError):
@@ -36,19 +36,19 @@ class UnknownQueue(DispatchError):
 
 
 FOREIGN = (KombuError, RedisError, OSError)
-"""What Celery, kombu and redis-py raise when the broker cannot be reached or answers nonsense."""
+"""What Celery, kombu and redis-py raise when the broker is unreachable or sends an invalid answer."""
 
 SOCKET_SCHEMES = {"redis+socket": "unix", "unix": "redis+socket"}
 DATABASE_KEYS = {"redis+socket": "virtual_host", "unix": "db"}
 
 
 def celery_url(url: str) -> str:
-    """`url` as kombu takes it: a unix socket is `redis+socket:///path?virtual_host=N`."""
+    """`url` in the form kombu expects: a Unix socket is `redis+socket:///path?virtual_host=N`."""
     return _as_socket(url, "redis+socket")
 
 
 def client_url(url: str) -> str:
-    """`url` as redis-py takes it: a unix socket is `unix:///path?db=N`."""
+    """`url` in the form redis-py expects: a Unix socket is `unix:///path?db=N`."""
     return _as_socket(url, "unix")
 
 
@@ -63,7 +63,7 @@ def _as_socket(url: str, wanted: str) -> str:
 
 
 def connect(url: str, *, seconds: float = 1.0) -> redis.Redis:
-    """A client whose every command ends within about twice `seconds`: one quick second try after a dead connection."""
+    """A client whose every command ends within about twice `seconds`: one immediate retry on a dead connection."""
     client: redis.Redis = redis.Redis.from_url(
         client_url(url),
         socket_timeout=seconds,
@@ -75,7 +75,7 @@ def connect(url: str, *, seconds: float = 1.0) -> redis.Redis:
 
 
 def connect_async(url: str, *, seconds: float = 1.0) -> redis.asyncio.Redis:
-    """As `connect`, for an event loop."""
+    """Like `connect`, for an event loop."""
     client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(
         client_url(url),
         socket_timeout=seconds,
@@ -99,7 +99,7 @@ def translated() -> Iterator[None]:
 
 PRIORITY_STEPS = tuple(range(10))
 PRIORITY_SEPARATOR = "\x06\x16"
-"""Kombu keeps one Redis list for each queue and step, step 0 under the queue's own name; its default has four steps."""
+"""Kombu keeps one Redis list per queue and priority step; the list of step 0 has the queue's plain name."""
 
 TRANSPORT: Mapping[str, object] = {
     "socket_timeout": 15,
@@ -112,7 +112,8 @@ TRANSPORT: Mapping[str, object] = {
     "priority_steps": list(PRIORITY_STEPS),
     "sep": PRIORITY_SEPARATOR,
 }
-"""`socket_timeout` turns a silent hang into a reconnect that may lose one message; sweeps make that safe."""
+"""`socket_timeout` turns a silent hang into a reconnect, which may lose one message. That is safe, because a sweep
+sends a lost nudge again."""
 
 
 def declared(queue: str | Queue) -> Queue:
@@ -120,7 +121,7 @@ def declared(queue: str | Queue) -> Queue:
 
 
 def celery_settings(redis_url: str, queues: Sequence[str | Queue]) -> dict[str, object]:
-    """Celery's configuration for this broker and these queues; no other queue can be sent to or consumed."""
+    """Celery's configuration for this broker. No queue other than `queues` can be sent to or consumed from."""
     settings: dict[str, object] = {
         "broker_url": celery_url(redis_url),
         "broker_transport_options": dict(TRANSPORT),
@@ -153,16 +154,16 @@ def celery_settings(redis_url: str, queues: Sequence[str | Queue]) -> dict[str, 
 def make_app(
     redis_url: str, queues: Sequence[str | Queue], *, name: str = "mcc", seconds: float | None = None
 ) -> Celery:
-    """A Celery application that is not made the process's current one.
+    """A Celery application, which does not become the process's current one.
 
-    `seconds`: give up on the broker that soon, for senders; None keeps the patience of a worker.
+    `seconds` is the time limit of a sender for each broker operation; None keeps a worker's endless retries.
     """
     app = Celery(name, set_as_current=False)
     app.conf.update(celery_settings(redis_url, queues))
     if seconds is not None:
-        impatient = {"socket_timeout": seconds, "socket_connect_timeout": seconds, "retry_on_timeout": False}
+        limits = {"socket_timeout": seconds, "socket_connect_timeout": seconds, "retry_on_timeout": False}
         app.conf.update(
-            broker_transport_options={**TRANSPORT, **impatient, "max_retries": 1},
+            broker_transport_options={**TRANSPORT, **limits, "max_retries": 1},
             broker_connection_timeout=seconds,
         )
     return app

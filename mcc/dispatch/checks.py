@@ -1,6 +1,8 @@
-"""Asking a drone to try its models, over Redis: a message on its control channel, the rows in a list.
+"""Requests to drones over Redis to try their models and MCP servers.
 
-No Celery message: one that waited for a drone would be done, and paid for, when nobody waits for its answer any more.
+The request goes to the drone's control channel; the answers come back in a Redis list.
+Celery is not used for this: a message that waited in a queue would still be executed, and paid for, long after the
+caller has given up.
 """
 
 import asyncio
@@ -15,37 +17,40 @@ from mcc.contracts.tool_tests import ToolTested
 from mcc.contracts.wire import CheckModels, TryServer, check_key, control_channel
 from mcc.dispatch.broker import DispatchUnavailable, connect_async, translated
 
-DEAF = "This drone does not listen to Redis at the moment: mcc drones says whether it is there."
+NOT_LISTENING = "This drone does not listen to Redis at the moment: mcc drones says whether it is there."
 
 WAIT_SECONDS = 1
 SOCKET_SECONDS = 3.0
 TRIAL_SECONDS = 70.0
-"""Somewhat longer than a drone gives a trial."""
+"""Somewhat longer than the time limit that a drone sets for a trial."""
 
 
-class ModelCheckers:
-    """The drones' way to be asked. For an event loop; any number of checks at a time."""
+class DroneChecks:
+    """A client for checks that run on drones. For an event loop; any number of checks may run at a time."""
 
     def __init__(self, redis_url: str) -> None:
         self._redis = connect_async(redis_url, seconds=SOCKET_SECONDS)
 
     async def check(self, incarnation: str, names: Sequence[str], *, seconds: float | None = None) -> list[ModelCheck]:
-        """What the drone process says of these models, in the order in which it does; those that are missing it did
-        not tell within `seconds` (None: the time that it may take). Raises `DispatchUnavailable`, also when that
-        process does not listen.
+        """The drone process's result for each of these models, in the order in which they arrive.
+
+        A result that does not arrive within `seconds` (None: the longest a check of so many may take) is missing.
+        Raises `DispatchUnavailable`, also when that process does not listen.
         """
         request = CheckModels(names=tuple(names), check_id=fresh_id())
         with translated():
             if not await self._redis.publish(control_channel(incarnation), to_json(request)):
-                raise DispatchUnavailable(DEAF)
-            return await self._rows(request, longest_check(len(names)) if seconds is None else seconds)
+                raise DispatchUnavailable(NOT_LISTENING)
+            return await self._results(request, longest_check(len(names)) if seconds is None else seconds)
 
     async def try_server(self, incarnation: str, trial_id: str, seconds: float = TRIAL_SECONDS) -> ToolTested | None:
-        """What the drone process says of the trial that the database has; None: it did not tell in time. Raises
-        `DispatchUnavailable`, also when that process does not listen."""
+        """The drone process's result of the trial stored under `trial_id`; None when it does not arrive in time.
+
+        Raises `DispatchUnavailable`, also when that process does not listen.
+        """
         with translated():
             if not await self._redis.publish(control_channel(incarnation), to_json(TryServer(trial_id=trial_id))):
-                raise DispatchUnavailable(DEAF)
+                raise DispatchUnavailable(NOT_LISTENING)
             until = asyncio.get_running_loop().time() + seconds
             while asyncio.get_running_loop().time() < until:
                 if popped := await self._redis.blpop([check_key(trial_id)], timeout=WAIT_SECONDS):
@@ -55,19 +60,19 @@ class ModelCheckers:
     async def close(self) -> None:
         await self._redis.aclose()
 
-    async def _rows(self, request: CheckModels, seconds: float) -> list[ModelCheck]:
-        missing, rows = set(request.names), list[ModelCheck]()
+    async def _results(self, request: CheckModels, seconds: float) -> list[ModelCheck]:
+        missing, results = set(request.names), list[ModelCheck]()
         until = asyncio.get_running_loop().time() + seconds
         while missing and asyncio.get_running_loop().time() < until:
             popped = await self._redis.blpop([check_key(request.check_id)], timeout=WAIT_SECONDS)
-            row = _row(popped[1]) if popped else None
-            if row is not None and row.name in missing:
-                missing.remove(row.name)
-                rows.append(row)
-        return rows
+            result = _result(popped[1]) if popped else None
+            if result is not None and result.name in missing:
+                missing.remove(result.name)
+                results.append(result)
+        return results
 
 
-def _row(data: bytes | str) -> ModelCheck | None:
+def _result(data: bytes | str) -> ModelCheck | None:
     try:
         return ModelCheck.model_validate_json(data)
     except ValidationError:

@@ -1,4 +1,4 @@
-"""Housekeeping: the service packs what has ended and removes what is older than the retention, a little at a time."""
+"""Housekeeping: packs the journals of ended orders and deletes those older than the retention, in small steps."""
 
 import threading
 from collections.abc import Callable, Collection
@@ -13,25 +13,25 @@ from mcc.store.store import Store
 from mcc.store.values import KEEPER
 
 ANNOUNCED = "retention.announced"
-"""Kind of the audit note which says since when it is known what would be removed."""
+"""Kind of the audit note that records when the first deletion was announced."""
 
 NOTICE = timedelta(days=1)
-"""Nothing is removed sooner after it was first said what would be."""
+"""The time between that announcement and the first deletion."""
 
 FIRST_SECONDS, ROUND_SECONDS = 20.0, 3_600.0
 PACKED_AFTER = timedelta(hours=1)
-"""Journals are packed so long after their orders ended, when hardly anybody reads them any more."""
+"""How long after the end of an order its journal is packed. By then hardly anybody still reads it."""
 
 PAUSE_SECONDS = 0.05
-"""Between two small steps, so that orders which are worked on hardly notice."""
+"""Pause between two steps, so that running orders hardly notice them."""
 
 log = structlog.get_logger("mcc.dispatch.housekeeping")
 
 
 class Housekeeping:
-    """A thread that once an hour packs journals and clears what ended more than `days` ago; 0: nothing is cleared.
+    """A thread that packs journals once an hour, and deletes journals of orders that ended more than `days` ago.
 
-    `watched`: the orders whose journals somebody reads now, which wait for the next round.
+    `days` 0 deletes nothing. `watched` answers the orders whose journals have viewers; those wait for the next round.
     """
 
     def __init__(
@@ -53,15 +53,15 @@ class Housekeeping:
         self._thread.start()
 
     def stop(self, seconds: float = 1.0) -> None:
-        """End the thread; waits at most `seconds` for a step that is under way."""
+        """End the thread. Waits at most `seconds` for a running step."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(seconds)
 
     def once(self) -> Cleared:
-        """One round; in the first day after an upgrade it only says what the first one will remove.
+        """Run one round. Until a day after the first announcement it only announces what will be deleted.
 
-        Raises `StoreUnavailable`.
+        Answers what was deleted. Raises `StoreUnavailable`.
         """
         store, total = self._store, Cleared()
         now = store.database.clock.now()

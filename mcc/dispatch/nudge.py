@@ -1,4 +1,4 @@
-"""Nudges: Celery messages that name an order which some drone should look at."""
+"""Nudges: Celery messages that ask a drone to look at an order."""
 
 import time
 from collections import Counter
@@ -16,22 +16,22 @@ from mcc.store.store import Store
 from mcc.store.values import Claimable
 
 AWAY_SECONDS = 2.0
-"""After a failure nothing is tried for this long, so that callers are refused at once."""
+"""After a failure, calls fail at once for this long instead of trying Redis again."""
 
 PROBE_SECONDS = 5
 
 REPEAT_SECONDS = 5.0
-"""A nudge is remembered for so long, in the Redis that holds its message. Whoever finds its order still claimable then,
-while more slots are free than messages wait, knows that the message was lost."""
+"""How long Redis remembers that an order was nudged. If the order is still claimable after that, while more slots are
+free than messages wait, the message must have been lost, and the order is nudged again."""
 
 SILENT = "Redis does not answer; the order stays queued and a drone finds it by asking the database."
 
 
 class Nudger:
-    """Sends nudges from a thread of its own, so that a broker that hangs costs a caller `seconds` at most.
+    """Sends nudges from a thread of its own, so that a hanging broker blocks a caller for at most `seconds`.
 
-    A nudge carries the order's id alone, which is its task's id too, and may be lost or doubled (docs/decisions/01).
-    However many processes want to send the same one, the first sends it. Safe for several threads.
+    A nudge carries only the order's id, which is also the id of the Celery task. It may be lost or delivered twice
+    (docs/decisions/01). When several processes send the same nudge, only the first does. Safe for several threads.
     """
 
     def __init__(
@@ -52,46 +52,44 @@ class Nudger:
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="nudger")
         self._away_until = float("-inf")
         self.trouble = ""
-        """Why the last message could not be sent; "" once one was."""
+        """Why the last message could not be sent; "" when it was sent."""
 
     def nudge(self, order_id: str, *, queue: str = "default", priority: int = 5, last_seq: int = 1) -> bool:
-        """Tell the drones of `queue` that this order waits, whose journal stands at `last_seq`.
+        """Tell the drones of `queue` that this order waits; `last_seq` is the number of its last journal entry.
 
-        False: somebody has just told them.
-
-        Raises `DispatchUnavailable`, `UnknownQueue`.
+        False when another process has just sent this nudge. Raises `DispatchUnavailable` and `UnknownQueue`.
         """
         if queue not in self._queues:
             raise UnknownQueue(f"There is no queue {queue!r} here; known are {', '.join(self._queues)}.")
         return bool(self._send_first([Claimable(order_id, queue, priority, last_seq)]))
 
-    def round(self, store: Store, *, limit: int = 200) -> int:
-        """Nudge for claimable orders that nobody nudged for lately, at most one for each live free slot that no message
-        is meant for yet.
+    def nudge_claimable(self, store: Store, *, limit: int = 200) -> int:
+        """Nudge claimable orders that were not nudged lately, at most one per free slot that no message waits for yet.
 
-        Answers how many were sent. Raises `DispatchUnavailable`, `StoreUnavailable`.
+        Looks at up to `limit` orders. Answers how many nudges were sent. Raises `DispatchUnavailable` and
+        `StoreUnavailable`.
         """
         if self.trouble:
             self.probe()
         waiting = self._not_nudged(store.claims.claimable(self._queues, limit))
         if not waiting:
             return 0
-        room = room_of(store.leases.drones(), self.lengths())
+        free = free_slots(store.leases.drones(), self.lengths())
         chosen = []
         for item in waiting:
-            if room[item.queue] > 0:
-                room[item.queue] -= 1
+            if free[item.queue] > 0:
+                free[item.queue] -= 1
                 chosen.append(item)
         return self._send_first(chosen)
 
     def probe(self) -> None:
-        """Find out by writing whether messages could be sent. Raises `DispatchUnavailable`."""
+        """Test by a write whether messages can be sent, and clear `trouble` if so. Raises `DispatchUnavailable`."""
         with self._trying():
             self._redis.set(f"{KEY_PREFIX}nudger.probe", "1", ex=PROBE_SECONDS)
         self.trouble = ""
 
     def lengths(self) -> dict[str, int]:
-        """Messages that wait in each queue. Raises `DispatchUnavailable`."""
+        """How many messages wait in each queue. Raises `DispatchUnavailable`."""
         keys = {queue: queue_keys(queue) for queue in self._queues}
         with self._trying(), self._redis.pipeline(transaction=False) as pipeline:
             for key in (key for of_queue in keys.values() for key in of_queue):
@@ -124,7 +122,7 @@ class Nudger:
         return [item for item, nudged in zip(claimable, known, strict=True) if nudged is None]
 
     def _send_first(self, orders: Sequence[Claimable]) -> int:
-        """Send for those for which nobody else has, meanwhile."""
+        """Send nudges for those orders that no other process has nudged meanwhile. Answers how many were sent."""
         if not orders:
             return 0
         with self._trying(), self._redis.pipeline(transaction=False) as pipeline:
@@ -157,12 +155,15 @@ class Nudger:
         self.trouble = ""
 
 
-def room_of(drones: Iterable[Drone], lengths: dict[str, int]) -> Counter[str]:
-    """Free slots of the drones that are up, for each queue they serve, less the messages that wait there already."""
-    room: Counter[str] = Counter()
+def free_slots(drones: Iterable[Drone], lengths: dict[str, int]) -> Counter[str]:
+    """Free slots of all drones that are up, by queue, minus the messages that already wait there (`lengths`).
+
+    A drone that serves several queues counts for each of them. The result may be negative.
+    """
+    free: Counter[str] = Counter()
     for drone in drones:
         if drone.status is DroneStatus.UP:
             for queue in drone.queues:
-                room[queue] += max(drone.slots - drone.active, 0)
-    room.subtract(lengths)
-    return room
+                free[queue] += max(drone.slots - drone.active, 0)
+    free.subtract(lengths)
+    return free

@@ -1,6 +1,6 @@
-"""Messages on Redis pub/sub: what was committed, a text grew, a control waits, a drone is there; any may be lost.
+"""Publishing on Redis pub/sub: committed entries, text deltas, waiting controls, drones' heartbeats. Any may be lost.
 
-What an order's status is, Celery's monitors are told as well.
+Statuses of orders are reported to Celery's monitors as well.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ from mcc.store.store import Store
 
 
 class Packed(NamedTuple):
-    """A message as it is sent, whose object need not be kept while it waits."""
+    """A serialized message. While it waits to be sent, it takes less memory than its object."""
 
     channel: str
     payload: bytes
@@ -45,11 +45,11 @@ class Packed(NamedTuple):
 Message: TypeAlias = Entry | Hint | Delta | Progress | DroneBeat | Packed
 
 PAUSE_SECONDS = 1.0
-"""After a failure nothing is sent for this long, so that no caller waits for a Redis that is away."""
+"""After a failure nothing is sent for this long, so that callers do not wait for a Redis that is down."""
 
 
 def payloads(messages: Iterable[Message]) -> Iterator[tuple[str, bytes]]:
-    """Channel and payload of each; a hint with a status goes to the channel of all statuses as well."""
+    """Channel and payload of each message. A hint with a status also goes to the channel of all status changes."""
     for message in messages:
         match message:
             case Packed():
@@ -66,31 +66,34 @@ def payloads(messages: Iterable[Message]) -> Iterator[tuple[str, bytes]]:
 
 
 def packed(entry: Entry) -> Packed:
-    """What is sent of a committed entry, at most about 16 KB."""
+    """The message for a committed entry, at most about 16 KB; of a larger entry only its head."""
     return Packed(order_channel(entry.order_id), entry_message(entry))
 
 
-_MOST_BYTES = 65_536
-"""Of answers that are read at once."""
+_READ_BYTES = 65_536
+"""How much of Redis' replies is read at once."""
 
 NEWEST = 10
-"""At most so many entries are written when an order is moved that no drone runs, but for the closing of many agents."""
+"""A status change without a drone writes at most this many entries, unless it has to close many agents."""
 
 
-def newest(store: Store, order: WorkOrder) -> Sequence[Entry]:
-    """The last entries of an order that was moved without a drone; some of them may have been told before."""
+def newest_entries(store: Store, order: WorkOrder) -> Sequence[Entry]:
+    """The last entries of an order whose status was changed without a drone. Some may have been published before.
+
+    Empty for a running order, whose drone publishes its entries itself.
+    """
     if order.status is OrderStatus.RUNNING:
         return ()
     return list(store.journal.read(order.id, after=max(order.last_seq - NEWEST, 0), limit=NEWEST))
 
 
-def moved(order: WorkOrder) -> Hint:
-    """What tells viewers that an order has come to its status."""
+def status_hint(order: WorkOrder) -> Hint:
+    """The hint that tells viewers an order's new status."""
     return Hint(order_id=order.id, seq=order.last_seq, status=order.status.value)
 
 
 class _Pause:
-    """The time after a failure in which nothing is sent."""
+    """The pause after a failure, in which nothing is sent."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -104,7 +107,8 @@ class _Pause:
 
 
 class Publisher:
-    """For threads. Nothing here raises; each call ends within about twice `seconds`; True means that it was sent."""
+    """Publishes from threads. No method raises. Each call ends within about twice `seconds` and answers whether the
+    message was sent."""
 
     def __init__(
         self,
@@ -122,13 +126,13 @@ class Publisher:
         return self._send(list(payloads(messages)))
 
     def wake(self, incarnation: str, wake: Wake) -> bool:
-        """Let a drone process look for the control that waits for an order of its."""
+        """Tell a drone process that a control waits for one of its orders."""
         return self._send([(control_channel(incarnation), to_json(wake))])
 
-    def tell(self, order: WorkOrder, why: str = "") -> None:
-        """Let Celery's monitors know the status to which this order has come; see `TaskEvents.tell`."""
+    def report_status(self, order: WorkOrder, why: str = "") -> None:
+        """Report the order's status to Celery's monitors, see `TaskEvents.report`."""
         if self._tasks is not None:
-            self._tasks.tell(order, why)
+            self._tasks.report(order, why)
 
     def close(self) -> None:
         if self._tasks is not None:
@@ -150,7 +154,7 @@ class Publisher:
 
 
 class AsyncPublisher:
-    """As `Publisher`, for an event loop."""
+    """Like `Publisher`, for an event loop."""
 
     def __init__(
         self,
@@ -165,7 +169,7 @@ class AsyncPublisher:
         self._tasks = tasks
         self._pause = _Pause(clock)
         self._spare: list[AbstractConnection] = []
-        """Connections that nobody uses just now."""
+        """Idle connections."""
 
     async def publish(self, messages: Iterable[Message]) -> bool:
         return await self._send(list(payloads(messages)))
@@ -174,14 +178,14 @@ class AsyncPublisher:
         return await self._send([(control_channel(incarnation), to_json(wake))])
 
     async def call(self, incarnations: Iterable[str]) -> bool:
-        """Let these drone processes look for orders that they can claim."""
+        """Tell these drone processes that claimable orders wait."""
         payload = to_json(OrdersWait())
         return await self._send([(control_channel(one), payload) for one in incarnations])
 
-    def tell(self, order: WorkOrder, why: str = "") -> None:
-        """Let Celery's monitors know the status to which this order has come; see `TaskEvents.tell`."""
+    def report_status(self, order: WorkOrder, why: str = "") -> None:
+        """Report the order's status to Celery's monitors, see `TaskEvents.report`."""
         if self._tasks is not None:
-            self._tasks.tell(order, why)
+            self._tasks.report(order, why)
 
     async def close(self) -> None:
         if self._tasks is not None:
@@ -199,18 +203,17 @@ class AsyncPublisher:
         return True
 
     async def _write(self, pairs: Sequence[tuple[str, bytes]]) -> None:
-        """All of them at once, then their answers: a fraction of the work of a pipeline, which can do more than is
-        needed."""
+        """Send all commands at once, then read the replies. A redis-py pipeline does the same with far more CPU."""
         pool = self._redis.connection_pool
-        # Kept, and not given back: that the pool counts and looks after it took longer than what is sent. One that was
-        # closed meanwhile is found out by what is sent, which is sent again then.
+        # Connections stay in `_spare` instead of going back to the pool, whose bookkeeping takes longer than the
+        # sending. Sending fails on a connection that was closed meanwhile, and `call_with_retry` then sends again.
         connection = self._spare.pop() if self._spare else await pool.get_connection()  # type: ignore[no-untyped-call]
         try:
             await connection.retry.call_with_retry(
                 lambda: _published(connection, pairs, self._seconds), lambda _: connection.disconnect(nowait=True)
             )
         except BaseException:
-            # Answers that nobody has read would be taken for those of the next messages.
+            # Unread replies would be taken for those of the next commands.
             await connection.disconnect(nowait=True)
             await pool.release(connection)
             raise
@@ -218,22 +221,25 @@ class AsyncPublisher:
 
 
 async def _published(connection: AbstractConnection, pairs: Sequence[tuple[str, bytes]], seconds: float) -> None:
-    """Raises what redis-py does. One limit for all answers: one for each costs more than the answer."""
+    """Publish all pairs over one connection. Raises redis-py's errors.
+
+    One timeout covers all replies, because a timeout for each costs more CPU than reading the reply.
+    """
     await connection.send_packed_command(b"".join(_command(channel.encode(), payload) for channel, payload in pairs))
     try:
         async with asyncio.timeout(seconds):
-            await _counted(connection._reader, len(pairs))
+            await _read_replies(connection._reader, len(pairs))
     except TimeoutError as silence:
         raise RedisTimeout(f"no answer within {seconds:g} s") from silence
 
 
-async def _counted(reader: asyncio.StreamReader | None, commands: int) -> None:
-    """The answers to so many commands: how many heard each, which nobody wants to know. Raises what redis-py does."""
+async def _read_replies(reader: asyncio.StreamReader | None, commands: int) -> None:
+    """Read and check the replies to `commands` PUBLISH commands: numbers of subscribers. Raises redis-py's errors."""
     if reader is None:
         raise RedisAway("the connection to Redis was closed")
     found = b""
     while found.count(b"\r\n") < commands:
-        piece = await reader.read(_MOST_BYTES)
+        piece = await reader.read(_READ_BYTES)
         if not piece:
             raise RedisAway("Redis has closed the connection")
         found += piece
@@ -245,5 +251,5 @@ async def _counted(reader: asyncio.StreamReader | None, commands: int) -> None:
 
 
 def _command(channel: bytes, payload: bytes) -> bytes:
-    """PUBLISH as Redis reads it."""
+    """A PUBLISH command in Redis' wire format (RESP)."""
     return b"*3\r\n$7\r\nPUBLISH\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(channel), channel, len(payload), payload)

@@ -1,4 +1,4 @@
-"""The sweep: every MCC and every drone looks, twice a second, for orders that no drone holds."""
+"""The sweep: each MCC and each drone process looks twice a second for lost drones and for orders that nobody holds."""
 
 import random
 import threading
@@ -9,16 +9,16 @@ import structlog
 
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.nudge import Nudger
-from mcc.dispatch.publisher import Publisher, moved, newest
+from mcc.dispatch.publisher import Publisher, newest_entries, status_hint
 from mcc.store.errors import StoreUnavailable
 from mcc.store.store import Store
 from mcc.store.values import Swept
 
 STEADY_SECONDS = 3.0
-"""Own heartbeats must have succeeded for this long before others may be declared lost."""
+"""The sweeper's own heartbeats must have succeeded for this long before it may declare drones lost."""
 
 GAP_SECONDS = 2.0
-"""A longer silence between two heartbeats (a suspended machine, a blocked database) begins the count anew."""
+"""A longer gap between two own heartbeats (a suspended machine, a blocked database) restarts that count."""
 
 LOST = "its drone was lost; another one takes over"
 
@@ -26,14 +26,14 @@ log = structlog.get_logger("mcc.dispatch.sweep")
 
 
 def boot_seconds() -> float:
-    """Seconds since boot, time asleep included where the system can say so."""
+    """Seconds since boot, including time suspended where the system can measure it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class SweepLoop:
-    """A thread that beats, sweeps, nudges and publishes, every `sweep_seconds` with jitter, whatever goes wrong.
+    """A thread that every `sweep_seconds` (with jitter) sends a heartbeat, sweeps, publishes and nudges.
 
-    `nudger` and `publisher` None: there is no Redis, and only the database is looked after.
+    It survives every exception. `nudger` and `publisher` None: there is no Redis, and only the database is swept.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class SweepLoop:
         self._steady_since: float | None = None
         self._last_beat = 0.0
         self.trouble = ""
-        """Why the database cannot be written or read now, as the last round found it; "" when all is well."""
+        """Why the last round could not use the database; "" when it could."""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sweep", daemon=True)
 
@@ -63,29 +63,29 @@ class SweepLoop:
         self._thread.start()
 
     def stop(self, seconds: float = 5.0) -> None:
-        """End the thread; waits at most `seconds` for a round that is under way."""
+        """End the thread. Waits at most `seconds` for a running round."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(seconds)
 
     def once(self) -> Swept:
-        """One round. Raises `StoreUnavailable`; a broker that is away is not an error here."""
+        """Run one round. Raises `StoreUnavailable`; an unavailable broker is only logged."""
         swept = self._sweep()
         if self._publisher is not None:
-            self._tell(self._publisher, swept)
+            self._publish(self._publisher, swept)
         try:
             if self._nudger is not None:
-                self._nudger.round(self._store)
+                self._nudger.nudge_claimable(self._store)
         except DispatchUnavailable as problem:
             log.debug("nudges wait", problem=str(problem))
         return swept
 
-    def _tell(self, publisher: Publisher, swept: Swept) -> None:
+    def _publish(self, publisher: Publisher, swept: Swept) -> None:
         why = dict.fromkeys(swept.requeued, LOST)
-        moved_orders = [self._store.orders.get(one) for one in (*swept.requeued, *swept.ended, *swept.resumed)]
-        for order in moved_orders:
-            publisher.publish([*newest(self._store, order), moved(order)])
-            publisher.tell(order, why.get(order.id, ""))
+        changed = [self._store.orders.get(one) for one in (*swept.requeued, *swept.ended, *swept.resumed)]
+        for order in changed:
+            publisher.publish([*newest_entries(self._store, order), status_hint(order)])
+            publisher.report_status(order, why.get(order.id, ""))
 
     def _sweep(self) -> Swept:
         try:

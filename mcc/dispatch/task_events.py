@@ -1,4 +1,4 @@
-"""What Celery's monitors (Flower) are told: each order is one task under its own id, and ends there as it does here."""
+"""Celery task events for monitors such as Flower: each order appears there as one task with the order's id."""
 
 import time
 from collections import deque
@@ -21,24 +21,25 @@ log = structlog.get_logger("mcc.dispatch.task_events")
 TITLE_CHARACTERS = 60
 REASON_CHARACTERS = 500
 MOST_WAITING = 1_000
-"""More moves of orders than this are not told; monitors are no memory."""
+"""How many status changes may wait to be sent. Beyond that the oldest are dropped."""
 
 GATHER_SECONDS = 0.1
-"""So long moves are gathered: a message of many costs little more than one of a single one."""
+"""How long status changes are collected before sending: one message of many costs little more than one of one."""
 
 AWAY_SECONDS = 2.0
 CLOSING_SECONDS = 0.5
 
 TaskEvent = tuple[str, Mapping[str, object]]
-"""Type and fields, as Celery's workers send them."""
+"""Event type and fields, as Celery's workers send them."""
 
 
 def events_of(
     order: WorkOrder, arguments: str, why: str = "", *, plain: Callable[[str], str] = str
 ) -> Sequence[TaskEvent]:
-    """What tells a monitor of the status that an order has come to. `arguments`: those that people see of its task.
+    """The events that report an order's current status to monitors.
 
-    `why`: for what reason a queued order has left its drone. `plain` takes secrets out of texts.
+    `arguments` is shown as the task's arguments. `why` says why a queued order has left its drone; "" for a
+    newly queued one. `plain` removes secrets from texts.
     """
     fields: dict[str, object] = {
         "uuid": order.id,
@@ -47,20 +48,21 @@ def events_of(
         "kwargs": "{}",
         "retries": max(order.attempt - 1, 0),
     }
-    # Redacted first: of a secret that was cut, the rest is known to nobody.
+    # Redact before cutting: the redactor would not recognise the remaining part of a secret.
     until = f"until {order.not_before:%Y-%m-%d %H:%M} UTC" if order.not_before and order.attempt == 0 else ""
     detail = plain(order.detail or until)[:REASON_CHARACTERS]
     match order.status:
         case OrderStatus.QUEUED if why:
             return [("task-retried", {**fields, "exception": plain(why)[:REASON_CHARACTERS]})]
         case OrderStatus.QUEUED:
-            # Told by the service, it may come after the drone's word of the end, whose exception it must not take away.
+            # The service sends this event, which may arrive after the drone has reported the end of the order. It must
+            # not clear the exception of that report, so it has no `exception` field.
             return [("task-sent", {**fields, "queue": order.queue})]
         case OrderStatus.RUNNING:
             begun = {**fields, "exception": None}
             return [("task-received", begun), ("task-started", begun)]
         case OrderStatus.WAITING:
-            # Celery has no state for it, and of a state of one's own monitors find no way back to STARTED.
+            # Celery has no waiting state, and monitors cannot leave a custom state for STARTED again.
             return [("task-retried", {**fields, "exception": f"waiting ({order.reason}): {detail}"})]
         case OrderStatus.SUCCEEDED:
             done = {"result": _spent(order), "runtime": _runtime(order), "exception": None}
@@ -85,10 +87,11 @@ def _runtime(order: WorkOrder) -> float | None:
 
 
 class TaskEvents:
-    """Sends from a thread of its own: nobody waits, nothing is raised, and what cannot be sent is dropped.
+    """Sends events from a thread of its own: callers neither wait nor see errors, and what cannot be sent is dropped.
 
-    `worker`: the name under which monitors know this process. `works` False: it runs no orders, and monitors, which
-    take whoever tells of a task for a worker, are told that this one is offline. `titles` False: no titles are shown.
+    `worker` is the worker name of this process in monitors. `works` False: this process runs no orders. Monitors take
+    every sender of task events for a worker, so it then reports itself offline. `titles` False hides
+    session titles.
     """
 
     def __init__(
@@ -113,8 +116,8 @@ class TaskEvents:
         self._closing = Event()
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="task-events")
 
-    def tell(self, order: WorkOrder, why: str = "") -> None:
-        """This order has come to its status; that it runs is for the one to tell who runs it."""
+    def report(self, order: WorkOrder, why: str = "") -> None:
+        """Queue an event for the order's current status; RUNNING is reported only by a process that works."""
         if order.status is OrderStatus.RUNNING and not self._works:
             return
         with self._lock:
@@ -126,7 +129,7 @@ class TaskEvents:
             self._sender.submit(self._gather)
 
     def close(self) -> None:
-        """What waits is sent if that takes but a moment."""
+        """Send what waits, if that takes no longer than `CLOSING_SECONDS`, and stop."""
         self._closing.set()
         with suppress(RuntimeError):
             wait([self._sender.submit(self._send)], CLOSING_SECONDS)
@@ -134,10 +137,10 @@ class TaskEvents:
         self._app.close()
 
     def shown(self, order: WorkOrder, plain: Callable[[str], str]) -> str:
-        """The arguments that people see: id, agent, title of the session, model; each without secrets (`plain`)."""
+        """The task arguments shown in monitors: id, agent, session title and model, redacted with `plain`."""
         title = (order.session_title,) if self._titles else ()
-        said = (order.agent, *title, order.model or "default")
-        return repr((order.id, *(plain(text)[:TITLE_CHARACTERS] for text in said)))
+        texts = (order.agent, *title, order.model or "default")
+        return repr((order.id, *(plain(text)[:TITLE_CHARACTERS] for text in texts)))
 
     def _gather(self) -> None:
         self._closing.wait(GATHER_SECONDS)
@@ -161,7 +164,7 @@ class TaskEvents:
             log.exception("monitors could not be told")
 
     def _publish(self, orders: Sequence[tuple[WorkOrder, str]]) -> None:
-        """All of them as one message, as Celery's own workers do."""
+        """Send all events as one message, as Celery's own workers do."""
         dispatcher = self._dispatcher = self._dispatcher or self._connected()
         as_worker, plain = False, self._redactor().text
         for order, why in orders:

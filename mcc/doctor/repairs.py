@@ -103,7 +103,7 @@ def _clear(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
 def _nudge(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
     if context.broker is not None:
         with closing(context.broker.nudger()) as nudger:
-            if count := nudger.round(context.store):
+            if count := nudger.nudge_claimable(context.store):
                 yield Repair("nudge", f"sent nudges: {count}")
 
 

@@ -1,1 +1,1 @@
-"""Live streams: hints from Redis in, the entries of each order in order out."""
+"""Live event streams: hints from Redis trigger reads of the journal, whose entries go to any number of viewers."""

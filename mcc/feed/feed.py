@@ -1,4 +1,4 @@
-"""Event streams of orders: every entry once and in order, to any number of viewers."""
+"""Live event streams of orders: each viewer gets every journal entry once and in order."""
 
 import asyncio
 import contextlib
@@ -17,20 +17,20 @@ from mcc.store.store import Offload, Store
 from mcc.store.values import Reached
 
 CHUNK_BYTES = 128 * 1024
-"""What one viewer is sent at once, so that a slow one holds little; a single entry may be larger."""
+"""The most sent to one viewer at once, so that a slow viewer occupies little memory. A single entry may be larger."""
 
 PENDING_DELTAS = 512
-"""More text than this that a slow viewer did not take is dropped from the front; the reply brings it whole."""
+"""How many text deltas may wait for a slow viewer. Older ones are dropped; the reply's entry has the whole text."""
 
 log = logging.getLogger(__name__)
 
 
 class Viewer:
-    """One viewer of an order: when to look again, and the text on its way that was not sent to it yet."""
+    """One viewer of an order: its position in the journal, its wake-ups, and text deltas not yet sent to it."""
 
     def __init__(self, position: int = 0) -> None:
         self.position = position
-        """The number of the last entry that it was sent."""
+        """The number of the last entry sent to this viewer."""
         self._woken = False
         self._waiting: asyncio.Future[bool] | None = None
         self._deltas: deque[tuple[int, bytes]] = deque(maxlen=PENDING_DELTAS)
@@ -40,47 +40,47 @@ class Viewer:
         self._settle(True)
 
     def offer(self, reached: int, frame: bytes) -> None:
-        """Text that came when the journal had `reached` this number: it belongs after that entry."""
+        """Queue a text delta that arrived when the journal had `reached` this number; it is sent after that entry."""
         self._deltas.append((reached, frame))
         self.wake()
 
-    def heard(self) -> None:
-        """From here on a `wake` counts; called before looking."""
+    def rearm(self) -> None:
+        """Forget earlier wake-ups. Called before reading, so that a `wake` during the read ends the next `wait`."""
         self._woken = False
 
     async def wait(self, seconds: float) -> bool:
-        """False when nothing happened for so long."""
+        """Wait for a wake-up. False when there was none within `seconds`."""
         if self._woken:
             return True
-        # Without an event and a timeout around it: every entry goes through here once for each viewer.
+        # A bare future is cheaper than asyncio.Event with a timeout, and every entry comes here once per viewer.
         loop = asyncio.get_running_loop()
         self._waiting = loop.create_future()
-        patience = loop.call_later(seconds, self._settle, False)
+        timer = loop.call_later(seconds, self._settle, False)
         try:
             return await self._waiting
         finally:
-            patience.cancel()
+            timer.cancel()
             self._waiting = None
 
-    def _settle(self, happened: bool) -> None:
+    def _settle(self, woken: bool) -> None:
         if self._waiting is not None and not self._waiting.done():
-            self._waiting.set_result(happened)
+            self._waiting.set_result(woken)
 
-    def due(self, position: int) -> bytes:
-        """The text that may be shown once entry `position` was."""
+    def take_text(self, position: int) -> bytes:
+        """Remove and answer the text deltas that may be sent once entry `position` has been."""
         ready = []
         while self._deltas and self._deltas[0][0] <= position:
             ready.append(self._deltas.popleft()[1])
         return b"".join(ready)
 
     def next_stop(self) -> int | None:
-        """The entry after which pending text must be shown, before any later one."""
+        """The entry after which pending text must be sent, before any later entry; None without pending text."""
         return self._deltas[0][0] if self._deltas else None
 
 
 @dataclass(slots=True)
-class Watched:
-    """An order that viewers of this process look at."""
+class WatchedOrder:
+    """An order that has viewers in this process."""
 
     journal: SharedJournal
     viewers: set[Viewer] = field(default_factory=set)
@@ -90,19 +90,19 @@ class Watched:
         for viewer in self.viewers:
             viewer.wake()
 
-    def look_again(self) -> None:
-        """Wake who has not seen all that is known; when it is being read just now, the end of that does so."""
+    def retry_behind(self) -> None:
+        """Wake viewers that are behind, unless a fetch is running, which wakes them at its end."""
         if not self._is_fetching():
             self.wake_behind()
 
     def wake_behind(self) -> None:
-        """Those that have not seen all that is known to be there."""
+        """Wake the viewers that have not been sent every entry known to exist."""
         for viewer in self.viewers:
             if viewer.position < self.journal.reached:
                 viewer.wake()
 
     def grew(self, reached: int) -> None:
-        """Its journal has so many entries: the new ones are read once, and then viewers look, who find them read."""
+        """The journal has grown to entry `reached`: fetch the new entries once, then wake the viewers to send them."""
         before, self.journal.reached = self.journal.reached, reached
         if not self._is_fetching():
             self._fetching = asyncio.create_task(self._fetch(before))
@@ -122,9 +122,9 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often the feed looks by itself, and how patient it is with viewers; in seconds.
+    """How often the feed polls the database, with and without hints from Redis, and its limits for viewers.
 
-    A viewer that takes nothing for `send_seconds` is let go; it comes back with the number that it reached.
+    A viewer that accepts no data for `send_seconds` is disconnected; it reconnects at its position.
     """
 
     poll_seconds: float = 2.0
@@ -136,36 +136,36 @@ class Pace:
 
 
 class Feed:
-    """The live side of one process. `connect` None: no Redis, the database alone is asked."""
+    """All event streams of one process. `connect` None: there is no Redis, and only the database is polled."""
 
     def __init__(self, store: Store, offload: Offload, connect: Connect | None, pace: Pace | None = None) -> None:
         self._store = store
         self._offload = offload
         self.pace = pace or Pace()
         self._cache = PageCache()
-        self._watched: dict[str, Watched] = {}
-        self._doubtful: set[str] = set()
-        self._look_now = asyncio.Event()
+        self._watched: dict[str, WatchedOrder] = {}
+        self._to_check: set[str] = set()
+        self._check_now = asyncio.Event()
         self._subscription: Subscription | None = None
         if connect is not None:
             ping = self.pace.redis_ping_seconds
-            self._subscription = Subscription(connect, self.hint, self.delta, self.look, ping_seconds=ping)
+            self._subscription = Subscription(connect, self.on_hint, self.on_delta, self.check, ping_seconds=ping)
         self.statuses = StatusStream(store, offload, self._hints_are_heard, self.pace.poll_seconds)
         self._closing = False
 
     @property
     def viewers(self) -> int:
-        """Streams that are open now."""
+        """How many streams are open."""
         return sum(len(watched.viewers) for watched in self._watched.values()) + self.statuses.viewers
 
     @property
     def watched(self) -> frozenset[str]:
-        """The orders whose journals somebody reads now."""
+        """The ids of orders that have viewers."""
         return frozenset(tuple(self._watched))
 
     @property
     def connected(self) -> bool | None:
-        """Whether Redis' hints are heard; None when no Redis was named."""
+        """Whether hints from Redis arrive; None when no Redis is configured."""
         return self._subscription.connected if self._subscription else None
 
     def _hints_are_heard(self) -> bool:
@@ -173,33 +173,33 @@ class Feed:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Feed"]:
-        """Listening and polling, for as long as the block lasts."""
+        """Listen and poll while the block runs."""
         tasks = [asyncio.create_task(self._poll()), asyncio.create_task(self.statuses.run())]
         if self._subscription:
             tasks.append(asyncio.create_task(self._subscription.run()))
         for task in tasks:
-            task.add_done_callback(_say_if_broken)
+            task.add_done_callback(_log_failure)
         try:
             yield self
         finally:
             self.end_streams()
-            await _ended(tasks)
+            await _cancel(tasks)
 
     def end_streams(self) -> None:
-        """End every stream; viewers come back with the number that they reached."""
+        """End every stream. Viewers reconnect at their position."""
         self._closing = True
         for watched in self._watched.values():
             watched.wake()
         self.statuses.end_streams()
 
     async def reached(self, order_id: str) -> Reached | None:
-        """How far the journal is, None for an order that does not exist. Raises `StoreUnavailable`."""
+        """The end of the order's journal, None if the order does not exist. Raises `StoreUnavailable`."""
         return (await self._offload(self._store.journal.reached, [order_id])).get(order_id)
 
     async def stream(self, order_id: str, after: int, reached: int = 0) -> AsyncIterator[bytes]:
-        """Events after entry `after` until the final one: entries with ids, text on its way and pings without.
+        """SSE bytes of all entries after number `after`, until the final one, with text deltas and pings in between.
 
-        `reached`: how far the journal is known to be.
+        Only entries have SSE ids. `reached` is the highest entry number that the caller knows to exist.
         """
         viewer = Viewer(after)
         watched = self._join(order_id, viewer)
@@ -208,9 +208,9 @@ class Feed:
             watched.wake_behind()
         try:
             while not self._closing:
-                viewer.heard()
-                text = viewer.due(viewer.position)
-                frames = _portion(await watched.journal.after(viewer.position), viewer.next_stop())
+                viewer.rearm()
+                text = viewer.take_text(viewer.position)
+                frames = _chunk(await watched.journal.after(viewer.position), viewer.next_stop())
                 chunk = text + b"".join(frame.data for frame in frames)
                 if chunk:
                     yield chunk
@@ -219,21 +219,21 @@ class Feed:
                     if frames[-1].final:
                         return
                 elif watched.journal.pruned:
-                    # Whoever comes back with the number that it reached is told where the record is.
+                    # A viewer that reconnects gets an error that says where the record is.
                     return
                 elif not chunk and not await viewer.wait(self.pace.ping_seconds):
                     yield PING
         finally:
             self._leave(order_id, viewer)
 
-    def _join(self, order_id: str, viewer: Viewer) -> Watched:
+    def _join(self, order_id: str, viewer: Viewer) -> WatchedOrder:
         watched = self._watched.get(order_id)
         if watched is None:
-            watched = self._watched[order_id] = Watched(SharedJournal(order_id, self._cache, self._read))
+            watched = self._watched[order_id] = WatchedOrder(SharedJournal(order_id, self._cache, self._read))
             if self._subscription:
                 self._subscription.watch(order_id)
         watched.viewers.add(viewer)
-        self.look(order_id)
+        self.check(order_id)
         return watched
 
     def _leave(self, order_id: str, viewer: Viewer) -> None:
@@ -250,16 +250,19 @@ class Feed:
 
         return await self._offload(frames)
 
-    def hint(self, hint: Hint) -> None:
-        """An order's journal has grown, as this or another process says."""
+    def on_hint(self, hint: Hint) -> None:
+        """Take a hint from this or another process that an order's journal has grown or its status has changed."""
         if hint.status is not None:
-            self.statuses.moved(hint.order_id)
+            self.statuses.status_changed(hint.order_id)
         watched = self._watched.get(hint.order_id)
         if watched is not None and hint.seq > watched.journal.reached:
             watched.grew(hint.seq)
 
-    def delta(self, delta: Delta | Progress) -> None:
-        """Text of a reply on its way, or how far a generation is; that of a claim before the latest one is dropped."""
+    def on_delta(self, delta: Delta | Progress) -> None:
+        """Pass text of an unfinished reply, or the progress of a generation, on to viewers.
+
+        Deltas from an epoch before the latest known one are dropped: their drone is fenced.
+        """
         watched = self._watched.get(delta.order_id)
         if watched is None or delta.epoch < watched.journal.epoch:
             return
@@ -269,27 +272,27 @@ class Feed:
         for viewer in watched.viewers:
             viewer.offer(watched.journal.reached, frame)
 
-    def look(self, order_id: str) -> None:
-        """Ask the database at once: hints of this order come from now on, and an earlier one may have been missed."""
-        self._doubtful.add(order_id)
-        self._look_now.set()
+    def check(self, order_id: str) -> None:
+        """Read the end of the order's journal at once, since hints about it may have been missed until now."""
+        self._to_check.add(order_id)
+        self._check_now.set()
 
     async def _poll(self) -> None:
-        """Ask how far the watched orders are: the doubtful ones at once, all of them every now and then."""
-        looked = time.monotonic()
+        """Read the journal ends of watched orders: those to check at once, all of them at intervals."""
+        polled = time.monotonic()
         while True:
             pause = self.pace.poll_seconds if self._hints_are_heard() else self.pace.poll_without_hints_seconds
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, looked + pause - time.monotonic())):
-                    await self._look_now.wait()
-            self._look_now.clear()
-            asked, self._doubtful = self._doubtful & set(self._watched), set()
-            if time.monotonic() - looked >= pause:
-                looked, asked = time.monotonic(), set(self._watched)
-            if asked:
-                self._compare(await self._ask(asked))
+                async with asyncio.timeout(max(0.0, polled + pause - time.monotonic())):
+                    await self._check_now.wait()
+            self._check_now.clear()
+            wanted, self._to_check = self._to_check & set(self._watched), set()
+            if time.monotonic() - polled >= pause:
+                polled, wanted = time.monotonic(), set(self._watched)
+            if wanted:
+                self._compare(await self._read_ends(wanted))
 
-    async def _ask(self, order_ids: Iterable[str]) -> Mapping[str, Reached]:
+    async def _read_ends(self, order_ids: Iterable[str]) -> Mapping[str, Reached]:
         try:
             return await self._offload(self._store.journal.reached, list(order_ids))
         except StoreError as error:
@@ -297,21 +300,21 @@ class Feed:
             return {}
 
     def _compare(self, reached: Mapping[str, Reached]) -> None:
-        for order_id, there in reached.items():
+        for order_id, end in reached.items():
             watched = self._watched.get(order_id)
-            if watched is not None and there.seq > watched.journal.reached:
-                watched.grew(there.seq)
+            if watched is not None and end.seq > watched.journal.reached:
+                watched.grew(end.seq)
             elif watched is not None:
-                watched.look_again()
+                watched.retry_behind()
 
 
-def _say_if_broken(task: "asyncio.Task[None]") -> None:
+def _log_failure(task: "asyncio.Task[None]") -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.critical("a part of the feed broke; viewers are served by what is left", exc_info=error)
 
 
-def _portion(frames: Sequence[Frame], stop: int | None) -> list[Frame]:
-    """The first of these that are sent at once: up to entry `stop`, and not much more than `CHUNK_BYTES`."""
+def _chunk(frames: Sequence[Frame], stop: int | None) -> list[Frame]:
+    """The first frames to send together: up to entry `stop`, and not much more than `CHUNK_BYTES`."""
     chosen: list[Frame] = []
     size = 0
     for frame in frames:
@@ -322,8 +325,11 @@ def _portion(frames: Sequence[Frame], stop: int | None) -> list[Frame]:
     return chosen
 
 
-async def _ended(tasks: Iterable["asyncio.Task[None]"]) -> None:
-    """Cancel until it is heeded: on Python 3.11 `asyncio.wait_for` can swallow one that comes as its wait ends."""
+async def _cancel(tasks: Iterable["asyncio.Task[None]"]) -> None:
+    """Cancel the tasks repeatedly until all have ended.
+
+    Once is not enough: on Python 3.11 `asyncio.wait_for` swallows a cancellation that arrives just as its wait ends.
+    """
     running = set(tasks)
     while running:
         for task in running:

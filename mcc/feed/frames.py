@@ -1,4 +1,4 @@
-"""Server-sent events as bytes, and the journals of orders as pages of them that all viewers share."""
+"""Server-sent events as bytes, and journals as cached pages of them that all viewers share."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ PING = b"event: ping\ndata: {}\n\n"
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One entry ready to send. `final`: nothing follows it. `epoch`: of the claim that it tells of, if it does."""
+    """One serialized entry. `final`: it is the order's last one. `epoch`: that of the claim it records, if it does."""
 
     seq: int
     data: bytes
@@ -30,7 +30,7 @@ class Frame:
 
 
 ReadFrames = Callable[[str, int, int], Awaitable[list[Frame]]]
-"""Order id, number to read after, at most how many; raises `StoreError`."""
+"""Read frames of an order: takes order id, the number to read after, and a limit. Raises `StoreError`."""
 
 
 def entry_frame(entry: Entry) -> Frame:
@@ -44,17 +44,17 @@ def entry_frame(entry: Entry) -> Frame:
 
 
 def plain_frame(event: str, value: object) -> bytes:
-    """An event that is not an entry: without an id, so that a viewer's place in the journal stays what it is."""
+    """An event that is not an entry. It has no id, so that it does not change the viewer's Last-Event-ID."""
     return b"event: %s\ndata: %s\n\n" % (event.encode(), to_json(value))
 
 
 def retry_frame(milliseconds: int) -> bytes:
-    """How long a viewer waits before it connects again."""
+    """Tells the viewer how long to wait before it reconnects."""
     return b"retry: %d\n\n" % milliseconds
 
 
 class PageCache:
-    """Pages of frames under (order id, page number), the least recently used dropped first. A journal never changes."""
+    """An LRU cache of pages of frames by order id and page number. It needs no invalidation: journals only grow."""
 
     def __init__(self, budget_bytes: int = CACHE_BYTES) -> None:
         self._budget = budget_bytes
@@ -81,10 +81,10 @@ def _size(page: Sequence[Frame]) -> int:
 
 
 class SharedJournal:
-    """One order's journal, each page read once for all viewers.
+    """One order's journal, of which each page is read once for all viewers.
 
-    `reached` is the highest number that is known, read or not; `epoch` that of the latest claim. `pruned`: what was not
-    read so far is gone.
+    `reached` is the highest entry number known to exist, read or not. `epoch` is that of the latest claim read.
+    `pruned`: the entries not read so far have been deleted.
     """
 
     def __init__(self, order_id: str, cache: PageCache, read: ReadFrames) -> None:
@@ -97,7 +97,7 @@ class SharedJournal:
         self._reading: dict[int, asyncio.Task[list[Frame]]] = {}
 
     async def after(self, position: int) -> Sequence[Frame]:
-        """Entries after number `position`, at most a page; none when the journal ends there or cannot be read now."""
+        """At most one page of entries after number `position`; none at the journal's end, or when it is unreadable."""
         number, offset = divmod(position, PAGE_ENTRIES)
         page = self._cache.get(self.order_id, number)
         if len(page) <= offset and position < self.reached:
@@ -105,7 +105,7 @@ class SharedJournal:
         return page[offset:]
 
     async def _read_more(self, number: int) -> list[Frame]:
-        """The page with what was committed since it was last read; all who ask at once share one reading."""
+        """The page including entries committed since it was last read. Concurrent callers share one read."""
         task = self._reading.get(number)
         if task is None:
             task = asyncio.create_task(self._read_page(number))

@@ -1,4 +1,4 @@
-"""The stream of all orders' status changes: a snapshot first, then every order whose status moved."""
+"""The stream of all orders' status changes: first a snapshot, then each order whose status changed."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from mcc.store.errors import StoreError, UnknownOrder
 from mcc.store.store import Offload, Store
 
 SETTLE_SECONDS = 0.02
-"""Moves within this time are sent together, so that a burst of orders is one reading."""
+"""Changes within this time are read together, so that a burst of orders costs one database read."""
 
 SNAPSHOT_ORDERS = 200
 RECENT_ORDERS = 50
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 
 
 class _Viewer:
-    """A viewer that falls too far behind is ended, and begins with a new snapshot."""
+    """The queue of one viewer. If it overflows, the stream ends; on reconnecting, the viewer gets a new snapshot."""
 
     def __init__(self, pending_events: int) -> None:
         self._queue: asyncio.Queue[OrderSummary | None] = asyncio.Queue(pending_events)
 
     def put(self, order: OrderSummary | None) -> bool:
-        """None ends the stream. False when the viewer was too far behind and is ended."""
+        """Queue a status change, or None to end the stream. False when the viewer is too far behind and was ended."""
         try:
             self._queue.put_nowait(order)
         except asyncio.QueueFull:
@@ -41,7 +41,7 @@ class _Viewer:
         return True
 
     async def next(self) -> bytes | None:
-        """What to send next: a move, a ping after a quiet time, or None at the end."""
+        """The next event: a status change, a ping after `PING_SECONDS` without one, or None at the end."""
         try:
             async with asyncio.timeout(PING_SECONDS):
                 order = await self._queue.get()
@@ -50,7 +50,7 @@ class _Viewer:
         return None if order is None else plain_frame("order.status", order)
 
     def drop_shown(self, snapshot: Sequence[OrderSummary]) -> None:
-        """Drop the moves that came while the snapshot was read and are in it."""
+        """Drop queued changes that arrived while the snapshot was read and that it already contains."""
         shown = {order.id: order.last_seq for order in snapshot}
         waiting = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
         for order in waiting:
@@ -59,7 +59,10 @@ class _Viewer:
 
 
 class StatusStream:
-    """`hints_are_heard` says whether moves come by Redis; otherwise the database is asked more often."""
+    """Status changes of all orders, for any number of viewers.
+
+    `hints_are_heard` tells whether hints from Redis arrive; without them the database is polled four times as often.
+    """
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class StatusStream:
         self._poll_seconds = poll_seconds
         self._pending_events = pending_events
         self._viewers: set[_Viewer] = set()
-        self._moved: set[str] = set()
+        self._changed: set[str] = set()
         self._wake = asyncio.Event()
         self._known: dict[str, OrderStatus] = {}
 
@@ -83,9 +86,9 @@ class StatusStream:
     def viewers(self) -> int:
         return len(self._viewers)
 
-    def moved(self, order_id: str) -> None:
+    def status_changed(self, order_id: str) -> None:
         if self._viewers:
-            self._moved.add(order_id)
+            self._changed.add(order_id)
             self._wake.set()
 
     def end_streams(self) -> None:
@@ -93,7 +96,10 @@ class StatusStream:
             viewer.put(None)
 
     async def stream(self) -> AsyncIterator[bytes]:
-        """`snapshot` {orders: [...]}, then `order.status` with one summary each. Raises `StoreUnavailable` at first."""
+        """SSE bytes: `snapshot` {orders: [...]}, then `order.status` events with one summary each.
+
+        The first step raises `StoreUnavailable` when the snapshot cannot be read.
+        """
         viewer = _Viewer(self._pending_events)
         self._viewers.add(viewer)
         try:
@@ -110,8 +116,8 @@ class StatusStream:
                 self._known.clear()
 
     async def run(self) -> None:
-        """Look whenever something moved, and every now and then in case that nobody said so; until cancelled."""
-        looked = time.monotonic()
+        """Read changed orders whenever a hint arrives, and at intervals in case hints were lost, until cancelled."""
+        polled = time.monotonic()
         while True:
             pause = self._poll_seconds if self._hints_are_heard() else self._poll_seconds / 4
             try:
@@ -121,16 +127,16 @@ class StatusStream:
             except TimeoutError:
                 pass
             self._wake.clear()
-            moved, self._moved = self._moved, set()
-            everything = time.monotonic() - looked >= pause
+            changed, self._changed = self._changed, set()
+            everything = time.monotonic() - polled >= pause
             if everything:
-                looked = time.monotonic()
+                polled = time.monotonic()
             if self._viewers:
-                await self._look(moved, everything=everything)
+                await self._send_changes(changed, everything=everything)
 
-    async def _look(self, moved: set[str], *, everything: bool) -> None:
+    async def _send_changes(self, changed: set[str], *, everything: bool) -> None:
         try:
-            orders = await self._offload(self._read, moved, dict(self._known), everything)
+            orders = await self._offload(self._read, changed, dict(self._known), everything)
         except StoreError as error:
             log.warning("the database cannot say which orders moved: %s", error)
             return
@@ -149,7 +155,7 @@ class StatusStream:
                 del self._known[order_id]
 
     def _snapshot(self) -> list[OrderSummary]:
-        """Everything unfinished, and the newest of all, newest first."""
+        """Unfinished orders (at most `SNAPSHOT_ORDERS` per status) and the most recent ones, newest first."""
         found: dict[str, OrderSummary] = {}
         for status in sorted(UNFINISHED):
             for order in self._store.orders.list(status=status, limit=SNAPSHOT_ORDERS).items:
@@ -158,15 +164,15 @@ class StatusStream:
             found[order.id] = OrderSummary.of(order)
         return sorted(found.values(), key=lambda order: order.id, reverse=True)
 
-    def _read(self, moved: set[str], known: dict[str, OrderStatus], everything: bool) -> list[OrderSummary]:
+    def _read(self, changed: set[str], known: dict[str, OrderStatus], everything: bool) -> list[OrderSummary]:
         found: dict[str, OrderSummary] = {}
         if everything:
             open_ids = [order_id for order_id, status in known.items() if status not in FINAL]
             reached = self._store.journal.reached(open_ids)
-            moved |= {order_id for order_id, there in reached.items() if there.status != known[order_id]}
+            changed |= {order_id for order_id, end in reached.items() if end.status != known[order_id]}
             for order in self._store.orders.list(limit=RECENT_ORDERS).items:
                 found[order.id] = OrderSummary.of(order)
-        return list((found | self._summaries(moved - found.keys())).values())
+        return list((found | self._summaries(changed - found.keys())).values())
 
     def _summaries(self, order_ids: Iterable[str]) -> dict[str, OrderSummary]:
         found = {}

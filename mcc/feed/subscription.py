@@ -1,4 +1,4 @@
-"""The subscription to Redis: one connection per process, whatever is watched, made again when it breaks."""
+"""The subscription to Redis pub/sub: one connection per process for all watched orders, renewed when it breaks."""
 
 import asyncio
 import json
@@ -20,8 +20,8 @@ from mcc.dispatch.broker import client_url
 SILENT_SECONDS = 12.0
 LONGEST_WAIT_SECONDS = 2.0
 
-PASSING: Mapping[object, type[Delta] | type[Progress]] = {"delta": Delta, "progress": Progress}
-"""What is told of an order and never stored, by its type."""
+TRANSIENT: Mapping[object, type[Delta] | type[Progress]] = {"delta": Delta, "progress": Progress}
+"""Messages that are never stored in a journal, by their `type`."""
 
 Connect = Callable[[], "Redis"]
 
@@ -29,7 +29,10 @@ log = logging.getLogger(__name__)
 
 
 def connector(url: str) -> Connect:
-    """Clients for `url` that give up within 2 s; no retries, since a broken connection is made anew as a whole."""
+    """Answers a factory of clients for `url` that give up within 2 s.
+
+    The clients do not retry: after an error, `Subscription.run` makes a new client and subscribes anew.
+    """
     address = client_url(url)
     over_tcp = {} if address.startswith("unix:") else {"socket_keepalive": True}
 
@@ -42,9 +45,9 @@ def connector(url: str) -> Connect:
 
 
 class Subscription:
-    """`connected` says whether hints can be heard at this moment. None of the callbacks may block.
+    """Passes messages about watched orders to callbacks, which must not block. `connected`: whether hints arrive now.
 
-    `subscribed` is called with an order's id when its hints come from now on; earlier ones may have been missed.
+    `subscribed` is called with an order's id once its messages arrive; earlier ones may have been missed.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class Subscription:
             self._change(order_id, subscribe=False)
 
     async def run(self) -> None:
-        """Listen until cancelled; a broken or absent Redis is tried again, at first at once, later every 2 s."""
+        """Listen until cancelled. Reconnects with a backoff from 0.05 s to `LONGEST_WAIT_SECONDS`."""
         wait = 0.05
         while True:
             try:
@@ -129,13 +132,14 @@ class Subscription:
                 self._read(message["data"])
 
     def _read(self, data: bytes) -> None:
-        """Pass a hint or a delta on; entries are for others, and anything else is logged and dropped."""
+        """Pass on a hint or a delta. Entries are ignored, since the feed reads them from the database; anything else is
+        logged and dropped."""
         if data.startswith(ENTRY_BEGINS):
             return
         try:
             message = json.loads(data)
-            if (passing := PASSING.get(message.get("type"))) is not None:
-                self._delta(passing.model_validate(message))
+            if (transient := TRANSIENT.get(message.get("type"))) is not None:
+                self._delta(transient.model_validate(message))
             else:
                 self._hint(Hint.model_validate(message))
         except (ValueError, AttributeError, ValidationError, RecursionError) as error:
@@ -149,9 +153,9 @@ class Subscription:
         self._changes.add(task)
         task.add_done_callback(self._changes.discard)
 
-    async def _send(self, sending: Any) -> None:
+    async def _send(self, command: Any) -> None:
         try:
-            await sending
+            await command
         except (RedisError, OSError, TimeoutError):
             log.debug("a subscription could not be sent; it is made again with the next connection")
 

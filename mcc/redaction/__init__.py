@@ -1,4 +1,4 @@
-"""Secrets kept out of texts: which values are secret, in what forms they are looked for, and what takes their place."""
+"""Keeping secrets out of texts: which values are secret, their encoded forms, and their replacement."""
 
 from mcc.redaction.redactor import MARK, Redactor, Stream, WatchedSecrets
 from mcc.redaction.secrets import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of

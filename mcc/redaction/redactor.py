@@ -1,4 +1,4 @@
-"""What takes secrets out of texts: whole ones, and texts on their way."""
+"""Redaction of known secrets, in complete texts and in streams."""
 
 import os
 from collections import deque
@@ -16,39 +16,42 @@ from mcc.redaction.secrets import Part, compiled, either, forms, sequence
 MARK = "[redacted]"
 
 PIECE_CHARACTERS = 64
-"""A longer secret is looked for in pieces of this size, so that a part of one is found as well."""
+"""A longer secret is searched for in pieces of about this size, so that a part of it is found as well."""
 
 SHORTEST = 8
-"""Shorter values are not looked for: they would be found in ordinary words."""
+"""Shorter values are not searched for, because they would match parts of ordinary words."""
 
 MOST_LEARNT = 8
-"""Secrets that are learnt on the way live for a short time: older ones open nothing any more."""
+"""How many secrets learnt at run time are kept. Such secrets are short-lived, so the older ones have expired."""
 
 _BEGINNING = 8
-"""Parts of a form after which a text that goes on like it is looked at more closely."""
+"""After a match of this many parts of a form, the search for an incomplete secret looks more closely."""
 
 _TOGETHER = 4
-"""Values that one automaton looks for: with more it would not fit in its memory, and be a thousand times slower."""
+"""Values per automaton. With more it exceeds its memory limit, falls back to an NFA and is a thousand times slower."""
 
 _MARK = MARK.encode()
 
 M = TypeVar("M", bound=BaseModel)
 
 
-class _Sought:
-    """A few values in all their forms."""
+class _Matcher:
+    """Searches for a few values in all their forms."""
 
     def __init__(self, values: Iterable[str]) -> None:
         self._forms = [list(form) for value in values for form in forms(value)]
         self._whole = compiled(self._any(None).whole)
 
     def first(self, text: bytes, start: int) -> tuple[int, int] | None:
-        """Where the first of them from `start` on begins and ends; of several there, the longest."""
+        """The span of the first match at or after `start`, the longest of those that begin there; None without one."""
         found = self._whole.search(text, start) if len(text) - start >= SHORTEST else None
         return None if found is None else found.span()
 
     def open_from(self, text: bytes, start: int) -> int:
-        """The first place from `start` on after which all that is there could be the beginning of one of them."""
+        """The first position at or after `start` from which the rest of the text could be the beginning of a value.
+
+        The length of the text when there is none.
+        """
         short = self._short.search(text, start)
         nearest = len(text) if short is None else int(short.start())
         while len(text) - start >= _BEGINNING and (like := self._long.search(text, start)) is not None:
@@ -61,12 +64,12 @@ class _Sought:
 
     @cached_property
     def _short(self) -> Any:
-        """Beginnings of a few parts, at the end of a text."""
+        """Matches a beginning of at most `_BEGINNING` parts at the end of a text."""
         return compiled(b"%b\\z" % self._any(_BEGINNING).begun)
 
     @cached_property
     def _long(self) -> Any:
-        """Where a text goes on like one of them for that long: only there it is worth to look further."""
+        """Matches the first `_BEGINNING` parts of a form. Only there is the slower `_begun` worth trying."""
         return compiled(self._any(_BEGINNING).whole)
 
     @cached_property
@@ -78,31 +81,31 @@ class _Sought:
 
 
 class Redactor:
-    """Puts `MARK` in the place of every secret. Safe for many threads; the same text always comes out the same.
+    """Replaces every secret by `MARK`. Safe for many threads, and deterministic for the same secrets.
 
-    Whoever made it may put more into `learnt` meanwhile, which is looked for from then on.
+    `learnt` may be changed by the caller afterwards; the redactor searches for its current content.
     """
 
-    def __init__(self, secrets: Iterable[str] = (), learnt: Sequence[_Sought] = ()) -> None:
-        self._own = _sought_for(secrets)
+    def __init__(self, secrets: Iterable[str] = (), learnt: Sequence[_Matcher] = ()) -> None:
+        self._own = _matchers_for(secrets)
         self._learnt = learnt
 
     @property
-    def _sought(self) -> tuple[_Sought, ...]:
+    def _matchers(self) -> tuple[_Matcher, ...]:
         return (*self._own, *self._learnt)
 
     def text(self, text: str) -> str:
-        """The text without secrets; the very same object where there is none in it."""
-        return Stream(self).all_of(data) if self._sought and self.finds(data := _encoded(text)) else text
+        """The text without secrets; the same object if it contains none."""
+        return Stream(self).whole(data) if self._matchers and self.finds(data := _encoded(text)) else text
 
     def data(self, data: bytes) -> bytes:
-        """The same for a file's bytes, whatever they are."""
+        """The bytes of a file without secrets, whatever their encoding."""
         if not self.finds(data):
             return data
         return self.text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def value(self, value: Any) -> Any:
-        """The same for every string of a JSON value, the names of its objects included."""
+        """A JSON value without secrets in any of its strings, object names included."""
         match value:
             case str():
                 return self.text(value)
@@ -114,40 +117,43 @@ class Redactor:
                 return value
 
     def model(self, model: M) -> M:
-        """The same for everything in a model of ours; the very same object where there is nothing to redact."""
+        """A pydantic model without secrets in any of its strings; the same object if it contains none."""
         if not self.finds(to_json(model)):
             return model
         return type(model).model_validate(self.value(model.model_dump()))
 
     def finds(self, text: bytes) -> bool:
-        """Whether a secret is in this UTF-8."""
-        return any(few.first(text, 0) is not None for few in self._sought)
+        """Whether this UTF-8 text contains a secret."""
+        return any(matcher.first(text, 0) is not None for matcher in self._matchers)
 
     def stream(self) -> "Stream":
-        """For a text that comes in pieces."""
+        """A redactor of one text that arrives in pieces."""
         return Stream(self)
 
     def spans(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Where each secret begins and ends, the first one first; of several that begin together, the longest."""
-        sought, done = self._sought, 0
-        found = [few.first(text, 0) for few in sought]
-        while there := [span for span in found if span is not None]:
-            start, done = min(there, key=lambda span: (span[0], -span[1]))
+        """The spans of all secrets in order, without overlaps; of several that begin together, the longest."""
+        matchers, done = self._matchers, 0
+        found = [matcher.first(text, 0) for matcher in matchers]
+        while matches := [span for span in found if span is not None]:
+            start, done = min(matches, key=lambda span: (span[0], -span[1]))
             yield start, done
             found = [
-                few.first(text, done) if span is not None and span[0] < done else span
-                for few, span in zip(sought, found, strict=True)
+                matcher.first(text, done) if span is not None and span[0] < done else span
+                for matcher, span in zip(matchers, found, strict=True)
             ]
 
     def open_from(self, text: bytes, start: int) -> int:
-        """The first place from `start` on after which all that is there could be the beginning of a secret."""
-        return min((few.open_from(text, start) for few in self._sought), default=len(text))
+        """The first position at or after `start` from which the rest of the text could be the beginning of a secret.
+
+        The length of the text when there is none.
+        """
+        return min((matcher.open_from(text, start) for matcher in self._matchers), default=len(text))
 
 
 class Stream:
-    """A text that comes in pieces: what could be the beginning of a secret is held back until that is known.
+    """Redacts one text that arrives in pieces, holding back whatever could be the beginning of a secret.
 
-    All that comes out of it, joined, is what `Redactor.text` makes of all that went in, joined.
+    The joined output equals `Redactor.text` of the joined input.
     """
 
     def __init__(self, redactor: Redactor) -> None:
@@ -156,19 +162,19 @@ class Stream:
         self._marked = False
 
     def feed(self, text: str) -> str:
-        """What can be told by now."""
+        """Take the next piece. Answers the redacted text that can be released so far, which may be empty."""
         data = self._held + _encoded(text)
         released, open_from = self._redacted(data, lambda start: self._redactor.open_from(data, start))
         self._held = data[open_from:]
         return released
 
     def end(self) -> str:
-        """The rest: nothing comes after it."""
+        """Answers the rest of the redacted text, after the last piece."""
         data, self._held = self._held, b""
-        return self.all_of(data)
+        return self.whole(data)
 
-    def all_of(self, data: bytes) -> str:
-        """Of a text that is all there; UTF-8."""
+    def whole(self, data: bytes) -> str:
+        """Redact `data`, UTF-8 after which nothing follows."""
         return self._redacted(data, lambda _: len(data))[0]
 
     def _redacted(self, data: bytes, open_from: Callable[[int], int]) -> tuple[str, int]:
@@ -193,13 +199,13 @@ class Stream:
             self._marked = False
 
 
-def _sought_for(secrets: Iterable[str]) -> tuple[_Sought, ...]:
+def _matchers_for(secrets: Iterable[str]) -> tuple[_Matcher, ...]:
     pieces = sorted({piece for secret in secrets for piece in _pieces(secret)})
-    return tuple(_Sought(pieces[at : at + _TOGETHER]) for at in range(0, len(pieces), _TOGETHER))
+    return tuple(_Matcher(pieces[at : at + _TOGETHER]) for at in range(0, len(pieces), _TOGETHER))
 
 
 def _pieces(secret: str) -> Iterator[str]:
-    """Pieces of about the same size, none of them short."""
+    """Pieces of about equal size, so that none is too short to search for; none for a secret below `SHORTEST`."""
     if len(secret) < SHORTEST:
         return
     count = -(-len(secret) // PIECE_CHARACTERS)
@@ -212,33 +218,35 @@ def _encoded(text: str) -> bytes:
 
 
 class WatchedSecrets:
-    """Answers the redactor of this moment. What is read anew when one of `files` is made or replaced are all `secrets`;
-    one that is replaced stays secret. Safe for many threads."""
+    """Provides the current redactor. Safe for many threads.
+
+    `secrets` is called again whenever one of `files` is created or replaced. Earlier secrets stay redacted.
+    """
 
     def __init__(self, files: Iterable[Path], secrets: Callable[[], frozenset[str]]) -> None:
         self._files = tuple(map(str, files))
         self._secrets = secrets
         self._known: frozenset[str] = frozenset()
         self._learnt: deque[str] = deque(maxlen=MOST_LEARNT)
-        self._sought_too: list[_Sought] = []
+        self._learnt_matchers: list[_Matcher] = []
         self._last: tuple[object, Redactor] | None = None
 
     def __call__(self) -> Redactor:
-        marks, last = tuple(map(_mark, self._files)), self._last
-        if last is None or last[0] != marks:
+        versions, last = tuple(map(_version, self._files)), self._last
+        if last is None or last[0] != versions:
             self._known |= self._secrets()
-            last = self._last = (marks, Redactor(self._known, self._sought_too))
+            last = self._last = (versions, Redactor(self._known, self._learnt_matchers))
         return last[1]
 
     def learn(self, secret: str) -> None:
-        """Every redactor that was given out looks for this from now on. Beyond `MOST_LEARNT` the first is let go."""
+        """Add a secret to every redactor handed out so far and later. Beyond `MOST_LEARNT`, the oldest is dropped."""
         if secret not in self._learnt:
             self._learnt.append(secret)
-            self._sought_too[:] = _sought_for(self._learnt)
+            self._learnt_matchers[:] = _matchers_for(self._learnt)
 
 
-def _mark(path: str) -> tuple[int, int, int] | None:
-    """What changes when a file is made or replaced."""
+def _version(path: str) -> tuple[int, int, int] | None:
+    """Changes when the file is created or replaced; None while it is missing."""
     try:
         found = os.stat(path)
     except OSError:

@@ -1,8 +1,8 @@
-"""Which values are secret, and the forms in which they are looked for.
+"""Which values are secret, and the encoded forms in which a secret is searched for.
 
-The forms are plain, escaped, URL-encoded, base64, hex, and backwards. Each of them is one expression, so that mixtures
-(every other character percent-encoded, hex in both cases, base64 in both alphabets and within a longer text, any of
-them in lines) need no list of their own.
+The forms are plain, escaped, URL-encoded, base64, hex and reversed. Each is one regular expression, so that mixtures
+need no list of their own: every other character percent-encoded, hex in both cases, base64 in both alphabets and inside
+a longer text, any of them wrapped over several lines.
 """
 
 import base64
@@ -19,30 +19,30 @@ from urllib.parse import unquote, urlsplit
 import re2
 
 WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
-"""A variable with one of these in its name, whatever the case, may hold a secret."""
+"""A variable with one of these words in its name, in any case, may hold a secret."""
 
 OTHER_WORDS = ("KEYBOARD", "KEYMAP", "KEYRING", "KEYCLOAK", "TOKENIZER")
-"""Words of names that have one of those within them and mean something else."""
+"""Words that contain one of `WORDS` but do not mark a secret."""
 
 FEWEST_CHARACTERS = 12
-"""A variable's value with fewer is a setting (`true`, `us`, `hs256`) rather than a secret."""
+"""A shorter value of a variable is taken for a setting (`true`, `us`, `hs256`), not for a secret."""
 
 LARGEST_BYTES = 16_384
-"""Of a file that is named as one with a key, and of a variable's value; no key is longer."""
+"""The most that is read of a key file or a variable's value. No key is longer."""
 
 TOKEN_FILE, FLOWER_FILE = "token", "flower.auth"
-"""Files of a data directory: the operator's token, and Flower's login as `user:password`."""
+"""Files of a data directory: the operator's token, and Flower's login in the form `user:password`."""
 
 LOGINS = ("FLOWER_BASIC_AUTH",)
-"""Variables of `user:password`, several of them separated by commas."""
+"""Variables that hold comma-separated logins in the form `user:password`."""
 
 PUBLIC = frozenset(
     {"postgres", "postgresql", "password", "changeme", "username", "localhost", "anonymous", "administrator"}
 )
-"""Passwords that everybody knows keep nothing secret, and are words of ordinary texts."""
+"""Well-known default passwords. They protect nothing, and redacting them would damage ordinary texts."""
 
 PLAIN_NAMES = ("HOME", "PWD", "USER", "LOGNAME", "HOSTNAME", "SHELL")
-"""Variables whose values are no secrets, under whatever other name they come again."""
+"""Variables whose values are never secret, even if a variable with a secret-looking name has the same value."""
 
 
 def secrets_among(
@@ -51,9 +51,10 @@ def secrets_among(
     addresses: Iterable[str | None] = (),
     logins: Iterable[str] = (),
 ) -> frozenset[str]:
-    """Every value to be kept out of texts; `known` are secret whatever they look like, `logins` are `user:password`.
+    """Every value to redact: from variables of `environ` that look secret, `known`, `addresses` and `logins`.
 
-    A variable that names a file, by a whole path, stands for the content of it: the path itself is no secret.
+    `known` values are secret whatever they look like. `addresses` are URLs, whose passwords are secret. `logins` have
+    the form `user:password`. When a variable's value is an absolute path, the file's content is secret, not the path.
     """
     open_values = {environ.get(name, "") for name in PLAIN_NAMES}
     found = {part for value in known if value for part in _parts(value, fewest=1)}
@@ -69,7 +70,7 @@ def secrets_among(
 
 
 def looks_secret(name: str) -> bool:
-    """Whether a variable of this name holds a secret, when its value is long enough."""
+    """Whether a variable of this name holds a secret (if its value is long enough)."""
     name = name.upper()
     for other in OTHER_WORDS:
         name = name.replace(other, "")
@@ -77,7 +78,7 @@ def looks_secret(name: str) -> bool:
 
 
 def password_in(address: str) -> str | None:
-    """The password of `scheme://user:password@host`."""
+    """The password in `scheme://user:password@host`, None without one."""
     if "://" not in address or "@" not in address:
         return None
     try:
@@ -87,7 +88,7 @@ def password_in(address: str) -> str | None:
 
 
 def text_of(path: Path) -> str:
-    """What a small file says, without the white space around it; nothing when it cannot be read or is no such file."""
+    """The stripped text of a file; "" when it is unreadable, not regular, or larger than `LARGEST_BYTES`."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             found = os.fstat(file.fileno())
@@ -99,7 +100,7 @@ def text_of(path: Path) -> str:
 
 
 def _file_of(value: str) -> Path | None:
-    """The path that a value is; one that begins like a path but names nothing may well be a key."""
+    """The path in a value, None if no such file exists: a key may begin like a path."""
     if not value.startswith(("/", "~/")) or "\n" in value:
         return None
     path = Path(value).expanduser()
@@ -110,9 +111,9 @@ def _file_of(value: str) -> Path | None:
 
 
 def _parts(value: str, fewest: int = FEWEST_CHARACTERS) -> Iterator[str]:
-    """The value; of several lines each one, since nothing promises that they stand together in a text.
+    """The secret parts of a value: each of its lines, because they need not appear together in a text.
 
-    Of a JSON object it is what is secret by its name: of a service account's file the key and not the addresses.
+    Of a JSON object, the strings whose names look secret and that are no URLs: of a service account file, the key.
     """
     with suppress(ValueError, RecursionError):
         if value.startswith("{") and isinstance(inner := json.loads(value), dict):
@@ -133,18 +134,18 @@ def _logins(value: str) -> Iterator[str]:
 
 
 MOST_BYTES = 16 << 20
-"""What an automaton may take; it needs little of that unless it has to tell very many beginnings apart."""
+"""Memory limit of an automaton. It needs little of that unless it must distinguish very many beginnings."""
 
 
 class Part(NamedTuple):
-    """`whole` matches the bytes that are meant, `begun` every beginning of them that is not empty."""
+    """Two regular expressions: `whole` matches complete byte sequences, `begun` every non-empty prefix of one."""
 
     whole: bytes
     begun: bytes
 
 
 def byte(*either: int) -> Part:
-    """One of these bytes."""
+    """Any one of these byte values."""
     expression = b"[%b]" % b"".join(b"\\x%02x" % one for one in sorted(set(either)))
     return Part(expression, expression)
 
@@ -154,7 +155,7 @@ def literal(text: bytes) -> Part:
 
 
 def sequence(*parts: Part) -> Part:
-    """One after the other."""
+    """The parts in succession."""
     *before, last = parts
     begun = b"".join(b"(?:%b|%b" % (part.begun, part.whole) for part in before)
     return Part(b"".join(part.whole for part in parts), begun + last.begun + b")" * len(before))
@@ -171,12 +172,12 @@ def optional(part: Part) -> Part:
 
 
 def repeated(one: Part, least: int, most: int) -> Part:
-    """A part of one byte, so many times."""
+    """A one-byte part, `least` to `most` times."""
     return Part(b"%b{%d,%d}" % (one.whole, least, most), b"%b{1,%d}" % (one.whole, most))
 
 
 def compiled(expression: bytes) -> "re2._Regexp":
-    """An automaton over bytes: of all matches the first, of those the longest; linear in the length of the text."""
+    """Compile an automaton over bytes. It finds the leftmost-longest match in time linear in the length of the text."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.longest_match = True
@@ -193,13 +194,13 @@ _DIGITS = {
     ord("+"): either(byte(*b"+-"), literal(b"%2B"), literal(b"%2b")),
     ord("/"): either(byte(*b"/_"), literal(b"\\/"), literal(b"%2F"), literal(b"%2f")),
 }
-"""What stands for the digits of base64 that have another sign in its other alphabet, and are encoded in addresses."""
+"""Alternatives for the base64 digits + and /: the URL-safe alphabet has other characters, and URLs encode both."""
 
 _BACKSLASHES = repeated(byte(BACKSLASH), 1, 4)
-"""JSON within JSON doubles them."""
+"""JSON inside JSON doubles each backslash."""
 
 _PERCENTS = Part(b"%(?:25){0,2}", b"%(?:2|25|252|2525)?")
-"""The sign itself may be encoded again."""
+"""A percent sign, which may itself be percent-encoded once or twice."""
 
 _UNICODE = sequence(_BACKSLASHES, byte(*b"uU"))
 _ESCAPE = sequence(_BACKSLASHES, either(byte(*b"xX"), sequence(byte(*b"uU"), literal(b"00"))))
@@ -207,17 +208,19 @@ _NEW_LINE = either(
     sequence(optional(byte(*b"\r")), byte(*b"\n")), sequence(optional(literal(b"\\r")), byte(BACKSLASH), byte(*b"n"))
 )
 _INDENT = Part(b"[ \\t]*", b"[ \\t]+")
-_UNSEEN = either(*(literal(one.encode()) for one in "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
-_WRAP = optional(either(sequence(_NEW_LINE, _INDENT), _UNSEEN))
-"""A block of lines stands indented in YAML, say; pages tell a browser by a sign without width where it may wrap."""
+_INVISIBLE = either(*(literal(one.encode()) for one in "\u00ad\u200b\u200c\u200d\u2060\ufeff"))
+_WRAP = optional(either(sequence(_NEW_LINE, _INDENT), _INVISIBLE))
+"""What may stand between two characters: a line break with indentation (as in a YAML block), or an invisible character
+(web pages mark possible line breaks with zero-width ones)."""
 
-_BETWEEN_BYTES = optional(either(byte(*b" :,"), _NEW_LINE, _UNSEEN))
+_BETWEEN_BYTES = optional(either(byte(*b" :,"), _NEW_LINE, _INVISIBLE))
 
 
 def forms(secret: str) -> Iterator[Sequence[Part]]:
-    """Each form as the parts that follow each other in it."""
+    """The encoded forms of a secret, each as a sequence of parts (one per character, byte or base64 digit)."""
     raw = secret.encode("utf-8", "surrogatepass")
     yield _joined([_character(one) for one in secret], _WRAP)
+    # Base64 encodes groups of three bytes, so it depends on where in a group the secret begins.
     for before in range(3):
         yield _joined(list(_in_base64(raw, before)), _WRAP)
     yield _joined([_hex(one) for one in raw], _BETWEEN_BYTES)
@@ -247,9 +250,9 @@ def _hex(value: int) -> Part:
 
 
 def _in_base64(raw: bytes, before: int) -> Iterator[Part]:
-    """What encodes `raw` when `before` bytes (0 to 2) stand before it in its group of three.
+    """The base64 digits of `raw` when `before` bytes (0 to 2) precede it in its group of three bytes.
 
-    The characters at both edges encode bits of their neighbours as well, and stay; one before padding goes with it.
+    Leaves out digits at the edges that also encode bits of neighbouring bytes, except (optionally) one before padding.
     """
     encoded = base64.b64encode(b"\0" * before + raw)
     first, last = -(-before * 8 // 6), (before + len(raw)) * 8 // 6

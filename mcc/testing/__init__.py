@@ -1,4 +1,4 @@
-"""Doubles that ship: a temporary store, and a clock that tests move."""
+"""Test doubles that ship with the product: a temporary store, a clock that tests advance, a served API, a drone."""
 
 from mcc.testing.store import FakeClock, temporary_store
 

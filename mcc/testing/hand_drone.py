@@ -1,4 +1,4 @@
-"""A drone whose every step a test makes: it registers, claims, writes and finishes when told to."""
+"""A drone driven by hand: the test decides when it registers, claims, writes and finishes."""
 
 from dataclasses import dataclass, field
 
@@ -20,7 +20,7 @@ from mcc.store.values import Batch, Claim, Ending
 
 @dataclass
 class HandDrone:
-    """Registered as soon as it is made; `agents` and `models` are names, usable ones."""
+    """A drone that registers itself when constructed. `agents` and `models` are the names of usable ones."""
 
     store: Store
     name: str = "drone-1"
@@ -49,7 +49,7 @@ class HandDrone:
         )
 
     def claim(self, order_id: str) -> "HeldOrder":
-        """AssertionError when the order cannot be claimed."""
+        """Claim a queued order. Raises AssertionError when it cannot be claimed."""
         claim = self.store.claims.claim(order_id, incarnation=self.incarnation, claim_token=fresh_id(), drone=self.name)
         assert claim is not None, f"order {order_id} cannot be claimed"
         return HeldOrder(self.store, claim, claim.last_seq)
@@ -57,7 +57,7 @@ class HandDrone:
 
 @dataclass
 class HeldOrder:
-    """A claimed order; `seq` is the number of its last entry."""
+    """A claimed order. `seq` is the number of its last journal entry."""
 
     store: Store
     claim: Claim
@@ -72,7 +72,7 @@ class HeldOrder:
         return Origin(record_id=root_record_id(self.id), agent="master")
 
     def write(self, *facts: Fact, origin: Origin | None = None) -> int:
-        """Commit these as the master's (or `origin`'s) next entries; answers the last number."""
+        """Commit these facts as the next entries of the master (or of `origin`). Answers the last entry's number."""
         drafts = [Draft(at=now(), origin=origin or self.master, data=fact) for fact in facts]
         entries = [draft.numbered(self.id, seq) for seq, draft in enumerate(drafts, start=self.seq + 1)]
         appended = self.store.journal.append([Batch(self.id, self.claim.epoch, self.seq, entries)])
@@ -81,7 +81,7 @@ class HeldOrder:
         return self.seq
 
     def start(self, prompt: str = "", *, setup: str | None = None) -> int:
-        """The master begins. `setup`: what is kept of its set-up, as JSON."""
+        """Write the start of the master. `setup` is its kept set-up, as JSON. Answers the entry's number."""
         return self.write(
             AgentStarted(
                 title="master",
@@ -95,16 +95,16 @@ class HeldOrder:
         )
 
     def steps(self, count: int) -> int:
-        """So many small entries in one commit."""
+        """Write `count` small entries in one commit. Answers the last entry's number."""
         return self.write(*(AgentStep(name="note", message=f"step {number}") for number in range(count)))
 
     def finish(self, answer: str = "done") -> int:
-        """The master ends well, and so does the order; answers the final number."""
+        """End the master and then the order with success. Answers the final entry's number."""
         self.write(AgentFinished(status=RecordStatus.COMPLETED, answer=answer))
         return self.finish_without_start(answer)
 
     def finish_without_start(self, answer: str = "done") -> int:
-        """Only the order ends, well."""
+        """End the order with success, without ending the master. Answers the final entry's number."""
         fold = Fold.of(self.id, self.store.journal.read(self.id, limit=1_000_000))
         last = OrderFinished(status=OrderStatus.SUCCEEDED, usage=fold.spent)
         self.seq = self.store.claims.finish(

@@ -1,4 +1,4 @@
-"""A control service on a free port of this machine, in a thread: for tests of what calls it."""
+"""A control service in a thread, on a free local port, for tests of its clients."""
 
 import asyncio
 import socket
@@ -19,11 +19,11 @@ from mcc.store.store import Store
 P = ParamSpec("P")
 
 TOKEN = "a-token-for-tests-0123456789-0123456789"
-"""The token of every served service."""
+"""The token of every `Served` service."""
 
 
 class Served:
-    """`with Served(store, data_dir) as served:` answers at `served.url`. `port` 0 takes a free one."""
+    """Serve the API at `served.url` inside `with Served(store, data_dir) as served:`. `port` 0 picks a free port."""
 
     connection: type[BoundedConnection] = BoundedConnection
 
@@ -54,11 +54,11 @@ class Served:
 
     @property
     def viewers(self) -> int:
-        """Event streams that are open."""
+        """How many event streams are open."""
         return int(self.app.state.service.feed.viewers)
 
     def call(self, function: Callable[P, object], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Run `function` on the service's own loop, for what is not safe from another thread."""
+        """Schedule `function` on the service's event loop, for calls that are not safe from another thread."""
         assert self._loop is not None
         self._loop.call_soon_threadsafe(lambda: function(*args, **kwargs))
 
@@ -74,7 +74,7 @@ class Served:
         await self._server.serve(sockets=[self._listening])
 
     def stop(self) -> None:
-        """End in good order, as at SIGTERM."""
+        """Shut down gracefully, as on SIGTERM. Waits up to 10 seconds."""
         self._server.should_exit = True
         self._thread.join(10.0)
         self._listening.close()

@@ -1,6 +1,6 @@
 """A clock and a store for tests.
 
-The store is the product's own SQL on a copy of an SQLite file that was migrated once (docs/decisions/15).
+The store runs the product's own SQL on a copy of an SQLite file that was migrated once (docs/decisions/15).
 """
 
 import atexit
@@ -21,7 +21,7 @@ from mcc.store.store import Store, open_store
 
 
 class FakeClock:
-    """Implements `mcc.store.clock.Clock`; `advance` moves wall clock and uptime alike."""
+    """A `mcc.store.clock.Clock` that tests move; `advance` moves wall clock and uptime together."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)) -> None:
         self._now = start
@@ -42,7 +42,7 @@ class FakeClock:
         self._uptime += seconds
 
     def turn_back(self, seconds: float) -> None:
-        """Somebody sets the wall clock; uptime does not care."""
+        """Set the wall clock back; the uptime does not change."""
         self._now -= timedelta(seconds=seconds)
 
     def reboot(self) -> None:
@@ -51,10 +51,10 @@ class FakeClock:
 
 
 def temporary_store(clock: Clock | None = None, *, max_queued: int | None = None) -> Store:
-    """An empty store with a database file of its own, which is removed once nobody holds the store any more.
+    """An empty store with a database file of its own, which is deleted when the store is garbage-collected.
 
-    A store that is closed can be read again, as other ones can: what closes it need not be the last that looks at it.
-    `clock` None: the real one. `max_queued`: as of `open_store`.
+    The file outlives `close`, because any store reopens its database when used after closing. `clock` None is the real
+    clock; `max_queued` is that of `open_store`.
     """
     path = migrated_copy(_folder() / f"{uuid4()}.db")
     store = open_store(f"sqlite:///{path}", clock=clock, max_queued=max_queued)
@@ -65,7 +65,7 @@ def temporary_store(clock: Clock | None = None, *, max_queued: int | None = None
 
 
 def migrated_copy(path: Path) -> Path:
-    """Make an empty database of this version's schema at `path`, in about a millisecond; answers `path`."""
+    """Create an empty database with the current schema at `path`, in about a millisecond. Answers `path`."""
     shutil.copyfile(_template(), path)
     return path
 
@@ -79,14 +79,14 @@ def _template() -> Path:
 
 @cache
 def _folder() -> Path:
-    """The process' own, gone when it ends."""
+    """A temporary directory of this process, deleted at exit."""
     folder = Path(mkdtemp(prefix="mcc-stores-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 def _never_flush(raw: sqlite3.Connection, _: object) -> None:
-    # Safe here alone: no test outlives a crash of the machine, which is all that flushing is for.
+    # Flushing protects against a crash of the machine only, which no test survives.
     raw.execute("PRAGMA synchronous=OFF")
 
 

@@ -47,7 +47,7 @@ class Ears(AsyncPublisher):
     def __init__(self) -> None:
         self.published: list[Message] = []
 
-    def tell(self, order: WorkOrder, why: str = "") -> None:
+    def report_status(self, order: WorkOrder, why: str = "") -> None:
         """No monitor listens."""
 
     async def publish(self, messages: Iterable[Message]) -> bool:

@@ -21,7 +21,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.shape import to_json
 from mcc.contracts.wire import CheckModels, control_channel
 from mcc.dispatch.broker import DispatchUnavailable, connect_async, queue_keys
-from mcc.dispatch.checks import ModelCheckers
+from mcc.dispatch.checks import DroneChecks
 from mcc.testing.served import TOKEN, Served
 from tests.drone.worker.real_redis import RealRedis
 from tests.drone.worker.test_celery_worker import Site
@@ -68,34 +68,34 @@ async def listening(crew: TryingCrew, url: str, incarnation: str) -> AsyncIterat
 
 
 async def test_a_drone_that_is_asked_answers_and_who_asks_meanwhile_is_told_to_wait(real_redis: RealRedis) -> None:
-    crew, checkers, incarnation = TryingCrew(), ModelCheckers(real_redis.url), fresh_id()
+    crew, checks, incarnation = TryingCrew(), DroneChecks(real_redis.url), fresh_id()
     async with listening(crew, real_redis.url, incarnation), asyncio.timeout(20):
-        first = asyncio.create_task(checkers.check(incarnation, ["fast", "slow"]))
+        first = asyncio.create_task(checks.check(incarnation, ["fast", "slow"]))
         await crew.began.wait()
-        (busy,) = await checkers.check(incarnation, ["fast"])
+        (busy,) = await checks.check(incarnation, ["fast"])
         assert busy.problem == BUSY
         crew.may_go.set()
         assert [(row.name, row.drone, row.problem) for row in await first] == [
             ("fast", "d1", None),
             ("slow", "d1", None),
         ]
-        assert [row.name for row in await checkers.check(incarnation, ["fast"])] == ["fast"]
-    await checkers.close()
+        assert [row.name for row in await checks.check(incarnation, ["fast"])] == ["fast"]
+    await checks.close()
 
 
 async def test_who_waits_for_a_drone_that_says_nothing_waits_for_a_bounded_time(real_redis: RealRedis) -> None:
-    crew, checkers, incarnation = TryingCrew(), ModelCheckers(real_redis.url), fresh_id()
+    crew, checks, incarnation = TryingCrew(), DroneChecks(real_redis.url), fresh_id()
     async with listening(crew, real_redis.url, incarnation), asyncio.timeout(20):
-        assert await checkers.check(incarnation, ["fast"], seconds=0.1) == []
-    await checkers.close()
+        assert await checks.check(incarnation, ["fast"], seconds=0.1) == []
+    await checks.close()
 
 
 @pytest.mark.parametrize("away", [False, True])
 async def test_a_drone_that_does_not_listen_is_no_drone_to_ask(real_redis: RealRedis, away: bool) -> None:
-    checkers = ModelCheckers("redis://127.0.0.1:1/0" if away else real_redis.url)
+    checks = DroneChecks("redis://127.0.0.1:1/0" if away else real_redis.url)
     with pytest.raises(DispatchUnavailable, match="Redis"):
-        await checkers.check(fresh_id(), ["fast"])
-    await checkers.close()
+        await checks.check(fresh_id(), ["fast"])
+    await checks.close()
 
 
 async def test_other_messages_ask_for_nothing() -> None:
@@ -187,7 +187,7 @@ def test_a_service_without_keys_has_a_worker_try_its_models(tmp_path: Path, real
         configuration.write_text(CONFIGURATION.format(url=stack.enter_context(provider())))
         keys = {"MCC_CONFIG": str(configuration), "GOOD": KEY, "WRONG": "sk-wrong-key-0123456789"}
         site.drone("d1", sys.executable, "-m", "drone.cli", "work", **keys)
-        access = RedisAccess(checkers=ModelCheckers(real_redis.url))
+        access = RedisAccess(checks=DroneChecks(real_redis.url))
         served = stack.enter_context(Served(site.store, tmp_path, redis=access))
         with MCC(served.url, token=TOKEN) as mcc:
             found = {row.name: row for row in heard(mcc)}

@@ -43,7 +43,7 @@ class Ears(AsyncPublisher):
     def __init__(self, heard: Callable[[Hint], None]) -> None:
         self._heard = heard
 
-    def tell(self, order: WorkOrder, why: str = "") -> None:
+    def report_status(self, order: WorkOrder, why: str = "") -> None:
         """No monitor listens."""
 
     async def publish(self, messages: Iterable[Message]) -> bool:
@@ -59,10 +59,10 @@ class Silent:
     def __init__(self, round: Callable[[Store], int] = lambda store: 0) -> None:
         self._round = round
 
-    def round(self, store: Store) -> int:
+    def nudge_claimable(self, store: Store) -> int:
         return self._round(store)
 
-    def tell(self, order: WorkOrder, why: str = "") -> None:
+    def report_status(self, order: WorkOrder, why: str = "") -> None:
         """No monitor listens."""
 
     def publish(self, messages: Iterable[Message]) -> bool:

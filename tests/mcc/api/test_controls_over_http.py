@@ -137,7 +137,7 @@ class RecordedPublisher:
         self.hints: list[Hint] = []
         self.wakes: list[tuple[str, Wake]] = []
 
-    def tell(self, order: WorkOrder, why: str = "") -> None:
+    def report_status(self, order: WorkOrder, why: str = "") -> None:
         """No monitor listens."""
 
     async def publish(self, messages: Iterable[Hint]) -> bool:

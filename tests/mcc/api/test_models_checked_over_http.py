@@ -47,8 +47,8 @@ async def serving(settings: Settings, store: Store, redis: RedisAccess) -> Async
         yield client
 
 
-def access(checkers: Any) -> RedisAccess:
-    return RedisAccess(checkers=checkers)
+def access(checks: Any) -> RedisAccess:
+    return RedisAccess(checks=checks)
 
 
 def drone(name: str, *models: Capability) -> Registration:
@@ -68,21 +68,21 @@ async def test_all_models_that_drones_tell_of_are_tried_where_none_is_named(
     settings: Settings, store: Store, document: dict[str, Any]
 ) -> None:
     one = HandDrone(store, name="one", models=("offline", "fast"))
-    checkers = FakeCheckers()
-    async with serving(settings, store, access(checkers)) as api:
+    checks = FakeCheckers()
+    async with serving(settings, store, access(checks)) as api:
         answer = await api.post(PATH)
     check(document, answer, PATH)
     assert [(row["name"], row["key"], row["problem"]) for row in answer.json()["items"]] == [
         ("fast", "accepted", None),
         ("offline", "accepted", None),
     ]
-    assert checkers.asked == [(one.incarnation, ("offline", "fast"))]
+    assert checks.asked == [(one.incarnation, ("offline", "fast"))]
 
 
 async def test_what_a_drone_does_not_tell_is_a_row_that_says_so(settings: Settings, store: Store) -> None:
     silent, deaf = HandDrone(store, name="silent", models=("a",)), HandDrone(store, name="deaf", models=("b",))
-    checkers = FakeCheckers([silent.incarnation], [deaf.incarnation])
-    async with serving(settings, store, access(checkers)) as api:
+    checks = FakeCheckers([silent.incarnation], [deaf.incarnation])
+    async with serving(settings, store, access(checks)) as api:
         rows = (await api.post(PATH, json={"names": ["a", "b"]})).json()["items"]
     assert [(row["name"], row["drone"]) for row in rows] == [("a", "silent"), ("b", "deaf")]
     assert "did not say" in rows[0]["problem"] and rows[1]["problem"] == "It does not listen."

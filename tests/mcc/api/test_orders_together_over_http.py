@@ -126,7 +126,7 @@ class RecordedPublisher:
         self.shown: list[str] = []
         self.called: list[str] = []
 
-    def tell(self, order: WorkOrder, why: str = "") -> None:
+    def report_status(self, order: WorkOrder, why: str = "") -> None:
         self.shown.append(order.id)
 
     async def publish(self, messages: Iterable[Message]) -> bool:

@@ -11,7 +11,7 @@ from mcc.contracts.order import NewOrder
 from mcc.contracts.order_facts import OrderResumed
 from mcc.contracts.shape import now
 from mcc.contracts.wire import LARGEST_ENTRY_BYTES, DroneBeat, entry_message
-from mcc.dispatch.publisher import Publisher, newest, payloads
+from mcc.dispatch.publisher import Publisher, newest_entries, payloads
 from mcc.testing import temporary_store
 from scripts.reference.channels import SUBSCRIBER
 
@@ -19,7 +19,7 @@ from scripts.reference.channels import SUBSCRIBER
 def queued(prompt: str) -> Entry:
     store = temporary_store()
     order = store.orders.place(NewOrder(prompt=prompt), principal="t").order
-    (entry,) = newest(store, order)
+    (entry,) = newest_entries(store, order)
     return entry
 
 

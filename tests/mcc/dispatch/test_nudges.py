@@ -11,7 +11,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
 from mcc.contracts.wire import RUN_ORDER_TASK
 from mcc.dispatch.broker import DispatchUnavailable, UnknownQueue
-from mcc.dispatch.nudge import REPEAT_SECONDS, Nudger, room_of
+from mcc.dispatch.nudge import REPEAT_SECONDS, Nudger, free_slots
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 
@@ -57,7 +57,7 @@ def test_a_round_sends_no_more_than_there_are_free_slots(nudger: Nudger) -> None
     orders(store, 20)
     a_drone(store, slots=10, active=7)
     a_drone(store, slots=2)
-    assert nudger.round(store) == 5
+    assert nudger.nudge_claimable(store) == 5
     assert nudger.lengths() == {"default": 5, "slow": 0}
 
 
@@ -67,15 +67,15 @@ def test_messages_that_wait_already_count_against_the_free_slots(nudger: Nudger)
         nudger.nudge(fresh_id())
     orders(store, 20)
     a_drone(store, slots=5)
-    assert nudger.round(store) == 2
-    assert nudger.round(store) == 0
+    assert nudger.nudge_claimable(store) == 2
+    assert nudger.nudge_claimable(store) == 0
 
 
 def test_no_drone_no_nudge(nudger: Nudger) -> None:
     store = temporary_store()
     orders(store, 3)
     a_drone(store, slots=5, queues=("slow",))
-    assert nudger.round(store) == 0
+    assert nudger.nudge_claimable(store) == 0
 
 
 def remembered(url: str) -> list[str]:
@@ -87,24 +87,24 @@ def test_an_order_is_not_nudged_again_before_its_message_must_be_lost(nudger: Nu
     store = temporary_store()
     orders(store, 1)
     a_drone(store, slots=50)
-    assert [nudger.round(store), nudger.round(store)] == [1, 0]
+    assert [nudger.nudge_claimable(store), nudger.nudge_claimable(store)] == [1, 0]
     (key,) = remembered(redis_url)
     with redis.Redis.from_url(redis_url) as client:
         assert REPEAT_SECONDS - 2 < client.pttl(key) / 1000 <= REPEAT_SECONDS  # type: ignore[operator]
         client.delete(key)
-    assert nudger.round(store) == 1
+    assert nudger.nudge_claimable(store) == 1
 
 
 def test_an_order_that_came_back_is_nudged_at_once(nudger: Nudger) -> None:
     store = temporary_store()
     (order,) = orders(store, 1)
     a_drone(store, slots=50)
-    assert nudger.round(store) == 1
+    assert nudger.nudge_claimable(store) == 1
     (drone,) = store.leases.drones()
     claim = store.claims.claim(order, incarnation=drone.incarnation, claim_token=fresh_id(), drone="d")
     assert claim is not None
     store.claims.hand_back([(order, claim.epoch)], drone="d", message="told to stop")
-    assert nudger.round(store) == 1
+    assert nudger.nudge_claimable(store) == 1
 
 
 def test_forty_orders_and_four_sweepers_are_forty_nudges(redis_url: str) -> None:
@@ -118,7 +118,7 @@ def test_forty_orders_and_four_sweepers_are_forty_nudges(redis_url: str) -> None
         (order,) = orders(store, 1)
         if number % 4:
             sent += service.nudge(order, last_seq=1)
-        sent += sum(sweeper.round(store) for sweeper in (*drones, service))
+        sent += sum(sweeper.nudge_claimable(store) for sweeper in (*drones, service))
     assert sent == 40
     assert service.lengths() == {"default": 40}
     for one in (service, *drones):
@@ -138,8 +138,8 @@ def test_a_drone_that_drains_or_is_silent_has_no_room() -> None:
     store = temporary_store()
     a_drone(store, slots=5, active=2, queues=("default", "slow"))
     (drone,) = store.leases.drones()
-    assert room_of([drone], {"default": 1}) == {"default": 2, "slow": 3}
-    assert room_of([drone.model_copy(update={"status": "draining"})], {})["default"] == 0
+    assert free_slots([drone], {"default": 1}) == {"default": 2, "slow": 3}
+    assert free_slots([drone.model_copy(update={"status": "draining"})], {})["default"] == 0
 
 
 def test_a_redis_that_refuses_costs_little_and_then_nothing() -> None:

@@ -44,7 +44,7 @@ def is_found_again(nudger: Nudger, clock: Clock) -> bool:
     """As a sweep finds it, which has nothing to send."""
     clock.now += AWAY_SECONDS
     try:
-        nudger.round(temporary_store())
+        nudger.nudge_claimable(temporary_store())
     except DispatchUnavailable:
         return False
     return not nudger.trouble

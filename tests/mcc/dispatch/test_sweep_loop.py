@@ -31,7 +31,7 @@ class Scene:
         self.rounded = threading.Semaphore(0)
         self.loop = SweepLoop(self.store, self, self, sweeper="mcc", sweep_seconds=0.001, clock=self.clock.uptime)
 
-    def round(self, store: Store) -> int:
+    def nudge_claimable(self, store: Store) -> int:
         self.rounds += 1
         self.rounded.release()
         if not self.redis:
@@ -42,7 +42,7 @@ class Scene:
         self.published.extend(messages)
         return True
 
-    def tell(self, order: WorkOrder, why: str = "") -> None:
+    def report_status(self, order: WorkOrder, why: str = "") -> None:
         self.told.append((order.id, order.status, why))
 
     def a_running_order(self, lease_seconds: float) -> str:

@@ -147,8 +147,8 @@ def test_what_happened_at_once_is_one_message_and_a_service_is_no_worker(redis_u
     with redis.Redis.from_url(redis_url) as client, client.pubsub() as heard:
         heard.psubscribe("*celeryev*")
         assert heard.get_message(timeout=5)
-        service.tell(RUNNING)
-        service.tell(an_order(status="cancelled", detail="no longer wanted"))
+        service.report(RUNNING)
+        service.report(an_order(status="cancelled", detail="no longer wanted"))
         told = [events_in(heard.get_message(timeout=5)) for _ in range(2)]
     assert [[event["type"] for event in message] for message in told] == [["task-revoked"], ["worker-offline"]]
     assert {event["hostname"] for message in told for event in message} == {"mcc@host"}
@@ -165,7 +165,7 @@ def test_a_redis_that_is_away_keeps_nobody_waiting() -> None:
     events = TaskEvents("redis://127.0.0.1:1/0", "d1@drone", Redactor)
     began = time.monotonic()
     for _ in range(2_000):
-        events.tell(RUNNING)
+        events.report(RUNNING)
     assert time.monotonic() - began < 2
     events.close()
-    events.tell(RUNNING)
+    events.report(RUNNING)

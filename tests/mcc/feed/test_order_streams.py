@@ -157,11 +157,11 @@ async def test_text_on_its_way_has_no_id_and_comes_between_the_entries_around_it
     async with feed_of(store, poll_without_hints=NEVER) as feed:
         reader = reader_of(feed.stream(held.id, 0))
         await reader.until(lambda one: one.numbers == [1, 2])
-        feed.hint(Hint(order_id=held.id, seq=held.start()))
-        feed.delta(delta(held, "a\ud800\n"))
-        feed.hint(Hint(order_id=held.id, seq=held.steps(1)))
-        feed.delta(delta(held, "b"))
-        feed.hint(Hint(order_id=held.id, seq=held.finish()))
+        feed.on_hint(Hint(order_id=held.id, seq=held.start()))
+        feed.on_delta(delta(held, "a\ud800\n"))
+        feed.on_hint(Hint(order_id=held.id, seq=held.steps(1)))
+        feed.on_delta(delta(held, "b"))
+        feed.on_hint(Hint(order_id=held.id, seq=held.finish()))
         await reader.ended()
         told_in_order = [number or data["text"] for number, _, data in reader.events]
         assert told_in_order == ["1", "2", "3", "a\ud800\n", "4", "b", "5", "6"]
@@ -175,7 +175,7 @@ async def test_text_that_comes_before_the_history_is_read_is_shown_after_it(
     async with feed_of(store) as feed:
         reader = reader_of(feed.stream(held.id, 0, reached=2))
         await until(lambda: store.journal.reads > 0)
-        feed.delta(delta(held, "now"))
+        feed.on_delta(delta(held, "now"))
         store.journal.away = False
         await reader.until(lambda one: len(one.events) == 3)
         assert [number or data["text"] for number, _, data in reader.events] == ["1", "2", "now"]
@@ -186,10 +186,10 @@ async def test_text_of_an_earlier_epoch_is_dropped(store: Any, held: Any, feed_o
     async with feed_of(store) as feed:
         reader = reader_of(feed.stream(held.id, 0))
         await reader.until(lambda one: one.numbers == [1, 2])
-        feed.delta(delta(held, "of a fenced drone", epoch=held.claim.epoch - 1))
-        feed.delta(delta(held, "of the holder"))
-        feed.delta(delta(held, "of the next", epoch=held.claim.epoch + 1))
-        feed.delta(delta(held, "late"))
+        feed.on_delta(delta(held, "of a fenced drone", epoch=held.claim.epoch - 1))
+        feed.on_delta(delta(held, "of the holder"))
+        feed.on_delta(delta(held, "of the next", epoch=held.claim.epoch + 1))
+        feed.on_delta(delta(held, "late"))
         await reader.until(lambda one: len(one.events) >= 4)
         held.finish_without_start()
         await reader.ended()
@@ -290,5 +290,5 @@ def test_a_viewer_that_takes_no_text_holds_a_bounded_amount() -> None:
     viewer = Viewer()
     for number in range(PENDING_DELTAS + 10):
         viewer.offer(0, b"%d\n" % number)
-    assert viewer.due(0).split(b"\n")[0] == b"10"
-    assert viewer.due(0) == b""
+    assert viewer.take_text(0).split(b"\n")[0] == b"10"
+    assert viewer.take_text(0) == b""

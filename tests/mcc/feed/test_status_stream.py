@@ -32,13 +32,13 @@ async def test_a_snapshot_comes_first_and_then_each_change_without_an_id(
         assert (number, kind, [order["id"] for order in data["orders"]]) == (None, "snapshot", [old])
         assert len(data["orders"][0]["title"]) == 200
         held = drone.claim(old)
-        feed.hint(Hint(order_id=old, seq=held.seq, status="running"))
+        feed.on_hint(Hint(order_id=old, seq=held.seq, status="running"))
         await reader.until(lambda one: statuses(one, old) == ["running"])
         held.start()
-        feed.hint(Hint(order_id=old, seq=held.finish(), status="succeeded"))
+        feed.on_hint(Hint(order_id=old, seq=held.finish(), status="succeeded"))
         await reader.until(lambda one: statuses(one, old) == ["running", "succeeded"])
         new = place(store)
-        feed.hint(Hint(order_id=new, seq=1, status="queued"))
+        feed.on_hint(Hint(order_id=new, seq=1, status="queued"))
         await reader.until(lambda one: statuses(one, new) == ["queued"])
         assert {number for number, _, _ in reader.events} == {None}
         await reader.stop()
@@ -85,7 +85,7 @@ async def test_a_viewer_too_far_behind_is_ended_and_the_others_go_on(store: Any,
     await reader.until(lambda one: len(one.events) == 1)
     for number in range(6):
         order_id = place(store)
-        statuses.moved(order_id)
+        statuses.status_changed(order_id)
         await reader.until(lambda one, count=number: len(one.events) == count + 2)
     assert statuses.viewers == 1
     assert [chunk async for chunk in stuck] == []

@@ -62,7 +62,7 @@ async def calls_of_an_entry(feed: Feed, held: Any, viewers: int) -> int:
     before = sys.getprofile()
     sys.setprofile(count)
     try:
-        feed.hint(Hint(order_id=held.id, seq=held.seq))
+        feed.on_hint(Hint(order_id=held.id, seq=held.seq))
         await screens.all_have_it()
     finally:
         sys.setprofile(before)
