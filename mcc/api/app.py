@@ -1,6 +1,6 @@
-"""The HTTP service put together, the one place where its parts are named, and its own description as a page.
+"""Assembles the HTTP service from its parts, and serves its start page and its API documentation.
 
-The page is swagger-ui from a package, without inline scripts and without any other host.
+The documentation page is swagger-ui from an installed package, without inline scripts and without other hosts.
 """
 
 import asyncio
@@ -29,7 +29,6 @@ from mcc.api import (
     orders,
     problems,
     streams,
-    tools,
 )
 from mcc.api.catalogue import Catalogue
 from mcc.api.function_rules import FunctionRules
@@ -52,13 +51,13 @@ from mcc.store.resources import Reserve
 from mcc.store.store import BoundedOffload, Store
 
 TEXT_SECONDS = 60.0
-"""How long the next piece of a long record may take: its readers wait for each other."""
+"""How long the next piece of a long record may take, including the wait for other readers' pieces."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedisAccess:
-    """What the service uses Redis by: nudges, hints that it sends, hints that it hears, checks of models. None of
-    one does without it."""
+    """The service's connections to Redis, each None without it: nudges, published hints, received hints, and checks
+    that drones run."""
 
     nudger: Nudger | None = None
     publisher: AsyncPublisher | None = None
@@ -78,12 +77,12 @@ def build_app(
     pace: Pace | None = None,
     trouble: Callable[[], str] = lambda: "",
 ) -> FastAPI:
-    """The ASGI application. The caller closes `store` and what is in `redis` after the application's lifespan.
+    """The ASGI application. The caller closes `store` and the clients in `redis` after the application's lifespan.
 
-    `trouble` says why the database cannot be written now, "" when it can.
+    `trouble` answers why the database cannot be written now, "" when it can.
     """
-    # Names of body parameters, as FastAPI passes them on: it is silent about them itself, but models of contracts are
-    # built when they are first used, which is later.
+    # FastAPI passes the aliases of body parameters on to pydantic, which warns about them. FastAPI suppresses that
+    # warning only while it builds models itself, but those of mcc.contracts are built later, on first use.
     warnings.filterwarnings("ignore", category=UnsupportedFieldAttributeWarning)
     offload, write = BoundedOffload(8, "api"), BoundedOffload(8, "api-writes")
     texts = BoundedOffload(2, "api-texts", queue_seconds=TEXT_SECONDS, answer_seconds=TEXT_SECONDS)
@@ -101,7 +100,7 @@ def build_app(
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=lambda _: _alive(feed, notices, function_rules, offload, write, texts),
+        lifespan=lambda _: _lifespan(feed, notices, function_rules, offload, write, texts),
     )
     app.state.metrics = metrics
     app.state.service = Service(
@@ -120,9 +119,9 @@ def build_app(
         redactor,
         redis.checks,
     )
-    for part in (orders, batches, streams, controls, approvals, blueprints, documents, notes, fleet, tools, health):
+    for part in (orders, batches, streams, controls, approvals, blueprints, documents, notes, fleet, health):
         app.router.routes.extend(part.router.routes)
-    # Not include_router, which makes each route a second time when it is first asked for.
+    # Not include_router, which would build each route a second time on its first request.
     app.router.routes += [*orders.conversations.routes, *description.routes]
     problems.install(app, redactor)
     _describe(app)
@@ -136,7 +135,7 @@ def _own_functions(settings: Settings) -> Functions:
 
 
 @contextlib.asynccontextmanager
-async def _alive(
+async def _lifespan(
     feed: Feed, notices: Notices, function_rules: FunctionRules, *offloads: BoundedOffload
 ) -> AsyncIterator[None]:
     async with notices.running(), feed.running():
@@ -172,7 +171,7 @@ PAGE = """<!doctype html>
 <script src="/api/docs/swagger.js"></script><script src="/api/docs/start.js"></script></body></html>
 """
 
-# The page is for reading: it never has the operator's token, so it offers to send no request either.
+# The page does not have the operator's token, so "Try it out" is disabled.
 START = """SwaggerUIBundle({
   url: "/api/v1/openapi.json", dom_id: "#page", deepLinking: true, validatorUrl: null, supportedSubmitMethods: []
 });
@@ -212,16 +211,16 @@ async def style() -> Response:
 
 
 def _asset(name: str) -> Response:
-    # Of the package only its files are used: its own page has an inline script, which our headers forbid.
+    # The package's own page has an inline script, which our Content-Security-Policy forbids.
     return FileResponse(str(files("fastapi_offline") / "static" / name), headers={"Cache-Control": "max-age=3600"})
 
 
 def _describe(app: FastAPI) -> None:
-    """Describe `app` with the media type that its errors have; the framework describes all of them as plain JSON."""
-    described_by_framework = app.openapi
+    """Correct the media type of errors in the OpenAPI document: FastAPI describes them as plain JSON."""
+    by_framework = app.openapi
 
     def document() -> dict[str, Any]:
-        described = described_by_framework()
+        described = by_framework()
         for operation in (one for methods in described["paths"].values() for one in methods.values()):
             for status, response in operation["responses"].items():
                 if (status == "default" or status >= "400") and (problem := response.get("content", {})):

@@ -1,4 +1,4 @@
-"""The inbox over HTTP: what waits for a person, what the person says, and approvals that stand."""
+"""Endpoints of the inbox: approvals and questions that wait for a person, their answers, and grants."""
 
 from collections.abc import Callable
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from starlette.responses import Response
 
-from mcc.api.controls import announce, traced
+from mcc.api.controls import announce, with_recipients
 from mcc.api.service import API, PRINCIPAL, Cursor, Limit, Service, ServiceHere, answer, answers, page
 from mcc.contracts.answers import Listing
 from mcc.contracts.approvals import AnyApproval, AnyItem, Grant, ItemStatus, NewAnswer, NewDecision, QuestionItem
@@ -27,7 +27,7 @@ async def inbox(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response:
-    """What waits for a person, or waited, newest first: tool calls, outlines of documents, questions."""
+    """Items that wait or waited for a person, newest first: tool calls, outlines of documents, questions."""
     if order_id is not None and not is_identifier(order_id):
         order_id = ""
     found = service.store.approvals.list
@@ -38,7 +38,7 @@ async def inbox(
 async def approvals(
     service: ServiceHere, status: ItemStatus | None = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Response:
-    """Of the inbox what is approved or denied."""
+    """The inbox items that are approved or denied."""
     found = service.store.approvals.list
     return page(await service.offload(found, status, kinds=APPROVAL_KINDS, cursor=cursor, limit=limit))
 
@@ -47,18 +47,19 @@ async def approvals(
 async def questions(
     service: ServiceHere, status: ItemStatus | None = None, cursor: Cursor = None, limit: Limit = 50
 ) -> Response:
-    """Of the inbox what is answered."""
+    """The inbox items that are answered."""
     found = service.store.approvals.list
     return page(await service.offload(found, status, kinds=QUESTION_KINDS, cursor=cursor, limit=limit))
 
 
 @router.post("/approvals/{approval_id}", responses=answers(AnyApproval))
 async def decide(approval_id: ItemId, decision: NewDecision, service: ServiceHere) -> Response:
-    """Approve a tool call, which runs once if it would still do the same, or deny it, which its agent is told. Approve
-    an outline, and its order goes on with the document as it is now; or deny it, and the order ends.
+    """Approve or deny an item. An approved tool call runs once, provided it would still do the same; of a denied one
+    the agent is informed. With an approved outline the order continues with the document as it is now; with a denied
+    one the order ends.
 
-    With `remember` the item's `would_save` is saved as a grant. The same decision again changes nothing, another one is
-    answered with 409, one that comes too late with 410.
+    With `remember` the item's `would_save` is saved as a grant. Repeating a decision changes nothing; a different
+    decision is answered with 409, one that comes too late with 410.
     """
     redacted = service.redactor().model(decision)
     return await _settled(service, service.store.approvals.decide, approval_id, redacted)
@@ -66,29 +67,29 @@ async def decide(approval_id: ItemId, decision: NewDecision, service: ServiceHer
 
 @router.post("/questions/{question_id}", responses=answers(QuestionItem))
 async def reply(question_id: ItemId, said: NewAnswer, service: ServiceHere) -> Response:
-    """Answer a question, and the agent that asks goes on. Another answer is answered with 409, one that comes too late
-    with 410."""
+    """Answer a question, so that the agent that asked continues. A second, different answer is refused with 409, one
+    that comes too late with 410."""
     return await _settled(service, service.store.approvals.answer, question_id, service.redactor().model(said).answer)
 
 
 async def _settled(service: Service, settle: Callable[..., Decided], item_id: str, said: object) -> Response:
     decided = await service.write(settle, item_id, said, principal=PRINCIPAL)
     if decided.control is not None:
-        announce(service, await service.offload(traced, service.store, decided.control))
+        announce(service, await service.offload(with_recipients, service.store, decided.control))
     elif decided.changed:
         order = await service.offload(service.store.orders.get, decided.item.order_id)
-        service.notices.placed(order) if order.status is OrderStatus.QUEUED else service.notices.moved(order)
+        service.notices.placed(order) if order.status is OrderStatus.QUEUED else service.notices.status_changed(order)
     return answer(decided.item)
 
 
 @router.get("/grants", responses=answers(Listing[Grant]))
 async def grants(service: ServiceHere, cursor: Cursor = None, limit: Limit = 50) -> Response:
-    """Approvals that a person let stand, newest first."""
+    """Grants, which are approvals that stand for later calls, newest first."""
     return page(await service.offload(service.store.grants.list, cursor=cursor, limit=limit))
 
 
 @router.delete("/grants/{grant_id}", status_code=204)
 async def revoke(grant_id: ItemId, service: ServiceHere) -> Response:
-    """It holds for no call from now on, also of orders that run."""
+    """Revoke a grant. It applies to no further call, those of running orders included."""
     await service.write(service.store.grants.revoke, grant_id, principal=PRINCIPAL)
     return Response(status_code=204)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from mcc.api.catalogue import UnknownBlueprint
 from mcc.api.controls import Requested, announce
-from mcc.api.orders import asked_of_others, check_disk
+from mcc.api.orders import check_disk, controls_by_placing
 from mcc.api.problems import Unacceptable, mistake_in, problem
 from mcc.api.service import API, PRINCIPAL, Service, ServiceHere, answer, answers
 from mcc.api.submission import checked_together
@@ -38,12 +38,13 @@ router = APIRouter(prefix=API, tags=["orders"])
 
 @router.post("/orders:batch", status_code=201, responses=answers(Listing[PlacedOrder], 201))
 async def place_together(asked: Annotated[NewOrders, Body(openapi_examples=EXAMPLE)], service: ServiceHere) -> Response:
-    """Accept up to 1,000 orders in one transaction: 201 with one result for each, in their order, or 422 and none.
+    """Accept up to 1,000 orders in one transaction: 201 with one result for each, in the same sequence, or 422 and
+    none is accepted.
 
-    `errors` of a 422 names each order that cannot be accepted by its `index`, with the `status` that it would be
-    answered alone; without these the others can be sent again. An `idempotency_key` counts as the header of that name
-    does for one order: what was accepted under it before is answered with `created: false`. Where neither an order
-    nor the operator says `on_ask`, calls that a person is to be asked for are denied.
+    The `errors` of a 422 name each unacceptable order by its `index`, with the `status` that it would get on its own;
+    the others can be sent again without those. An `idempotency_key` works like the header of that name for a single
+    order: an order accepted under it before is answered with `created: false`. If neither an order nor the operator
+    sets `on_ask`, tool calls that need a person's approval are denied.
     """
     try:
         placed, requested = await service.write(_place, service, asked)
@@ -73,11 +74,11 @@ def _place(service: Service, asked: NewOrders) -> tuple[Sequence[Placed], Sequen
     placed = store.orders.place_all(
         _accepted(service, asked), principal=PRINCIPAL, on_ask=service.settings.approvals.on_ask or "deny"
     )
-    return placed, asked_of_others(store, placed)
+    return placed, controls_by_placing(store, placed)
 
 
 def _accepted(service: Service, asked: NewOrders) -> Sequence[AskedOrder]:
-    """Raises `SomeRefused`."""
+    """Check every order and look up its blueprint. Raises `SomeRefused` with all errors by index."""
     drones, orders = service.store.leases.registrations(), [one.order for one in asked.orders]
     accepted: list[AskedOrder] = []
     refused: dict[int, Exception] = {}
@@ -86,11 +87,11 @@ def _accepted(service: Service, asked: NewOrders) -> Sequence[AskedOrder]:
             refused[index] = found
             continue
         try:
-            named = service.catalogue.find(found.blueprint).blueprint if found.blueprint else None
+            blueprint = service.catalogue.find(found.blueprint).blueprint if found.blueprint else None
         except (UnknownBlueprint, BlueprintError) as error:
             refused[index] = error
             continue
-        accepted.append(AskedOrder(found, asked.orders[index].idempotency_key, named))
+        accepted.append(AskedOrder(found, asked.orders[index].idempotency_key, blueprint))
     if refused:
         raise SomeRefused(refused)
     return accepted
@@ -98,11 +99,11 @@ def _accepted(service: Service, asked: NewOrders) -> Sequence[AskedOrder]:
 
 def _refused(refused: Mapping[int, Exception], count: int) -> Response:
     found = {index: mistake_in(error) for index, error in sorted(refused.items())}
-    told = [
+    errors = [
         {**asdict(mistake), "field": ".".join(filter(None, ("orders", str(index), mistake.field))), "index": index}
         | {"status": status}
         for index, (status, mistake) in found.items()
     ]
     several = "One of these orders" if len(found) == 1 else f"{len(found):,} of these {count:,} orders"
-    detail = f"{several} cannot be accepted, so none was. {told[0]['field']}: {told[0]['message']}"
-    return problem(422, detail, errors=told)
+    detail = f"{several} cannot be accepted, so none was. {errors[0]['field']}: {errors[0]['message']}"
+    return problem(422, detail, errors=errors)

@@ -1,4 +1,4 @@
-"""Blueprints over HTTP: what documents can be made of, and a file of somebody's handed to the service."""
+"""Endpoints of blueprints: listing, showing, and uploading one to the service."""
 
 import json
 import logging
@@ -23,8 +23,8 @@ Reference = Annotated[str, Path(max_length=200)]
 
 @router.post("/blueprints", status_code=201, responses=answers(KeptBlueprint, 201))
 async def keep(new: NewBlueprint, service: ServiceHere) -> Response:
-    """Hand a blueprint to the service, as YAML or JSON; it is kept under its name and digest, never in the place of a
-    shipped one. 422 with all that is wrong with it: `errors` are `{line, place, message}`."""
+    """Upload a blueprint as YAML or JSON. It is kept under its name and digest and never replaces a shipped one. 422
+    with all its mistakes: `errors` are `{line, place, message}`."""
     blueprint = await service.offload(Blueprint.parse, new.text)
     await service.write(service.store.blueprints.keep, blueprint)
     return answer(kept(blueprint), 201, {"Location": f"{API}/blueprints/{reference(blueprint)}"})
@@ -32,39 +32,39 @@ async def keep(new: NewBlueprint, service: ServiceHere) -> Response:
 
 @router.get("/blueprints", responses=answers(Listing[BlueprintSummary]))
 async def list_blueprints(service: ServiceHere) -> Response:
-    """Blueprints that ship, those of the operator's that can be used, and of other names what was handed over."""
-    return whole(await service.offload(lambda: [summary(one) for one in service.catalogue.usable(_passed_over)]))
+    """The shipped blueprints, the operator's usable ones, and uploaded ones with other names."""
+    return whole(await service.offload(lambda: [summary(one) for one in service.catalogue.usable(_log_unusable)]))
 
 
 @router.get("/blueprints/{name}", responses=answers(BlueprintDetail))
 async def show(name: Reference, service: ServiceHere) -> Response:
-    """One blueprint with its content, by its name or by `name:` and the first twelve digits of its digest."""
+    """One blueprint with its content, by its name, or by `name:` and the first twelve digits of its digest."""
     return answer(detail(await service.offload(service.catalogue.find, name)))
 
 
-def _passed_over(error: BlueprintError) -> None:
+def _log_unusable(error: BlueprintError) -> None:
     log.warning("a blueprint cannot be used: %s", error)
 
 
 def reference(blueprint: Blueprint) -> str:
-    """The name by which exactly this content is found: `name:DIGEST12`."""
+    """The reference that finds exactly this content: `name:DIGEST12`."""
     return f"{blueprint.spec.blueprint}:{blueprint.digest.removeprefix('sha256:')[:12]}"
 
 
 def kept(blueprint: Blueprint) -> KeptBlueprint:
-    return KeptBlueprint(**_named(blueprint))
+    return KeptBlueprint(**_kept_fields(blueprint))
 
 
 def summary(one: Offered) -> BlueprintSummary:
-    return BlueprintSummary(**_summed(one))
+    return BlueprintSummary(**_summary_fields(one))
 
 
 def detail(one: Offered) -> BlueprintDetail:
     spec = one.blueprint.spec
-    return BlueprintDetail(**_summed(one), root=spec.root, content=json.loads(one.blueprint.text))
+    return BlueprintDetail(**_summary_fields(one), root=spec.root, content=json.loads(one.blueprint.text))
 
 
-def _named(blueprint: Blueprint) -> dict[str, Any]:
+def _kept_fields(blueprint: Blueprint) -> dict[str, Any]:
     return {
         "name": blueprint.spec.blueprint,
         "digest": blueprint.digest,
@@ -72,10 +72,10 @@ def _named(blueprint: Blueprint) -> dict[str, Any]:
     }
 
 
-def _summed(one: Offered) -> dict[str, Any]:
+def _summary_fields(one: Offered) -> dict[str, Any]:
     spec = one.blueprint.spec
     return {
-        **_named(one.blueprint),
+        **_kept_fields(one.blueprint),
         "version": spec.version,
         "description": spec.description,
         "origin": one.origin,

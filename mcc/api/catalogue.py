@@ -1,7 +1,4 @@
-"""Blueprints by name: the operator's own files, those that ship, and what was handed to the service.
-
-Each file is read anew when it has changed.
-"""
+"""The catalogue of blueprints by name: the operator's files, shipped ones, and those uploaded to the service."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A blueprint that may be named, and whose it is."""
+    """A blueprint in the catalogue, and where it comes from."""
 
     blueprint: Blueprint
     origin: Origin
@@ -35,11 +32,11 @@ class _File:
 
 
 class UnknownBlueprint(LookupError):
-    """There is no blueprint of this name; the message is a sentence that names the nearest one."""
+    """There is no blueprint of this name. The message is a sentence that suggests the nearest name."""
 
 
 class BlueprintSource(Protocol):
-    """Blueprints that were handed to a service: the newest of a name, or one whose digest begins so."""
+    """Uploaded blueprints. `find` answers the newest one of a name, or the one whose digest begins with `digits`."""
 
     def find(self, name: str, digits: str | None = None) -> Blueprint | None: ...
 
@@ -47,10 +44,10 @@ class BlueprintSource(Protocol):
 
 
 class Catalogue:
-    """Safe for several threads; every call blocks. `own` is the operator's folder, which nobody else may write.
+    """Looks up blueprints. Safe for several threads; every call blocks. A file that has changed is read again.
 
-    A name means a file of the operator's, else a shipped blueprint, else the newest of those that were handed over;
-    `name:DIGEST12` exactly the one with that content.
+    A name means the operator's file in `own`, else a shipped blueprint, else the newest uploaded one (`kept`);
+    `name:DIGEST12` means exactly the content with that digest. Files in `own` are ignored if others can write it.
     """
 
     def __init__(self, own: Path, kept: BlueprintSource | None = None) -> None:
@@ -76,14 +73,14 @@ class Catalogue:
         known = {*files, *(one.name for one in (self._kept.list() if self._kept is not None else ()))}
         raise UnknownBlueprint(f"There is no blueprint {name[:80]!r}{nearest(name[:80], known)}.")
 
-    def usable(self, tell: Callable[[BlueprintError], None]) -> Iterator[Offered]:
-        """All that a name alone means, by name; `tell` hears what is wrong with those that are left out."""
+    def usable(self, on_error: Callable[[BlueprintError], None]) -> Iterator[Offered]:
+        """Every blueprint that a plain name stands for, files first. `on_error` gets the errors of unusable files."""
         files = self._files()
         for _, file in sorted(files.items()):
             try:
                 yield Offered(self._blueprint(file.path), file.origin)
             except BlueprintError as error:
-                tell(error)
+                on_error(error)
         for kept in self._kept.list() if self._kept is not None else ():
             if kept.name not in files:
                 yield Offered(kept, "kept")
@@ -109,7 +106,7 @@ class Catalogue:
 
 
 def _own(folder: Path) -> Mapping[str, Path]:
-    """The operator's files by name; none, and a word in the log, where others can write the folder."""
+    """The operator's blueprint files by name; none (with a warning in the log) when others can write the folder."""
     try:
         refuse_others(folder.stat(), folder)
     except (FileNotFoundError, NotADirectoryError):

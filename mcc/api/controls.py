@@ -1,4 +1,4 @@
-"""Controls of an order under way over HTTP: each is a row with a receipt, and a wake-up for the drone concerned."""
+"""Endpoints of controls (cancel, pause, resume, steer, metadata): each stores a row, and wakes the order's drone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from mcc.store.store import Store
 router = APIRouter(prefix=API, tags=["controls"])
 
 WAKING = frozenset({ControlKind.RESUME, ControlKind.CANCEL})
-"""Controls that may let a waiting order go on."""
+"""Controls that may requeue a waiting order."""
 
 Asked = TypeVar("Asked", bound=NewControl)
 
@@ -33,15 +33,15 @@ _BELONGS = {
     "remove_tools": ControlKind.STEER,
     "metadata": ControlKind.SET_METADATA,
 }
-"""What only one kind of control carries."""
+"""Fields that belong to one kind of control."""
 
 _FINISH = expanded(["finish"]) | {"finish"}
-"""An agent hands in its result by these, so they stay."""
+"""Tools that cannot be removed, because an agent submits its result with them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """A control that is kept. `order` and `incarnations` (of the drone that runs it) are empty when unknown."""
+    """A stored control, its order (None when unknown), and the incarnations of the drone that runs the order."""
 
     control: Control
     order: WorkOrder | None
@@ -50,46 +50,46 @@ class Requested:
 
 @router.post("/orders/{order_id}/cancel", status_code=202, responses=RECEIPT)
 async def cancel(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
-    """Stop the order, or with a `record_id` one agent of it with all below it; the others go on."""
+    """Stop the order, or with a `record_id` one of its agents with all agents below it; the others continue."""
     return await _request(service, order_id, ControlKind.CANCEL, asked)
 
 
 @router.post("/orders/{order_id}/pause", status_code=202, responses=RECEIPT)
 async def pause(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
-    """Begin no further model or tool call until it is resumed: of the order, or with a `record_id` of one agent and all
-    below it. An order that only rests waits without a slot after a while, and no time limit runs meanwhile."""
+    """Start no further model or tool call until resumed, in the whole order, or with a `record_id` in one agent and
+    all below it. A fully paused order gives up its slot after a while, and its time limits are suspended."""
     return await _request(service, order_id, ControlKind.PAUSE, asked)
 
 
 @router.post("/orders/{order_id}/resume", status_code=202, responses=RECEIPT)
 async def resume(order_id: OrderId, service: ServiceHere, asked: NewControl | None = None) -> Response:
-    """Go on after a pause; who waits until a provider wants to be asked again asks it now."""
+    """Continue after a pause. Agents that wait for a busy provider ask it again at once."""
     return await _request(service, order_id, ControlKind.RESUME, asked)
 
 
 @router.post("/orders/{order_id}/steer", status_code=202, responses=RECEIPT)
 async def steer(order_id: OrderId, service: ServiceHere, asked: NewControl) -> Response:
-    """Say something to the master, or with a `record_id` to one agent, before its next model call; or take tools away.
+    """Send a message to the master, or with a `record_id` to one agent, before its next model call; or remove tools.
 
-    With `mode` "redirect" the message is the agent's task from now on. The tools and groups in `remove_tools` are gone
-    for the agent and all below it at once, and for good. Names that no agent of the order has change nothing.
+    With `mode` "redirect" the message replaces the agent's task. The tools and groups in `remove_tools` are removed at
+    once and permanently from the agent and all below it. Names that no agent of the order has are ignored.
     """
     return await _request(service, order_id, ControlKind.STEER, asked)
 
 
 @router.post("/orders/{order_id}/metadata", status_code=202, responses=RECEIPT)
 async def set_metadata(order_id: OrderId, service: ServiceHere, asked: NewControl) -> Response:
-    """Merge `metadata` into that of the order, or with a `record_id` into that of one agent; null takes a key away.
+    """Merge `metadata` into that of the order, or with a `record_id` into that of one agent; null removes a key.
 
-    Tools see it, models do not. A queued or waiting order has it once it goes on.
+    Tools see metadata, models do not. In a queued or waiting order it takes effect once the order continues.
     """
     return await _request(service, order_id, ControlKind.SET_METADATA, asked)
 
 
 @router.post("/orders/{order_id}/controls:batch", status_code=202, responses=answers(Listing[Receipt], 202))
 async def batch(order_id: OrderId, service: ServiceHere, asked: NewControls) -> Response:
-    """Several controls at once, kept in their order: all of them or, when one is not acceptable, none. They reach the
-    drone together. A cancel of the whole order wins: the others are refused. One receipt for each."""
+    """Place several controls in sequence: all of them or, if one is not acceptable, none. They reach the drone
+    together. A cancel of the whole order wins over the others, which are refused. One receipt for each."""
     redacted = service.redactor().model(asked)
     made = await service.write(_keep_all, service.store, order_id, redacted.controls)
     for requested in made:
@@ -100,12 +100,12 @@ async def batch(order_id: OrderId, service: ServiceHere, asked: NewControls) -> 
 
 @router.get("/orders/{order_id}/controls", responses=answers(Listing[Control]))
 async def controls(order_id: OrderId, service: ServiceHere) -> Response:
-    """What was requested of this order and what became of it."""
+    """The controls requested of this order, and what became of them."""
     return whole(await service.offload(service.store.controls.of_order, order_id))
 
 
 async def _request(service: Service, order_id: str, kind: ControlKind, asked: NewControl | None) -> Response:
-    # The words are redacted here and not by a drone alone: an order that no drone runs is ended with these words.
+    # Redacted here and not only by the drone: the text may end an order that no drone runs.
     redacted = service.redactor().model(asked or NewControl())
     requested = await service.write(_keep, service.store, order_id, kind, redacted)
     announce(service, requested)
@@ -114,19 +114,19 @@ async def _request(service: Service, order_id: str, kind: ControlKind, asked: Ne
 
 
 def announce(service: Service, requested: Requested) -> None:
-    """Wake the drone; nudge or hint too, as the control itself may have ended the order or let it go on."""
+    """Wake the order's drone, and announce its status, as the control itself may have ended or requeued the order."""
     service.notices.controlled(requested.control.order_id, requested.control.number, requested.incarnations)
     if requested.order is None:
         return
     if requested.order.status is OrderStatus.QUEUED and requested.control.kind in WAKING:
         service.notices.placed(requested.order)
     else:
-        service.notices.moved(requested.order)
+        service.notices.status_changed(requested.order)
 
 
 def _keep(store: Store, order_id: str, kind: ControlKind, asked: NewControl) -> Requested:
     asked = _checked(kind, asked, store.leases.registrations() if asked.remove_tools else ())
-    return traced(store, store.controls.request(order_id, kind, asked, principal=PRINCIPAL))
+    return with_recipients(store, store.controls.request(order_id, kind, asked, principal=PRINCIPAL))
 
 
 def _keep_all(store: Store, order_id: str, asked: Sequence[ControlOfBatch]) -> Sequence[Requested]:
@@ -137,11 +137,11 @@ def _keep_all(store: Store, order_id: str, asked: Sequence[ControlOfBatch]) -> S
             checked.append(_checked(one.kind, one, drones))
         except Unacceptable as error:
             raise Unacceptable(f"controls.{place}.{error.field}", str(error)) from error
-    return [traced(store, one) for one in store.controls.request_all(order_id, checked, principal=PRINCIPAL)]
+    return [with_recipients(store, one) for one in store.controls.request_all(order_id, checked, principal=PRINCIPAL)]
 
 
-def traced(store: Store, control: Control) -> Requested:
-    """The control with its order and the drone processes to wake; both empty when the database cannot say it now."""
+def with_recipients(store: Store, control: Control) -> Requested:
+    """The control with its order and the drone processes to wake; both empty when the database cannot be read now."""
     try:
         order = store.orders.get(control.order_id)
         drones = store.leases.drones() if order.drone else ()
@@ -152,9 +152,9 @@ def traced(store: Store, control: Control) -> Requested:
 
 
 def _checked(kind: ControlKind, asked: Asked, drones: Sequence[Registration]) -> Asked:
-    """`asked` without a blank message. Raises `Unacceptable`.
+    """`asked`, with a blank message replaced by None. Raises `Unacceptable`.
 
-    Names of tools must be those of groups, of this version's tools or of tools of `drones`; without drones any will do.
+    Tool names must be groups, tools of this version or tools of `drones`. Without drones, any name is accepted.
     """
     if kind is ControlKind.DECIDE:
         raise Unacceptable("kind", "decide an item of the inbox where it stands: POST /approvals/ID or /questions/ID.")

@@ -1,4 +1,4 @@
-"""Documents over HTTP: making, reading, changing, exporting and deleting them."""
+"""Endpoints of documents: creating, reading, changing, exporting and deleting them."""
 
 import contextlib
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query
 from starlette.responses import Response
 
-from mcc.api.controls import Requested, announce, traced
+from mcc.api.controls import Requested, announce, with_recipients
 from mcc.api.function_rules import has_functions
 from mcc.api.orders import IdempotencyKey, IdPart, check_disk
 from mcc.api.problems import Refusal
@@ -41,13 +41,13 @@ from mcc.store.errors import StoreError
 from mcc.store.store import Store
 
 MOST_NODES = 1_000
-"""Of a page."""
+"""The most nodes of one page."""
 
 router = APIRouter(prefix=API, tags=["documents"])
 
 
 async def _document_id(document_id: str) -> str:
-    """What cannot be a document's id is not asked for in the database."""
+    # A malformed id cannot be in the database, so it is not looked up.
     if not is_identifier(document_id):
         raise Refusal(404, "There is no such document.")
     return document_id
@@ -74,8 +74,8 @@ CHANGED = answers(CommandsDone) | {409: {"model": VersionConflict, "description"
 
 @router.post("/documents", status_code=201, responses=answers(DocumentView, 201) | answers(DocumentView))
 async def create(new: NewDocument, service: ServiceHere, idempotency_key: IdempotencyKey = None) -> Response:
-    """A new document of a blueprint. `metadata` is the root's, and a person's; with `nodes` it begins with what they
-    say, as an export has it. The same key and body again give the same document."""
+    """Create a document from a blueprint. `metadata` is set on the root, as by a person; `nodes` gives the initial
+    nodes in the form of a JSON export. Repeating the same key and body gives the same document."""
     offered = await service.offload(service.catalogue.find, new.blueprint)
 
     def begin() -> Begun:
@@ -105,8 +105,8 @@ async def list_documents(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response:
-    """Documents without their nodes, newest first; with `part` those whose id begins or ends so. `blueprint` is a name
-    or `name:DIGEST12`."""
+    """Documents without their nodes, newest first. `part` selects those whose id begins or ends with it; `blueprint` is
+    a name or `name:DIGEST12`."""
     documents = service.store.documents
     return page(
         await service.offload(documents.list, blueprint=blueprint, status=status, part=part, cursor=cursor, limit=limit)
@@ -117,15 +117,15 @@ async def list_documents(
 async def show(
     document_id: DocumentId, service: ServiceHere, nodes: Nodes, version: AnyVersion | None = None
 ) -> Response:
-    """A document with a page of its nodes, depth first: from `node` (a path or id) down, at most `depth` levels below
-    it. With `version` as it was then. The `ETag` is the version."""
+    """A document with a page of its nodes, depth first: `node` (a path or id) and at most `depth` levels below it.
+    `version` shows the document as it was then. The `ETag` is the version."""
     found = await service.slow(shown, service.store, document_id, nodes, version)
     return answer(found, headers=_tag(found.version))
 
 
 @router.get("/documents/{document_id}/history", responses=answers(Listing[HistoryItem]))
 async def history(document_id: DocumentId, service: ServiceHere, cursor: Cursor = None, limit: Limit = 50) -> Response:
-    """What was done to the document, newest first: by whom, to which node, and its values before and after."""
+    """The changes to the document, newest first: who changed which node, and its values before and after."""
     return page(await service.offload(service.store.documents.history, document_id, cursor=cursor, limit=limit))
 
 
@@ -136,7 +136,7 @@ async def diff(
     since: Annotated[AnyVersion, Query(alias="from")],
     to: AnyVersion | None = None,
 ) -> Response:
-    """What differs between two versions, node by node; `to` left out: as it is now."""
+    """The differences between two versions, node by node. Without `to`, the second is the current one."""
 
     def differing() -> DocumentDiff:
         documents = service.store.documents
@@ -149,8 +149,8 @@ async def diff(
 async def export(
     document_id: DocumentId, service: ServiceHere, format: Format = "json", version: AnyVersion | None = None
 ) -> Response:
-    """The whole document: as JSON, as Markdown, as a page that needs nothing else, or as lines of what each node's
-    agent is asked with, its values and verdicts. With `version` as it was then."""
+    """The whole document: as JSON, as Markdown, as a self-contained HTML page, or as JSON lines with each node's
+    prompt, values and verdicts. `version` exports the document as it was then."""
     as_of, content = await service.slow(exported_whole, service.store, document_id, format, version)
     name = f'attachment; filename="{document_id}.{format}"'
     headers = {"Content-Disposition": name, **_tag(as_of)}
@@ -161,11 +161,12 @@ async def export(
 async def commands(
     document_id: DocumentId, new: NewCommands, service: ServiceHere, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Do these commands in turn, all or none. With `expected_version` 409 when a node that they name changed after it:
-    the problem has `version` and `changed`. A value that only breaks a rule is taken; the node's verdict says so."""
+    """Execute these commands in sequence, all or none. With `expected_version`, 409 if a node that they name changed
+    after it; the problem then has `version` and `changed`. A value that only breaks a rule is accepted, and the node's
+    verdict says so."""
     author = Author(by="person", at=now(), principal=PRINCIPAL)
     rules = service.function_rules
-    judged, left = await rules.with_verdicts(document_id, commands_of(new.commands), author)
+    judged, unfinished = await rules.with_verdicts(document_id, commands_of(new.commands), author)
     done = await service.write(
         service.store.documents.dispatch,
         document_id,
@@ -174,27 +175,27 @@ async def commands(
         expected_version=new.expected_version,
         idempotency_key=idempotency_key,
     )
-    if left:
-        rules.ask_later(document_id, PRINCIPAL)
+    if unfinished:
+        rules.judge_later(document_id, PRINCIPAL)
     return answer(done, headers=_tag(done.version))
 
 
 @router.post("/documents/{document_id}/blueprint", responses=answers(BlueprintChanged))
 async def change_blueprint(document_id: DocumentId, new: ChangeOfBlueprint, service: ServiceHere) -> Response:
-    """Move the document to another content of its blueprint, and tell which nodes are stale by that and what has no
-    place there. 409 while an order works on it."""
+    """Move the document to another version of its blueprint. The answer names the nodes that become stale and what has
+    no place there. 409 while an order works on the document."""
     offered = await service.offload(service.catalogue.find, new.blueprint)
     changed = await service.write(
         service.store.documents.change_blueprint, document_id, offered.blueprint, principal=PRINCIPAL
     )
     if has_functions(offered.blueprint):
-        service.function_rules.ask_later(document_id, PRINCIPAL)
+        service.function_rules.judge_later(document_id, PRINCIPAL)
     return answer(changed, headers=_tag(changed.version))
 
 
 @router.delete("/documents/{document_id}", status_code=204, responses=dict(ERRORS))
 async def delete(document_id: DocumentId, service: ServiceHere) -> Response:
-    """Delete the document: an order that works on it is cancelled first. Its history goes with old journals."""
+    """Delete the document. An order that works on it is cancelled first. Its history is deleted with old journals."""
     requested = await service.write(_delete, service, document_id)
     for one in requested:
         announce(service, one)
@@ -202,7 +203,7 @@ async def delete(document_id: DocumentId, service: ServiceHere) -> Response:
 
 
 def exported_whole(store: Store, document_id: str, format: Format, version: int | None = None) -> tuple[int, bytes]:
-    """The version, and the document as it was then. Raises `UnknownDocument`."""
+    """The exported version number and the document's content in that version. Raises `UnknownDocument`."""
     head, state = store.documents.summary(document_id), store.documents.state(document_id, version)
     kept = Envelope(head.created_at, head.updated_at, head.order_id)
     spent = spent_by(store, state) if format == "jsonl" else None
@@ -210,7 +211,7 @@ def exported_whole(store: Store, document_id: str, format: Format, version: int 
 
 
 def spent_by(store: Store, state: State) -> Mapping[str, Spent]:
-    """What the agents that worked on the document asked and spent, by their records, as far as those are kept."""
+    """Model and usage of the agents that worked on the document, by record id, as far as their records are kept."""
     orders = {stamp.order_id for node in state.nodes.values() for stamp in node.stamps.values() if stamp.order_id}
     found: dict[str, Spent] = {}
     for order_id in orders:
@@ -222,7 +223,7 @@ def spent_by(store: Store, state: State) -> Mapping[str, Spent]:
 
 
 def shown(store: Store, document_id: str, nodes: Page, version: int | None = None) -> DocumentView:
-    """A page of the document. Raises `UnknownDocument`, `Refusal`."""
+    """The document with a page of its nodes. Raises `UnknownDocument` and `Refusal`."""
     head, state = store.documents.summary(document_id), store.documents.state(document_id, version)
     kept = Envelope(head.created_at, head.updated_at, head.order_id)
     try:
@@ -238,7 +239,7 @@ def _delete(service: Service, document_id: str) -> Sequence[Requested]:
     requested: list[Requested] = []
     for order_id in store.documents.delete(document_id, principal=PRINCIPAL):
         with contextlib.suppress(StoreError):
-            requested.append(traced(store, store.controls.of_order(order_id)[-1]))
+            requested.append(with_recipients(store, store.controls.of_order(order_id)[-1]))
     return requested
 
 

@@ -1,4 +1,4 @@
-"""What is there to work with: drones, the agents, tools and models that they have, and models tried by one of them."""
+"""Endpoints of the fleet: drones, their agents, models and tools; trying models and MCP servers; approving tools."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fastapi import APIRouter
+from pydantic import ValidationError
 from starlette.responses import Response
 
 from mcc.api.problems import Refusal
-from mcc.api.service import API, Service, ServiceHere, answer, answers, whole
+from mcc.api.service import API, PRINCIPAL, Service, ServiceHere, answer, answers, whole
 from mcc.contracts.answers import MOST_NAMES, Listing, ModelCheck, ModelsToCheck, Offer
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration, ToolSheet
+from mcc.contracts.tool_tests import ToolsApproved, ToolsToApprove, ToolTest, ToolTested
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.checks import DroneChecks
 
@@ -22,7 +24,7 @@ Part: TypeAlias = Callable[[Registration], Iterable[Capability]]
 
 @router.get("/drones", responses=answers(Listing[Drone]))
 async def drones(service: ServiceHere) -> Response:
-    """Drones of the last day that did not leave in good order; `silent` ones have missed their heartbeat."""
+    """Drones of the last day, except those that shut down properly; `silent` ones have missed their heartbeat."""
     return whole(await service.offload(service.store.leases.drones))
 
 
@@ -34,7 +36,7 @@ async def agents(service: ServiceHere) -> Response:
 
 @router.get("/agents/{name}", responses=answers(Offer))
 async def agent(service: ServiceHere, name: str) -> Response:
-    """One agent with its prompt, as the first drone that can use it has it."""
+    """One agent with its prompt, as defined on the first drone that can use it."""
     found = await service.offload(_agent, service, name)
     if found is None:
         raise Refusal(404, "No live drone has an agent of this name.")
@@ -43,7 +45,7 @@ async def agent(service: ServiceHere, name: str) -> Response:
 
 @router.get("/models", responses=answers(Listing[Offer]))
 async def models(service: ServiceHere) -> Response:
-    """Models that the live drones can ask, and why one cannot be asked."""
+    """Models that the live drones can call, with the reason why one cannot be called."""
     return await merged(service, lambda drone: drone.models)
 
 
@@ -52,7 +54,7 @@ async def merged(service: Service, part: Part) -> Response:
 
 
 def offers(drones: Sequence[Registration], part: Part) -> list[Offer]:
-    """One line per name: usable as soon as one drone can use it, else with the first problem that was told."""
+    """One offer per name, merged over all drones: usable if one drone can use it, else with the first problem."""
     found: dict[str, list[tuple[Capability, str]]] = {}
     for drone in drones:
         for one in part(drone):
@@ -94,7 +96,7 @@ NO_REDIS = "This service has no Redis, by which drones are asked to try models."
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """The models that one drone is asked to try."""
+    """The models that one drone has to try."""
 
     drone: Registration
     names: tuple[str, ...]
@@ -102,10 +104,10 @@ class Assignment:
 
 @router.post("/models/check", responses=answers(Listing[ModelCheck]))
 async def check(service: ServiceHere, asked: ModelsToCheck | None = None) -> Response:
-    """Have drones try models, in one small call each, and say what it showed and cost.
+    """Have drones try models with one small call each, and report the results and costs.
 
-    Each model is tried by the first live drone that can ask it. That takes as long as the slowest one, at most a minute
-    for eight models. Without a drone the answer is 503.
+    Each model is tried by the first live drone that can call it. The answer takes as long as the slowest model, at most
+    a minute for eight models. 503 without a drone.
     """
     if service.checks is None:
         raise Refusal(503, NO_REDIS)
@@ -113,27 +115,25 @@ async def check(service: ServiceHere, asked: ModelsToCheck | None = None) -> Res
     if not drones:
         raise Refusal(503, NO_DRONE)
     names = tuple(dict.fromkeys((asked or ModelsToCheck()).names)) or _all(drones)
-    return whole(await _checked(service.checks, assignments(drones, names)))
-
-
-async def _checked(checks: DroneChecks, assigned: Sequence[Assignment]) -> list[ModelCheck]:
     async with asyncio.TaskGroup() as group:
-        asking = [group.create_task(_by_one(checks, one)) for one in assigned]
-    return sorted((row for task in asking for row in task.result()), key=lambda row: row.name)
+        tasks = [group.create_task(_check_on(service.checks, one)) for one in assignments(drones, names)]
+    results = sorted((result for task in tasks for result in task.result()), key=lambda result: result.name)
+    return whole(results)
 
 
-async def _by_one(checks: DroneChecks, assigned: Assignment) -> list[ModelCheck]:
-    drone, rows, why = assigned.drone.name, list[ModelCheck](), "This drone did not say what it found: see its log."
+async def _check_on(checks: DroneChecks, assigned: Assignment) -> list[ModelCheck]:
+    drone, results, why = assigned.drone.name, list[ModelCheck](), "This drone did not say what it found: see its log."
     try:
-        rows = await checks.check(assigned.drone.incarnation, assigned.names)
+        results = await checks.check(assigned.drone.incarnation, assigned.names)
     except DispatchUnavailable as problem:
         why = str(problem)
-    answered = {row.name for row in rows}
-    return [*rows, *(ModelCheck(name=one, drone=drone, problem=why) for one in assigned.names if one not in answered)]
+    answered = {result.name for result in results}
+    missing = (one for one in assigned.names if one not in answered)
+    return [*results, *(ModelCheck(name=one, drone=drone, problem=why) for one in missing)]
 
 
 def assignments(drones: Sequence[Registration], names: Iterable[str]) -> list[Assignment]:
-    """Each model to the first drone that can ask it, else the first that has it, else the first one."""
+    """Assign each model to the first drone that can call it, else the first that has it, else the first drone."""
     chosen: dict[str, list[str]] = {}
     for name in names:
         has = [(drone, one) for drone in drones for one in drone.models if one.name == name]
@@ -151,3 +151,45 @@ def _all(drones: Iterable[Registration]) -> tuple[str, ...]:
 def live(service: Service) -> list[Registration]:
     up = {drone.incarnation for drone in service.store.leases.drones() if drone.status is DroneStatus.UP}
     return [one for one in service.store.leases.registrations() if one.incarnation in up]
+
+
+@router.get("/tools", responses=answers(Listing[Offer]))
+async def tools(service: ServiceHere) -> Response:
+    """Tools that the live drones have, with the reason why one cannot be used."""
+    return await merged(service, lambda drone: drone.tools)
+
+
+@router.post("/tools/test", responses=answers(ToolTested))
+async def test(service: ServiceHere, asked: ToolTest) -> Response:
+    """Have a drone connect to an MCP server and call one of its tools if one is named, on your behalf and without
+    approval.
+
+    The first live drone that has the server does it, within a minute. 503 without a drone.
+    """
+    if service.checks is None:
+        raise Refusal(503, NO_REDIS)
+    drones = await service.offload(live, service)
+    if not drones:
+        raise Refusal(503, NO_DRONE)
+    drone = next((one for one in drones if any(tool.server == asked.server for tool in one.tools)), drones[0])
+    trial = await service.write(service.store.mcp_servers.ask, asked)
+    try:
+        found = await service.checks.try_server(drone.incarnation, trial)
+    except DispatchUnavailable as problem:
+        raise Refusal(503, str(problem)) from problem
+    except ValidationError:
+        found = None
+    silent = ToolTested(
+        server=asked.server, drone=drone.name, problem="The drone did not say what it found: see its log."
+    )
+    return answer(found or silent)
+
+
+@router.post("/tools/approve", responses=answers(ToolsApproved))
+async def approve(service: ServiceHere, asked: ToolsToApprove) -> Response:
+    """Approve the latest definitions of an MCP server's tools, of one tool or of all.
+
+    Drones offer them within seconds.
+    """
+    tools = await service.write(service.store.mcp_servers.approve, asked.server, asked.tool, principal=PRINCIPAL)
+    return answer(ToolsApproved(server=asked.server, tools=tuple(tools)))

@@ -1,7 +1,7 @@
-"""Function rules of documents that people change: asked of what the change comes to, before its transaction begins.
+"""Function rules of documents that people change: run on the state after the change, before its transaction begins.
 
-A function is somebody's code: it runs in a thread with a time limit, and never in a transaction. A function that this
-service lacks is told as missing, and never counts as a pass.
+A function is the operator's code: it runs in a thread with a time limit, never inside a transaction. A function that
+this service does not have is reported as missing and never counts as passed.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from mcc.store.errors import StoreError
 from mcc.store.store import Offload, Store
 
 PATIENCE_SECONDS = 3.0
-"""A change waits for its functions so long; those that take longer are heard after it."""
+"""How long a change waits for its functions. If they take longer, they are run again after the change."""
 
 THREADS = 4
 
@@ -31,74 +31,77 @@ log = logging.getLogger(__name__)
 
 
 class FunctionRules:
-    """`functions` by the names that blueprints know them by."""
+    """Runs function rules. `functions` maps the names that blueprints use to functions."""
 
     def __init__(self, store: Store, functions: Functions, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self.functions = functions
         self._store = store
         self._patience_seconds = patience_seconds
         self._threads = Offload(THREADS, "function-rules")
-        self._asking: set[asyncio.Future[Any]] = set()
+        self._running: set[asyncio.Future[Any]] = set()
 
     async def with_verdicts(
         self, document_id: str, commands: Sequence[Command], author: Author
     ) -> tuple[Sequence[Command], bool]:
-        """The commands with what functions say of what they come to, and whether that is left to be asked, because they
-        take too long. Raises `StoreError`."""
-        asked = await self._within(lambda: self._judged(document_id, commands, author))
-        return (commands, True) if asked is None else asked
+        """The commands, followed by one with the functions' verdicts on the state that they lead to.
+
+        True when the functions took too long: the commands are then unchanged, and the caller must call `judge_later`.
+        Raises `StoreError`.
+        """
+        judged = await self._within_patience(lambda: self._judged(document_id, commands, author))
+        return (commands, True) if judged is None else judged
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Work that asks functions itself, in a thread of theirs."""
+        """Run `work`, which calls functions itself, in one of the threads for functions."""
         return await self._threads(work)
 
-    def ask_later(self, document_id: str, principal: str) -> None:
-        """Ask what nobody has judged of the document as it is, and write it down."""
+    def judge_later(self, document_id: str, principal: str) -> None:
+        """In the background, run the functions that have no verdict on the current document, and store the verdicts."""
         self._keep(asyncio.ensure_future(self._threads(self._judge_all, document_id, principal)))
 
-    async def settled(self) -> None:
-        """Return when all has been asked that was to be asked later."""
-        while self._asking:
-            await asyncio.wait(set(self._asking))
+    async def drain(self) -> None:
+        """Wait for all background work."""
+        while self._running:
+            await asyncio.wait(set(self._running))
 
     def close(self) -> None:
-        for task in self._asking:
+        for task in self._running:
             task.cancel()
         self._threads.close()
 
-    async def _within(self, work: Callable[[], T]) -> T | None:
-        """None where it takes too long; it goes on then, and nobody hears of it."""
+    async def _within_patience(self, work: Callable[[], T]) -> T | None:
+        """The result of `work`, or None if it takes too long. It then runs to its end, and its result is dropped."""
         task = asyncio.ensure_future(self._threads(work))
         self._keep(task)
         await asyncio.wait({task}, timeout=self._patience_seconds)
         return task.result() if task.done() else None
 
     def _keep(self, task: "asyncio.Future[Any]") -> None:
-        self._asking.add(task)
-        task.add_done_callback(self._over)
+        self._running.add(task)
+        task.add_done_callback(self._ended)
 
-    def _over(self, task: "asyncio.Future[Any]") -> None:
-        self._asking.discard(task)
+    def _ended(self, task: "asyncio.Future[Any]") -> None:
+        self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.debug("function rules were not judged: %s", error)
 
     def _judged(self, document_id: str, commands: Sequence[Command], author: Author) -> tuple[Sequence[Command], bool]:
-        """Blocks as long as the functions do."""
         blueprint = self._store.documents.blueprint(document_id)
         if not has_functions(blueprint):
             return commands, False
         try:
             before, after = self._store.documents.planned(document_id, commands, author)
         except Refused:
-            # Whoever does them refuses too, but for a request that was answered before: it is answered again.
+            # Executing the commands will be refused as well, unless the request was answered before: the repetition
+            # gets the same answer again.
             return commands, False
         changed = (node for id, node in after.nodes.items() if node is not before.nodes.get(id))
-        verdicts = self._ask(blueprint, after, changed)
+        verdicts = self._new_verdicts(blueprint, after, changed)
         return ([*commands, Judge(version=after.version, verdicts=verdicts)] if verdicts else commands), False
 
     def _judge_all(self, document_id: str, principal: str) -> None:
         state = self._store.documents.state(document_id)
-        verdicts = self._ask(self._store.blueprints.get(state.blueprint), state, state.walk())
+        verdicts = self._new_verdicts(self._store.blueprints.get(state.blueprint), state, state.walk())
         if not verdicts:
             return
         author = Author(by="person", at=now(), principal=principal)
@@ -107,15 +110,15 @@ class FunctionRules:
         except (StoreError, Refused) as error:
             log.warning("what functions say of document %s was not written down: %s", document_id, error)
 
-    def _ask(self, blueprint: Blueprint, state: State, nodes: Iterable[Node]) -> dict[str, tuple[Judged, ...]]:
-        """What functions say of those of these nodes that they have not judged, where that is something new."""
-        said: dict[str, tuple[Judged, ...]] = {}
+    def _new_verdicts(self, blueprint: Blueprint, state: State, nodes: Iterable[Node]) -> dict[str, tuple[Judged, ...]]:
+        """The functions' verdicts on nodes that lack one, by node id, where a verdict differs from the known one."""
+        new: dict[str, tuple[Judged, ...]] = {}
         for node in _unjudged(nodes):
             found = judge_functions(blueprint, state, node.id, self.functions, state.version)
             known = {one.rule: (one.ok, one.message) for one in node.verdicts}
             if any(known.get(rule) != (one.ok, one.message) for rule, one in found.items()):
-                said[node.id] = tuple(Judged(rule=rule, ok=one.ok, message=one.message) for rule, one in found.items())
-        return said
+                new[node.id] = tuple(Judged(rule=rule, ok=one.ok, message=one.message) for rule, one in found.items())
+        return new
 
 
 def has_functions(blueprint: Blueprint) -> bool:

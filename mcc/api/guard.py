@@ -1,8 +1,7 @@
-"""What every request passes: the door, which decides on its head alone, the bounds of its body, safe headers, one
-answer for bugs.
+"""Middleware for every request: checks of its head (`Door`), limits for its body, security headers, answers to bugs.
 
-Where a request goes is read from `scope["path"]`, as routing reads it, and never from an address that is put together
-with the Host header: whoever sends the header would choose the address.
+The path is always read from `scope["path"]`, as routing does. `request.url` includes the Host header, so its sender
+could make the path look different.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ OPEN_PATHS = frozenset(
         "/api/v1/openapi.json",
     }
 )
-"""Answered without a token: they tell nothing that is kept."""
+"""Paths that need no token, because their answers hold no stored data."""
 
 WRONG_TOKENS = RateLimitItemPerMinute(20)
 REQUESTS = RateLimitItemPerMinute(6_000)
@@ -48,14 +47,14 @@ REQUESTS = RateLimitItemPerMinute(6_000)
 
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 16 * 1024
-"""All of them together, with two bytes after each name and each value."""
+"""Of all headers together, counting two bytes of separator after each name and each value."""
 
 _HOST = re2.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::([0-9]{1,5}))?")
-"""A name, an IPv4 or a bracketed IPv6 address, and perhaps a port; nothing else that an address may have."""
+"""A name, an IPv4 address or a bracketed IPv6 address, with or without a port, and nothing else."""
 
 
 class Door:
-    """Checks of host, origin, token and kind of content; `let_in` raises `Refusal` with the answer."""
+    """Decides by the head of a request whether it may pass: size, host, origin, token and content type."""
 
     def __init__(self, settings: Settings, token: str) -> None:
         self._hosts = {"localhost", "127.0.0.1", "::1", *(host.lower() for host in settings.allowed_hosts)}
@@ -64,7 +63,8 @@ class Door:
         self._token = _hashed(token)
         self._limiter = FixedWindowRateLimiter(MemoryStorage())
 
-    def let_in(self, request: Request) -> None:
+    def check(self, request: Request) -> None:
+        """Raises `Refusal`."""
         path = str(request.scope["path"])
         _check_size(request)
         self._check_host(request)
@@ -76,7 +76,7 @@ class Door:
             _check_content(request)
 
     def _check_host(self, request: Request) -> None:
-        """A page elsewhere whose name was pointed at this machine shows itself by the Host it sends."""
+        """Refuse unknown host names, which a DNS rebinding attack would send: a foreign site's name, pointed here."""
         hosts = request.headers.getlist("host")
         if len(hosts) != 1:
             raise Refusal(400, "A request needs exactly one Host header.")
@@ -88,7 +88,8 @@ class Door:
             raise Refusal(421, f"This service does not answer as {name!r}; its operator can add it to allowed_hosts.")
 
     def _check_token(self, request: Request) -> None:
-        """The token is looked at before the count, so that a guesser beside the operator cannot lock them out."""
+        # The token is checked before the count of wrong ones, so that someone who guesses tokens from the operator's
+        # own address cannot lock the operator out.
         scheme, _, value = request.headers.get("authorization", "").partition(" ")
         right = hmac.compare_digest(_hashed(value.strip()), self._token)
         if scheme.lower() == "bearer" and right:
@@ -98,8 +99,8 @@ class Door:
         caller = request.client.host if request.client else "unknown"
         if value and not self._limiter.hit(WRONG_TOKENS, "wrong", caller):
             raise Refusal(429, "Too many wrong tokens: wait a minute.", self._wait(WRONG_TOKENS, "wrong", caller))
-        said = "This token is not the right one" if value else "Send the operator's token"
-        detail = f"{said}: 'Authorization: Bearer TOKEN', with what is in the file `token` of the data directory."
+        wrong = "This token is not the right one" if value else "Send the operator's token"
+        detail = f"{wrong}: 'Authorization: Bearer TOKEN', with what is in the file `token` of the data directory."
         raise Refusal(401, detail, {"WWW-Authenticate": "Bearer"})
 
     def _wait(self, limit: RateLimitItem, *who: str) -> dict[str, str]:
@@ -146,16 +147,16 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
 BODY_SECONDS = 30.0
 
-_OTHERS = bytes(set(range(256)) - set(b'[]{}"'))
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _PEELED = 4
-"""Innermost levels that are removed by `replace`, which is fast; they hold nearly all brackets of real bodies."""
+"""How many innermost levels are removed with `replace`, which is fast. They hold nearly all brackets of real bodies."""
 
 log = logging.getLogger(__name__)
 
 
 class _Answer:
-    """`send` with our headers; keeps the status that went out."""
+    """A `send` that adds the security headers and records the response's status."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -172,7 +173,7 @@ class _Answer:
 
 
 class Guard:
-    """An ASGI application around another one."""
+    """The ASGI middleware: checks each HTTP request, buffers its body, and counts its answer in `metrics`."""
 
     def __init__(self, app: ASGIApp, *, door: Door, metrics: Metrics, body_seconds: float = BODY_SECONDS) -> None:
         self._app = app
@@ -197,14 +198,14 @@ class Guard:
 
     async def _pass(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         request = Request(scope, receive)
-        self._door.let_in(request)
+        self._door.check(request)
         if request.method not in SAFE_METHODS:
             receive = replayed(await read_body(request, self._body_seconds), receive)
         await self._app(scope, receive, answer)
 
 
 async def _answer_bug(scope: Scope, receive: Receive, answer: _Answer) -> None:
-    """A bug: the trace goes to the log under an id, the caller gets the id."""
+    """Answer an unexpected exception: the traceback goes to the log under an id, the caller gets only the id."""
     mark = fresh_id()
     log.exception("request %s %s failed, id %s", scope["method"], scope["path"], mark)
     if answer.status is None:
@@ -213,7 +214,7 @@ async def _answer_bug(scope: Scope, receive: Receive, answer: _Answer) -> None:
 
 
 async def read_body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
-    """Raises `Refusal`: 413 when too large, 408 when too slow, 422 when nested too deep or with a key twice."""
+    """The whole body. Raises `Refusal`: 413 too large, 408 too slow, 422 nested too deep or with a duplicate key."""
     length = request.headers.get("content-length", "0")
     if length.isdigit() and int(length) > MAX_BODY_BYTES:
         raise _too_large()
@@ -230,7 +231,7 @@ async def read_body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives the whole body once, and then the messages of the connection."""
+    """A `receive` that delivers `body` first and then the messages of the connection."""
     given = False
 
     async def receive_body() -> Message:
@@ -264,9 +265,10 @@ def _too_large() -> Refusal:
 
 
 def nested_deeper_than(levels: int, body: bytes) -> bool:
-    """Whether the JSON in `body` nests deeper; of text that is not JSON it may say either."""
+    """Whether the JSON in `body` is nested deeper than `levels`. For text that is not JSON the answer is arbitrary."""
     unescaped = body.replace(b"\\\\", b"").replace(b'\\"', b"")
-    brackets = b"".join(unescaped.translate(None, _OTHERS).split(b'"')[::2])
+    # Between every other pair of quotes is a string, whose brackets do not count.
+    brackets = b"".join(unescaped.translate(None, _NOT_STRUCTURE).split(b'"')[::2])
     for _ in range(min(levels, _PEELED)):
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
         levels -= 1

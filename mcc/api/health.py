@@ -1,4 +1,4 @@
-"""What supervisors ask: alive, ready, and figures in the format of Prometheus."""
+"""Endpoints for supervisors: liveness, readiness, and Prometheus metrics."""
 
 import time
 from collections import Counter as Tally
@@ -20,13 +20,15 @@ from mcc.store.store import Store
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 COUNT_SHARE = 100
+"""Counting orders may take at most one hundredth of the time."""
+
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 
 router = APIRouter(tags=["health"])
 
 
 class Metrics:
-    """A registry of its own per application, so that two in one process do not mix."""
+    """The Prometheus metrics of one application, in a registry of their own, so that two in one process do not mix."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -56,7 +58,7 @@ class Metrics:
         )
 
     def _counted(self, store: Store) -> Mapping[OrderStatus, int]:
-        """A count looks at all orders, so that it serves for a hundred times as long as it took."""
+        """Orders by status. Counting scans all orders, so a count serves for `COUNT_SHARE` times its duration."""
         begun = time.monotonic()
         if begun >= self._count_at:
             self._counts = store.orders.counts()
@@ -64,7 +66,7 @@ class Metrics:
         return self._counts
 
     def answered(self, scope: Scope, status: int | None, seconds: float) -> None:
-        """`status` None: the caller went away before an answer. Addresses that do not exist share one label."""
+        """Count an answered request. `status` None: the caller left before the answer. Unknown paths share a label."""
         method = scope["method"] if scope["method"] in METHODS else "other"
         route = getattr(scope.get("route"), "path", "none")
         self._requests.labels(method, route, str(status or "gone")).inc()
@@ -72,7 +74,7 @@ class Metrics:
             self._seconds.labels(method, route).observe(seconds)
 
     def text(self, store: Store, viewers: int, connected: bool | None) -> bytes:
-        """All figures; those of orders and drones are read from `store` now. Raises `StoreUnavailable`."""
+        """All metrics in Prometheus' text format. Reads orders and drones from `store`. Raises `StoreUnavailable`."""
         counts = self._counted(store)
         for status in OrderStatus:
             self._orders.labels(status.value).set(counts.get(status, 0))
@@ -98,9 +100,10 @@ async def alive() -> Response:
 
 @router.get("/readyz")
 async def ready(service: ServiceHere) -> Response:
-    """Database and schema are as they must be, and it can be written.
+    """The database is writable and has the right schema.
 
-    What only makes things slower is told and not fatal: a Redis that is away or refuses, a disk that is nearly full.
+    Problems that only slow things down are reported but not fatal: Redis is unavailable or refuses commands, or the
+    disk is nearly full.
     """
     try:
         trouble: str | None = service.trouble() or await service.offload(service.store.schema_problem)
@@ -126,7 +129,7 @@ def _redis(service: Service) -> str:
 
 @router.get("/metrics")
 async def metrics(request: Request, service: ServiceHere) -> Response:
-    """Figures for Prometheus."""
-    figures: Metrics = request.app.state.metrics
-    text = await service.offload(figures.text, service.store, service.feed.viewers, service.feed.connected)
+    """Metrics in the text format of Prometheus."""
+    kept: Metrics = request.app.state.metrics
+    text = await service.offload(kept.text, service.store, service.feed.viewers, service.feed.connected)
     return Response(text, media_type=CONTENT_TYPE_LATEST)

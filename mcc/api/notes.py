@@ -1,4 +1,4 @@
-"""Notes over HTTP: what agents wrote down for later orders of a project, and a person who takes some of it away."""
+"""Endpoints of notes, which agents keep for later orders of a project and people can remove."""
 
 from typing import Annotated
 
@@ -22,17 +22,17 @@ async def notes(
     kind: NoteKind | None = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 200,
 ) -> Response:
-    """The newest version of each note that is there and has not expired, of all projects or of one, newest first."""
+    """The newest version of each note that is neither removed nor expired, of all projects or one, newest first."""
     return whole(await service.offload(service.store.notes.find, project=project, kind=kind, most=limit))
 
 
 @router.get("/notes/history", responses=answers(Listing[Note]))
 async def history(project: Project, kind: NoteKind, name: NoteName, service: ServiceHere) -> Response:
-    """All versions of one note that are kept, newest first: each says which entry of which order wrote it."""
+    """All kept versions of one note, newest first, each with the order and journal entry that wrote it."""
     return whole(await service.offload(service.store.notes.history, project, kind, name))
 
 
 @router.delete("/notes", responses=answers(Note))
 async def remove(project: Project, kind: NoteKind, name: NoteName, service: ServiceHere) -> Response:
-    """Take a note away, so that no agent reads it any more; its versions stand in the history until they are pruned."""
+    """Remove a note, so that agents no longer read it. Its versions stay in the history until they are pruned."""
     return answer(await service.write(service.store.notes.remove, project, kind, name, principal=PRINCIPAL))

@@ -1,4 +1,4 @@
-"""Orders and their sessions over HTTP: placing, reading, record and journal; retry, fork and rollback."""
+"""Endpoints of orders and sessions: placing, reading, record and journal; retry, fork, revert and rollback."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Body, Header, Path, Query
 from fastapi.openapi.models import Example
 from starlette.responses import Response, StreamingResponse
 
-from mcc.api.controls import Requested, announce, traced
+from mcc.api.controls import Requested, announce, with_recipients
 from mcc.api.problems import Refusal
 from mcc.api.service import (
     API,
@@ -38,9 +38,10 @@ from mcc.store.values import Placed
 
 JOURNAL_LIMIT = 1_000
 JOURNAL_BYTES = 4_000_000
-"""A page of a journal ends when it is as large as this."""
+"""The size in bytes at which a page of the journal ends."""
 
 READ_AT_ONCE = 20
+"""How many entries are read from the database at a time, so that few large ones are in memory."""
 
 router = APIRouter(prefix=API, tags=["orders"])
 conversations = APIRouter(prefix=API, tags=["sessions"])
@@ -48,7 +49,7 @@ conversations = APIRouter(prefix=API, tags=["sessions"])
 IdPart = Annotated[str, Query(pattern="^[0-9a-f-]{4,36}$")]
 RecordId = Annotated[str, Path(max_length=200)]
 ArtifactId = Annotated[str, Path(max_length=200)]
-Attended = Annotated[bool, Header(alias="MCC-Attended", description="Somebody watches and can be asked.")]
+Attended = Annotated[bool, Header(alias="MCC-Attended", description="A person watches and can be asked.")]
 IdempotencyKey = Annotated[str | None, Header(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
 
 EXAMPLES: dict[str, Example] = {
@@ -101,10 +102,10 @@ async def place(
     idempotency_key: IdempotencyKey = None,
     attended: Attended = False,
 ) -> Response:
-    """Accept a work order: when this is answered with 201, it is a row in the database and will be worked on.
+    """Accept a work order. Once the answer is 201, the order is a row in the database and will be executed.
 
-    Where neither it nor the operator says `on_ask`, calls that a person is to be asked for wait with `MCC-Attended:
-    true`, and are denied without.
+    If neither the order nor the operator sets `on_ask`, tool calls that need a person's approval wait for it with
+    `MCC-Attended: true`, and are denied without.
     """
     placed, requested = await service.write(_place, service, new, idempotency_key, attended)
     order = placed.order
@@ -127,7 +128,7 @@ async def list_orders(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> Response:
-    """Orders, newest first; with `part` those whose id begins or ends so."""
+    """Orders, newest first. `part` selects those whose id begins or ends with it."""
     orders = service.store.orders
     return page(
         await service.offload(
@@ -153,7 +154,7 @@ async def record(order_id: OrderId, service: ServiceHere) -> Response:
 
 @router.get("/orders/{order_id}/records/{record_id}/setup", responses=answers(RecordSetup))
 async def setup(order_id: OrderId, record_id: RecordId, service: ServiceHere) -> Response:
-    """What the model of this record's agent was asked with: system prompt, tool schemas, model, limits, definition."""
+    """The set-up of this record's agent: system prompt, tool schemas, model, limits, definition."""
     found = await service.records.setup(order_id, record_id)
     if found is None:
         raise Refusal(404, "This order has no record of this id whose set-up was kept.")
@@ -162,7 +163,7 @@ async def setup(order_id: OrderId, record_id: RecordId, service: ServiceHere) ->
 
 @router.get("/orders/{order_id}/artifacts/{artifact_id}", responses=answers(Artifact))
 async def artifact(order_id: OrderId, artifact_id: ArtifactId, service: ServiceHere) -> Response:
-    """The whole of a text of which a result of this order shows only the beginning and the end."""
+    """The full text of which a result of this order shows only the beginning and the end."""
     found = await service.records.artifact(order_id, artifact_id)
     if found is None:
         raise Refusal(404, "No result of this order names an artifact of this id.")
@@ -192,34 +193,34 @@ async def retry(order_id: OrderId, service: ServiceHere, idempotency_key: Idempo
     def place() -> Placed:
         return service.store.orders.retry(order_id, principal=PRINCIPAL, idempotency_key=idempotency_key)
 
-    return await _place_made(service, order_id, place)
+    return await _place_derived(service, order_id, place)
 
 
 @router.post("/orders/{order_id}/fork", status_code=201, responses=PLACED)
 async def fork(
     order_id: OrderId, asked: NewFork, service: ServiceHere, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """A new order, in a session of its own, that begins with entries 1 to `after` of this one and goes on from there.
+    """A new order, in a session of its own, that begins with entries 1 to `after` of this one and continues from there.
 
-    The number is rounded down to where neither a model nor a tool was being called; `origin` says to which, and why.
-    With a `prompt`, that is what its master hears next.
+    `after` is rounded down to a point at which neither a model nor a tool call was in progress; `origin` gives that
+    number and the reason. A `prompt` becomes the next message to its master.
     """
 
     def place() -> Placed:
         return service.store.orders.fork(order_id, asked, principal=PRINCIPAL, idempotency_key=idempotency_key)
 
-    return await _place_made(service, order_id, place)
+    return await _place_derived(service, order_id, place)
 
 
 @router.post("/orders/{order_id}/revert", status_code=201, responses=PLACED)
 async def revert(
     order_id: OrderId, service: ServiceHere, asked: NewRevert | None = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """A new order that brings back the files of the workspace as they were before this one wrote, or after entry `to`.
+    """A new order that restores the workspace's files to their state before this order wrote, or after its entry `to`.
 
-    It asks no model, has the workspace to itself and keeps what was there, so that it can be reverted as well. Where
-    somebody else changed one of the files since, it fails with their list and changes nothing, unless `overwrite`.
-    409 while the order has not ended.
+    It calls no model, holds the workspace exclusively, and keeps what it replaces, so that it can be reverted as well.
+    If someone else has changed one of the files since, it fails with a list of them and changes nothing, unless
+    `overwrite` is set. 409 while this order has not ended.
     """
 
     def place() -> Placed:
@@ -227,20 +228,20 @@ async def revert(
         wanted = asked or NewRevert()
         return service.store.orders.revert(order_id, wanted, principal=PRINCIPAL, idempotency_key=idempotency_key)
 
-    return _answer_made(service, await service.write(place))
+    return _answer_placed(service, await service.write(place))
 
 
 @router.post("/orders/{order_id}/rollback", responses=answers(WorkOrder))
 async def roll_back(order_id: OrderId, service: ServiceHere) -> Response:
-    """Leave a turn that has ended out of the context of its session's later turns; it stays in history.
+    """Remove an ended turn from the context of its session's later turns; it stays in the history.
 
-    409 while it has not ended. Asking again changes nothing.
+    409 while the order has not ended. Repeating the request changes nothing.
     """
     return answer(await service.write(service.store.orders.roll_back, order_id, principal=PRINCIPAL))
 
 
 def _journal_page(store: Store, order_id: str, after: int, limit: int) -> bytes:
-    """The answer as JSON, put together of entries that are read a few at a time."""
+    """The page as JSON, assembled from entries that are read a few at a time."""
     store.journal.check(order_id)
     items: list[bytes] = []
     size, more = 0, True
@@ -254,7 +255,7 @@ def _journal_page(store: Store, order_id: str, after: int, limit: int) -> bytes:
 
 
 def check_disk(service: Service) -> None:
-    """Raises `StoreFull` when the disk's free space is in reserve for the orders that are there already."""
+    """Raises `StoreFull` when the free disk space has shrunk to the reserve, which is kept for accepted orders."""
     if shortage := service.reserve.shortage():
         raise StoreFull(f"No new order is taken. {shortage}")
 
@@ -273,32 +274,34 @@ def _place(
         blueprint=blueprint,
         on_ask=service.settings.approvals.on_ask or ("wait" if attended else "deny"),
     )
-    return placed, asked_of_others(store, [placed])
+    return placed, controls_by_placing(store, [placed])
 
 
-def asked_of_others(store: Store, placed: Iterable[Placed]) -> Sequence[Requested]:
-    """What placing has asked of running orders: interruptions, and steers."""
+def controls_by_placing(store: Store, placed: Iterable[Placed]) -> Sequence[Requested]:
+    """The controls that placing these orders has requested of running ones: interruptions and steers."""
     requested: list[Requested] = []
     for one in placed:
         for order_id in (one.interrupted, one.order.id if one.receipt else None):
             if order_id is not None:
                 with contextlib.suppress(StoreError):
-                    requested.append(traced(store, store.controls.of_order(order_id)[-1]))
+                    requested.append(with_recipients(store, store.controls.of_order(order_id)[-1]))
     return requested
 
 
-async def _place_made(service: Service, order_id: str, place: Callable[[], Placed]) -> Response:
+async def _place_derived(service: Service, order_id: str, place: Callable[[], Placed]) -> Response:
+    """Check the input of an existing order again and place a new order made from it."""
+
     def checked_and_placed() -> Placed:
-        # What was allowed and there when the order was placed may not be any more.
+        # What the original named may no longer be allowed, or no longer exist.
         check_disk(service)
         new = same_input(service.store.orders.get(order_id), now())
         checked(new, service.settings, service.store.leases.registrations(), now())
         return place()
 
-    return _answer_made(service, await service.write(checked_and_placed))
+    return _answer_placed(service, await service.write(checked_and_placed))
 
 
-def _answer_made(service: Service, placed: Placed) -> Response:
+def _answer_placed(service: Service, placed: Placed) -> Response:
     if placed.created:
         service.notices.placed(placed.order)
     location = {"Location": f"{API}/orders/{placed.order.id}"}
@@ -307,7 +310,7 @@ def _answer_made(service: Service, placed: Placed) -> Response:
 
 @conversations.post("/sessions", status_code=201, responses=answers(Session, 201))
 async def open_session(service: ServiceHere, new: NewSession | None = None) -> Response:
-    """Begin a conversation; its orders follow one another."""
+    """Begin a conversation. Its orders run one after another."""
     session = await service.write(service.store.sessions.open, new or NewSession(), principal=PRINCIPAL)
     return answer(session, 201, {"Location": f"/api/v1/sessions/{session.id}"})
 
@@ -320,5 +323,5 @@ async def list_sessions(service: ServiceHere, cursor: Cursor = None, limit: Limi
 
 @conversations.get("/sessions/{session_id}", name="show", responses=answers(SessionWithTurns))
 async def show_session(session_id: SessionId, service: ServiceHere) -> Response:
-    """One session with its turns, in the order in which they were accepted."""
+    """One session with its turns, in the sequence in which they were accepted."""
     return answer(await service.offload(service.store.session_with_turns, session_id))

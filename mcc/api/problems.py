@@ -1,4 +1,4 @@
-"""Errors on their way out: every one is problem JSON, a sentence, never a trace."""
+"""Error responses: every error becomes problem JSON (RFC 9457) with a sentence, never a traceback."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -22,10 +22,10 @@ from mcc.store import errors
 
 PROBLEM_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
-"""What a caller is told to wait when the database is away or full."""
+"""The Retry-After when the database is unavailable or full."""
 
 QUEUE_SECONDS = 5
-"""The same when too many orders are queued."""
+"""The Retry-After when too many orders are queued."""
 
 STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.UnknownOrder: 404,
@@ -61,7 +61,7 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.StoreUnavailable: 503,
     errors.StoreError: 500,
 }
-"""The nearest class counts; a test holds this against the store's tree of errors."""
+"""HTTP status by error class; the nearest base class counts. A test compares this with the store's error classes."""
 
 WAITS: Mapping[type[errors.StoreError], int] = {
     errors.StoreUnavailable: RETRY_SECONDS,
@@ -70,7 +70,10 @@ WAITS: Mapping[type[errors.StoreError], int] = {
 
 
 class Unacceptable(Exception):
-    """What was asked cannot be done as asked; `field` names the part, the message says what would do. Answered 422."""
+    """A request that is valid in form but cannot be fulfilled; answered with 422.
+
+    `field` names the part of the request, the message says what would be accepted.
+    """
 
     def __init__(self, field: str, message: str) -> None:
         super().__init__(message)
@@ -78,7 +81,7 @@ class Unacceptable(Exception):
 
 
 class Refusal(Exception):
-    """A request that is answered with this problem and goes no further."""
+    """Ends a request with a problem of this status, detail and headers."""
 
     def __init__(self, status: int, detail: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -106,7 +109,7 @@ def problem(
 
 
 def install(app: FastAPI, redactor: Callable[[], Redactor] = Redactor) -> None:
-    """Answer every error that the endpoints and the framework raise; what a database says without secrets."""
+    """Register handlers for all errors of the endpoints and the framework. The database's messages are redacted."""
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
 
@@ -128,7 +131,7 @@ def install(app: FastAPI, redactor: Callable[[], Redactor] = Redactor) -> None:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    """What the caller sent is never sent back: it may be large, and it may be secret."""
+    # The answer never repeats what the caller sent, which may be large or secret.
     assert isinstance(error, RequestValidationError)
     body = getattr(request.scope.get("route"), "body_field", None)
     found = mistakes(error.errors(), body.field_info.annotation if body is not None else None)
@@ -146,13 +149,13 @@ def _status_of(error: Exception) -> int:
 
 
 def mistake_in(error: Exception) -> tuple[int, Mistake]:
-    """Why an order cannot be placed, with the status that it is answered with alone."""
+    """Why an order cannot be placed, and the status with which that order would be answered on its own."""
     match error:
         case Unacceptable():
             return 422, Mistake(error.field, str(error))
         case change.Refused():
-            field, said = _placed(next(iter(error.sentences), str(error)))
-            return error.status, Mistake(field, f"{said}.")
+            field, message = _field_and_message(next(iter(error.sentences), str(error)))
+            return error.status, Mistake(field, f"{message}.")
         case BlueprintError():
             return 422, Mistake("blueprint", str(of_blueprint(error).detail))
         case UnknownBlueprint():
@@ -168,7 +171,7 @@ async def _unacceptable(_: Request, error: Exception) -> Response:
 
 
 def of_blueprint(error: BlueprintError) -> Problem:
-    """All that is wrong with a blueprint; `errors` are `{line, place, message}`."""
+    """All mistakes in a blueprint as one problem; its `errors` are `{line, place, message}`."""
     count = len(error.problems)
     return Problem(
         title=HTTPStatus(422).phrase,
@@ -185,7 +188,7 @@ async def _blueprint(_: Request, error: Exception) -> Response:
 
 
 async def _refused_change(_: Request, error: Exception) -> Response:
-    """What a document does not take; a conflict has the document's version and the nodes that changed."""
+    """A change that a document refuses. For a version conflict, with the document's version and the changed nodes."""
     assert isinstance(error, change.Refused)
     if error.version is not None:
         conflict = VersionConflict(
@@ -196,12 +199,13 @@ async def _refused_change(_: Request, error: Exception) -> Response:
             changed=error.changed,
         )
         return Response(to_json(conflict.model_dump(exclude_none=True)), error.status, media_type=PROBLEM_TYPE)
-    told = [{"field": field, "message": f"{said}."} for field, said in map(_placed, error.sentences)]
-    return problem(error.status, f"{error}.", errors=told if error.status == 422 else None)
+    parts = map(_field_and_message, error.sentences)
+    found = [{"field": field, "message": f"{message}."} for field, message in parts]
+    return problem(error.status, f"{error}.", errors=found if error.status == 422 else None)
 
 
-def _placed(sentence: str) -> tuple[str, str]:
-    """The part of the request, or the field of a node, that a sentence begins with, if it does, and the rest."""
+def _field_and_message(sentence: str) -> tuple[str, str]:
+    """Split a sentence into the request part or node field that it begins with ("" without one) and the message."""
     place, colon, rest = sentence.partition(": ")
     field, of, node = place.partition(" of /")
     if colon and of and not {" "} & {*field, *node}:

@@ -1,4 +1,4 @@
-"""Chat records on request: a fold that grows, with the long texts left in the database until they are sent."""
+"""Chat records of orders, built from cached folds; long texts stay in the database until they are sent."""
 
 import asyncio
 import logging
@@ -17,14 +17,14 @@ KEPT_ORDERS = 32
 PAGE_ENTRIES = 100
 
 AT_ONCE_CHARACTERS = 128 * 1024
-"""About so much text is read from the database before it is sent."""
+"""About how much text of a long record is read from the database at a time."""
 
 SMALL_CHARACTERS = 512 * 1024
-"""A record whose long texts are no longer than this together is sent in one piece."""
+"""A record is sent in one piece when its long texts together are no longer than this."""
 
 
 class _Kept:
-    """The fold of one order, its record as JSON with marks, and who may add to it."""
+    """The cached fold of one order, its record as JSON with marks in place of long texts, and a lock for updates."""
 
     def __init__(self, order_id: str) -> None:
         self.fold = Fold(order_id)
@@ -34,10 +34,10 @@ class _Kept:
 
 
 class Records:
-    """Folds of the orders that were asked for last; each journal entry is read and folded once.
+    """Chat records, from a cache of the folds of recently read orders, so that each journal entry is folded once.
 
-    However long a record is, and however many read it, what is held of it is its entries without their long texts; all
-    who read it share that. `offload` is for what answers at once, `texts` for reading what is sent piece by piece.
+    However long a record is and however many callers read it, memory holds one copy, without its long texts. `offload`
+    runs short database reads, `texts` the reads of records that are sent piece by piece.
     """
 
     def __init__(self, store: Store, offload: Offload, texts: Offload, capacity: int = KEPT_ORDERS) -> None:
@@ -48,9 +48,9 @@ class Records:
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
 
     async def of(self, order_id: str) -> bytes | AsyncIterator[bytes] | None:
-        """The record tree as JSON, in pieces where it is long; None before an agent started.
+        """The record tree as JSON, in pieces if it is long; None before the first agent has started.
 
-        Raises `UnknownOrder`, `StoreUnavailable`.
+        Raises `UnknownOrder` and `StoreUnavailable`.
         """
         kept = self._known(order_id)
         try:
@@ -70,11 +70,11 @@ class Records:
             return None
         pieces = list(kept.outline.pieces(document))
         if sum(piece.characters for piece in pieces if isinstance(piece, TextPlace)) > SMALL_CHARACTERS:
-            return self._sent(order_id, pieces)
+            return self._in_pieces(order_id, pieces)
         return await self._offload(self._whole, order_id, pieces)
 
     async def setup(self, order_id: str, record_id: str) -> str | None:
-        """The set-up of this record's agent as JSON; None where there is no such record, or nothing was kept of it.
+        """The set-up of this record's agent as JSON; None when there is no such record or no set-up was kept.
 
         Raises `UnknownOrder`, `Pruned`, `StoreUnavailable`.
         """
@@ -83,7 +83,7 @@ class Records:
         return await self._offload(self._text, digest) if digest else None
 
     async def artifact(self, order_id: str, digest: str) -> str | None:
-        """The kept text that a result of this order names; None where none does.
+        """The kept text with this digest; None when no result of this order refers to it.
 
         Raises `UnknownOrder`, `Pruned`, `StoreUnavailable`.
         """
@@ -129,13 +129,13 @@ class Records:
         return kept.document
 
     def _stored(self, order_id: str) -> bytes | None:
-        """What was kept of an order whose journal was pruned, or does not make sense."""
+        """The stored record, for an order whose journal was pruned or cannot be folded."""
         record = self._store.orders.record(order_id)
         return None if record is None else to_json(record)
 
-    async def _sent(self, order_id: str, pieces: Sequence[bytes | TextPlace]) -> AsyncIterator[bytes]:
-        for some in portions(pieces):
-            yield await self._texts(self._whole, order_id, some)
+    async def _in_pieces(self, order_id: str, pieces: Sequence[bytes | TextPlace]) -> AsyncIterator[bytes]:
+        for group in grouped(pieces):
+            yield await self._texts(self._whole, order_id, group)
 
     def _whole(self, order_id: str, pieces: Sequence[bytes | TextPlace]) -> bytes:
         places = [piece for piece in pieces if isinstance(piece, TextPlace)]
@@ -143,15 +143,15 @@ class Records:
         return b"".join(next(texts) if isinstance(piece, TextPlace) else piece for piece in pieces)
 
 
-def portions(pieces: Sequence[bytes | TextPlace]) -> Iterator[Sequence[bytes | TextPlace]]:
-    """The same pieces, as many at a time as are about `AT_ONCE_CHARACTERS`."""
-    some: list[bytes | TextPlace] = []
+def grouped(pieces: Sequence[bytes | TextPlace]) -> Iterator[Sequence[bytes | TextPlace]]:
+    """The pieces in groups of about `AT_ONCE_CHARACTERS`."""
+    group: list[bytes | TextPlace] = []
     size = 0
     for piece in pieces:
-        some.append(piece)
+        group.append(piece)
         size += piece.characters if isinstance(piece, TextPlace) else len(piece)
         if size >= AT_ONCE_CHARACTERS:
-            yield some
-            some, size = [], 0
-    if some:
-        yield some
+            yield group
+            group, size = [], 0
+    if group:
+        yield group

@@ -1,4 +1,4 @@
-"""The service as a process: what must be right before it starts, its connections, and how it ends."""
+"""The service as a process: checks before it starts, its HTTP connections, its background threads, its shutdown."""
 
 import asyncio
 import errno
@@ -35,43 +35,43 @@ LINGER_BYTES = 1024 * 1024
 
 
 class BoundedConnection(H11Protocol):
-    """As uvicorn's own, and closed when a request's head has not arrived `head_seconds` after it began.
+    """uvicorn's HTTP/1.1 connection, closed when the head of a request does not arrive within `head_seconds`.
 
-    What cannot be read as a request is answered with a problem. What else the caller sends is then thrown away, up to
-    `LINGER_BYTES`: closed with bytes unread, the connection would be reset before the caller has read the answer.
+    A request that cannot be parsed is answered with a problem. Up to `LINGER_BYTES` of what follows are then read and
+    discarded: closing with unread bytes would reset the connection before the caller has read the answer.
     """
 
     head_seconds = HEAD_SECONDS
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._too_slow: asyncio.TimerHandle | None = None
-        self._thrown_away: int | None = None
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._discarded: int | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._watch()
+        self._start_timer()
 
     def data_received(self, data: bytes) -> None:
-        if self._thrown_away is not None:
-            self._thrown_away += len(data)
-            if self._thrown_away > LINGER_BYTES:
+        if self._discarded is not None:
+            self._discarded += len(data)
+            if self._discarded > LINGER_BYTES:
                 self.transport.close()
             return
         super().data_received(data)
-        if self._thrown_away is not None:
+        if self._discarded is not None:
             return
         if self.conn.their_state is not h11.IDLE:
-            self._rest()
-        elif self._too_slow is None:
-            self._watch()
+            self._stop_timer()
+        elif self._head_timer is None:
+            self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._rest()
+        self._stop_timer()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
-        """Called while the error of h11 is handled, which says what is wrong."""
+        # uvicorn calls this while it handles h11's error, which has the status.
         error = sys.exception()
         status = error.error_status_hint if isinstance(error, h11.RemoteProtocolError) else 400
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
@@ -86,21 +86,21 @@ class BoundedConnection(H11Protocol):
         ):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.write_eof()
-        self._thrown_away = 0
-        self._rest()
-        self._watch()
+        self._discarded = 0
+        self._stop_timer()
+        self._start_timer()
 
-    def _watch(self) -> None:
-        self._too_slow = self.loop.call_later(self.head_seconds, self.transport.close)
+    def _start_timer(self) -> None:
+        self._head_timer = self.loop.call_later(self.head_seconds, self.transport.close)
 
-    def _rest(self) -> None:
-        if self._too_slow is not None:
-            self._too_slow.cancel()
-            self._too_slow = None
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
 
 
 DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
-"""Where Redis is looked for when nobody said; drones look there as well."""
+"""The address of Redis when none is configured. Drones have the same default."""
 
 DONE, FAILED, USAGE = 0, 1, 2
 GRACE_SECONDS = 1
@@ -109,11 +109,14 @@ log = logging.getLogger(__name__)
 
 
 class CannotStart(Exception):
-    """The message is a sentence that says what to do."""
+    """The service cannot start. The message is a sentence that says what to do."""
 
 
 class Server(uvicorn.Server):
-    """Ends its event streams first when told to stop, so that viewers go elsewhere at once; ends with exit code 0."""
+    """On SIGTERM or SIGINT ends the event streams first, so that viewers reconnect elsewhere at once, and exits with 0.
+
+    A second signal forces the exit.
+    """
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
@@ -129,22 +132,22 @@ class Server(uvicorn.Server):
 
 
 def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
-    """Serve until told to stop; answers the exit code. `listening`: a socket that is open already."""
+    """Serve until a signal ends the process. Answers the exit code. `listening` is an already open socket to use."""
     set_up_logs(redactor=watched_secrets(settings))
     log_crashes(log)
     settle()
     try:
         refuse_open_door(settings)
         token = operator_token(settings)
-        store = _opened(settings)
+        store = _open_store(settings)
     except BadSettings as error:
-        return _refused(str(error), USAGE)
+        return _fail(str(error), USAGE)
     except CannotStart as error:
-        return _refused(str(error), FAILED)
+        return _fail(str(error), FAILED)
     try:
-        return _serve(settings, store, token, listening or _bound(settings))
+        return _serve(settings, store, token, listening or _bind(settings))
     except CannotStart as error:
-        return _refused(str(error), FAILED)
+        return _fail(str(error), FAILED)
     finally:
         store.close()
 
@@ -152,7 +155,7 @@ def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
 def _serve(settings: Settings, store: Store, token: str, listening: socket.socket) -> int:
     redis_url = settings.redis_url or DEFAULT_REDIS_URL
     nudger = Nudger(redis_url, settings.queues)
-    publisher = Publisher(redis_url, monitored(settings, redis_url))
+    publisher = Publisher(redis_url, task_events(settings, redis_url))
     sweeps = SweepLoop(store, nudger, publisher, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
     sweeps.start()
     try:
@@ -165,8 +168,8 @@ def _serve(settings: Settings, store: Store, token: str, listening: socket.socke
     return DONE
 
 
-def monitored(settings: Settings, redis_url: str) -> TaskEvents:
-    """How this service tells Celery's monitors of orders that it moves itself; none of them take it for a worker."""
+def task_events(settings: Settings, redis_url: str) -> TaskEvents:
+    """Reports status changes that this service makes itself to Celery's monitors, without appearing as a worker."""
     worker, redactor = f"mcc@{socket.gethostname()}", watched_secrets(settings)
     return TaskEvents(redis_url, worker, redactor, titles=settings.flower_titles, works=False)
 
@@ -180,7 +183,7 @@ async def _run(
     redis_url: str,
     listening: socket.socket,
 ) -> None:
-    publisher = AsyncPublisher(redis_url, monitored(settings, redis_url))
+    publisher = AsyncPublisher(redis_url, task_events(settings, redis_url))
     checks = DroneChecks(redis_url)
     app = build_app(
         settings,
@@ -201,7 +204,7 @@ async def _run(
 
 
 def configured(app: FastAPI, http: type[BoundedConnection] = BoundedConnection) -> uvicorn.Config:
-    """How uvicorn runs the application: no header of a proxy is believed, nothing is said of the server."""
+    """uvicorn's configuration. Headers of proxies are not trusted, and no Server header is sent."""
     return uvicorn.Config(
         app,
         http=http,
@@ -217,7 +220,7 @@ def configured(app: FastAPI, http: type[BoundedConnection] = BoundedConnection) 
     )
 
 
-def _opened(settings: Settings) -> Store:
+def _open_store(settings: Settings) -> Store:
     try:
         store = open_store(settings.database_url, patience_seconds=STORE_SECONDS, max_queued=settings.max_queued_orders)
     except ValueError as error:
@@ -232,7 +235,7 @@ def _opened(settings: Settings) -> Store:
     return store
 
 
-def _bound(settings: Settings) -> socket.socket:
+def _bind(settings: Settings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
@@ -245,6 +248,6 @@ def _bound(settings: Settings) -> socket.socket:
         raise CannotStart(f"It is not possible to listen on {settings.host}:{settings.port}: {error}.") from error
 
 
-def _refused(sentence: str, code: int) -> int:
+def _fail(sentence: str, code: int) -> int:
     print(sentence, file=sys.stderr)
     return code

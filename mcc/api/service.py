@@ -1,4 +1,4 @@
-"""What the endpoints share: the service with its notices of what was committed, and the forms of answers."""
+"""What the endpoints share: the service, its background notices of committed changes, and helpers for answers."""
 
 import asyncio
 import contextlib
@@ -32,17 +32,20 @@ from mcc.store.resources import Reserve
 from mcc.store.store import BoundedOffload, Offload, Store
 from mcc.store.values import Page, Placed
 
-AT_ONCE = 200
-"""Messages that are sent to Redis together."""
+BATCH_MESSAGES = 200
+"""How many messages are sent to Redis together."""
 
 MOST_PENDING = 1_000
-"""More notices than this are dropped: sweeps and polls find what they would have said."""
+"""How many notices may wait. Further ones are dropped; sweeps and polls find what they would have announced."""
 
 log = logging.getLogger(__name__)
 
 
 class Notices:
-    """Sent in the background. `nudger` or `publisher` None: there is no Redis; viewers of this process hear of all."""
+    """Announces committed changes in the background: to viewers of this process, and over Redis to drones and others.
+
+    `nudger` or `publisher` None: there is no Redis, and only viewers of this process are notified.
+    """
 
     def __init__(self, store: Store, feed: Feed, nudger: Nudger | None, publisher: AsyncPublisher | None) -> None:
         self._store = store
@@ -55,17 +58,20 @@ class Notices:
 
     @property
     def trouble(self) -> str:
-        """Why drones cannot be nudged at the moment; "" when they can, or when there is no Redis at all."""
+        """Why drones cannot be nudged now; "" when they can, or when there is no Redis at all."""
         return self._nudger.trouble if self._nudger is not None else ""
 
     def placed(self, order: WorkOrder) -> None:
-        """An order was queued; a drone nudges for a turn behind another one, when that has ended."""
-        self.moved(order)
+        """Announce a queued order, and nudge drones unless it is blocked by an earlier turn of its session.
+
+        The drone that ends that turn nudges for the blocked one.
+        """
+        self.status_changed(order)
         if self._nudger is not None and order.status is OrderStatus.QUEUED and order.blocked_by is None:
             self._send(self._nudge(self._nudger, order))
 
     def placed_together(self, placed: Sequence[Placed]) -> None:
-        """Orders that were queued in one transaction: viewers hear of each of them, drones once of all."""
+        """Announce orders that were queued in one transaction: each to viewers, but with a single call to drones."""
         hints = [status_hint(one.order) for one in placed]
         for hint in hints:
             self._feed.on_hint(hint)
@@ -75,7 +81,7 @@ class Notices:
             entries = [entry for one in placed for entry in one.entries]
             self._send(self._publish_all(self._publisher, [*entries, *hints]))
 
-    def moved(self, order: WorkOrder) -> None:
+    def status_changed(self, order: WorkOrder) -> None:
         hint = status_hint(order)
         self._feed.on_hint(hint)
         if self._publisher is not None:
@@ -84,7 +90,7 @@ class Notices:
             self._send(self._publish_newest(self._publisher, order))
 
     def controlled(self, order_id: str, number: int, incarnations: Iterable[str]) -> None:
-        """A control with this number waits for an order that one of these drone processes runs."""
+        """Wake these drone processes, one of which runs the order: a control with this number waits for it."""
         if self._publisher is not None:
             wake = Wake(order_id=order_id, control_seq=number)
             for incarnation in incarnations:
@@ -92,7 +98,7 @@ class Notices:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator["Notices"]:
-        """At the end, what is not sent within a moment is dropped."""
+        """Send notices while the block runs. At its end, what cannot be sent within 0.3 s is dropped."""
         try:
             yield self
         finally:
@@ -112,10 +118,10 @@ class Notices:
         task.add_done_callback(self._pending.discard)
 
     async def _publish_all(self, publisher: AsyncPublisher, messages: Sequence[Message]) -> None:
-        """Drones first: they have the most to do."""
+        # Drones first, so that they can begin to work.
         await self._call_drones(publisher)
-        for start in range(0, len(messages), AT_ONCE):
-            if not await publisher.publish(messages[start : start + AT_ONCE]):
+        for start in range(0, len(messages), BATCH_MESSAGES):
+            if not await publisher.publish(messages[start : start + BATCH_MESSAGES]):
                 return
 
     async def _call_drones(self, publisher: AsyncPublisher) -> None:
@@ -144,20 +150,20 @@ class Notices:
 API = "/api/v1"
 
 PRINCIPAL = "operator"
-"""Whose orders these are: the one token is the operator's."""
+"""The principal of every request, since there is one token, the operator's."""
 
 PAGE_LIMIT = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """`offload` is for reading and `write` for changes, each with threads of its own: a locked database keeps no reader
-    waiting.
+    """The parts of the running service.
 
-    `slow` is for reading what may take long, of which little goes on at a time.
+    `offload` runs database reads, `write` changes, each in threads of its own, so that readers do not wait behind
+    writers of a locked database. `slow` runs reads that may take long, few at a time.
 
-    `trouble` says why the database cannot be written now, "" when it can; `redactor` keeps out what the service knows.
-    `checks` None: there is no Redis.
+    `trouble` answers why the database cannot be written now, "" when it can. `redactor` removes the secrets that the
+    service knows. `checks` None: there is no Redis.
     """
 
     settings: Settings
@@ -181,7 +187,7 @@ async def _service(request: Request) -> Service:
 
 
 async def _order_id(order_id: str) -> str:
-    """What cannot be an order's id is not asked for in the database."""
+    # A malformed id cannot be in the database, so it is not looked up.
     if not is_identifier(order_id):
         raise Refusal(404, "There is no such order.")
     return order_id
@@ -201,11 +207,11 @@ Cursor = Annotated[str | None, Query(max_length=500)]
 
 
 ERRORS: Mapping[int | str, dict[str, Any]] = {"default": {"model": Problem, "description": "An error"}}
-"""For the API's description: what every other request is answered with."""
+"""For OpenAPI: every other answer is a problem."""
 
 
 def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """`value` as JSON that carries any text."""
+    """`value` as a JSON response. The encoder takes any text, lone surrogates included; bytes are sent as they are."""
     body = value if isinstance(value, bytes) else to_json(value)
     return Response(body, status, headers=dict(headers or {}), media_type="application/json")
 
@@ -215,10 +221,10 @@ def page(found: Page[Any]) -> Response:
 
 
 def whole(items: Sequence[object]) -> Response:
-    """A list that needs no second page, in the shape of those that may."""
+    """A complete list, in the shape of a paged one."""
     return answer({"items": items, "next_cursor": None})
 
 
 def answers(model: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:
-    """For the API's description: what a right request is answered with, and that errors are problems."""
+    """For OpenAPI: the model of a successful answer, and that errors are problems."""
     return {status: {"model": model}, **ERRORS}

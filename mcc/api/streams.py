@@ -1,4 +1,4 @@
-"""Server-sent events over HTTP: where a stream starts, and when it is ended."""
+"""Server-sent events over HTTP: endpoints, resuming at an entry, and disconnecting viewers that accept no data."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,13 +21,13 @@ router = APIRouter(prefix=API, tags=["events"])
 
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}, "description": "Server-sent events"},
-    204: {"description": "The order is over and everything was seen"},
+    204: {"description": "The order has ended and the caller has seen all of its entries"},
     **ERRORS,
 }
 
 
 class EventStream(Response):
-    """Sends `events` as they come, until they end, the viewer goes, or it takes nothing for `send_seconds`."""
+    """Sends `events` until they end, the viewer disconnects, or it accepts no data for `send_seconds`."""
 
     media_type = "text/event-stream"
 
@@ -39,12 +39,12 @@ class EventStream(Response):
         self._sending_since: float | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        sending = asyncio.create_task(self._pour(send))
-        leaving = asyncio.create_task(_gone(receive))
-        both, over = {sending, leaving}, set[asyncio.Task[None]]()
+        sending = asyncio.create_task(self._send_all(send))
+        leaving = asyncio.create_task(_disconnected(receive))
+        both, ended = {sending, leaving}, set[asyncio.Task[None]]()
         try:
-            while not over and (patience := self._patience()) > 0:
-                over, _ = await asyncio.wait(both, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            while not ended and (left := self._seconds_left()) > 0:
+                ended, _ = await asyncio.wait(both, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in both:
                 task.cancel()
@@ -52,33 +52,34 @@ class EventStream(Response):
         if not sending.cancelled():
             sending.result()
 
-    def _patience(self) -> float:
-        """Seconds for which what is being sent may still go on; one clock for all parts of a stream."""
+    def _seconds_left(self) -> float:
+        """How long the current `send` may still take."""
         if self._sending_since is None:
             return self._send_seconds
         return self._sending_since + self._send_seconds - asyncio.get_running_loop().time()
 
-    async def _pour(self, send: Send) -> None:
+    async def _send_all(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
         try:
-            await self._within(send, start)
-            await self._part(send, retry_frame(RETRY_MILLISECONDS))
+            await self._send_timed(send, start)
+            await self._send_body(send, retry_frame(RETRY_MILLISECONDS))
             async for chunk in self._events:
-                await self._part(send, chunk)
-            await self._part(send, b"", more=False)
+                await self._send_body(send, chunk)
+            await self._send_body(send, b"", more=False)
         finally:
             await self._events.aclose()  # type: ignore[attr-defined]
 
-    async def _part(self, send: Send, body: bytes, *, more: bool = True) -> None:
-        await self._within(send, {"type": "http.response.body", "body": body, "more_body": more})
+    async def _send_body(self, send: Send, body: bytes, *, more: bool = True) -> None:
+        await self._send_timed(send, {"type": "http.response.body", "body": body, "more_body": more})
 
-    async def _within(self, send: Send, message: dict[str, object]) -> None:
+    async def _send_timed(self, send: Send, message: dict[str, object]) -> None:
+        # One timestamp, which `__call__` watches, instead of a timer for every chunk.
         self._sending_since = asyncio.get_running_loop().time()
         await send(message)
         self._sending_since = None
 
 
-async def _gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -90,28 +91,29 @@ async def order_events(
     after: Annotated[str | None, Query(max_length=100)] = None,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> Response:
-    """The order's journal as it grows: entries with ids, and without ids `model.delta`, `thinking.delta`,
-    `tool_call.delta`, `tool.progress`, `generation.progress` and `ping`.
+    """The order's journal as it grows. Entries have ids; the events `model.delta`, `thinking.delta`,
+    `tool_call.delta`, `tool.progress`, `generation.progress` and `ping` have none.
 
-    Ends after the final entry; at or beyond it the answer is 204, which stops an EventSource. 410 when the journal was
-    pruned: the record is kept.
+    `Last-Event-ID` or `after` resumes after that entry. The stream ends after the final entry; resuming there is
+    answered with 204, which stops an EventSource. 410 when the journal was pruned: the record is kept.
     """
     start = _number(last_event_id or after or "0")
-    there = await service.feed.reached(order_id)
-    if there is None:
+    end = await service.feed.reached(order_id)
+    if end is None:
         raise UnknownOrder("There is no such order.")
-    if there.status in FINAL and start >= there.seq:
+    if end.status in FINAL and start >= end.seq:
         return Response(status_code=204)
-    if start > there.seq:
-        raise Refusal(400, f"This order's journal has {there.seq} entries so far; there is no entry {start}.")
-    if there.status in FINAL:
+    if start > end.seq:
+        raise Refusal(400, f"This order's journal has {end.seq} entries so far; there is no entry {start}.")
+    if end.status in FINAL:
         await service.offload(service.store.journal.check, order_id)
-    return _streamed(service.feed, service.feed.stream(order_id, start, there.seq))
+    return _streamed(service.feed, service.feed.stream(order_id, start, end.seq))
 
 
 @router.get("/events", responses={200: STREAM[200], **ERRORS})
 async def all_events(service: ServiceHere) -> Response:
-    """Status changes of all orders: first `snapshot`, then `order.status` for each; a new connection begins anew."""
+    """Status changes of all orders: first `snapshot`, then one `order.status` for each change. There is no resuming:
+    a new connection starts with a new snapshot."""
     return _streamed(service.feed, service.feed.statuses.stream())
 
 

@@ -1,4 +1,4 @@
-"""Looking at an order before it is accepted: can this version, and can anyone here, do it at all?"""
+"""Checks before an order is accepted: whether this version and the live drones can execute it at all."""
 
 import os.path
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,21 +25,24 @@ from mcc.rules.schema import checked_schema
 from mcc.settings import Settings
 
 NOT_YET = ("webhook_url",)
-"""Parts of an order that this version cannot honour; it says so instead of leaving them out."""
+"""Fields that this version cannot honour. Orders that set them are refused, so that they are not silently ignored."""
 
-OF_A_CHAT = ("result_schema", "rules", "verify")
+CHAT_ONLY = ("result_schema", "rules", "verify")
 
-OF_EACH = frozenset({"prompt", "session_id", "labels", "metadata", "priority", "when_busy", "not_before", "expires_at"})
-"""What orders of the same kind differ in; the form of these says whether they can be taken."""
+UNCHECKED = frozenset(
+    {"prompt", "session_id", "labels", "metadata", "priority", "when_busy", "not_before", "expires_at"}
+)
+"""Fields that `_checked` does not look at: their form alone decides, or `_check_times`. Orders that differ only in
+these share one check."""
 
 RULE_CHARACTERS = 20_000
-"""CEL of all rules of one order; reading it takes up to about half a second."""
+"""The most CEL in all rules of one order. Parsing that much takes up to about half a second."""
 
 
 def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], now: datetime) -> NewOrder:
     """`new` with its workspace normalised. Raises `Unacceptable`.
 
-    Form is checked here; whether the workspace exists is seen by the drone.
+    Whether the workspace exists is not checked here but by the drone, which may run on another machine.
     """
     _check_times(new, now)
     return _with_workspace(new, _checked(new, settings, drones))
@@ -48,7 +51,7 @@ def checked(new: NewOrder, settings: Settings, drones: Sequence[Registration], n
 def checked_together(
     orders: Iterable[NewOrder], settings: Settings, drones: Sequence[Registration], now: datetime
 ) -> Iterator[NewOrder | Unacceptable]:
-    """What `checked` says of each of them. What many ask for is looked at once, however many they are."""
+    """`checked`'s result or error for each order. Orders that differ only in `UNCHECKED` fields are checked once."""
     known: dict[bytes, str | Unacceptable | None] = {}
     for new in orders:
         try:
@@ -56,13 +59,13 @@ def checked_together(
         except Unacceptable as problem:
             yield problem
             continue
-        asked = to_json({name: value for name, value in new if name not in OF_EACH})
-        if asked not in known:
+        key = to_json({name: value for name, value in new if name not in UNCHECKED})
+        if key not in known:
             try:
-                known[asked] = _checked(new, settings, drones)
+                known[key] = _checked(new, settings, drones)
             except Unacceptable as problem:
-                known[asked] = problem
-        found = known[asked]
+                known[key] = problem
+        found = known[key]
         yield found if isinstance(found, Unacceptable) else _with_workspace(new, found)
 
 
@@ -71,8 +74,8 @@ def _with_workspace(new: NewOrder, workspace: str | None) -> NewOrder:
 
 
 def _checked(new: NewOrder, settings: Settings, drones: Sequence[Registration]) -> str | None:
-    """The workspace in its one spelling, if it names one. Looks at no field of `OF_EACH`. Raises `Unacceptable`."""
-    _refuse_what_is_not_there_yet(new)
+    """Check all fields but `UNCHECKED`. Answers the normalised workspace, if there is one. Raises `Unacceptable`."""
+    _refuse_unavailable(new)
     if new.kind is OrderKind.REVERT:
         raise Unacceptable("kind", "a revert is asked for at the order that it takes back: POST /orders/{id}/revert.")
     _check_result(new)
@@ -98,8 +101,7 @@ def _checked(new: NewOrder, settings: Settings, drones: Sequence[Registration]) 
 
 
 def roots_of(settings: Settings, drones: Iterable[Registration]) -> tuple[str, ...]:
-    """The directories under which a workspace may be, those of this service, those that were added to its family, and
-    those of the drones that are there."""
+    """The directories under which a workspace may be: the service's, those added to its family, and the drones'."""
     found = dict.fromkeys(map(str, (*settings.workspace_roots, *AddedRoots(settings.data_dir)())))
     for drone in drones:
         found |= dict.fromkeys(os.path.normpath(root) for root in drone.workspace_roots)
@@ -107,7 +109,7 @@ def roots_of(settings: Settings, drones: Iterable[Registration]) -> tuple[str, .
 
 
 def _workspace(workspace: str, settings: Settings, drones: Sequence[Registration]) -> str:
-    """An allowed git address in its one spelling, or a directory as `workspace_under` has it."""
+    """The workspace, normalised: an allowed git address, or a directory under an allowed root."""
     if not is_git_address(workspace):
         return workspace_under(workspace, roots_of(settings, drones))
     try:
@@ -136,7 +138,10 @@ def _check_ref(new: NewOrder) -> None:
 
 
 def workspace_under(workspace: str, roots: Sequence[str]) -> str:
-    """The normalised path; compared by components, so that /work/app-evil is not under /work/app."""
+    """The normalised path, if it is under one of `roots`. Raises `Unacceptable`.
+
+    Paths are compared by components, so that /work/app-evil is not under /work/app.
+    """
     if not workspace.startswith("/"):
         raise Unacceptable("workspace", "name the directory by its absolute path, beginning with /.")
     path = PurePosixPath(os.path.normpath(workspace))
@@ -151,7 +156,7 @@ def workspace_under(workspace: str, roots: Sequence[str]) -> str:
 
 
 def _lies_in(path: str, directory: Path) -> bool:
-    """Whether it is this directory or below it, links followed; False for what is moved away meanwhile."""
+    """Whether `path` is `directory` or below it, following symlinks; False if either is moved away meanwhile."""
     try:
         there, real = directory.stat(), Path(os.path.realpath(path))
         return any(os.path.samestat(there, above.stat()) for above in (real, *real.parents) if above.exists())
@@ -160,7 +165,7 @@ def _lies_in(path: str, directory: Path) -> bool:
 
 
 def _refuse_own(workspace: str, private: Iterable[Path]) -> None:
-    """As far as it can be seen from here; the drone looks again at what it opens."""
+    # Symlinks may change later, and other machines are not visible here: the drone checks again what it opens.
     for place in private:
         if _lies_in(workspace, place):
             raise Unacceptable(
@@ -171,15 +176,15 @@ def _refuse_own(workspace: str, private: Iterable[Path]) -> None:
 
 
 def _may_bring(workspace: str, agent: str) -> bool:
-    """Whether the workspace may have an agent of this name; of one that cannot be seen from here the drone knows."""
+    """Whether the workspace may define an agent of this name. True if the workspace is not visible from here."""
     return not os.path.isdir(workspace) or os.path.isfile(os.path.join(workspace, WORKSPACE_DIRECTORY, f"{agent}.md"))
 
 
-def _refuse_what_is_not_there_yet(new: NewOrder) -> None:
+def _refuse_unavailable(new: NewOrder) -> None:
     for name in NOT_YET:
         if getattr(new, name) not in (None, ()):
             raise Unacceptable(name, f"{name} is not available in this version; leave it out.")
-    for name in OF_A_CHAT if new.kind is OrderKind.GENERATE else ():
+    for name in CHAT_ONLY if new.kind is OrderKind.GENERATE else ():
         if getattr(new, name) not in (None, ()):
             raise Unacceptable(
                 name, f"{name} is about the answer of a chat; a document has the rules of its blueprint."
@@ -201,45 +206,45 @@ def _check_result(new: NewOrder) -> None:
             checked_schema(resolved(new.result_schema))
         except SchemaError as error:
             place = f"result_schema.{error.place}" if error.place else "result_schema"
-            raise Unacceptable(place, _ended(error.sentence)) from error
+            raise Unacceptable(place, _with_full_stop(error.sentence)) from error
 
 
-_HELD_TO_THE_REPORT = " Without result_schema the result is a report; say result_schema for another shape."
+_RESULT_IS_REPORT = " Without result_schema the result is a report; say result_schema for another shape."
 
 
 def _check_rules(new: NewOrder, drones: Iterable[Registration]) -> None:
-    """Rules over a result without a schema are over what the agent's file asks for, as far as drones tell it."""
+    """Check the rules against `result_schema`, or without one against the result that the agent's file defines."""
     if sum(len(rule.cel) for rule in new.rules) > RULE_CHARACTERS:
         raise Unacceptable("rules", f"these are more than {RULE_CHARACTERS:,} characters of CEL; shorten them.")
     tools = {*chain(*TOOL_GROUPS.values()), *(tool.name for drone in drones for tool in drone.tools)}
-    owed = _owed(new, drones) if new.result_schema is None else new.result_schema
+    result = _result_of_agent(new, drones) if new.result_schema is None else new.result_schema
     for index, rule in enumerate(new.rules):
         try:
-            check_declared(rule, owed, tools)
+            check_declared(rule, result, tools)
         except RuleError as error:
-            about = _HELD_TO_THE_REPORT if owed == REPORT_NAME and new.result_schema is None else ""
-            raise Unacceptable(f"rules[{index}].cel", f"{_ended(str(error))}{about}") from error
+            hint = _RESULT_IS_REPORT if result == REPORT_NAME and new.result_schema is None else ""
+            raise Unacceptable(f"rules[{index}].cel", f"{_with_full_stop(str(error))}{hint}") from error
 
 
 def _check_permission(new: NewOrder, drones: Iterable[Registration]) -> None:
     if characters(new.permission) > CHARACTERS:
         raise Unacceptable("permission", f"these are more than {CHARACTERS:,} characters of CEL; shorten them.")
     for problem in problems(new.permission, [tool.name for drone in drones for tool in drone.tools]):
-        raise Unacceptable(f"permission.{problem.where}", _ended(problem.sentence))
+        raise Unacceptable(f"permission.{problem.where}", _with_full_stop(problem.sentence))
 
 
-def _owed(new: NewOrder, drones: Iterable[Registration]) -> object:
-    """What the file of its agent says of the result; None where nobody here knows, or drones differ."""
+def _result_of_agent(new: NewOrder, drones: Iterable[Registration]) -> object:
+    """The result that the agent's file defines; None when no drone knows the agent, or drones differ."""
     if new.workspace is not None and _may_bring(new.workspace, new.agent):
         return None
     sheets = [one.agent for drone in drones for one in drone.agents if one.name == new.agent]
-    said = [sheet.definition.result if sheet else None for sheet in sheets]
-    if None in sheets or not said or any(one != said[0] for one in said):
+    results = [sheet.definition.result if sheet else None for sheet in sheets]
+    if None in sheets or not results or any(one != results[0] for one in results):
         return None
-    return REPORT_NAME if said[0] is None else said[0]
+    return REPORT_NAME if results[0] is None else results[0]
 
 
-def _ended(sentence: str) -> str:
+def _with_full_stop(sentence: str) -> str:
     return sentence if sentence.endswith("?") else f"{sentence}."
 
 
@@ -251,7 +256,7 @@ def _check_known(what: str, name: str, known: Iterable[Capability], place: str) 
 
 
 def _check_model(model: str | None, drones: Sequence[Registration]) -> None:
-    """An alias must be known; `provider/model` is the provider's to know, so only the provider must be."""
+    """Refuse an unknown alias. Of `provider/model` only the provider is checked, which alone knows its models."""
     if model is None or model == INHERIT:
         return
     known = [one for drone in drones for one in drone.models]

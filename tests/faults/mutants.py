@@ -164,13 +164,13 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Patch(
                 "mcc/feed/feed.py",
-                "        self._doubtful.add(order_id)\n        self._look_now.set()\n",
+                "        self._to_check.add(order_id)\n        self._check_now.set()\n",
                 "        pass\n",
             ),
             Patch(
                 "mcc/feed/feed.py",
-                "                looked, asked = time.monotonic(), set(self._watched)\n",
-                "                looked = time.monotonic()\n",
+                "                polled, wanted = time.monotonic(), set(self._watched)\n",
+                "                polled = time.monotonic()\n",
             ),
         ),
         (VIEWING,),

@@ -87,7 +87,7 @@ def scope(host: str = "127.0.0.1:8420", path: str = ORDERS, method: str = "POST"
 
 def refused(door: Door, given: Mapping[str, Any]) -> int:
     with pytest.raises(Refusal) as refusal:
-        door.let_in(Addressless(dict(given)))
+        door.check(Addressless(dict(given)))
     return refusal.value.status
 
 
@@ -124,7 +124,7 @@ def test_nothing_of_a_request_but_its_path_opens_the_door(door: Door, disagreein
 
 
 def test_the_open_paths_are_open_whatever_else_the_request_says(door: Door) -> None:
-    door.let_in(Addressless(scope(path=OPEN, method="GET", raw_path=b"/api/v1/orders", root_path="/api")))
+    door.check(Addressless(scope(path=OPEN, method="GET", raw_path=b"/api/v1/orders", root_path="/api")))
 
 
 def test_another_site_cannot_hide_that_it_watches_events(door: Door) -> None:

@@ -33,7 +33,7 @@ async def make(store: Store) -> AsyncIterator[Make]:
 
     yield rules
     for one in made:
-        await one.settled()
+        await one.drain()
         one.close()
 
 
@@ -93,9 +93,9 @@ async def test_a_slow_function_is_heard_later_and_keeps_nobody_waiting(
     assert await do(store, rules, document_id, LESSON) == (2, True)
     assert await asyncio.to_thread(asked.wait, 30), "nobody holds the document's row while the function thinks"
     assert verdict(store, document_id).ok is None
-    rules.ask_later(document_id, "somebody")
+    rules.judge_later(document_id, "somebody")
     go_on.set()
-    await rules.settled()
+    await rules.drain()
     assert (verdict(store, document_id).ok, verdict(store, document_id).message) == (False, "It is slow.")
 
 

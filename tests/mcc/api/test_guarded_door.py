@@ -63,7 +63,7 @@ def test_a_caller_beyond_the_pace_is_asked_to_wait(tmp_path: Path) -> None:
     request = Request({"type": "http", "method": "GET", "path": ORDERS, "query_string": b"", "headers": headers})
     with pytest.raises(Refusal) as refused:
         for _ in range(12_100):
-            door.let_in(request)
+            door.check(request)
     assert refused.value.status == 429 and 0 < int((refused.value.headers or {})["Retry-After"]) <= 60
 
 
