@@ -70,7 +70,7 @@ def host_of(text: str) -> str:
     labels = name.split(".")
     if len(name) > _LONGEST_HOST or not all(_is_label(label) for label in labels):
         raise Refused(f"{_shown(text)} is not a host name.")
-    if _is_number(labels[-1]):
+    if labels[-1].isdigit() or labels[-1].startswith("0x"):
         address = _address(name)
         if address is None:
             raise Refused(f"{_shown(text)} is an unusual spelling of an address: write it as 93.184.216.34.")
@@ -209,10 +209,6 @@ def _ascii(text: str) -> str:
 
 def _is_label(label: str) -> bool:
     return 0 < len(label) < 64 and _LABEL.issuperset(label) and label[0] != "-" and label[-1] != "-"
-
-
-def _is_number(label: str) -> bool:
-    return label.isdigit() or label.startswith("0x")
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

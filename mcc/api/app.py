@@ -56,8 +56,8 @@ TEXT_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class RedisAccess:
-    """The service's connections to Redis, each None without it: nudges, published hints, received hints, and checks
-    that drones run."""
+    """The service's uses of Redis, each of which may be None: nudges, published hints, received hints, and checks that
+    drones run."""
 
     nudger: Nudger | None = None
     publisher: AsyncPublisher | None = None

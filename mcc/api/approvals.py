@@ -1,4 +1,4 @@
-"""Endpoints of the inbox: approvals and questions that wait for a person, their answers, and grants."""
+"""The inbox over HTTP: approvals and questions that wait for a person, their answers, and grants."""
 
 from collections.abc import Callable
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Endpoints of blueprints: listing, showing, and uploading one to the service."""
+"""Listing, showing and uploading blueprints over HTTP."""
 
 import json
 import logging

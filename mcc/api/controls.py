@@ -1,4 +1,4 @@
-"""Endpoints of controls (cancel, pause, resume, steer, metadata): each stores a row, and wakes the order's drone."""
+"""Cancel, pause, resume, steer and metadata over HTTP: each control is stored as a row and wakes the order's drone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

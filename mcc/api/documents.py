@@ -1,4 +1,4 @@
-"""Endpoints of documents: creating, reading, changing, exporting and deleting them."""
+"""Creating, reading, changing, exporting and deleting documents over HTTP."""
 
 import contextlib
 from collections.abc import Mapping, Sequence

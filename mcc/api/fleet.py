@@ -114,9 +114,10 @@ async def check(service: ServiceHere, asked: ModelsToCheck | None = None) -> Res
     drones = await service.offload(live, service)
     if not drones:
         raise Refusal(503, NO_DRONE)
-    names = tuple(dict.fromkeys((asked or ModelsToCheck()).names)) or _all(drones)
+    names = (asked or ModelsToCheck()).names or [one.name for drone in drones for one in drone.models]
+    assigned = assignments(drones, tuple(dict.fromkeys(names))[:MOST_NAMES])
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(_check_on(service.checks, one)) for one in assignments(drones, names)]
+        tasks = [group.create_task(_check_on(service.checks, one)) for one in assigned]
     results = sorted((result for task in tasks for result in task.result()), key=lambda result: result.name)
     return whole(results)
 
@@ -141,11 +142,6 @@ def assignments(drones: Sequence[Registration], names: Iterable[str]) -> list[As
         chosen.setdefault(fit[0].incarnation, []).append(name)
     by_incarnation = {drone.incarnation: drone for drone in drones}
     return [Assignment(by_incarnation[one], tuple(given)) for one, given in chosen.items()]
-
-
-def _all(drones: Iterable[Registration]) -> tuple[str, ...]:
-    names = dict.fromkeys(one.name for drone in drones for one in drone.models)
-    return tuple(names)[:MOST_NAMES]
 
 
 def live(service: Service) -> list[Registration]:

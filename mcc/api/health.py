@@ -1,4 +1,4 @@
-"""Endpoints for supervisors: liveness, readiness, and Prometheus metrics."""
+"""Liveness, readiness and Prometheus metrics for supervisors."""
 
 import time
 from collections import Counter as Tally

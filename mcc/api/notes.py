@@ -1,4 +1,4 @@
-"""Endpoints of notes, which agents keep for later orders of a project and people can remove."""
+"""Notes that agents keep for later orders of a project: listed with their history, and removed, over HTTP."""
 
 from typing import Annotated
 

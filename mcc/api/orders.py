@@ -1,4 +1,4 @@
-"""Endpoints of orders and sessions: placing, reading, record and journal; retry, fork, revert and rollback."""
+"""Orders and sessions over HTTP: placing, reading, record and journal; retry, fork, revert and rollback."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""The tables [mcp.NAME]: MCP servers that the operator registers, and the effects of their tools."""
+"""MCP servers that the operator registers in mcc.toml ([mcp.NAME]), and the effects of their tools."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -91,8 +91,8 @@ class McpServer(Closed):
     For a URL: `token_env` names the variable with the bearer token; with `oauth`, tokens come from logging in.
 
     `tools` are globs over the server's own tool names. `effects` maps globs to effects; the longest matching glob
-    counts, and a tool without one is irreversible. `deferred` offers tools through `tool_search`; None = more than
-    `MANY`.
+    counts, and a tool without one is irreversible. `deferred`: whether tools are offered through `tool_search`;
+    None = if there are more than `MANY`.
     """
 
     command: Annotated[tuple[str, ...], BeforeValidator(_command_list), AfterValidator(_program)] | None = None

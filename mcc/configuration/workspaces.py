@@ -1,4 +1,4 @@
-"""The table [[workspaces.git]]: git addresses that orders may name as their workspace."""
+"""Git addresses that orders may name as their workspace, by the table [[workspaces.git]]."""
 
 from dataclasses import dataclass
 from pathlib import Path

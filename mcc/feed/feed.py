@@ -1,4 +1,4 @@
-"""Live event streams of orders: each viewer gets every journal entry once and in order."""
+"""Streams the journals of orders to viewers live: each viewer gets every entry once and in order."""
 
 import asyncio
 import contextlib

@@ -54,7 +54,7 @@ def retry_frame(milliseconds: int) -> bytes:
 
 
 class PageCache:
-    """An LRU cache of pages of frames by order id and page number. It needs no invalidation: journals only grow."""
+    """An LRU cache of pages of frames by order id and page number. It needs no invalidation: an entry never changes."""
 
     def __init__(self, budget_bytes: int = CACHE_BYTES) -> None:
         self._budget = budget_bytes

@@ -28,7 +28,7 @@ FEWEST_CHARACTERS = 12
 """A shorter value of a variable is taken for a setting (`true`, `us`, `hs256`), not for a secret."""
 
 LARGEST_BYTES = 16_384
-"""The most that is read of a key file or a variable's value. No key is longer."""
+"""The largest key file that is read, and the most that is taken of a variable's value. No key is longer."""
 
 TOKEN_FILE, FLOWER_FILE = "token", "flower.auth"
 """Files of a data directory: the operator's token, and Flower's login in the form `user:password`."""
