@@ -38,7 +38,7 @@ class Silent:
     async def publish(self, messages: Iterable[Message]) -> bool:
         return True
 
-    def tell(self, order: WorkOrder, why: str = "") -> None:
+    def report_status(self, order: WorkOrder, why: str = "") -> None:
         pass
 
 

@@ -1,4 +1,4 @@
-"""Lines of the log that every process writes."""
+"""The log lines of a process."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Settings of the service: where each may come from, and what is said of a wrong one."""
+"""Settings of the service: their sources, and errors for wrong values."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Hosts, ports and URLs in one spelling, and lists of those that are allowed."""
+"""Canonical spelling of hosts, ports and URLs, and allow lists of hosts."""
 
 import pytest
 

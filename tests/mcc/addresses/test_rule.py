@@ -1,4 +1,4 @@
-"""The rule of addresses: where a connection may go, whatever a name says and whenever it says something else."""
+"""Which addresses a connection may go to, whatever a name resolves to and however that changes."""
 
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_address

@@ -1,4 +1,4 @@
-"""What the tests of the API share: a temporary store and a caller with the right token."""
+"""Fixtures of the API tests: a temporary store and a client with the right token."""
 
 import asyncio
 import threading
@@ -30,7 +30,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture(scope="session")
 def document(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """The description of the API; a second of work, and the same for every store."""
+    """The OpenAPI document. It takes a second to build and is the same for every store."""
     opened = temporary_store()
     yield build_app(Settings(data_dir=tmp_path_factory.mktemp("described")), opened, token="").openapi()
     opened.close()
@@ -49,7 +49,7 @@ class RecordedNudges:
             self._moved.notify_all()
 
     async def until(self, count: int) -> list[tuple[str, str, int]]:
-        """All that was sent, once it is so many: they are sent after the answer, from a thread."""
+        """All nudges, once there are `count`: they are sent after the answer, from a thread."""
         await asyncio.to_thread(self._wait, count)
         return self.sent
 
@@ -65,7 +65,7 @@ def nudges() -> RecordedNudges:
 
 @pytest.fixture
 async def api(store: Store, settings: Settings, nudges: RecordedNudges) -> AsyncIterator[httpx.AsyncClient]:
-    """Calls the application in this loop; paths begin with /."""
+    """A client of the application in this event loop; paths begin with /."""
     app = build_app(settings, store, token=TOKEN, redis=RedisAccess(nudger=nudges))
     async with (
         app.router.lifespan_context(app),

@@ -1,4 +1,4 @@
-"""One agent as the drones have it: its definition, what that comes to, and its prompt."""
+"""One agent as defined on the drones: its definition, its effective rights, and its prompt."""
 
 from pathlib import Path
 

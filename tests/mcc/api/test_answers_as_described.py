@@ -1,4 +1,4 @@
-"""The API's description of itself is true: answers and errors are valid under the schema of their status and kind."""
+"""The OpenAPI document is true: answers and errors are valid under the schema of their status and media type."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ NOBODY = "01900000-0000-7000-8000-000000000000"
 
 
 def check(document: dict[str, Any], answer: httpx.Response, path: str) -> None:
-    """`path` as the description writes it. Raises when the answer is not what is described there."""
+    """Validate an answer. `path` is written as in the OpenAPI document. Raises when the answer does not match it."""
     told = document["paths"][path][answer.request.method.lower()]["responses"]
     content = told.get(str(answer.status_code), told["default"])["content"]
     schema = content[answer.headers["content-type"].partition(";")[0]]["schema"]

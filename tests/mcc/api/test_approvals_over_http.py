@@ -22,7 +22,7 @@ INBOX, APPROVAL = "/api/v1/inbox", "/api/v1/approvals/{approval_id}"
 
 @pytest.fixture
 async def order(api: httpx.AsyncClient, store: Store) -> dict[str, Any]:
-    """One whose outline waits."""
+    """An order whose outline waits for a decision."""
     await api.post("/api/v1/blueprints", json={"text": COURSE})
     placed = (await api.post(ORDERS, json={**GENERATE, "generation": {"outline": True}})).json()
     held = HandDrone(store).claim(placed["id"])

@@ -1,4 +1,4 @@
-"""Blueprints over HTTP: those that ship and the operator's, and what is said of a wrong one."""
+"""Blueprints over HTTP: shipped ones, the operator's, and errors in a wrong one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ POND = Blueprint.parse(RIGHT)
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Of an operator with two files of their own, one of them wrong."""
+    """Settings of an operator with two blueprint files, one of them invalid."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     folder = tmp_path / "mcc" / "blueprints"
     folder.mkdir(parents=True)
@@ -71,7 +71,7 @@ def test_a_file_that_changed_is_read_anew(tmp_path: Path) -> None:
 
 
 class Kept:
-    """Something was handed over under every name."""
+    """A source with an uploaded blueprint under every name."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str | None]] = []

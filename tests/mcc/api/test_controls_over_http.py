@@ -1,4 +1,4 @@
-"""Cancel, pause, resume and steer over HTTP: receipts, and what became of each."""
+"""Cancel, pause, resume and steer over HTTP: receipts, and the outcome of each control."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -138,7 +138,7 @@ class RecordedPublisher:
         self.wakes: list[tuple[str, Wake]] = []
 
     def report_status(self, order: WorkOrder, why: str = "") -> None:
-        """No monitor listens."""
+        """There are no monitors."""
 
     async def publish(self, messages: Iterable[Hint]) -> bool:
         self.hints.extend(message for message in messages if isinstance(message, Hint))

@@ -1,4 +1,4 @@
-"""The API's page in a browser: it shows OpenAPI 3.1 under the headers of every answer, and asks no other host."""
+"""The documentation page in a browser: shows OpenAPI 3.1 under our security headers, and loads from no other host."""
 
 import shutil
 from collections.abc import Iterator

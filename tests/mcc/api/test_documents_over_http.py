@@ -1,4 +1,4 @@
-"""Documents over HTTP: made, read page by page, changed, and what is refused."""
+"""Documents over HTTP: creating, paging, changing, and refusals."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ LESSON = {"command": "add_child", "node": "/", "component": "lesson"}
 
 @pytest.fixture
 async def blueprint(api: httpx.AsyncClient) -> str:
-    """A blueprint that was handed over; its name."""
+    """Upload a blueprint. Answers its name."""
     kept = await api.post("/api/v1/blueprints", json={"text": COURSE})
     assert kept.status_code == 201
     return f"{kept.json()['name']}:{kept.json()['digest'][7:19]}"

@@ -1,4 +1,4 @@
-"""Server-sent events over HTTP, against a server that really listens."""
+"""Server-sent events over HTTP, against a listening server."""
 
 import socket
 import threading

@@ -1,4 +1,4 @@
-"""Sessions, drones and what they offer, health, figures, and the API's own description."""
+"""Sessions, drones and their offers, health, metrics, and the OpenAPI document."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Function rules of documents that people change: when they are asked, and what becomes of what they say."""
+"""Function rules of documents that people change: when they run, and how their verdicts are stored."""
 
 import asyncio
 import threading
@@ -24,7 +24,7 @@ Make = Callable[..., FunctionRules]
 
 @pytest.fixture
 async def make(store: Store) -> AsyncIterator[Make]:
-    """Rules with one function, which is called `titles_differ` if not otherwise."""
+    """Make rules with one function, by default named `titles_differ`."""
     made: list[FunctionRules] = []
 
     def rules(function: Callable[[NodeView], object], *, name: str = "titles_differ", **more: Any) -> FunctionRules:
@@ -43,7 +43,7 @@ def document_id(store: Store) -> str:
 
 
 async def do(store: Store, rules: FunctionRules, document_id: str, *given: dict[str, Any]) -> tuple[int, bool]:
-    """The version that this makes, and whether functions are left to be asked."""
+    """Execute commands. Answers the new version, and whether functions still have to run."""
     commands, left = await rules.with_verdicts(document_id, commands_of(given), PERSON)
     return store.documents.dispatch(document_id, commands, PERSON).version, left
 

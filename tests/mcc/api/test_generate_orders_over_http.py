@@ -1,4 +1,4 @@
-"""Orders that generate documents, over HTTP: placed together with their document, and what is refused."""
+"""Orders that generate documents, over HTTP: placed together with their document, or refused."""
 
 from typing import Any
 

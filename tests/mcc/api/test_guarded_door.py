@@ -1,4 +1,4 @@
-"""Who may come in: token, host, origin, kind, size, depth and pace of a request."""
+"""Checks of every request: token, host, origin, content type, size, nesting depth and speed."""
 
 import asyncio
 import json
@@ -225,7 +225,7 @@ async def test_an_address_that_is_not_there_is_a_problem_too(
 
 
 class BrokenStore(Store):
-    """A store with a bug of its own."""
+    """A store that raises an unexpected exception."""
 
     def schema_problem(self) -> str | None:
         raise RuntimeError("secret of the inside")

@@ -1,4 +1,4 @@
-"""Metadata of an order over HTTP, and controls that an order was placed not to take."""
+"""Metadata of an order over HTTP, and controls that an order excluded when it was placed."""
 
 import httpx
 

@@ -1,4 +1,4 @@
-"""Checks of models over HTTP: which drone is asked, and what is said where none is."""
+"""Checks of models over HTTP: which drone runs them, and the answer without one."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,8 +21,8 @@ from tests.mcc.api.test_answers_as_described import check
 PATH = "/api/v1/models/check"
 
 
-class FakeCheckers:
-    """Drones that say of each model that it works; `silent` ones say nothing, `deaf` is what one that is away means."""
+class FakeChecks:
+    """Drones that report every model as working; `silent` ones send no results, `deaf` ones do not listen."""
 
     def __init__(self, silent: Sequence[str] = (), deaf: Sequence[str] = ()) -> None:
         self.asked: list[tuple[str, tuple[str, ...]]] = []
@@ -68,7 +68,7 @@ async def test_all_models_that_drones_tell_of_are_tried_where_none_is_named(
     settings: Settings, store: Store, document: dict[str, Any]
 ) -> None:
     one = HandDrone(store, name="one", models=("offline", "fast"))
-    checks = FakeCheckers()
+    checks = FakeChecks()
     async with serving(settings, store, access(checks)) as api:
         answer = await api.post(PATH)
     check(document, answer, PATH)
@@ -81,7 +81,7 @@ async def test_all_models_that_drones_tell_of_are_tried_where_none_is_named(
 
 async def test_what_a_drone_does_not_tell_is_a_row_that_says_so(settings: Settings, store: Store) -> None:
     silent, deaf = HandDrone(store, name="silent", models=("a",)), HandDrone(store, name="deaf", models=("b",))
-    checks = FakeCheckers([silent.incarnation], [deaf.incarnation])
+    checks = FakeChecks([silent.incarnation], [deaf.incarnation])
     async with serving(settings, store, access(checks)) as api:
         rows = (await api.post(PATH, json={"names": ["a", "b"]})).json()["items"]
     assert [(row["name"], row["drone"]) for row in rows] == [("a", "silent"), ("b", "deaf")]
@@ -89,7 +89,7 @@ async def test_what_a_drone_does_not_tell_is_a_row_that_says_so(settings: Settin
 
 
 async def test_without_a_drone_or_redis_a_sentence_says_so(settings: Settings, store: Store) -> None:
-    async with serving(settings, store, access(FakeCheckers())) as api:
+    async with serving(settings, store, access(FakeChecks())) as api:
         alone = await api.post(PATH)
     assert alone.status_code == 503 and "only drones have the keys" in alone.json()["detail"]
     HandDrone(store)
@@ -101,5 +101,5 @@ async def test_without_a_drone_or_redis_a_sentence_says_so(settings: Settings, s
 @pytest.mark.parametrize("names", [["x"] * 51, [""], ["x" * 201], "x"])
 async def test_a_request_for_too_much_is_refused(settings: Settings, store: Store, names: object) -> None:
     HandDrone(store)
-    async with serving(settings, store, access(FakeCheckers())) as api:
+    async with serving(settings, store, access(FakeChecks())) as api:
         assert (await api.post(PATH, json={"names": names})).status_code == 422

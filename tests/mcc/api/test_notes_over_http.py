@@ -1,4 +1,4 @@
-"""Notes over HTTP: what agents wrote is listed with its source, and a person takes some of it away."""
+"""Notes over HTTP: agents' notes are listed with their source, and a person removes some."""
 
 from typing import Any
 

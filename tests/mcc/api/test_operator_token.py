@@ -1,4 +1,4 @@
-"""The operator's token, and for starting where others can call."""
+"""The operator's token, and the rule that a service open to others needs one."""
 
 import stat
 import threading

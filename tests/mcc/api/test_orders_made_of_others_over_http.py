@@ -1,4 +1,4 @@
-"""Retry, fork and rollback over HTTP: what is answered, who is told, and what is refused with a sentence."""
+"""Retry, fork and rollback over HTTP: answers, notices, and refusals."""
 
 from pathlib import Path
 from typing import Any

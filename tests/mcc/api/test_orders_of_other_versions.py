@@ -1,4 +1,4 @@
-"""Orders that a service of another version took in, seen and ended through this one."""
+"""Orders accepted by a service of another version, read and ended by this one."""
 
 import httpx
 import pytest

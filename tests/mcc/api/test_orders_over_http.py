@@ -1,4 +1,4 @@
-"""Orders over HTTP: placing, reading, and what is refused at submission."""
+"""Orders over HTTP: placing, reading, and refusals at submission."""
 
 from datetime import timedelta
 from pathlib import Path

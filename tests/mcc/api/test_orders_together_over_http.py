@@ -1,4 +1,4 @@
-"""Many orders in one request over HTTP: all are accepted, or none, and each that cannot be is named."""
+"""Many orders in one request over HTTP: all are accepted, or none and each unacceptable one is named."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Result schemas and rules of orders: kept with the order, or refused where they are wrong."""
+"""Result schemas and rules of orders: stored with the order, or refused as invalid."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""POST /orders/{id}/revert: the order that takes another one back."""
+"""POST /orders/{id}/revert: an order that undoes another one's changes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The service as a process: what it refuses to start with, what it sweeps, and how it ends."""
+"""The service as a process: refusing to start, sweeping, and shutting down."""
 
 import json
 import os
@@ -36,7 +36,7 @@ for own in json.load(sys.stdin):
         code = serve(load(os.environ | own))
     print(json.dumps([code, said.getvalue()]))
 """
-"""Starts the service with one environment after the other, none of which lets it start."""
+"""Tries to start the service with one environment after the other; each must prevent the start."""
 
 
 def environment(data_dir: Path, **more: str) -> dict[str, str]:
@@ -46,7 +46,7 @@ def environment(data_dir: Path, **more: str) -> dict[str, str]:
 
 
 def refusals(data_dir: Path, *environments: dict[str, str]) -> list[tuple[int, str]]:
-    """Exit code and words of a service that is started with each of the environments, all in one process."""
+    """Exit code and output of the service for each environment, all started in one process."""
     done = subprocess.run(
         [sys.executable, "-c", REFUSALS],
         env=environment(data_dir),
@@ -62,14 +62,14 @@ def refusals(data_dir: Path, *environments: dict[str, str]) -> list[tuple[int, s
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Path:
-    """A data dir with an empty database of this version."""
+    """A data directory with an empty database of this version."""
     upgrade(f"sqlite:///{tmp_path}/mcc.db")
     return tmp_path
 
 
 @contextmanager
 def serving(data_dir: Path) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
-    """The process and a caller with its token; stopped at the end if it is still there."""
+    """The process and a client with its token. A process that still runs is stopped at the end."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         descriptor = listening.fileno()
         process = subprocess.Popen(
@@ -90,13 +90,13 @@ def serving(data_dir: Path) -> Iterator[tuple[subprocess.Popen[str], httpx.Clien
                 process.terminate()
             process.communicate(timeout=20)
         finally:
-            # Leaving the process's context waits for its end, which a service that is still there never comes to.
+            # Leaving the process's context waits for its end, which a running service never reaches.
             process.kill()
 
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, httpx.Client]]:
-    """The data directory of a service that stays, and a caller of it."""
+    """The data directory of a long-running service, and a client of it."""
     data_dir = tmp_path_factory.mktemp("service")
     upgrade(f"sqlite:///{data_dir}/mcc.db")
     with serving(data_dir) as (_, client):

@@ -1,4 +1,4 @@
-"""A database or a broker that is away: nothing is promised that is not kept, nothing waits."""
+"""A database or broker that is unavailable: no order is accepted without being stored, and no request hangs."""
 
 import threading
 from dataclasses import replace
@@ -42,7 +42,7 @@ async def test_an_order_that_could_not_be_kept_is_never_accepted(tmp_path: Path)
 
 
 class HungNudges:
-    """A broker that never answers, until the test lets it."""
+    """A broker that does not answer until the test allows it."""
 
     trouble = ""
 

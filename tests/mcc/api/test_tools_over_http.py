@@ -1,4 +1,4 @@
-"""Tools over HTTP: definitions approved, MCP servers tried by a drone that has them."""
+"""Tools over HTTP: approving definitions, and trying MCP servers on a drone that has them."""
 
 import httpx
 import pytest

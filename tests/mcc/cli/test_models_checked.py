@@ -37,7 +37,7 @@ GOOD = ModelCheck(
 WRONG = ModelCheck(name="wrong", model="openai/m", drone="d1", problem="Check the key in WRONG\x1b[31m.", key="refused")
 
 
-class FakeCheckers:
+class FakeChecks:
     def __init__(self, rows: list[ModelCheck]) -> None:
         self._rows = rows
 
@@ -48,7 +48,7 @@ class FakeCheckers:
 def checked(tmp_path: Path, rows: list[ModelCheck], *arguments: str) -> Done:
     store = temporary_store()
     HandDrone(store, name="d1", models=tuple(row.name for row in rows))
-    with Served(store, tmp_path, redis=RedisAccess(checks=FakeCheckers(rows))) as served:  # type: ignore[arg-type]
+    with Served(store, tmp_path, redis=RedisAccess(checks=FakeChecks(rows))) as served:  # type: ignore[arg-type]
         return mcc("models", "--url", served.url, *arguments, data_dir=tmp_path, MCC_TOKEN=TOKEN)
 
 
@@ -72,7 +72,7 @@ def test_models_by_name_in_json_end_well_where_all_of_them_answer(tmp_path: Path
 
 
 def test_without_a_drone_a_sentence_says_so(tmp_path: Path) -> None:
-    with Served(temporary_store(), tmp_path, redis=RedisAccess(checks=FakeCheckers([]))) as served:  # type: ignore[arg-type]
+    with Served(temporary_store(), tmp_path, redis=RedisAccess(checks=FakeChecks([]))) as served:  # type: ignore[arg-type]
         done = mcc("models", "--url", served.url, "--check", data_dir=tmp_path, MCC_TOKEN=TOKEN)
     assert done.code == 1 and "only drones have the keys" in done.stderr
 

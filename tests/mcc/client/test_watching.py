@@ -99,7 +99,7 @@ def test_text_on_its_way_is_given_when_it_is_asked_for(served: Served, held: Hel
         for one in mcc.orders.watch(held.id, deltas=True):
             told.append(one)
             if isinstance(one, Entry) and one.seq == 2:
-                served.call(feed.delta, delta)
+                served.call(feed.on_delta, delta)
             if isinstance(one, Delta):
                 held.start()
                 held.finish()
@@ -119,7 +119,7 @@ def test_how_far_a_generation_is_is_told_to_those_who_ask_for_more_than_entries(
         for one in mcc.orders.watch(held.id, deltas=True):
             told.append(one)
             if isinstance(one, Entry) and one.seq == 2:
-                served.call(feed.delta, Progress(order_id=held.id, epoch=9, data=progress))
+                served.call(feed.on_delta, Progress(order_id=held.id, epoch=9, data=progress))
             if isinstance(one, GenerationProgress):
                 held.start()
                 held.finish()

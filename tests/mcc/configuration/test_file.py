@@ -1,4 +1,4 @@
-"""Which mcc.toml counts, and what is said of those that do not."""
+"""Which mcc.toml counts, and the reasons given for ignored ones."""
 
 import os
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_the_first_counts_and_the_others_are_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_the_user_names_counts_wherever_it_lies(tmp_path: Path) -> None:
-    """The environment is the user's own; and it is not told as passed over where it is the one of the checkout."""
+    """The environment belongs to the user. A file of the checkout that it names is not reported as ignored."""
     here = written(tmp_path / "checkout" / "mcc.toml", "[mcc]\nport = 1\n")
     found = at(tmp_path, tmp_path / "checkout", MCC_CONFIG=str(here))
     assert (found.own, found.passed_over, found.table("mcc")) == (here, (), {"port": 1})
@@ -46,7 +46,7 @@ def test_a_file_that_the_user_names_counts_wherever_it_lies(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("named", ["mcc.toml", "./mcc.toml", "config/../mcc.toml"])
 def test_a_name_that_depends_on_where_a_program_is_started_is_refused(tmp_path: Path, named: str) -> None:
-    """It would lead into whatever checkout that is."""
+    """It would name a file of whatever checkout the program is started in."""
     written(tmp_path / "checkout" / "mcc.toml")
     (tmp_path / "checkout" / "config").mkdir()
     with pytest.raises(ConfigProblem, match=f"MCC_CONFIG names {named}, .* name its whole path"):
@@ -72,7 +72,7 @@ def test_the_directory_of_the_user_s_own_files_is_no_checkout(tmp_path: Path) ->
 
 
 def test_a_relative_base_directory_is_ignored(tmp_path: Path) -> None:
-    """It would lead into whatever directory a program is started in."""
+    """It would name a file of whatever directory the program is started in."""
     written(tmp_path / "checkout" / "config" / "mcc" / "mcc.toml")
     environ = {"HOME": str(tmp_path / "home"), "XDG_CONFIG_HOME": "config"}
     assert configuration(environ, tmp_path / "checkout", tmp_path / "data").own is None
@@ -92,7 +92,7 @@ def test_a_file_of_another_user_counts_only_where_it_is_named(tmp_path: Path) ->
 
 
 def test_a_directory_s_name_is_no_part_of_the_command_that_is_told(tmp_path: Path) -> None:
-    """It is copied into a shell."""
+    """People copy the command into a shell."""
     file = written(tmp_path / "x; touch evil" / "mcc.toml")
     assert f"mcc config trust '{file}'" in at(tmp_path, file.parent).summary
 

@@ -1,4 +1,4 @@
-"""Git addresses: what orders may name, in which spelling, and what nobody may (row 29 of the hostile inputs)."""
+"""Git addresses: which ones orders may name, their canonical spelling, and forbidden ones (hostile inputs, row 29)."""
 
 import pytest
 from pydantic import ValidationError

@@ -1,4 +1,4 @@
-"""The tables [mcp.NAME]: what is wrong with one is said with its place, and what a server's tools may do is known."""
+"""The tables [mcp.NAME]: errors name their place, and the effects of tools are determined."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What the tables [sandbox.egress], [sandbox.secrets.NAME] and [web] may say."""
+"""Valid and invalid tables [sandbox.egress], [sandbox.secrets.NAME] and [web]."""
 
 from typing import Any
 

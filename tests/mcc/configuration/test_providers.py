@@ -1,4 +1,4 @@
-"""The table of providers is the only place of the product that says which there are."""
+"""The table of providers is the only place in the product that names them."""
 
 import ast
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from mcc.configuration.providers import OLLAMA, OPENAI, PROVIDERS, any_key, form
 ROOT = Path(__file__).parents[3]
 TABLE = ROOT / "mcc" / "configuration" / "providers.py"
 IMPORTED = {ROOT / "mcc" / "definitions" / "foreign.py", ROOT / "mcc" / "cli" / "agents_import.py"}
-"""They know the agent files of other programs, one of which is called as a provider is."""
+"""These modules know the agent files of other programs, one of which has a provider's name."""
 NAMES = {one.name for one in PROVIDERS}
 PARTS = {
     part
@@ -23,7 +23,7 @@ PARTS = {
 
 
 def said(path: Path) -> Iterator[str]:
-    """The texts in a module, without its docstrings."""
+    """The string constants of a module, without its docstrings."""
     tree = ast.parse(path.read_text("utf-8"))
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

@@ -22,7 +22,7 @@ SAID = {
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Iterator[Path]:
-    """One on which a family runs, with a configuration that names another Redis."""
+    """A data directory on which a family runs, with an mcc.toml that names another Redis."""
     (tmp_path / "mcc.toml").write_text('[mcc]\nredis_url = "redis://of-the-file"\nsweep_seconds = 2\n')
     hold = Hold.take(tmp_path)
     hold.publish(Presence("http://127.0.0.1:8431", 42, None, "", settings=SAID))

@@ -1,4 +1,4 @@
-"""What was trusted is kept by path and digest, in a file that nobody else can have written."""
+"""Trust is recorded by path and digest, in a file that nobody else can have written."""
 
 import os
 import stat
@@ -104,7 +104,7 @@ def test_a_private_directory_is_made_with_what_is_missing_above_it(tmp_path: Pat
 
 
 def test_what_belongs_to_another_user_is_not_believed(tmp_path: Path) -> None:
-    """Everything here is this user's; what belongs to somebody else is played by its stat alone."""
+    """All files here belong to this user, so another owner is simulated by a modified stat result."""
     found = list(tmp_path.stat())
     found[stat.ST_UID] = os.geteuid() + 1
     with pytest.raises(NotPrivate, match="another user"):

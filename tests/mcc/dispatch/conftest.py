@@ -1,4 +1,4 @@
-"""Fixtures: a Redis of the session's own, and one in memory."""
+"""Fixtures: a Redis server for the test session, and an in-memory one."""
 
 import threading
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ def real_redis() -> Iterator[RealRedis]:
 
 @pytest.fixture
 def redis_url() -> Iterator[str]:
-    """A Redis in memory that kombu and redis-py reach as any other."""
+    """An in-memory Redis that kombu and redis-py can connect to."""
     with TcpFakeServer(("127.0.0.1", 0), server_type="redis") as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""The documented channels: entries, heads of large ones, heartbeats, and the subscriber of the page."""
+"""The documented channels: entries, heads of large entries, heartbeats, and the subscriber from the documentation."""
 
 import json
 import subprocess

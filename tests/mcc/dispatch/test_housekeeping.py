@@ -1,4 +1,4 @@
-"""The service clears by itself: it says first what would go, and removes from the next day on."""
+"""Housekeeping: announces first what it would delete, and deletes from the next day on."""
 
 import pytest
 import sqlalchemy as sa
@@ -76,7 +76,7 @@ def rows(store: Store) -> int:
 
 
 def an_old_order(days: int = 60) -> tuple[Store, FakeClock, str]:
-    """A store with an order that ended so long ago."""
+    """A store with an order that ended `days` ago."""
     clock = FakeClock(now())
     store = temporary_store(clock)
     held = HandDrone(store).claim(store.orders.place(NewOrder(prompt="p"), principal="t").order.id)

@@ -108,7 +108,7 @@ def test_an_order_that_came_back_is_nudged_at_once(nudger: Nudger) -> None:
 
 
 def test_forty_orders_and_four_sweepers_are_forty_nudges(redis_url: str) -> None:
-    """The service nudges for each order it takes, and it and three drones sweep all the while."""
+    """The service nudges each order it accepts, while it and three drones sweep."""
     service, *drones = (Nudger(redis_url, ["default"]) for _ in range(4))
     store = temporary_store()
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""A Redis that answers and will not be written is as good as none: told, left alone for a moment, and tried again."""
+"""A Redis that answers but refuses writes counts as unavailable: reported, left alone for a moment, tried again."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ def is_refused(nudger: Nudger, clock: Clock) -> bool:
 
 
 def is_found_again(nudger: Nudger, clock: Clock) -> bool:
-    """As a sweep finds it, which has nothing to send."""
+    """Whether a sweep without anything to send finds Redis available again."""
     clock.now += AWAY_SECONDS
     try:
         nudger.nudge_claimable(temporary_store())

@@ -19,7 +19,7 @@ from mcc.testing import FakeClock, temporary_store
 
 
 class Scene:
-    """A sweep on a clock that the test moves; it is also the nudger and the publisher, and remembers."""
+    """A sweep loop on a clock that the test moves, with itself as the recording nudger and publisher."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -137,7 +137,7 @@ def test_a_drone_that_dies_while_the_database_is_away_does_not() -> None:
 
 
 def lost_after(scene: Scene, acts: list[Callable[[], None]]) -> Swept:
-    """The sweep that finds a drone lost, whose last heartbeat comes after four steady seconds."""
+    """The sweep that declares a drone lost, whose last heartbeat comes after four steady seconds."""
     seen: list[Swept] = []
     sweep = scene.store.sweeper.sweep
 

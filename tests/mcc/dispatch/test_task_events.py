@@ -1,4 +1,4 @@
-"""What Celery's monitors make of an order: Flower keeps exactly this `State`."""
+"""The tasks that Celery's monitors show for orders: Flower keeps exactly this `State`."""
 
 import base64
 import json
@@ -29,7 +29,7 @@ def an_order(**fields: Any) -> WorkOrder:
 
 
 class Monitor:
-    """What a monitor shows after the moves of one order, each told by whom it concerns."""
+    """The task that a monitor shows after these status changes, each reported by the process that makes it."""
 
     def __init__(self) -> None:
         self.state = State()
@@ -156,7 +156,7 @@ def test_what_happened_at_once_is_one_message_and_a_service_is_no_worker(redis_u
 
 
 def events_in(message: Any) -> list[dict[str, Any]]:
-    """Those in a message as kombu publishes it."""
+    """The events in a message as kombu publishes it."""
     body = json.loads(base64.b64decode(json.loads(message["data"])["body"]))
     return body if isinstance(body, list) else [body]
 

@@ -1,4 +1,4 @@
-"""What the tests of the feed share: a running order, and a store that counts and fails."""
+"""Fixtures of the feed tests: a running order, and a store that counts reads and can fail."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ NEVER = 3_600.0
 
 
 class WatchedJournal(Journal):
-    """Counts what is read, and fails while `away`."""
+    """Counts reads, and fails while `away` is set."""
 
     reads = 0
     away = False
@@ -116,7 +116,7 @@ def feed_of() -> Callable[..., contextlib.AbstractAsyncContextManager[Feed]]:
 
 
 async def eventually(true: Callable[[], bool]) -> None:
-    """Wait for a condition that nobody announces; AssertionError after ten seconds."""
+    """Poll for a condition. Raises AssertionError after ten seconds."""
     for _ in range(2_000):
         if true():
             return

@@ -1,4 +1,4 @@
-"""The event stream of one order: every entry once and in order, whatever is lost on the way."""
+"""The event stream of one order: every entry once and in order, even when hints are lost."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Hints over a Redis that really runs, from one service to the viewers of another."""
+"""Hints over a real Redis, from one service to the viewers of another."""
 
 import subprocess
 import tempfile

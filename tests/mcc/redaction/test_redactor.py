@@ -1,4 +1,4 @@
-"""No form of a secret survives in a text, however it is cut and whatever stands around it; all else stays as it was."""
+"""No form of a secret survives in a text, however it is cut and whatever surrounds it; all else stays unchanged."""
 
 import base64
 import json
@@ -88,7 +88,7 @@ EDGES = {
     "base64 in an indented block": 110,
     "base64 in escaped lines": 110,
 }
-"""Characters that encode what stands beside the secret, some of them with a few bits of it."""
+"""Characters that encode what surrounds the secret, some of them with a few bits of it."""
 
 
 @pytest.mark.parametrize("secret", [TOKEN, LONG, ODD], ids=["token", "long", "odd"])
@@ -174,7 +174,7 @@ def test_of_two_that_begin_together_the_longer_counts_however_many_there_are() -
 
 
 def test_secrets_side_by_side_are_one_mark() -> None:
-    """So the pieces of a long one do not tell its length."""
+    """So the number of pieces does not reveal the length of a secret."""
     assert HIDDEN.text(f"<{LONG}{TOKEN}>") == f"<{MARK}>"
     stream = HIDDEN.stream()
     assert "".join(map(stream.feed, f"<{LONG}{TOKEN}>")) + stream.end() == f"<{MARK}>"
@@ -187,7 +187,7 @@ def test_a_secret_that_begins_like_the_middle_of_another_lets_nothing_of_that_th
 
 
 WORDS = st.text("ab6", min_size=8, max_size=11)
-"""Of so few letters that they overlap, and meet each other's encodings."""
+"""Secrets of so few letters that they overlap and resemble each other's encodings."""
 
 
 @settings(max_examples=60, deadline=None)
@@ -208,7 +208,7 @@ def test_words_too_short_to_be_secrets_are_left_alone() -> None:
 
 
 def test_many_copies_cost_no_more_than_their_length() -> None:
-    """Another value is looked for beside them once, and not again after each of them."""
+    """The other values are searched for once, not again after every match."""
     many = Redactor([TOKEN, *(f"{number:03}-{TOKEN[::-1]}" for number in range(7))])
     assert many.text(f"{TOKEN} " * 4_000) == f"{MARK} " * 4_000
 

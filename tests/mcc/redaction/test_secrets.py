@@ -1,4 +1,4 @@
-"""Which values of an environment are secret, and which only look a little like it."""
+"""Which values of an environment are secret, and which only look similar."""
 
 import json
 from pathlib import Path

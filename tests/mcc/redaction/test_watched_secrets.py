@@ -1,4 +1,4 @@
-"""A process that goes on keeps secrets out of its texts that were made after it had begun."""
+"""A long-running process also redacts secrets that were created after it started."""
 
 from pathlib import Path
 

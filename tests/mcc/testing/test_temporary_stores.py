@@ -1,4 +1,4 @@
-"""A temporary store is the product's own, empty, alone with its file, and gone without a trace."""
+"""A temporary store runs the product's SQL, starts empty, has a file of its own, and leaves nothing behind."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The threads of a process keep to one processor, its programs have all."""
+"""The threads of a process stay on one processor, the programs it starts may use all."""
 
 import asyncio
 import json
@@ -28,16 +28,16 @@ def processors() -> Iterator[Processors]:
 
 
 def of_threads() -> set[frozenset[int]]:
-    """Where the threads of this process may run; each stands once."""
+    """The distinct affinities of this process's threads."""
     found = set[frozenset[int]]()
     for thread in os.listdir("/proc/self/task"):
-        with suppress(OSError):  # It has ended.
+        with suppress(OSError):  # The thread has ended.
             found.add(frozenset(os.sched_getaffinity(int(thread))))
     return found
 
 
 def of_program() -> list[int]:
-    """Where a program that is started now may run, as it says itself."""
+    """The affinity of a program started now, as it reports itself."""
     found: list[int] = json.loads(subprocess.run(SAYS, capture_output=True, check=True).stdout)
     return found
 

@@ -1,4 +1,4 @@
-"""Modules of a process that stays are never gone through by the collector of garbage."""
+"""The garbage collector never scans the modules of a long-running process."""
 
 import json
 import subprocess
