@@ -66,6 +66,7 @@ class Processors:
         try:
             yield
         finally:
+            # `keep_together` may have unpinned the threads meanwhile, or pinned them elsewhere.
             with suppress(OSError):
                 os.sched_setaffinity(0, self.available if self.pinned_to is None else {self.pinned_to})
 

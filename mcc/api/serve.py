@@ -123,6 +123,7 @@ class Server(uvicorn.Server):
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        # Without super(), which would record the signal, so that uvicorn raised it again after the shutdown.
         self.force_exit = self.should_exit
         self.should_exit = True
 

@@ -33,7 +33,7 @@ class EventStream(Response):
 
     def __init__(self, events: AsyncIterator[bytes], send_seconds: float) -> None:
         super().__init__(headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"})
-        del self.headers["content-length"]
+        del self.headers["content-length"]  # Starlette has set it to 0 for the missing body.
         self._events = events
         self._send_seconds = send_seconds
         self._sending_since: float | None = None

@@ -168,6 +168,7 @@ def parsed(file: Path, content: bytes) -> dict[str, Any]:
 def content_of(file: Path) -> bytes:
     """The content of a regular file. Raises OSError, and `ConfigProblem` for more than `MOST_BYTES`."""
     try:
+        # O_NONBLOCK, because opening a named pipe would otherwise wait for its writer.
         with open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
                 raise OSError(errno.EINVAL, "it is no regular file", str(file))

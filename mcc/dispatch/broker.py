@@ -131,6 +131,7 @@ def celery_settings(redis_url: str, queues: Sequence[str | Queue]) -> dict[str, 
         "task_serializer": "json",
         "accept_content": ["json"],
         "event_serializer": "json",
+        # A nudge may be lost, so it is acknowledged early: the order is a row, which a sweep finds (docs/decisions/01).
         "task_acks_late": False,
         "task_ignore_result": True,
         "result_backend": None,

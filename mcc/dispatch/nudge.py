@@ -47,6 +47,7 @@ class Nudger:
         self._seconds = seconds
         self._repeat_seconds = repeat_seconds
         self._clock = clock
+        # Half, so that an attempt and one retry fit into `seconds`.
         self._app: Celery = make_app(redis_url, queues, name="mcc.nudger", seconds=seconds / 2)
         self._redis = connect(redis_url, seconds=seconds / 2)
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="nudger")

@@ -228,6 +228,7 @@ async def _published(connection: AbstractConnection, pairs: Sequence[tuple[str, 
     await connection.send_packed_command(b"".join(_command(channel.encode(), payload) for channel, payload in pairs))
     try:
         async with asyncio.timeout(seconds):
+            # redis-py reads one reply after another, which takes longer than sending the messages.
             await _read_replies(connection._reader, len(pairs))
     except TimeoutError as silence:
         raise RedisTimeout(f"no answer within {seconds:g} s") from silence

@@ -90,6 +90,7 @@ def password_in(address: str) -> str | None:
 def text_of(path: Path) -> str:
     """The stripped text of a file; "" when it is unreadable, not regular, or larger than `LARGEST_BYTES`."""
     try:
+        # O_NONBLOCK, because opening a named pipe would otherwise wait for its writer.
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_BYTES:
