@@ -34,7 +34,7 @@ class SharedLoop:
         self._thread = threading.Thread(target=self._run, name="loop", daemon=True)
 
     def start(self) -> None:
-        # About a tenth less CPU per model call than asyncio's own loop where many turns run at once (docs/decisions/02).
+        # About a tenth less CPU per model call than asyncio has where many turns run at once (docs/decisions/02).
         self._loop = uvloop.new_event_loop()
         self._ticked = self._clock()
         self._thread.start()
