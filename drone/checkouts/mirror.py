@@ -9,9 +9,9 @@ from pathlib import Path
 
 from drone.sandbox.bubblewrap import WORKSPACE, Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Ended
-from drone.sandbox.network import Network
 from drone.sandbox.paths import Workspace
-from drone.sandbox.removing import remove
+from drone.sandbox.profile import Network
+from drone.sandbox.workspace_writer import delete_tree
 from drone.tools.display_text import cut, plain
 from drone.tools.git_program import ENVIRONMENT, SETTINGS
 from mcc.configuration.places import make_private_directory
@@ -72,7 +72,7 @@ class NotNow(CannotFetch):
 
 @dataclass(frozen=True, slots=True)
 class WithFiles:
-    """A network whose program finds more files (`drone.sandbox.network.Network`)."""
+    """A network whose program finds more files (`drone.sandbox.profile.Network`)."""
 
     network: Network
     more: Mapping[str, bytes]
@@ -135,7 +135,7 @@ class Mirrors:
 
     def drop(self, name: str) -> None:
         """Delete a mirror that is held. Blocks. Raises OSError."""
-        remove(self.directory / name)
+        delete_tree(self.directory / name)
 
     async def fetch(self, address: GitAddress, token: str | None, mirror: Workspace) -> str | None:
         """Bring the mirror up to date; the name of the branch that the other side begins with, if it says one.
@@ -253,7 +253,7 @@ def _take_up(mirror: Path) -> None:
     for path in (*mirror.glob("*.lock"), *mirror.glob("refs/**/*.lock"), *mirror.glob("objects/pack/tmp_*")):
         path.unlink(missing_ok=True)
     for path in mirror.glob("objects/tmp_objdir-*"):
-        remove(path)
+        delete_tree(path)
 
 
 def is_broken(problem: CannotFetch) -> bool:

@@ -11,7 +11,7 @@ from drone.agent.threads import OwnThreads
 from drone.checkouts.mirror import CannotFetch, Mirrors, NotNow, is_broken
 from drone.sandbox.paths import Workspace
 from drone.sandbox.private import Private
-from drone.sandbox.removing import remove
+from drone.sandbox.workspace_writer import delete_tree
 from mcc.configuration.places import make_private_directory, private_opener
 from mcc.configuration.workspaces import GitAddress, Workspaces, git_address
 from mcc.contracts.shape import Closed, to_json
@@ -158,7 +158,7 @@ def _page(place: Path) -> Checkout | None:
 def _empty(place: Path, name: str) -> Workspace:
     """What was left half made goes. Blocks. Raises OSError."""
     if place.exists():
-        remove(place)
+        delete_tree(place)
     make_private_directory(place / name)
     return Workspace(place / name)
 

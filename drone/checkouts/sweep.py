@@ -10,7 +10,7 @@ from drone.agent.threads import OwnThreads
 from drone.checkouts.mirror import LOCK, CannotFetch
 from drone.checkouts.sessions import PAGE, SESSIONS, Checkout, Checkouts
 from drone.sandbox.paths import PathError
-from drone.sandbox.removing import remove
+from drone.sandbox.workspace_writer import delete_tree
 from drone.tools.display_text import written
 from drone.tools.git_program import Git
 from drone.tools.git_writing import names_in
@@ -141,12 +141,12 @@ def _empty(one: Found) -> None:
         one.place.rmdir()
         return
     gone = one.place.with_name(f"{one.place.name}.gone")
-    remove(gone)
+    delete_tree(gone)
     one.place.rename(gone)
     if not one.place.name.endswith(".gone"):
         one.place.mkdir(mode=0o700)
-    remove(gone)
-    remove(gone.with_name(f"{gone.name}.gone"))
+    delete_tree(gone)
+    delete_tree(gone.with_name(f"{gone.name}.gone"))
 
 
 def _size(directory: Path) -> int:

@@ -17,7 +17,7 @@ from drone.checkpoints.store import CheckpointStore, Move, StoreBroken
 from drone.checkpoints.tree import Node, at, differences, parents
 from drone.sandbox.host_lock import workspace_key
 from drone.sandbox.paths import Workspace
-from drone.sandbox.placing import Placing
+from drone.sandbox.workspace_writer import WorkspaceWriter
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentStep, WorkspaceCheckpointed
 
@@ -115,7 +115,7 @@ class OrderCheckpoints:
         for move in moves:
             if move.after is None and move.call_id not in self._running:
                 for above in {path.rpartition(b"/")[0] for path in move.paths or ()}:
-                    Placing(self.workspace).sweep(os.fsdecode(above))
+                    WorkspaceWriter(self.workspace).sweep(os.fsdecode(above))
                 after = scan.whole() if move.paths is None else scan.only(move.before, move.paths)
                 store.close_call(move.id, after)
 

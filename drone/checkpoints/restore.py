@@ -10,8 +10,8 @@ from drone.checkpoints.ledger import Touched
 from drone.checkpoints.store import CheckpointStore
 from drone.checkpoints.tree import Node, Trees, at, entries, parents, remembered
 from drone.sandbox.paths import PathError, PathMissing, Workspace
-from drone.sandbox.placing import Placing
 from drone.sandbox.protected import GIT
+from drone.sandbox.workspace_writer import WorkspaceWriter
 
 _INDEX = f"{GIT}/index".encode()
 _OBJECTS = f"{GIT}/objects/".encode()
@@ -84,7 +84,7 @@ def _is_object(path: bytes, wanted: Mapping[bytes, Touched]) -> bool:
 
 def restore(workspace: Workspace, store: CheckpointStore, targets: Mapping[bytes, Node | None]) -> None:
     """Make every path what it is to be; what is so already may be done again. Blocks. Raises `PathError`."""
-    placing = Placing(workspace, durable=False)
+    placing = WorkspaceWriter(workspace, durable=False)
     for above in {b"", *parents(list(targets))}:
         placing.sweep(os.fsdecode(above))
     _clear(placing, targets)
@@ -99,7 +99,7 @@ def restore(workspace: Workspace, store: CheckpointStore, targets: Mapping[bytes
     placing.settle()
 
 
-def _clear(placing: Placing, targets: Mapping[bytes, Node | None]) -> None:
+def _clear(placing: WorkspaceWriter, targets: Mapping[bytes, Node | None]) -> None:
     """Take away what is not to be there and what is of another kind than it is to be, the innermost first."""
     for path in sorted(targets, reverse=True):
         name, node = os.fsdecode(path), targets[path]
@@ -120,7 +120,7 @@ def _clear(placing: Placing, targets: Mapping[bytes, Node | None]) -> None:
                 placing.remove(name)
 
 
-def _put(placing: Placing, store: CheckpointStore, path: str, node: Node) -> None:
+def _put(placing: WorkspaceWriter, store: CheckpointStore, path: str, node: Node) -> None:
     if node.kind == "link":
         placing.link(path, b"".join(store.pieces(node.digest)))
     else:

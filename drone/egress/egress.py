@@ -14,8 +14,8 @@ import certifi
 
 from drone.egress.joining import PORT
 from drone.egress.plan import MESSAGE_BYTES, Given, Plan, decoded, encoded
-from drone.sandbox.aside import import_path
 from drone.sandbox.custody import Custody, TermOver
+from drone.sandbox.side_process import import_path
 from mcc.contracts.ids import fresh_id
 from mcc.processors import PROCESSORS
 
@@ -109,7 +109,7 @@ async def reaching(egress: Egress | None, order_id: str) -> AsyncIterator[None]:
 
 
 class ProxiedNetwork:
-    """The network of one program (`drone.sandbox.network.Network`): a proxy on loopback, and nothing else."""
+    """The network of one program (`drone.sandbox.profile.Network`): a proxy on loopback, and nothing else."""
 
     def __init__(self, egress: Egress, name: str, plan: Plan, only: Sequence[Sequence[str]]) -> None:
         self._egress = egress
@@ -170,7 +170,7 @@ class Proxy:
     async def started(cls, custody: Custody) -> "Proxy":
         """Raises `EgressError`."""
         try:
-            await custody.cleared(custody.term)
+            await custody.wait_until_trusted(custody.term)
         except TermOver as error:
             raise EgressError("The proxy for programs was not started: this drone lost its lease.") from error
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.sandbox.paths import Workspace
-from drone.sandbox.removing import remove
+from drone.sandbox.workspace_writer import delete_tree
 from drone.sandbox.worktree import COMMON
 from mcc.configuration.places import make_private_directory, private_opener
 from mcc.contracts.shape import Closed, to_json
@@ -90,17 +90,17 @@ class WorktreeDirectory:
 
     def stage(self) -> Path:
         """An empty directory for what is to be brought back."""
-        remove(self.staged)
+        delete_tree(self.staged)
         make_private_directory(self.staged)
         return self.staged
 
     def remove(self) -> None:
         """Delete it, also what was left half deleted."""
         gone = self.directory.with_name(self.directory.name + _GONE)
-        remove(gone)
+        delete_tree(gone)
         if self.directory.exists():
             self.directory.rename(gone)
-            remove(gone)
+            delete_tree(gone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class Home:
         above = self.directory / order_id
         for name in _names(above):
             if name.endswith(_GONE):
-                remove(above / name)
+                delete_tree(above / name)
         return [WorktreeDirectory(above / name) for name in _names(above) if name != LOCK]
 
     def forget(self, order_id: str) -> None:

@@ -232,7 +232,7 @@ async def test_whoever_finds_the_drone_dead_finds_the_first_process_of_its_sandb
             ("sh", "-c", "echo begun"),
             Workspace(tmp_path),
             SOON,
-            told=lambda piece: found.append([one.pid for one in left_behind(record)]),
+            on_output=lambda piece: found.append([one.pid for one in left_behind(record)]),
         )
     finally:
         custody.close()

@@ -71,7 +71,7 @@ async def test_one_that_goes_on_is_killed_with_all_that_it_started(tmp_path: Pat
         Workspace(tmp_path),
         Bounds(math.inf),
         profile=WRITES,
-        told=lambda piece: heard.set(),
+        on_output=lambda piece: heard.set(),
     )
     await heard.wait()
     assert (await running.kill()).status == 137 and sleepers() == []

@@ -211,7 +211,7 @@ async def test_losing_the_lease_kills_what_runs(sandbox: Bubblewrap, tmp_path: P
     assert (await task).status == 137
     assert sleepers() == []
     with pytest.raises(TermOver):
-        await sandbox.custody.cleared(0)
+        await sandbox.custody.wait_until_trusted(0)
     sandbox.custody.close()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.reaper import Process, Reaper, Vigil, busiest, serve
+from drone.sandbox.reaper import Process, Reaper, Watchdog, busiest, serve
 from tests.drone.sandbox.machine import asleep
 from tests.waiting import until
 
@@ -106,54 +106,54 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def passes(self, vigil: Vigil, seconds: float, *, stopped: bool = False) -> str | None:
+    def passes(self, watchdog: Watchdog, seconds: float, *, stopped: bool = False) -> str | None:
         """Looked at once a second."""
         why = None
         for _ in range(int(seconds)):
             self.now += 1.0
-            why = why or vigil.look(stopped=stopped)
+            why = why or watchdog.look(stopped=stopped)
         return why
 
 
-def vigil_of(clock: Clock) -> Vigil:
-    return Vigil(24.0, 9.8, clock)
+def vigil_of(clock: Clock) -> Watchdog:
+    return Watchdog(24.0, 9.8, clock)
 
 
 def test_silence_is_counted_from_the_last_sign_of_life() -> None:
-    vigil = vigil_of(clock := Clock())
-    assert clock.passes(vigil, 23) is None
-    vigil.hear()
-    assert clock.passes(vigil, 23) is None
-    assert clock.passes(vigil, 1) == "it gave no sign of life for 24 s"
+    watchdog = vigil_of(clock := Clock())
+    assert clock.passes(watchdog, 23) is None
+    watchdog.hear()
+    assert clock.passes(watchdog, 23) is None
+    assert clock.passes(watchdog, 1) == "it gave no sign of life for 24 s"
 
 
 def test_nothing_is_counted_while_it_is_stopped_and_it_has_all_its_time_afterwards() -> None:
-    vigil = vigil_of(clock := Clock())
-    vigil.asked_to_end()
-    assert clock.passes(vigil, 9) is None
-    assert clock.passes(vigil, 1_000, stopped=True) is None
-    assert clock.passes(vigil, 1) == "it was told to end 10 s ago"
-    vigil = vigil_of(clock)
-    assert clock.passes(vigil, 23) is None
-    assert clock.passes(vigil, 1, stopped=True) is None
-    assert clock.passes(vigil, 23) is None
+    watchdog = vigil_of(clock := Clock())
+    watchdog.asked_to_end()
+    assert clock.passes(watchdog, 9) is None
+    assert clock.passes(watchdog, 1_000, stopped=True) is None
+    assert clock.passes(watchdog, 1) == "it was told to end 10 s ago"
+    watchdog = vigil_of(clock)
+    assert clock.passes(watchdog, 23) is None
+    assert clock.passes(watchdog, 1, stopped=True) is None
+    assert clock.passes(watchdog, 23) is None
 
 
 def test_time_in_which_the_watcher_itself_was_held_up_is_not_counted() -> None:
-    vigil = vigil_of(clock := Clock())
+    watchdog = vigil_of(clock := Clock())
     clock.now += 10_000.0
-    assert vigil.look(stopped=False) is None
-    assert clock.passes(vigil, 22) is None
-    assert clock.passes(vigil, 1) is not None
+    assert watchdog.look(stopped=False) is None
+    assert clock.passes(watchdog, 22) is None
+    assert clock.passes(watchdog, 1) is not None
 
 
 def test_a_second_signal_does_not_put_the_end_off() -> None:
-    vigil = vigil_of(clock := Clock())
-    vigil.asked_to_end()
-    assert clock.passes(vigil, 9) is None
-    vigil.asked_to_end()
-    vigil.hear()
-    assert clock.passes(vigil, 1) == "it was told to end 10 s ago"
+    watchdog = vigil_of(clock := Clock())
+    watchdog.asked_to_end()
+    assert clock.passes(watchdog, 9) is None
+    watchdog.asked_to_end()
+    watchdog.hear()
+    assert clock.passes(watchdog, 1) == "it was told to end 10 s ago"
 
 
 def test_the_number_of_a_signal_before_a_command_does_not_spoil_it() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Ended
-from drone.sandbox.guard import MOST_MOUNTED, swept
+from drone.sandbox.guard import MOST_MOUNTED, sweep_placeholders
 from drone.sandbox.paths import Workspace
 from drone.sandbox.placeholders import ASIDE, Placeholders
 from drone.sandbox.protected import Protected
@@ -154,7 +154,7 @@ async def meanwhile(sandbox: Bubblewrap, root: Path, script: str, do: Callable[[
     heard = asyncio.Event()
     waits = f"echo here; while ! test -e go; do :; done; {script}"
     running = await sandbox.start(
-        ("sh", "-c", waits), Workspace(root), SOON, profile=WRITES, told=lambda piece: heard.set()
+        ("sh", "-c", waits), Workspace(root), SOON, profile=WRITES, on_output=lambda piece: heard.set()
     )
     await heard.wait()
     do()
@@ -250,7 +250,7 @@ def test_what_a_killed_drone_left_is_swept_and_nothing_else(root: Path, whole: b
     for directory, name in ((root, ".env"), (root, ".mcc"), (root, f"{ASIDE}0"), (root / "sub" / ".git", "hooks")):
         os.mknod(directory / name, stat.S_IFSOCK)
     fd = os.open(root, os.O_RDONLY)
-    swept(fd, whole=whole)
+    sweep_placeholders(fd, whole=whole)
     os.close(fd)
     assert sorted(os.listdir(root)) == ["AGENTS.md", "CLAUDE.md", "ordinary", "sub"]
     assert os.listdir(root / "sub" / ".git") == ([] if whole else ["hooks"])

@@ -10,7 +10,7 @@ from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds
 from drone.sandbox.paths import Workspace
 from drone.sandbox.private import Private
-from drone.sandbox.profile import spelled
+from drone.sandbox.profile import own_paths
 from drone.sandbox.worktree import Worktree
 
 
@@ -39,7 +39,7 @@ MOUNTED = ["/usr/src/work", "/bin/work", "/etc/work", "/proc/work", "/tmp/work",
 
 @pytest.mark.parametrize("path", [*MOUNTED, "/"])
 def test_where_something_is_mounted_there_is_no_further_path(tmp_path: Path, path: str) -> None:
-    assert path not in [*spelled(Workspace(tmp_path, also=path))]
+    assert path not in [*own_paths(Workspace(tmp_path, also=path))]
 
 
 async def test_one_that_was_named_by_a_link_in_itself_is_found_as_well(
@@ -56,4 +56,4 @@ def test_a_worktree_has_the_paths_of_what_it_was_made_from(tmp_path: Path) -> No
         (tmp_path / name).mkdir()
     common = Workspace(tmp_path)
     worktree = Worktree(tmp_path / "tree", tmp_path / "git", common, above=Path("/home/x/repo"), private=Private())
-    assert [*spelled(worktree)] == ["--symlink", "/workspace", "/home/x/repo"]
+    assert [*own_paths(worktree)] == ["--symlink", "/workspace", "/home/x/repo"]

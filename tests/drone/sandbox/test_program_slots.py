@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from drone.sandbox.program_slots import ProgramSlots
+from drone.sandbox.bubblewrap import ProgramSlots
 
 
 async def waits(slots: ProgramSlots, holder: int) -> bool:

@@ -48,7 +48,7 @@ async def test_further_directories_are_seen_and_written_only_as_they_say(either:
 async def test_both_outputs_can_come_in_their_order_and_are_heard_at_once(sandbox: Bubblewrap, tmp_path: Path) -> None:
     heard: list[bytes] = []
     command = ("sh", "-c", "echo one; echo two >&2; echo three")
-    ended = await sandbox.run(command, Workspace(tmp_path), Bounds(20.0, 4, 0), merged=True, told=heard.append)
+    ended = await sandbox.run(command, Workspace(tmp_path), Bounds(20.0, 4, 0), merged=True, on_output=heard.append)
     assert b"".join(heard) == b"one\ntwo\nthree\n"
     assert (ended.stdout.head, ended.stdout.total, ended.stderr.total) == (b"one\n", 14, 0)
 
@@ -76,7 +76,7 @@ async def test_one_that_is_killed_is_gone_with_what_it_started_though_nobody_rea
 async def test_who_waits_no_longer_leaves_it_running(sandbox: Bubblewrap, tmp_path: Path) -> None:
     heard = asyncio.Event()
     command = ("sh", "-c", "echo here; sleep 1000")
-    running = await sandbox.start(command, Workspace(tmp_path), FOR_EVER, told=lambda piece: heard.set())
+    running = await sandbox.start(command, Workspace(tmp_path), FOR_EVER, on_output=lambda piece: heard.set())
     waiting = asyncio.create_task(running.wait())
     await heard.wait()
     waiting.cancel()

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.walls import tried
+from drone.sandbox.walls import probed
 from mcc.contracts.drones import MISSING, STANDS, SandboxState, Walls
 
 WITHIN = ("namespaces", "no_userns_inside", "seccomp", "unix_sockets", "tmp_cap", "protected", "egress")
 
 
 async def test_on_a_machine_that_can_make_a_sandbox_its_walls_stand(sandbox: Bubblewrap) -> None:
-    state = await tried(sandbox)
+    state = await probed(sandbox)
     said = state.walls.model_dump()
     assert state.kind == "bubblewrap" and {said[name] for name in WITHIN} == {STANDS}
     for name in ("memory", "processes", "cpu"):
@@ -38,7 +38,7 @@ async def test_what_is_left_out_is_told(sandbox: Bubblewrap, tmp_path: Path, lef
     weaker = tmp_path / "bwrap"
     weaker.write_text(WEAKER.format(python=python, bwrap=sandbox.program, left_out=left_out))
     weaker.chmod(0o755)
-    said = (await tried(Bubblewrap(str(weaker)))).walls.model_dump()
+    said = (await probed(Bubblewrap(str(weaker)))).walls.model_dump()
     assert said[wall].startswith(MISSING) and "not be tried" not in said[wall]
 
 
@@ -64,7 +64,7 @@ os.execv("{bwrap}", ["{bwrap}", *sys.argv[1:]])
 
 
 async def test_one_that_does_not_start_leaves_no_wall_standing(tmp_path: Path) -> None:
-    state = await tried(Bubblewrap(str(tmp_path / "bwrap")))
+    state = await probed(Bubblewrap(str(tmp_path / "bwrap")))
     assert set(state.walls.missing) == set(Walls.model_fields)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.below import real_path
+from drone.sandbox.mounts import real_path
 from drone.sandbox.private import Private
 
 
@@ -18,7 +18,7 @@ def work(tmp_path: Path) -> Path:
 def perhaps(private: Private, directory: Path) -> bool:
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return private.perhaps_in(fd)
+        return private.may_be_below(fd)
     finally:
         os.close(fd)
 
