@@ -19,7 +19,7 @@ from drone.agent.threads import Pools, in_thread
 from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn, title_of
 from drone.checkpoints.keeping import Keeping
-from drone.egress.egress import Egress, reaching
+from drone.egress.egress import Egress, egress_for_order
 from drone.generation.chat import GROUPS, opened
 from drone.generation.node_agents import Wanted
 from drone.generation.orchestrator import Orchestrator, Request
@@ -116,7 +116,7 @@ class Crew:
         """
         redactor, threads = self._settings.redactor, self.pools.of(order.id)
         turn = context.turn(order, threads, redactor)
-        async with reaching(self._egress, order.id), Jobs(turn.tree.jobs, self._settings.sandbox.jobs) as jobs:
+        async with egress_for_order(self._egress, order.id), Jobs(turn.tree.jobs, self._settings.sandbox.jobs) as jobs:
             try:
                 workspace = context.workspace
                 if workspace is None and order.workspace is not None:
@@ -220,7 +220,7 @@ class Crew:
         settings = self._settings
         ways = Ways(self._toolbox.git.sandbox, addresses_of_servers(settings), settings.key, settings.egress_proxy)
         if self._egress is not None:
-            ways = replace(ways, network=self._egress.of_hosts)
+            ways = replace(ways, network=self._egress.network_to)
         return replace(ways, tokens=self._tokens, learn=settings.learn).opening(name, config, changed)
 
     def share(self, pins: Pins, tokens: Tokens) -> None:

@@ -33,7 +33,7 @@ def checkouts_in(
     egress = Egress(Plan(allow=[whole], allow_private=[whole], names={HOST: ["127.0.0.1"]}), sandbox.custody)
 
     def opened(hosts: Sequence[str]) -> Network:
-        return WithFiles(egress.of_hosts(hosts), {BUNDLE: certificate})
+        return WithFiles(egress.network_to(hosts), {BUNDLE: certificate})
 
     remote = GitRemote(address=f"https://{whole}{pattern}", token_env="TEAM_TOKEN" if given else None)
     mirrors = Mirrors(sandbox, data / "mirrors", opened)

@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from drone.egress.access import OrderAccess, ProgramAccess, rule_of
 from drone.egress.authority import Authority
 from drone.egress.forwarding import Connection
-from drone.egress.http1 import HEAD_BYTES, BadMessage, Head, body_of, request_of
+from drone.egress.http1 import HEAD_BYTES, BadMessage, Head, read_body, read_request
 from drone.egress.plan import Plan
-from drone.egress.ways import Order, Way, rule_of
 from mcc.addresses import Endpoint
 
 PUBLIC = "93.184.216.34"
@@ -30,7 +30,7 @@ class Host:
 
 def echo(head: Head, body: bytes) -> bytes:
     said = b"\n".join(b"%b: %b" % one for one in head.headers) + b"\n\n" + body
-    return b"HTTP/1.1 200 OK\r\nX-First: %b\r\nContent-Length: %d\r\n\r\n%b" % (head.first[1], len(said), said)
+    return b"HTTP/1.1 200 OK\r\nX-First: %b\r\nContent-Length: %d\r\n\r\n%b" % (head.start_line[1], len(said), said)
 
 
 @asynccontextmanager
@@ -40,8 +40,8 @@ async def host(answer: Answer = echo, secure: ssl.SSLContext | None = None) -> A
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         known.connections += 1
         try:
-            while (head := await request_of(reader)) is not None:
-                body = b"".join([piece async for piece in body_of(reader, head.of_request)])
+            while (head := await read_request(reader)) is not None:
+                body = b"".join([piece async for piece in read_body(reader, head.request_framing)])
                 known.asked.append((head, body))
                 writer.write(answer(head, body))
                 await writer.drain()
@@ -61,7 +61,7 @@ class Served:
     """The proxy for one program: where it listens, and what it lets go out."""
 
     port: int
-    way: Way
+    access: ProgramAccess
     dialled: list[Endpoint]
 
     async def say(self, data: bytes) -> bytes:
@@ -91,15 +91,15 @@ async def proxy(
         dialled.append(endpoint)
         return Endpoint("127.0.0.1", to.port)
 
-    way = Way(Order(plan, rule_of(plan, resolve, dial)), only)
+    access = ProgramAccess(OrderAccess(plan, rule_of(plan, resolve, dial)), only)
     trusted = ssl.create_default_context(cadata=trust or None)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await Connection(way, trusted, reader, writer).serve()
+        await Connection(access, trusted, reader, writer).serve()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=HEAD_BYTES)
     async with server:
-        yield Served(server.sockets[0].getsockname()[1], way, dialled)
+        yield Served(server.sockets[0].getsockname()[1], access, dialled)
 
 
 async def secured(served: Served, name: str, authority: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

@@ -7,7 +7,7 @@ import pytest
 
 from drone.agent.permission_gate import profile_of
 from drone.agent.toolset import Call, Preview
-from drone.egress.plan import GivenSecret, Plan
+from drone.egress.plan import ConfiguredSecret, Plan
 from drone.tools.shell import Shell, ShellTools
 from drone.tools.wrappers import only_reading
 from mcc.contracts.journal import AgentStep
@@ -25,7 +25,7 @@ async def there() -> AsyncIterator[Host]:
 @pytest.fixture
 async def bench(tmp_path: Path, egress_by: Make, there: Host) -> AsyncIterator[ShellBench]:
     hosts = (f"a.test:{there.port}",)
-    secret = GivenSecret("TOKEN", "", hosts)
+    secret = ConfiguredSecret("TOKEN", "", hosts)
     plan = Plan(allow=hosts, allow_private=hosts, names={"a.test": ["127.0.0.1"]}, secrets=(secret,))
     async with ShellBench(tmp_path, egress=egress_by(plan)) as bench:
         yield bench

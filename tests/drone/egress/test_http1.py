@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from drone.egress.http1 import BadMessage, Framing, answer_of, body_of, chunk, request_of
+from drone.egress.http1 import BadMessage, Framing, chunk, read_body, read_request, read_response
 
 
 def reader(data: bytes) -> asyncio.StreamReader:
@@ -17,20 +17,20 @@ def reader(data: bytes) -> asyncio.StreamReader:
 async def read(data: bytes) -> bytes:
     """The body of the one request in `data`."""
     stream = reader(data)
-    head = await request_of(stream)
+    head = await read_request(stream)
     assert head is not None
-    return b"".join([piece async for piece in body_of(stream, head.of_request)])
+    return b"".join([piece async for piece in read_body(stream, head.request_framing)])
 
 
 async def test_a_request_is_read_and_written_again_as_it_was() -> None:
     raw = b"GET /a?b HTTP/1.1\r\nHost: a.de\r\nX-One: two\r\n\r\n"
-    head = await request_of(reader(raw))
+    head = await read_request(reader(raw))
     assert head is not None
     assert head.encoded() == raw
 
 
 async def test_after_the_last_request_there_is_none() -> None:
-    assert await request_of(reader(b"")) is None
+    assert await read_request(reader(b"")) is None
 
 
 SMUGGLED = [
@@ -85,14 +85,14 @@ async def test_a_body_in_chunks_is_put_together() -> None:
     ],
 )
 async def test_how_long_an_answer_is(said: bytes, method: bytes, length: object) -> None:
-    answer = await answer_of(reader(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 " + said + b"\r\n\r\n"))
-    assert answer.of_answer(method) == length
+    answer = await read_response(reader(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 " + said + b"\r\n\r\n"))
+    assert answer.response_framing(method) == length
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 101 Up\r\n\r\n", b"HTTP/1.1 2x0 OK\r\n\r\n"])
 async def test_an_answer_that_is_none_is_refused(said: bytes) -> None:
     with pytest.raises(BadMessage):
-        await answer_of(reader(said))
+        await read_response(reader(said))
 
 
 async def test_headers_of_one_connection_are_not_passed_on() -> None:
@@ -104,6 +104,6 @@ async def test_headers_of_one_connection_are_not_passed_on() -> None:
         "Upgrade: h2c",
         "X: c",
     )
-    head = await request_of(reader("\r\n".join((*lines, "", "")).encode()))
+    head = await read_request(reader("\r\n".join((*lines, "", "")).encode()))
     assert head is not None
-    assert list(head.passed_on) == [(b"X", b"c")]
+    assert list(head.end_to_end) == [(b"X", b"c")]

@@ -14,18 +14,18 @@ SECRETS = Secrets([Secret(VALUE, STAND_IN, HostList(["api.example:443"]))])
 
 def test_a_secret_is_put_in_for_its_host_and_for_nobody_else() -> None:
     headers = [(b"Authorization", b"Bearer " + STAND_IN)]
-    assert SECRETS.sent_to(HOST).put_in(headers) == [(b"Authorization", b"Bearer " + VALUE)]
+    assert SECRETS.for_host(HOST).substituted(headers) == [(b"Authorization", b"Bearer " + VALUE)]
     for other in (OTHER, Endpoint("api.example", 80), Endpoint("x.api.example", 443)):
-        assert not SECRETS.sent_to(other)
-        assert SECRETS.sent_to(other).put_in(headers) == headers
+        assert not SECRETS.for_host(other)
+        assert SECRETS.for_host(other).substituted(headers) == headers
 
 
 def test_a_password_of_basic_is_put_in_as_well() -> None:
     login = base64.b64encode(b"user:" + STAND_IN)
-    (named,) = SECRETS.put_in([(b"authorization", b"basic " + login)])
+    (named,) = SECRETS.substituted([(b"authorization", b"basic " + login)])
     assert base64.b64decode(named[1][6:]) == b"user:" + VALUE
     broken = [(b"Authorization", b"Basic *" + STAND_IN)]
-    assert SECRETS.put_in(broken) == [(b"Authorization", b"Basic *" + VALUE)]
+    assert SECRETS.substituted(broken) == [(b"Authorization", b"Basic *" + VALUE)]
 
 
 FORMS = [
@@ -52,7 +52,7 @@ def test_a_secret_in_another_form_does_not_come_back(form: bytes, size: int) -> 
 
 
 def test_headers_of_an_answer_are_clean_too() -> None:
-    assert SECRETS.taken_out([(b"X-Echo", b"a " + VALUE)]) == [(b"X-Echo", b"a " + STAND_IN)]
+    assert SECRETS.redacted([(b"X-Echo", b"a " + VALUE)]) == [(b"X-Echo", b"a " + STAND_IN)]
 
 
 def test_a_long_secret_in_two_pieces_of_an_answer_leaves_nothing_of_itself() -> None:
@@ -63,5 +63,5 @@ def test_a_long_secret_in_two_pieces_of_an_answer_leaves_nothing_of_itself() -> 
 
 
 def test_without_secrets_nothing_is_held_back() -> None:
-    scrubber = SECRETS.sent_to(OTHER).scrubber()
+    scrubber = SECRETS.for_host(OTHER).scrubber()
     assert scrubber.feed(VALUE[:5]) == VALUE[:5] and scrubber.end() == b""
