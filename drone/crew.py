@@ -18,7 +18,7 @@ from drone.agent.subagents.children import CannotHire
 from drone.agent.threads import Pools, in_thread
 from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn, title_of
-from drone.checkpoints.keeping import Keeping
+from drone.checkpoints.directory import CheckpointDirectory
 from drone.egress.egress import Egress, egress_for_order
 from drone.generation.chat import GROUPS, opened
 from drone.generation.node_agents import Wanted
@@ -90,7 +90,7 @@ class Crew:
         self._toolbox = toolbox or toolbox_of(settings, NO_OWN)
         self._egress = self._toolbox.shell.egress
         self._roots = roots_of(settings)
-        self.kept = Keeping.within(settings.data_dir)
+        self.kept = CheckpointDirectory.within(settings.data_dir)
         self._home = Home(settings.data_dir / WORKTREES)
         self._trust = trust or settings.trust_store()
         self._tokens: Tokens = MemoryTokens()

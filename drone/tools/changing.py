@@ -130,7 +130,7 @@ class Changing:
 
     def _finish(self, planned: Sequence[Effect], plan: Plan) -> Sequence[Effect]:
         assert self.context.checkpoints is not None
-        with self.context.checkpoints.order.kept(self.context.call_id) as kept:
+        with self.context.checkpoints.order.view(self.context.call_id) as kept:
             effects = planned or plan(lambda path: _as_kept(kept, path))
             missing = []
             for effect in effects:

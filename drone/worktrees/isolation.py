@@ -12,7 +12,7 @@ from drone.agent.report import Report
 from drone.agent.subagents.children import CannotHire
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.agent.turn import Task, Turn
-from drone.checkpoints.recording import Checkpoints, OrderCheckpoints
+from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
 from drone.sandbox.paths import Workspace, WorkspaceGone
 from drone.sandbox.protected import Protected
 from drone.sandbox.worktree import Worktree
@@ -274,7 +274,7 @@ class Isolated:
             yield
             return
         call = Call(made.record_id, "worktree", {}, turn.tree.records[made.record_id].origin, turn)
-        checkpoints = Checkpoints(self._all.checkpoints, call, turn, Event())
+        checkpoints = CallCheckpoints(self._all.checkpoints, call, turn, Event())
         await checkpoints.before(made.record_id, [os.fsencode(path) for path in paths])
         try:
             yield

@@ -13,10 +13,10 @@ import pytest
 from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.turn import Turn
-from drone.checkpoints.ledger import Touched
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.checkpoints.restore import way_back
+from drone.checkpoints.restore import plan_restore
 from drone.checkpoints.revert import Revert
+from drone.checkpoints.summary import PathChange
 from drone.checkpoints.tree import Node
 from drone.sandbox.paths import Workspace
 from mcc.contracts.ids import fresh_id
@@ -206,7 +206,7 @@ def test_what_an_order_changed_is_told(site: Site) -> None:
     (site.root / "empty").rmdir()
     (site.root / "made").write_text("1\n2\n")
     (site.root / ".git/HEAD").write_text("x")
-    order.told(order.known()[0].id, 18)
+    order.note_entry(order.known()[0].id, 18)
     found = order.summary(STOP)
 
     assert found is not None
@@ -227,7 +227,7 @@ def test_a_files_name_adds_no_line_to_what_is_told(site: Site) -> None:
     os.rename(site.root / "untracked", site.root / "moved\n+++ b\udcff")
     os.chmod(site.root / "src/a.py", 0o600)
     os.rename(site.root / "src/a.py", site.root / "mode\nx")
-    order.told(order.known()[0].id, 18)
+    order.note_entry(order.known()[0].id, 18)
     found = order.summary(STOP)
     assert found is not None and "rename to moved\\n+++ b\\udcff\n" in found.diff
     assert "mode\\nx" in found.diff and "\nx" not in found.diff
@@ -255,6 +255,6 @@ def test_the_way_back_of_many_files_reads_each_directory_once() -> None:
         reads.append(digest)
         return kept[digest]
 
-    wanted = {name: Touched(name, None, file) for name in names}
-    assert len(way_back(trees, wanted, b"top", overwrite=False).targets) == 500
+    wanted = {name: PathChange(name, None, file) for name in names}
+    assert len(plan_restore(trees, wanted, b"top", overwrite=False).targets) == 500
     assert sorted(reads) == [b"d", b"top"]
