@@ -49,8 +49,8 @@ from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted, only_reading
 from drone.worktrees.ending import clear_up
-from drone.worktrees.places import Home
-from drone.worktrees.telling import did_with_git, of_facts, with_standing
+from drone.worktrees.git_changes import used_git, with_current_head, with_git_facts
+from drone.worktrees.places import WorktreeHome
 from mcc.configuration.mcp_servers import McpServer
 from mcc.configuration.trust import AgentConsent, TrustStore
 from mcc.contracts.changes import Changes
@@ -91,7 +91,7 @@ class Crew:
         self._egress = self._toolbox.shell.egress
         self._roots = roots_of(settings)
         self.kept = CheckpointDirectory.within(settings.data_dir)
-        self._home = Home(settings.data_dir / WORKTREES)
+        self._home = WorktreeHome(settings.data_dir / WORKTREES)
         self._trust = trust or settings.trust_store()
         self._tokens: Tokens = MemoryTokens()
         self.servers = McpServers(settings.mcp, self._opening, lambda: settings.redactor)
@@ -194,9 +194,9 @@ class Crew:
         redactor, threads = self._settings.redactor, self.pools.of(order.id)
         written = RedactedJournal(journal, redactor)
         told = await self.kept.with_changes(order, workspace, written, threads, outcome)
-        if told.changes is not None or did_with_git(of_git):
-            changes = of_facts(told.changes or Changes(workspace=str(workspace.root)), of_git)
-            changes = await with_standing(changes, self._toolbox.git, workspace, threads)
+        if told.changes is not None or used_git(of_git):
+            changes = with_git_facts(told.changes or Changes(workspace=str(workspace.root)), of_git)
+            changes = await with_current_head(changes, self._toolbox.git, workspace, threads)
             told = told.model_copy(update={"changes": changes})
         return redactor.model(told)
 

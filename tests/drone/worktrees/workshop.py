@@ -29,7 +29,7 @@ from drone.tools.tool import FunctionTools, ToolContext, tool
 from drone.tools.wrappers import Only
 from drone.worktrees.ending import clear_up
 from drone.worktrees.isolation import Worktrees
-from drone.worktrees.places import Home
+from drone.worktrees.places import WorktreeHome
 from mcc.contracts.git_facts import WorktreeEnded
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
@@ -111,8 +111,8 @@ class Workshop:
     shell: Shell = NO_SHELL
 
     @property
-    def home(self) -> Home:
-        return Home(self.data)
+    def home(self) -> WorktreeHome:
+        return WorktreeHome(self.data)
 
     def tools(self, workspace: Workspace) -> ToolSet:
         of_git = (*GitTools(self.git).tools(), *GitWriteTools(self.git).tools())

@@ -1,6 +1,6 @@
 """What an order did with git is told with it."""
 
-from drone.worktrees.telling import of_facts
+from drone.worktrees.git_changes import with_git_facts
 from mcc.contracts.changes import Changes
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade, WorktreeState
 
@@ -18,7 +18,7 @@ def test_commits_and_worktrees_are_told_with_where_the_order_began() -> None:
         for number in "34"
     ]
     theirs = commits[0].model_copy(update={"commit": "9" * 40, "worktree": True})
-    told = of_facts(Changes(workspace="/work"), [made, left, theirs, ended, *commits])
+    told = with_git_facts(Changes(workspace="/work"), [made, left, theirs, ended, *commits])
     assert (told.base, told.branch) == ("0" * 40, "mcc/0199a3c0")
     assert [(one.id[0], one.subject) for one in told.commits] == [("3", "3"), ("4", "4")]
     assert [(one.record_id, one.state, one.conflicts) for one in told.worktrees] == [
