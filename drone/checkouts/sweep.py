@@ -121,6 +121,7 @@ class Sweep:
             except CannotFetch:
                 continue
             try:
+                # `hold` set the time of the lock file, which stands for the last fetch.
                 os.utime(lock, (fetched.st_atime, fetched.st_mtime))
                 mirrors.drop(name)
             finally:

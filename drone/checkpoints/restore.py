@@ -88,11 +88,13 @@ def _is_object(path: bytes, wanted: Mapping[bytes, PathChange]) -> bool:
 
 def restore(workspace: Workspace, store: CheckpointStore, targets: Mapping[bytes, Node | None]) -> None:
     """Bring every path to its wanted state. May be repeated after an interruption. Blocks. Raises `PathError`."""
+    # Flushed once at the end (`settle`) instead of after each file.
     writer = WorkspaceWriter(workspace, durable=False)
     for above in {b"", *parents(list(targets))}:
         writer.sweep(os.fsdecode(above))
     _clear(writer, targets)
     directories = [(path, node) for path, node in targets.items() if node is not None and node.kind == "directory"]
+    # Writable for now; their own modes follow when their content is restored.
     for path, made in directories:
         writer.make_directory(os.fsdecode(path), made.mode | 0o700)
     for path, node in targets.items():

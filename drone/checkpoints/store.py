@@ -209,10 +209,11 @@ class CheckpointStore:
             gone = [(digest,) for digest in known.difference(needed)]
             self._connection.executemany(f"DELETE FROM {table} WHERE digest = ?", gone)
         self._connection.execute("DELETE FROM seen WHERE digest NOT IN (SELECT digest FROM contents)")
-        return len(gone)
+        return len(gone)  # of `contents`, the last table
 
     def shrink(self) -> None:
         """Give the space of deleted rows back to the file system."""
+        # `fetchall` runs the statements to their end: each step of the first one frees a page.
         self._connection.execute("PRAGMA incremental_vacuum").fetchall()
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
@@ -224,6 +225,7 @@ def _checkpoint(row: Any) -> Checkpoint:
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
+    # auto_vacuum stands first: it takes effect only in a database that is still empty.
     for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = FULL"):
         connection.execute(f"PRAGMA {pragma}")
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'calls'").fetchone():

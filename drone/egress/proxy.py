@@ -58,6 +58,7 @@ class Proxy:
                 await _readable(self._control)
                 data, descriptors, *_ = socket.recv_fds(self._control, MESSAGE_BYTES, 4)
                 if not data:
+                    # Not a return: open tasks, and look-ups in threads, would delay the end of this process.
                     os._exit(0)
                 group.create_task(self._answer(decoded(data), descriptors))
 

@@ -24,7 +24,10 @@ MAX_DEPTH = 200
 
 _LINKS = 40
 _STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_SYMLINK_SAYS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.EEXIST})
+_SYMLINK_ERRORS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.EEXIST})
+"""Errors of an open with O_NOFOLLOW that may be due to a symbolic link: ELOOP, or ENOTDIR with O_DIRECTORY, on Linux,
+EMLINK on BSD, EEXIST with O_EXCL."""
+
 Look = Callable[[int], None]
 """Called with the descriptor of every directory on the way; an exception that it raises ends the walk."""
 
@@ -182,7 +185,7 @@ class _Walk:
 
     def _follow(self, name: bytes, failure: int | None) -> bool:
         """Put a symbolic link's target before the pending components; False when the failed name is no link."""
-        if failure not in _SYMLINK_SAYS:
+        if failure not in _SYMLINK_ERRORS:
             return False
         try:
             target = os.readlink(name, dir_fd=self._here)

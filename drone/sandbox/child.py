@@ -308,6 +308,7 @@ class _Stdout:
 
 
 async def _started(launch: Launch, leash: Leash, stdout: _Stdout) -> asyncio.subprocess.Process:
+    # A program may use every processor, though the threads of its drone keep to one (decision 19).
     with PROCESSORS.whole():
         process = await asyncio.create_subprocess_exec(
             *launch.argv,

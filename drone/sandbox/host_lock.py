@@ -235,7 +235,7 @@ class HostLock:
                 yield holder
 
     def _pages(self) -> Sequence[str]:
-        """The orders whose holders have left a page."""
+        """The ids of orders that have a page here."""
         try:
             names = os.listdir(self._home)
         except FileNotFoundError:

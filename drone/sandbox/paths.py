@@ -134,6 +134,7 @@ class Workspace:
         self.check()
         relative = self.relative(path)
         allowed = symlinks and not flags & _WRITES
+        # O_NONBLOCK: opening a named pipe must not wait for its other end.
         safe = flags | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
         try:
             return self._opened(relative, safe, mode, symlinks=allowed)

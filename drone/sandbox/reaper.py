@@ -177,7 +177,7 @@ class Watchdog:
 
     @property
     def look_seconds(self) -> float:
-        """How often to look."""
+        """Seconds until the next `look`."""
         return min(_LOOK_SECONDS, self._frozen_seconds / 48) if self._ending is None else _ENDING_LOOK_SECONDS
 
     @property
@@ -186,7 +186,7 @@ class Watchdog:
         return self._silent / self._frozen_seconds
 
     def hear(self) -> None:
-        """A sign of life."""
+        """The drone gave a sign of life."""
         self._silent = 0.0
 
     def asked_to_end(self) -> None:

@@ -149,9 +149,11 @@ def _argument_checks() -> Iterator[_Step]:
     """The calls that are allowed or refused by their arguments."""
     yield _Step(_LOAD, _ARGUMENTS, label="clone")
     yield _Step(_ANY_BIT, _NEW_NAMESPACES, then="refuse", other="allow")
+    # These two put input into a terminal, which the user's shell would execute afterwards.
     yield _Step(_LOAD, _ARGUMENTS + 8, label="ioctl")
     yield _Step(_EQUAL, _TIOCSTI, then="refuse")
     yield _Step(_EQUAL, _TIOCLINUX, then="refuse", other="allow")
+    # AF_UNIX is refused as well: a socket file in the workspace or a mount may lead to a service of the host.
     yield _Step(_LOAD, _ARGUMENTS, label="socket")
     yield _Step(_EQUAL, _INET, then="allow")
     yield _Step(_EQUAL, _INET6, then="allow", other="refuse")

@@ -20,7 +20,7 @@ from typing import Any
 from mcc.processors import PROCESSORS
 
 MEMORY_BYTES = 1 << 30
-"""Address space of the process."""
+"""Limit on the address space of the side process (RLIMIT_AS)."""
 
 ANSWER_BYTES = 16_000_000
 """Longest accepted answer."""

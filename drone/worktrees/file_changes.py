@@ -51,6 +51,7 @@ def apply_changes(
     Raises OSError.
     """
     left = []
+    # Deletions first: a file may become a directory.
     for change in sorted(changes, key=lambda one: (one.status != "D", one.path)):
         if change.is_module or protected.refuses(change.path) or not _apply(workspace, staged, change):
             left.append(change.path)
@@ -122,11 +123,11 @@ def _put(name: str, source: int, target: int, found: os.stat_result | None) -> N
         os.symlink(os.readlink(name, dir_fd=source), draft, dir_fd=target)
     else:
         _copy(name, source, draft, target)
-        _allow(draft, target, found, executable=bool(status.st_mode & stat.S_IXUSR))
+        _set_mode(draft, target, found, executable=bool(status.st_mode & stat.S_IXUSR))
     os.rename(draft, name, src_dir_fd=target, dst_dir_fd=target)
 
 
-def _allow(draft: str, target: int, found: os.stat_result | None, *, executable: bool) -> None:
+def _set_mode(draft: str, target: int, found: os.stat_result | None, *, executable: bool) -> None:
     """Set the permissions of a draft: those of the file `found` or, without one, those of a new file."""
     fresh = found is None or not stat.S_ISREG(found.st_mode)
     before = os.stat(draft, dir_fd=target) if fresh or found is None else found

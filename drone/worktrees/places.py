@@ -72,7 +72,7 @@ class WorktreeDirectory:
         for path in (self.tree, self.git):
             make_private_directory(path)
         (self.git / "HEAD").write_text(f"ref: {ref}\n")
-        (self.git / "commondir").write_text(f"{COMMON}\n")  # for refs git asks no environment
+        (self.git / "commondir").write_text(f"{COMMON}\n")  # git reads no environment variable for the location of refs
 
     def complete(self, page: WorktreePage) -> None:
         """Write its page. From then on an agent may have worked in it."""
@@ -122,7 +122,7 @@ class WorktreeHome:
         return _names(self.directory)
 
     def has(self, order_id: str) -> bool:
-        """Whether this order has left something here: one look at a directory of the drone's own."""
+        """Whether this order has left something here. Fast: one look at a local directory of the drone."""
         return os.path.lexists(self.directory / order_id)
 
     def hold(self, order_id: str) -> int | None:

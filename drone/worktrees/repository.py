@@ -69,7 +69,7 @@ class Repository:
         return _word(found.stdout.head) or None
 
     async def tree_of(self, commit: str) -> str:
-        return await self._told("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+        return await self._word_of("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
 
     async def point(self, ref: str, commit: str) -> None:
         await self._checkout.output("update-ref", "--no-deref", ref, commit)
@@ -90,7 +90,7 @@ class Repository:
 
     async def committed(self, tree: str, parents: Iterable[str], message: str) -> str:
         above = (word for parent in parents for word in ("-p", parent))
-        return await self._told("commit-tree", tree, *above, "-m", message)
+        return await self._word_of("commit-tree", tree, *above, "-m", message)
 
     async def merged(self, base: str, tip: str, message: str) -> Merge:
         """Merge the state of the workspace with the changes from `base` to `tip`; changes no file."""
@@ -138,7 +138,7 @@ class Repository:
         except PathMissing:
             return
 
-    async def _told(self, *arguments: str) -> str:
+    async def _word_of(self, *arguments: str) -> str:
         return _word((await self._checkout.output(*arguments)).head)
 
 
@@ -169,7 +169,7 @@ class WorktreeRepository(Repository):
         asked = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
         listed = await self._checkout.output(*asked, bounds=NAMES)
         names = [name for name in names_in(listed) if not name.startswith(f"{MARKER}/")]
-        size = await self._checkout.threads.tool(self._sizes, names)
+        size = await self._checkout.threads.tool(lambda: sum(map(self._size, names)))
         plain = [name for name in names if not name.endswith("/")]
         if listed.left_out or len(plain) < len(names) or len(names) > MOST_IGNORED or size > IGNORED_BYTES:
             return names, False
@@ -180,9 +180,6 @@ class WorktreeRepository(Repository):
                 await here.output("add", "--force", "--", *paths)
             await self.point(f"{ref}.ignored", await self.committed(await _written(here), [saved.tip], message))
         return names, True
-
-    def _sizes(self, names: Iterable[str]) -> int:
-        return sum(map(self._size, names))
 
 
 async def _written(checkout: Checkout) -> str:
