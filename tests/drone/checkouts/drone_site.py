@@ -1,4 +1,4 @@
-"""The checkouts of a drone that may name repositories of the server on loopback, and knows its certificate."""
+"""The checkouts of a drone that may use repositories of a server on loopback, whose certificate it trusts."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -28,7 +28,7 @@ def checkouts_in(
     pattern: str = "/team/*",
     given: str | None = None,
 ) -> Iterator[Checkouts]:
-    """`given`: the token that the drone has for the server."""
+    """The checkouts of a drone; `given` is its token for the server."""
     whole = f"{HOST}:{port}"
     egress = Egress(Plan(allow=[whole], allow_private=[whole], names={HOST: ["127.0.0.1"]}), sandbox.custody)
 

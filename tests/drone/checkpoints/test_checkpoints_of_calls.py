@@ -1,4 +1,4 @@
-"""What a checkpoint holds, and what it says was changed since."""
+"""What a checkpoint holds, and the changes since that it finds."""
 
 import os
 import stat
@@ -45,7 +45,7 @@ def checkpoints(order: OrderCheckpoints) -> list[Checkpoint]:
         return store.checkpoints("order")
 
 
-def test_everything_is_kept_but_the_marker(order: OrderCheckpoints) -> None:
+def test_everything_except_the_marker_is_kept(order: OrderCheckpoints) -> None:
     begun = order.begin("c1", None, STOP)
 
     found = nodes(order, begun.checkpoint.before)
@@ -58,7 +58,7 @@ def test_everything_is_kept_but_the_marker(order: OrderCheckpoints) -> None:
     assert (begun.report.files, begun.report.sentence) == (5, "")
 
 
-def test_what_a_call_changed_is_told_in_order(order: OrderCheckpoints, root: Path) -> None:
+def test_the_changes_of_a_call_are_answered_in_order(order: OrderCheckpoints, root: Path) -> None:
     order.begin("c1", None, STOP)
     (root / "src/a.py").write_text("x = 2\n")
     (root / "new").mkdir()
@@ -69,14 +69,14 @@ def test_what_a_call_changed_is_told_in_order(order: OrderCheckpoints, root: Pat
     assert order.close("c1", STOP) == [b"empty", b"new", b"new/b", b"secret.txt", b"src/a.py"]
 
 
-def test_what_stands_for_missing_files_beside_a_program_is_nothing(order: OrderCheckpoints, root: Path) -> None:
+def test_placeholders_are_not_part_of_a_checkpoint(order: OrderCheckpoints, root: Path) -> None:
     os.mknod(root / ".env", stat.S_IFSOCK)
     os.mknod(root / "mine", stat.S_IFSOCK | 0o600)
     begun = order.begin("c1", None, STOP)
     assert b".env" not in nodes(order, begun.checkpoint.before) and b"mine" in nodes(order, begun.checkpoint.before)
 
 
-def test_a_call_that_begins_again_has_the_checkpoint_that_it_had(order: OrderCheckpoints, root: Path) -> None:
+def test_a_call_that_begins_again_keeps_its_first_checkpoint(order: OrderCheckpoints, root: Path) -> None:
     first = order.begin("c1", None, STOP).checkpoint
     (root / "src/a.py").write_text("half done")
 
@@ -84,7 +84,7 @@ def test_a_call_that_begins_again_has_the_checkpoint_that_it_had(order: OrderChe
     assert again == first
 
 
-def test_of_named_paths_only_those_are_looked_at(order: OrderCheckpoints, root: Path) -> None:
+def test_with_named_paths_only_those_are_scanned(order: OrderCheckpoints, root: Path) -> None:
     order.begin("c1", None, STOP)
     order.close("c1", STOP)
     (root / "elsewhere").write_text("a person's")
@@ -100,7 +100,7 @@ def test_of_named_paths_only_those_are_looked_at(order: OrderCheckpoints, root: 
         assert node is not None and store.content(node.digest, 100) == b"a person's, too"
 
 
-def test_what_a_lost_call_left_is_closed_by_the_next_one(order: OrderCheckpoints, root: Path) -> None:
+def test_the_next_call_closes_the_checkpoint_of_a_lost_one(order: OrderCheckpoints, root: Path) -> None:
     order.begin("lost", None, STOP)
     (root / "src/a.py").write_text("half done")
     OrderCheckpoints(Workspace(root), order.path.parent, "order").begin("next", [b"new"], STOP)
@@ -109,7 +109,7 @@ def test_what_a_lost_call_left_is_closed_by_the_next_one(order: OrderCheckpoints
     assert lost.after == following.before and lost.after != lost.before
 
 
-def test_a_file_that_was_not_touched_is_not_read_again(order: OrderCheckpoints, root: Path) -> None:
+def test_an_unchanged_file_is_not_read_again(order: OrderCheckpoints, root: Path) -> None:
     old = root / "secret.txt"
     order.begin("c1", None, STOP)
     with CheckpointStore.opened(order.path) as store, store.changing():
@@ -123,7 +123,7 @@ def test_a_file_that_was_not_touched_is_not_read_again(order: OrderCheckpoints, 
     assert nodes(order, order.begin("c3", None, STOP).checkpoint.before)[b"secret.txt"].digest != b"k" * 32
 
 
-def test_what_cannot_be_kept_is_counted_and_named(order: OrderCheckpoints, root: Path) -> None:
+def test_files_that_cannot_be_kept_are_counted_and_named(order: OrderCheckpoints, root: Path) -> None:
     os.mkfifo(root / "pipe")
     with open(root / "huge", "wb") as file:
         file.truncate(300_000_000)

@@ -1,4 +1,4 @@
-"""Checkpoints that are old go, with what nothing else needs."""
+"""Pruning deletes old checkpoints, with the contents that no other one needs."""
 
 import sqlite3
 from pathlib import Path
@@ -12,7 +12,7 @@ from drone.sandbox.paths import Workspace
 STOP = Event()
 
 
-def test_what_only_an_old_order_needs_goes(tmp_path: Path) -> None:
+def test_contents_that_only_an_old_order_needs_are_pruned(tmp_path: Path) -> None:
     root, data = tmp_path / "shop", tmp_path / "data"
     (root / "deep").mkdir(parents=True)
     (root / "deep/a").write_text("of the old one alone")
@@ -34,7 +34,7 @@ def test_what_only_an_old_order_needs_goes(tmp_path: Path) -> None:
         assert store.content(node.digest, 100) == b"of both"
 
 
-def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_store_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("no database, " * 100)
     assert CheckpointDirectory(tmp_path).prune(1) == Pruned()
     assert CheckpointDirectory(tmp_path / "nowhere").prune(1) == Pruned()

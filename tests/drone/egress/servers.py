@@ -1,4 +1,4 @@
-"""Servers on loopback that stand for hosts of the internet, and clients of the proxy in between."""
+"""Servers on loopback in place of internet hosts, and clients of the proxy in between."""
 
 import asyncio
 import ssl
@@ -21,7 +21,7 @@ Answer = Callable[[Head, bytes], bytes]
 
 @dataclass
 class Host:
-    """One that says what it was asked."""
+    """A server that records its requests."""
 
     port: int = 0
     asked: list[tuple[Head, bytes]] = field(default_factory=list)
@@ -58,14 +58,14 @@ async def host(answer: Answer = echo, secure: ssl.SSLContext | None = None) -> A
 
 @dataclass
 class Served:
-    """The proxy for one program: where it listens, and what it lets go out."""
+    """The proxy for one program: its port, its access, and the endpoints that it connected to."""
 
     port: int
     access: ProgramAccess
     dialled: list[Endpoint]
 
     async def say(self, data: bytes) -> bytes:
-        """What comes back until the connection is closed."""
+        """Send data, and answer everything received until the connection is closed."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(data)
         said = await reader.read()
@@ -84,7 +84,7 @@ async def public(name: str) -> Sequence[str]:
 async def proxy(
     plan: Plan, to: Host, *, resolve: Resolve = public, only: Sequence[Sequence[str]] = (), trust: str = ""
 ) -> AsyncIterator[Served]:
-    """Connections to checked addresses, whichever they are, go to `to`."""
+    """A proxy whose connections all go to the server `to`, whatever address was checked."""
     dialled: list[Endpoint] = []
 
     def dial(endpoint: Endpoint) -> Endpoint:
@@ -103,7 +103,7 @@ async def proxy(
 
 
 async def secured(served: Served, name: str, authority: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to port 443 of this name through the proxy, to a server that this authority (PEM) vouches for."""
+    """A TLS connection through the proxy to port 443 of this name, verified with this authority (PEM)."""
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     writer.write(f"CONNECT {name}:443 HTTP/1.1\r\nHost: {name}:443\r\n\r\n".encode())
     assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
@@ -112,6 +112,6 @@ async def secured(served: Served, name: str, authority: str) -> tuple[asyncio.St
 
 
 def authority_of(name: str) -> tuple[str, ssl.SSLContext]:
-    """An authority as PEM, and the context of a server of this name that it vouches for."""
+    """A certificate authority as PEM, and the context of a server of this name that it signed."""
     made = Authority([name])
     return made.certificate.decode(), made.context(name)

@@ -1,4 +1,4 @@
-"""What the proxy passes on, to whom, and what it tells those whom it refuses."""
+"""What the proxy forwards, to which servers, and how it refuses."""
 
 import asyncio
 import gzip
@@ -43,7 +43,9 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("request_", "name", "status"), REFUSED, ids=[one[1] for one in REFUSED])
-async def test_what_is_not_allowed_is_told_and_goes_nowhere(request_: bytes, name: str, status: int) -> None:
+async def test_a_host_that_is_not_allowed_is_reported_and_not_contacted(
+    request_: bytes, name: str, status: int
+) -> None:
     async with host() as there, proxy(ALLOWED, there) as served:
         said = await served.say(request_)
         assert served.access.denied == [name]
@@ -65,7 +67,7 @@ async def test_a_name_that_is_not_allowed_is_not_even_looked_up() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "64:ff9b::7f00:1"])
-async def test_an_allowed_name_that_leads_inside_is_refused(address: str) -> None:
+async def test_an_allowed_name_with_a_private_address_is_refused(address: str) -> None:
     async def resolve(name: str) -> Sequence[str]:
         return [PUBLIC, address]
 
@@ -75,7 +77,7 @@ async def test_an_allowed_name_that_leads_inside_is_refused(address: str) -> Non
     assert not there.connections
 
 
-async def test_a_name_that_moves_inside_is_refused_on_the_next_connection() -> None:
+async def test_a_name_that_changes_to_a_private_address_is_refused_on_the_next_connection() -> None:
     answers = [[PUBLIC], ["127.0.0.1"]]
 
     async def resolve(name: str) -> Sequence[str]:
@@ -104,7 +106,7 @@ async def test_requests_follow_each_other_on_one_connection() -> None:
     assert there.connections == 1
 
 
-async def test_a_message_of_two_meanings_is_passed_on_to_nobody() -> None:
+async def test_an_ambiguous_request_is_not_forwarded() -> None:
     smuggled = (
         b"POST http://a.test/ HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /evil"
     )
@@ -124,7 +126,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("answer", BROKEN, ids=range(len(BROKEN)))
-async def test_an_answer_that_could_be_read_in_two_ways_does_not_come_in(answer: bytes) -> None:
+async def test_an_ambiguous_answer_is_not_forwarded(answer: bytes) -> None:
     async with host(lambda head, body: answer) as there, proxy(ALLOWED, there) as served:
         assert (await served.say(get("http://a.test/"))).startswith(b"HTTP/1.1 502")
 
@@ -150,7 +152,7 @@ def authorized(name: str, token: str, *more: str) -> bytes:
 
 
 async def answered(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """Head and body, which comes in chunks."""
+    """The head and the joined body of a chunked answer."""
     head, body = await reader.readuntil(b"\r\n\r\n"), b""
     while size := int(await reader.readuntil(b"\r\n"), 16):
         body += (await reader.readexactly(size + 2))[:-2]
@@ -199,7 +201,7 @@ async def test_the_secret_does_not_go_to_another_host_at_the_same_address(named:
     assert not there.asked
 
 
-async def test_the_secret_does_not_go_to_a_server_that_nobody_vouches_for() -> None:
+async def test_the_secret_does_not_go_to_a_server_with_an_untrusted_certificate() -> None:
     _, secure = authority_of("a.test")
     async with host(secure=secure) as there, proxy(SWAPPING, there) as served:
         given = served.access.order.grant
@@ -234,7 +236,7 @@ def in_brotli(head: Head, body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\nabc"
 
 
-async def test_an_answer_that_is_packed_all_the_same_is_unpacked_and_clean() -> None:
+async def test_an_unasked_compressed_answer_is_inflated_and_cleaned() -> None:
     vouched, secure = authority_of("a.test")
     async with host(packed, secure) as there, proxy(SWAPPING, there, trust=vouched) as served:
         given = served.access.order.grant
@@ -246,7 +248,7 @@ async def test_an_answer_that_is_packed_all_the_same_is_unpacked_and_clean() -> 
     assert body == b"token " + given.stand_ins["GITHUB_TOKEN"].encode()
 
 
-async def test_an_answer_that_cannot_be_looked_into_does_not_come_in() -> None:
+async def test_an_answer_with_an_unknown_encoding_is_not_forwarded() -> None:
     vouched, secure = authority_of("a.test")
     async with host(in_brotli, secure) as there, proxy(SWAPPING, there, trust=vouched) as served:
         reader, writer = await secured(served, "a.test", served.access.order.grant.certificate)
@@ -257,7 +259,7 @@ async def test_an_answer_that_cannot_be_looked_into_does_not_come_in() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "short", "two\r\nlines-of-secret"])
-async def test_a_secret_that_cannot_be_kept_is_not_given(value: str) -> None:
+async def test_an_unusable_secret_gets_no_stand_in(value: str) -> None:
     plan = Plan(allow=("a.test:443",), secrets=(ConfiguredSecret("GITHUB_TOKEN", value, ("a.test:443",)),))
     async with host() as there, proxy(plan, there) as served:
         given = served.access.order.grant

@@ -1,4 +1,4 @@
-"""Heads and bodies of HTTP/1.1, read so strictly that nobody behind the proxy sees another message than it."""
+"""HTTP/1.1 is parsed so strictly that no server can read a message differently than the proxy."""
 
 import asyncio
 
@@ -15,14 +15,14 @@ def reader(data: bytes) -> asyncio.StreamReader:
 
 
 async def read(data: bytes) -> bytes:
-    """The body of the one request in `data`."""
+    """The body of the single request in `data`."""
     stream = reader(data)
     head = await read_request(stream)
     assert head is not None
     return b"".join([piece async for piece in read_body(stream, head.request_framing)])
 
 
-async def test_a_request_is_read_and_written_again_as_it_was() -> None:
+async def test_a_parsed_request_encodes_to_the_same_bytes() -> None:
     raw = b"GET /a?b HTTP/1.1\r\nHost: a.de\r\nX-One: two\r\n\r\n"
     head = await read_request(reader(raw))
     assert head is not None
@@ -61,12 +61,12 @@ SMUGGLED = [
 
 
 @pytest.mark.parametrize("data", SMUGGLED, ids=range(len(SMUGGLED)))
-async def test_what_two_readers_could_read_in_two_ways_is_refused(data: bytes) -> None:
+async def test_ambiguous_messages_are_refused(data: bytes) -> None:
     with pytest.raises(BadMessage):
         await read(data)
 
 
-async def test_a_body_in_chunks_is_put_together() -> None:
+async def test_a_chunked_body_is_joined() -> None:
     data = (
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(b"abc") + b"2;x=y\r\nde\r\n0\r\nT: x\r\n\r\n"
     )
@@ -90,7 +90,7 @@ async def test_how_long_an_answer_is(said: bytes, method: bytes, length: object)
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 101 Up\r\n\r\n", b"HTTP/1.1 2x0 OK\r\n\r\n"])
-async def test_an_answer_that_is_none_is_refused(said: bytes) -> None:
+async def test_an_invalid_answer_is_refused(said: bytes) -> None:
     with pytest.raises(BadMessage):
         await read_response(reader(said))
 

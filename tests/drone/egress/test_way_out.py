@@ -1,4 +1,4 @@
-"""Programs in the real sandbox, with the real proxy: what they reach, and what they do not."""
+"""Programs in a real sandbox with the real proxy: what they reach, and what they do not."""
 
 import asyncio
 import os
@@ -70,7 +70,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
 """
 
 
-async def test_around_the_proxy_there_is_no_way(run: Run, egress_by: Make, tmp_path: Path) -> None:
+async def test_nothing_can_be_reached_around_the_proxy(run: Run, egress_by: Make, tmp_path: Path) -> None:
     async with host() as there:
         (tmp_path / "direct.py").write_text(DIRECT % (there.port, there.port))
         network = egress_by(plan(there.port)).network("order")
@@ -80,7 +80,7 @@ async def test_around_the_proxy_there_is_no_way(run: Run, egress_by: Make, tmp_p
     assert not {"REACHED", "FOUND", "SENT"} & set(said.split())
 
 
-async def test_an_allowed_name_that_leads_inside_is_not_reached(run: Run, egress_by: Make) -> None:
+async def test_an_allowed_name_with_a_private_address_is_not_reached(run: Run, egress_by: Make) -> None:
     async with host() as there:
         inside = Plan(allow=(f"a.test:{there.port}", f"127.0.0.1:{there.port}"), names=NAMES)
         network = egress_by(inside).network("order")
@@ -90,7 +90,7 @@ async def test_an_allowed_name_that_leads_inside_is_not_reached(run: Run, egress
     assert said.count("is not a public address") == 2
 
 
-async def test_a_service_of_ours_is_not_reached_although_it_is_allowed(run: Run, egress_by: Make) -> None:
+async def test_a_service_of_mcc_is_not_reached_although_it_is_allowed(run: Run, egress_by: Make) -> None:
     async with host() as there:
         network = egress_by(plan(there.port, own=(f"127.0.0.1:{there.port}",))).network("order")
         said = await run(network, f"curl -sS http://a.test:{there.port}/")
@@ -101,7 +101,7 @@ async def test_a_service_of_ours_is_not_reached_although_it_is_allowed(run: Run,
 LOOK = "env; cat /proc/*/environ /proc/*/cmdline; grep -rl ghp_ /etc /tmp /dev/shm /workspace /run; ls -R /etc/ssl"
 
 
-async def test_the_secret_goes_to_its_host_and_is_never_inside(run: Run, egress_by: Make) -> None:
+async def test_the_secret_goes_to_its_host_and_never_into_the_sandbox(run: Run, egress_by: Make) -> None:
     vouched, secure = authority_of("a.test")
     async with host(secure=secure) as there, host() as plain:
         secret = ConfiguredSecret("GITHUB_TOKEN", TOKEN, (f"a.test:{there.port}",))
@@ -129,7 +129,7 @@ async def test_orders_have_stand_ins_and_authorities_of_their_own(egress_by: Mak
     assert one.files != other.files
 
 
-async def test_what_an_order_drops_it_does_not_reach(run: Run, egress_by: Make) -> None:
+async def test_an_order_does_not_reach_hosts_that_it_dropped(run: Run, egress_by: Make) -> None:
     async with host() as there:
         egress = egress_by(plan(there.port))
         for only in ([["other.test"]], [[f"a.test:{there.port}"], ["*.test"]]):
@@ -152,7 +152,7 @@ async def test_a_program_of_the_operators_reaches_its_own_hosts_and_gets_no_secr
     assert list(network.denied) == ["b.test:443"]
 
 
-async def test_after_its_end_a_program_leaves_no_way_behind(run: Run, egress_by: Make) -> None:
+async def test_after_its_end_a_program_leaves_no_listener(run: Run, egress_by: Make) -> None:
     async with host() as there:
         egress = egress_by(plan(there.port))
         network = egress.network("order")
@@ -166,7 +166,7 @@ async def test_after_its_end_a_program_leaves_no_way_behind(run: Run, egress_by:
             await network.attach(os.pidfd_open(os.getpid()))
 
 
-async def test_what_outlives_its_order_reaches_nothing_any_more(run: Run, egress_by: Make, tmp_path: Path) -> None:
+async def test_a_program_that_outlives_its_order_reaches_nothing(run: Run, egress_by: Make, tmp_path: Path) -> None:
     reached = asyncio.Event()
 
     def answer(head: Head, body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""A process that asks another one something that never ends, and says who that is."""
+"""A process that asks a side process a question that never ends, and prints the pid of the side process."""
 
 import sys
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What an order did with git is told with it."""
+"""The changes in an order's outcome list what it did with git."""
 
 from drone.worktrees.git_changes import with_git_facts
 from mcc.contracts.changes import Changes
@@ -7,7 +7,7 @@ from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeM
 X, Y = "01900000-0000-7000-8000-00000000000a", "01900000-0000-7000-8000-00000000000b"
 
 
-def test_commits_and_worktrees_are_told_with_where_the_order_began() -> None:
+def test_the_changes_list_base_commits_and_worktrees() -> None:
     made = WorktreeMade(child_id=X, child="coder", ref="refs/mcc/o/x", base="1" * 40, head="0" * 40)
     ended = WorktreeEnded(
         child_id=X, child="coder", ref=made.ref, state=WorktreeState.CONFLICT, commit="2" * 40, conflicts=("a",)
