@@ -74,5 +74,7 @@ async def _resolved(host: str) -> Sequence[str]:
 def roots_of(settings: Settings) -> Roots:
     """Where orders of this drone may work."""
     added = AddedRoots(settings.data_dir)
-    private = Private(settings.private_places(), besides=(settings.data_dir / WORKTREES, settings.data_dir / CHECKOUTS))
+    private = Private(
+        settings.private_places(), except_below=(settings.data_dir / WORKTREES, settings.data_dir / CHECKOUTS)
+    )
     return Roots(settings.workspace_roots, private, added=added)

@@ -194,16 +194,16 @@ class Mirrors:
 
     async def _bounded(self, mirror: Workspace, commit: str) -> None:
         """Raises `CannotFetch` for a commit with more files or bytes than a checkout may have."""
-        asked = ("ls-tree", "-r", "--format=%(objectsize)", "--end-of-options", commit)
+        arguments = ("ls-tree", "-r", "--format=%(objectsize)", "--end-of-options", commit)
         bounds = Bounds(LIST_SECONDS, 12 * self.most_files, 0)
-        listed = await self._run(mirror, asked, {"GIT_DIR": _MIRROR}, bounds=bounds)
+        listed = await self._run(mirror, arguments, {"GIT_DIR": _MIRROR}, bounds=bounds)
         sizes = listed.stdout.head.split()
         total = sum(int(size) for size in sizes if size.isdigit())
         if listed.stdout.left_out or len(sizes) > self.most_files or total > MOST_BYTES:
             raise CannotFetch(
                 f"What it holds is too much for a checkout: at most {self.most_files:,} files and {MOST_BYTES:,} bytes."
             )
-        _checked(asked, listed)
+        _checked(arguments, listed)
 
     async def git(self, mirror: Workspace, *arguments: str, network: Network | None = None) -> str:
         """Run git in the mirror, which it may change; answers its output. Raises `CannotFetch`."""

@@ -140,9 +140,9 @@ class Checkouts:
         if ref is None:
             raise CannotFetch(f"{address.text} does not say which branch it begins with: name one as ref.")
         for name in (f"refs/heads/{ref}", f"refs/tags/{ref}", ref):
-            asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+            arguments = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
             try:
-                return (await self.mirrors.git(mirror, *asked)).strip()
+                return (await self.mirrors.git(mirror, *arguments)).strip()
             except NotNow:
                 raise
             except CannotFetch:

@@ -99,8 +99,15 @@ class Sweep:
             if changed := [name[3:] for name in names_in(status)]:
                 more = f" and {len(changed) - _NAMED:,} more" if len(changed) > _NAMED else ""
                 return f"not committed: {', '.join(map(written, changed[:_NAMED]))}{more}"
-            asked = ("rev-list", f"--max-count={MOST_COMMITS + 1}", "--all", "--reflog", "--not", "--remotes=origin")
-            own = (await git.output(*asked)).head.decode().split()
+            arguments = (
+                "rev-list",
+                f"--max-count={MOST_COMMITS + 1}",
+                "--all",
+                "--reflog",
+                "--not",
+                "--remotes=origin",
+            )
+            own = (await git.output(*arguments)).head.decode().split()
             if len(own) > MOST_COMMITS or (own and not await self.checkouts.pushed(page.address, own, threads)):
                 return f"{len(own)} commit{'s' if len(own) > 1 else ''} that {page.address} has not"
         except (ToolFailed, PathError, CannotFetch, OSError) as problem:

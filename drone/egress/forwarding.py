@@ -73,13 +73,13 @@ class Connection:
         """Serve requests one after the other. `inside`: the server that the proxy impersonates, after a CONNECT whose
         TLS it terminates; None while the client talks to it as a proxy."""
         while True:
-            asked = ""
+            target_text = ""
             try:
                 async with asyncio.timeout(IDLE_SECONDS):
                     head = await read_request(self._reader)
                 if head is None:
                     return
-                asked = ascii(head.start_line[1].decode("latin-1"))[1:-1]
+                target_text = ascii(head.start_line[1].decode("latin-1"))[1:-1]
                 if head.start_line[0] == b"CONNECT" and inside is None:
                     await self._connect(head)
                     return
@@ -88,7 +88,7 @@ class Connection:
                 await self._refuse(403, str(denied))
                 return
             except Refused as refused:
-                self._access.deny(asked)
+                self._access.deny(target_text)
                 await self._refuse(400, str(refused))
                 return
             except BadMessage as bad:

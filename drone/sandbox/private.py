@@ -80,18 +80,18 @@ class Private:
     too. A file that was once found at a place stays private as long as it exists: moving it or a directory above it,
     and putting another file in its place, exposes nothing. Without `places` nothing is private. Safe for many threads.
 
-    `besides`: directories inside the places whose content is not private for a caller that holds a descriptor of it;
-    a path that leads through the place itself is still refused.
+    `except_below`: directories inside the places whose content is not private for a caller that holds a descriptor of
+    it; a path that leads through the place itself is still refused.
     """
 
     def __init__(
         self,
         places: Iterable[str | os.PathLike[str]] = (),
         *,
-        besides: Iterable[str | os.PathLike[str]] = (),
+        except_below: Iterable[str | os.PathLike[str]] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._besides = tuple(os.path.abspath(place) for place in besides)
+        self._except_below = tuple(os.path.abspath(place) for place in except_below)
         self._places = tuple(os.path.abspath(place) for place in places)
         self._clock = clock
         self._last = _Known()
@@ -254,7 +254,7 @@ class Private:
         for fd in self._held.values():
             _note_links(os.fstat(fd), linked)
         held = (f"/proc/self/fd/{fd}" for fd in self._held.values())
-        besides = frozenset(_identities(self._besides))
+        except_below = frozenset(_identities(self._except_below))
         pending, left = [*held, *self._places], MOST
         while pending and left > 0:
             for entry in _entries(pending.pop()):
@@ -267,7 +267,7 @@ class Private:
                     yield identity(status), entry.path
                     _note_links(status, linked)
                     behind_links.update((os.path.realpath(entry.path),) if is_link else ())
-                if stat.S_ISDIR(status.st_mode) and not is_link and identity(status) not in besides:
+                if stat.S_ISDIR(status.st_mode) and not is_link and identity(status) not in except_below:
                     pending.append(entry.path)
 
 

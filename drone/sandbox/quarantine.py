@@ -65,15 +65,15 @@ def undo_changes(top: Top, protected: Protected) -> tuple[str, ...]:
     else:
         walk.say(f"{top.at} could not be looked through for protected files: its directories are being moved.")
     walk.restore_links()
-    more = len(walk.told) - MOST_TOLD
-    return (*walk.told[:MOST_TOLD], *((f"And {more} more of them.",) if more > 0 else ()))
+    more = len(walk.sentences) - MOST_TOLD
+    return (*walk.sentences[:MOST_TOLD], *((f"And {more} more of them.",) if more > 0 else ()))
 
 
 class _Walk:
-    """One pass through a directory; `told` collects the sentences, each once."""
+    """One pass through a directory; `sentences` holds each sentence once."""
 
     def __init__(self, top: Top, protected: Protected) -> None:
-        self.told: list[str] = []
+        self.sentences: list[str] = []
         self._top = top
         self._protected = protected
         self._known = {spot.what for spot in top.before.spots}
@@ -81,8 +81,8 @@ class _Walk:
         self._lines_before = set(lines)
 
     def say(self, sentence: str) -> None:
-        if sentence not in self.told:
-            self.told.append(sentence)
+        if sentence not in self.sentences:
+            self.sentences.append(sentence)
 
     def run(self) -> None:
         """Raises OSError: ESTALE when directories are moved meanwhile."""

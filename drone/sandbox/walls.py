@@ -57,7 +57,7 @@ def _probe_program() -> tuple[Path, str]:
 async def _run_probe(sandbox: Bubblewrap, workspace: Workspace) -> Ended:
     program, source = _probe_program()
     home = program.parents[1]
-    asked = {
+    question = {
         "namespaces": {name: os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES},
         "tmp_bytes": sandbox.limits.tmp_bytes,
         "processes": sandbox.limits.processes,
@@ -66,7 +66,7 @@ async def _run_probe(sandbox: Bubblewrap, workspace: Workspace) -> Ended:
     fd = os.open(home, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return await sandbox.run(
-            (str(program), "-I", "-S", "-c", source, json.dumps(asked)),
+            (str(program), "-I", "-S", "-c", source, json.dumps(question)),
             workspace,
             Bounds(SECONDS),
             profile=Profile(write=True),

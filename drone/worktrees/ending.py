@@ -95,16 +95,16 @@ class WorktreeOutcome:
         """What is not part of the work, and whether the directory stays, as sentences for the parent."""
         if self.kept is None:
             return f"Its directory stays: {self.where}."
-        said = []
+        sentences = []
         if self.kept.ignored:
             place = f" they are on {page.ref}.ignored." if self.kept.all_ignored else ""
-            said.append(f"Files that git ignores are not part of it ({_named(self.kept.ignored)});{place}")
+            sentences.append(f"Files that git ignores are not part of it ({_named(self.kept.ignored)});{place}")
         if not self.kept.is_whole:
             lost = (
                 f" has what is in no commit ({_named(self.kept.saved.lost)})" if self.kept.saved.lost else " has them"
             )
-            said.append(f"Its directory stays, which alone{lost}: {self.where}.")
-        return " ".join(said)
+            sentences.append(f"Its directory stays, which alone{lost}: {self.where}.")
+        return " ".join(sentences)
 
 
 def _counted(files: tuple[str, ...]) -> str:

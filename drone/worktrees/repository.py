@@ -95,8 +95,8 @@ class Repository:
     async def merged(self, base: str, tip: str, message: str) -> Merge:
         """Merge the state of the workspace with the changes from `base` to `tip`; changes no file."""
         ours = await self.snapshot("ours", [base], message)
-        asked = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--end-of-options", ours, tip)
-        done = await self._checkout.run(*asked, bounds=NAMES)
+        arguments = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--end-of-options", ours, tip)
+        done = await self._checkout.run(*arguments, bounds=NAMES)
         if done.status not in (0, 1) or done.stdout.left_out or done.timed_out:
             raise ToolFailed(f"git cannot merge: {_word(done.stderr.head) or f'exit status {done.status}'}")
         tree, *conflicts = done.stdout.head.decode("utf-8", "surrogateescape").split("\0")[:-1]
@@ -166,8 +166,8 @@ class WorktreeRepository(Repository):
 
     async def save_ignored(self, ref: str, saved: Saved, message: str) -> tuple[list[str], bool]:
         """Commit the ignored files to a second ref, `REF.ignored`. Answers their names, and whether all are saved."""
-        asked = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
-        listed = await self._checkout.output(*asked, bounds=NAMES)
+        arguments = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
+        listed = await self._checkout.output(*arguments, bounds=NAMES)
         names = [name for name in names_in(listed) if not name.startswith(f"{MARKER}/")]
         size = await self._checkout.threads.tool(lambda: sum(map(self._size, names)))
         plain = [name for name in names if not name.endswith("/")]
