@@ -18,8 +18,8 @@ from drone.agent.subagents.children import CannotHire
 from drone.agent.threads import Pools, in_thread
 from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn, title_of
-from drone.checkpoints.keeping import Keeping
-from drone.egress.egress import Egress, reaching
+from drone.checkpoints.directory import CheckpointDirectory
+from drone.egress.egress import Egress, egress_for_order
 from drone.generation.chat import GROUPS, opened
 from drone.generation.node_agents import Wanted
 from drone.generation.orchestrator import Orchestrator, Request
@@ -49,8 +49,8 @@ from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted, only_reading
 from drone.worktrees.ending import clear_up
-from drone.worktrees.places import Home
-from drone.worktrees.telling import did_with_git, of_facts, with_standing
+from drone.worktrees.git_changes import used_git, with_current_head, with_git_facts
+from drone.worktrees.places import WorktreeHome
 from mcc.configuration.mcp_servers import McpServer
 from mcc.configuration.trust import AgentConsent, TrustStore
 from mcc.contracts.changes import Changes
@@ -90,8 +90,8 @@ class Crew:
         self._toolbox = toolbox or toolbox_of(settings, NO_OWN)
         self._egress = self._toolbox.shell.egress
         self._roots = roots_of(settings)
-        self.kept = Keeping.within(settings.data_dir)
-        self._home = Home(settings.data_dir / WORKTREES)
+        self.kept = CheckpointDirectory.within(settings.data_dir)
+        self._home = WorktreeHome(settings.data_dir / WORKTREES)
         self._trust = trust or settings.trust_store()
         self._tokens: Tokens = MemoryTokens()
         self.servers = McpServers(settings.mcp, self._opening, lambda: settings.redactor)
@@ -116,7 +116,7 @@ class Crew:
         """
         redactor, threads = self._settings.redactor, self.pools.of(order.id)
         turn = context.turn(order, threads, redactor)
-        async with reaching(self._egress, order.id), Jobs(turn.tree.jobs, self._settings.sandbox.jobs) as jobs:
+        async with egress_for_order(self._egress, order.id), Jobs(turn.tree.jobs, self._settings.sandbox.jobs) as jobs:
             try:
                 workspace = context.workspace
                 if workspace is None and order.workspace is not None:
@@ -194,9 +194,9 @@ class Crew:
         redactor, threads = self._settings.redactor, self.pools.of(order.id)
         written = RedactedJournal(journal, redactor)
         told = await self.kept.with_changes(order, workspace, written, threads, outcome)
-        if told.changes is not None or did_with_git(of_git):
-            changes = of_facts(told.changes or Changes(workspace=str(workspace.root)), of_git)
-            changes = await with_standing(changes, self._toolbox.git, workspace, threads)
+        if told.changes is not None or used_git(of_git):
+            changes = with_git_facts(told.changes or Changes(workspace=str(workspace.root)), of_git)
+            changes = await with_current_head(changes, self._toolbox.git, workspace, threads)
             told = told.model_copy(update={"changes": changes})
         return redactor.model(told)
 
@@ -220,7 +220,7 @@ class Crew:
         settings = self._settings
         ways = Ways(self._toolbox.git.sandbox, addresses_of_servers(settings), settings.key, settings.egress_proxy)
         if self._egress is not None:
-            ways = replace(ways, network=self._egress.of_hosts)
+            ways = replace(ways, network=self._egress.network_to)
         return replace(ways, tokens=self._tokens, learn=settings.learn).opening(name, config, changed)
 
     def share(self, pins: Pins, tokens: Tokens) -> None:

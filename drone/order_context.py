@@ -25,7 +25,7 @@ from drone.tools.notes_port import Notes
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted
 from drone.worktrees.isolation import Worktrees
-from drone.worktrees.places import Home
+from drone.worktrees.places import WorktreeHome
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, WorkOrder
 from mcc.contracts.shape import now
@@ -74,7 +74,7 @@ class OrderTools:
     """`home`: where worktrees lie; `notes`: those of the order's project, `jobs`: its background jobs."""
 
     toolbox: Toolbox
-    home: Home
+    home: WorktreeHome
     redactor: Redactor
     order_id: str
     notes: Notes | None
@@ -100,7 +100,7 @@ class OrderTools:
             return None
 
         def tools(tree: Workspace) -> ToolSet:
-            return self.within(tree, Detected(already=True), self.home.kept(tree, self.order_id))
+            return self.within(tree, Detected(already=True), self.home.checkpoints_of(tree, self.order_id))
 
         protected = self.toolbox.protected
         return Worktrees(git, self.home, self.order_id, workspace, tools, protected, self.jobs, checkpoints)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from drone.agent.threads import in_thread
 from drone.egress.egress import Egress
-from drone.egress.plan import GivenSecret, Plan, texts
+from drone.egress.plan import ConfiguredSecret, Plan
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.contained import Contained
 from drone.sandbox.paths import Roots
@@ -49,9 +49,9 @@ def plan_of(settings: Settings) -> Plan:
     """What the configuration lets programs reach."""
     table = settings.sandbox
     secrets = tuple(
-        GivenSecret(name, settings.key(secret.env) or "", secret.hosts) for name, secret in table.secrets.items()
+        ConfiguredSecret(name, settings.key(secret.env) or "", secret.hosts) for name, secret in table.secrets.items()
     )
-    own = texts(settings.own_services)
+    own = tuple(map(str, settings.own_services))
     return Plan(table.egress.allow, table.egress.allow_private, own, secrets)
 
 
@@ -74,5 +74,7 @@ async def _resolved(host: str) -> Sequence[str]:
 def roots_of(settings: Settings) -> Roots:
     """Where orders of this drone may work."""
     added = AddedRoots(settings.data_dir)
-    private = Private(settings.private_places(), besides=(settings.data_dir / WORKTREES, settings.data_dir / CHECKOUTS))
+    private = Private(
+        settings.private_places(), except_below=(settings.data_dir / WORKTREES, settings.data_dir / CHECKOUTS)
+    )
     return Roots(settings.workspace_roots, private, added=added)

@@ -1,1 +1,1 @@
-"""Git addresses as workspaces: fetched into a mirror, checked out for each session."""
+"""Git addresses as workspaces: each is fetched into a mirror and checked out separately for each session."""

@@ -1,4 +1,4 @@
-"""Mirrors of git addresses on this machine: what was fetched, by a git that reaches this one host and nothing else."""
+"""Mirrors of git addresses on this machine, fetched by a sandboxed git that can reach only the address's host."""
 
 import fcntl
 import hashlib
@@ -9,9 +9,9 @@ from pathlib import Path
 
 from drone.sandbox.bubblewrap import WORKSPACE, Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Ended
-from drone.sandbox.network import Network
 from drone.sandbox.paths import Workspace
-from drone.sandbox.removing import remove
+from drone.sandbox.profile import Network
+from drone.sandbox.workspace_writer import delete_tree
 from drone.tools.display_text import cut, plain
 from drone.tools.git_program import ENVIRONMENT, SETTINGS
 from mcc.configuration.places import make_private_directory
@@ -25,20 +25,22 @@ _MIRROR = "/mirror"
 _CHECKOUT = "/checkout"
 _CREDENTIAL = "/etc/mcc/credential"
 _USER = "x-access-token"
-_SPOILT = ("\r", "\n", "\0")
+_FORBIDDEN = ("\r", "\n", "\0")
 
 _BRANCH = Pattern(r"ref: refs/heads/([A-Za-z0-9][A-Za-z0-9_./+-]{0,200})\tHEAD")
 _HELPER = f'!f() {{ test "$1" = get && cat {_CREDENTIAL}; }}; f'
-"""Says what is in a file that only this git sees; a word of a command line, a variable or a setting shows to others."""
+"""A git credential helper that prints a file which only this git sees. Arguments, environment variables and settings
+would be visible to other processes."""
 
-Open = Callable[[Sequence[str]], Network]
-"""The way out to these hosts (`name:port`) alone."""
+OpenNetwork = Callable[[Sequence[str]], Network]
+"""Answers a network that reaches only these hosts (`name:port`)."""
 
 
 LIST_SECONDS, MOST_FILES, MOST_BYTES = 15.0, 500_000, 20_000_000_000
-"""Of what is checked out: a small pack can stand for a tree without end."""
+"""Bounds of a checkout: the time to list its files, their number and total size. A small pack can expand to a gigantic
+tree."""
 
-_FOR_NOW = (
+_TEMPORARY = (
     *("could not resolve", "couldn't resolve", "failed to connect", "couldn't connect", "could not connect"),
     *("connection refused", "connection reset", "timed out", "timeout", "operation too slow", "empty reply"),
     *(
@@ -54,25 +56,26 @@ _FOR_NOW = (
     *("error: 429", "error: 500", "error: 502", "error: 503", "error: 504", "response 502", "response 503"),
     *("response 504", ".lock': file exists", "no space left", "resource temporarily unavailable"),
 )
-"""What git says of a network, a server or a disk that may be well again later."""
+"""Texts in git's messages for failures of the network, the server or the disk that may be temporary."""
 
 _TOO_LARGE = ("file too large", "died of signal 25", "file size limit")
+"""Texts in git's messages when it exceeds the limit on the size of a file."""
 
 _BROKEN = ("corrupt", "bad object", "did not send all necessary objects", "unable to read", "not a git repository")
-"""What git says of a mirror that is damaged: it is made anew."""
+"""Texts in git's messages for a damaged mirror, which is then made anew."""
 
 
 class CannotFetch(Exception):
-    """The address cannot be checked out; a sentence that says what is wrong."""
+    """The address cannot be checked out; the message is a sentence that says why."""
 
 
 class NotNow(CannotFetch):
-    """It may work when it is tried again."""
+    """The address cannot be checked out now; a later try may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class WithFiles:
-    """A network whose program finds more files (`drone.sandbox.network.Network`)."""
+    """A network with additional files in the sandbox (`drone.sandbox.profile.Network`)."""
 
     network: Network
     more: Mapping[str, bytes]
@@ -101,24 +104,26 @@ class WithFiles:
 
 @dataclass(frozen=True, slots=True)
 class Mirrors:
-    """Those in `directory`. Nothing of a mirror ever runs: its configuration, and all that git is told, is ours."""
+    """The mirrors in `directory`. No program from a mirror ever runs: MCC alone decides their configuration and git's
+    arguments. `open` gives a network; `most_files` is the largest number of files that a checkout may have."""
 
     sandbox: Bubblewrap
     directory: Path
-    open: Open
+    open: OpenNetwork
     most_files: int = MOST_FILES
 
     def name(self, address: GitAddress) -> str:
+        """The name of the mirror's directory: a digest of the address."""
         return hashlib.sha256(f"{address.endpoint}/{'/'.join(address.parts)}".encode()).hexdigest()[:32]
 
     def hold(self, name: str) -> int:
-        """The lock on a mirror among the processes of this machine, as a descriptor; what a git that was killed left in
-        the mirror is gone. Blocks for a moment. Raises `NotNow`, OSError."""
+        """Lock a mirror among the processes of this machine, and remove the remains of a killed git from it; answers
+        the lock's descriptor. Blocks for a moment. Raises `NotNow`, OSError."""
         make_private_directory(self.directory)
         fd = os.open(self.directory / f"{name}{LOCK}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _take_up(self.directory / name)
+            _remove_remains(self.directory / name)
             os.utime(fd)
         except BlockingIOError:
             os.close(fd)
@@ -129,27 +134,27 @@ class Mirrors:
         return fd
 
     def opened(self, name: str) -> Workspace:
-        """The mirror, made if it is not there. Blocks. Raises OSError, `PathError`."""
+        """The mirror's directory, made if it does not exist. Blocks. Raises OSError, `PathError`."""
         make_private_directory(self.directory / name)
         return Workspace(self.directory / name)
 
     def drop(self, name: str) -> None:
-        """Delete a mirror that is held. Blocks. Raises OSError."""
-        remove(self.directory / name)
+        """Delete a mirror; the caller must hold its lock. Blocks. Raises OSError."""
+        delete_tree(self.directory / name)
 
     async def fetch(self, address: GitAddress, token: str | None, mirror: Workspace) -> str | None:
-        """Bring the mirror up to date; the name of the branch that the other side begins with, if it says one.
+        """Update the mirror; answers the remote's default branch (its HEAD), None where it names none.
 
         Raises `CannotFetch`.
         """
-        if token is not None and any(mark in token for mark in _SPOILT):
+        if token is not None and any(mark in token for mark in _FORBIDDEN):
             raise CannotFetch(f"The token for {address.text} is of several lines; give it as it is.")
-        await self.done(mirror, "init", "--quiet", "--bare", "--template=", _MIRROR)
-        listed = await self._asked(address, token, mirror, "ls-remote", "--symref", address.text, "HEAD")
+        await self.git(mirror, "init", "--quiet", "--bare", "--template=", _MIRROR)
+        listed = await self._remote_git(address, token, mirror, "ls-remote", "--symref", address.text, "HEAD")
         refspecs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
         quietly = ("--quiet", "--force", "--prune", "--no-tags", "--no-recurse-submodules", "--no-auto-maintenance")
-        # In one pack, so that the limit on the size of a file holds for all that comes.
-        await self._asked(
+        # unpackLimit=1 stores everything in one pack, so that the limit on the size of a file bounds the whole fetch.
+        await self._remote_git(
             address,
             token,
             mirror,
@@ -165,10 +170,8 @@ class Mirrors:
         return first.removeprefix("ref: refs/heads/").partition("\t")[0] or None
 
     async def check_out(self, mirror: Workspace, root: Workspace, address: str, commit: str, branch: str) -> None:
-        """Fill an empty directory with a repository of its own: what the mirror has, and this branch of this commit.
-
-        Raises `CannotFetch`.
-        """
+        """Make a repository in the empty directory `root`: everything that the mirror has, and a new `branch` at
+        `commit` checked out. `address` becomes its remote `origin`. Raises `CannotFetch`."""
         await self._bounded(mirror, commit)
         refspecs = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
         fetch = ("fetch", "--quiet", "--no-tags", "--no-auto-maintenance", "--end-of-options", WORKSPACE, *refspecs)
@@ -183,40 +186,41 @@ class Mirrors:
             _checked(arguments, await self._run(mirror, arguments, inside, root=root))
 
     async def has_all(self, mirror: Workspace, tips: Sequence[str]) -> bool:
-        """Whether these commits are in what the other side had when it was last fetched."""
+        """Whether the remote had all these commits at the last fetch."""
         try:
-            return (await self.done(mirror, "rev-list", "--count", *tips, "--not", "--all")).strip() == "0"
+            return (await self.git(mirror, "rev-list", "--count", *tips, "--not", "--all")).strip() == "0"
         except CannotFetch:
             return False
 
     async def _bounded(self, mirror: Workspace, commit: str) -> None:
-        """Raises `CannotFetch` for a commit with more than a checkout may have."""
-        asked = ("ls-tree", "-r", "--format=%(objectsize)", "--end-of-options", commit)
+        """Raises `CannotFetch` for a commit with more files or bytes than a checkout may have."""
+        arguments = ("ls-tree", "-r", "--format=%(objectsize)", "--end-of-options", commit)
         bounds = Bounds(LIST_SECONDS, 12 * self.most_files, 0)
-        listed = await self._run(mirror, asked, {"GIT_DIR": _MIRROR}, bounds=bounds)
+        listed = await self._run(mirror, arguments, {"GIT_DIR": _MIRROR}, bounds=bounds)
         sizes = listed.stdout.head.split()
         total = sum(int(size) for size in sizes if size.isdigit())
         if listed.stdout.left_out or len(sizes) > self.most_files or total > MOST_BYTES:
             raise CannotFetch(
                 f"What it holds is too much for a checkout: at most {self.most_files:,} files and {MOST_BYTES:,} bytes."
             )
-        _checked(asked, listed)
+        _checked(arguments, listed)
 
-    async def done(self, mirror: Workspace, *arguments: str, network: Network | None = None) -> str:
-        """What git says in the mirror, which it may change. Raises `CannotFetch`."""
+    async def git(self, mirror: Workspace, *arguments: str, network: Network | None = None) -> str:
+        """Run git in the mirror, which it may change; answers its output. Raises `CannotFetch`."""
         protocols = ("-c", "protocol.https.allow=always") if network else ()
         given = {"GIT_DIR": _MIRROR, "GIT_ALLOW_PROTOCOL": "https" if network else ""}
         return _checked(arguments, await self._run(mirror, (*protocols, *arguments), given, network))
 
-    async def _asked(self, address: GitAddress, token: str | None, mirror: Workspace, *arguments: str) -> str:
+    async def _remote_git(self, address: GitAddress, token: str | None, mirror: Workspace, *arguments: str) -> str:
+        """Run git in the mirror with a network that reaches the address, and with the token. Raises `CannotFetch`."""
         network = self.open([str(address.endpoint)])
         given: Network = network
         if token:
-            given = WithFiles(network, _credential(token))
-        settings = ("-c", f"credential.helper={_HELPER}") if token else ()
-        with_ours = ("-c", "http.followRedirects=false", "-c", "http.emptyAuth=false", *settings, *arguments)
+            given = WithFiles(network, {_CREDENTIAL: f"username={_USER}\npassword={token}\n".encode()})
+        helper = ("-c", f"credential.helper={_HELPER}") if token else ()
+        settings = ("-c", "http.followRedirects=false", "-c", "http.emptyAuth=false", *helper)
         try:
-            return await self.done(mirror, *with_ours, network=given)
+            return await self.git(mirror, *settings, *arguments, network=given)
         except CannotFetch as error:
             denied = f" ({', '.join(network.denied)} is not reached)" if network.denied else ""
             kind = NotNow if isinstance(error, NotNow) and not denied else CannotFetch
@@ -231,7 +235,7 @@ class Mirrors:
         root: Workspace | None = None,
         bounds: Bounds = _BOUNDS,
     ) -> Ended:
-        """`root`: the directory that is changed, None = the mirror."""
+        """Run git in the sandbox. `root`: the directory that it may change, None = the mirror. Raises `NotNow`."""
         settings = (word for pair in SETTINGS.items() for word in ("-c", "=".join(pair)))
         changed = mirror.again() if root is None else root
         at = _MIRROR if root is None else _CHECKOUT
@@ -248,37 +252,31 @@ class Mirrors:
             raise NotNow(f"git cannot be started: {error}") from error
 
 
-def _take_up(mirror: Path) -> None:
-    """No git is at work in it: what one that was killed locked or half received is gone. Raises OSError."""
+def _remove_remains(mirror: Path) -> None:
+    """Remove lock files and half received objects of a killed git. Call it only while no git runs in the mirror. Raises
+    OSError."""
     for path in (*mirror.glob("*.lock"), *mirror.glob("refs/**/*.lock"), *mirror.glob("objects/pack/tmp_*")):
         path.unlink(missing_ok=True)
     for path in mirror.glob("objects/tmp_objdir-*"):
-        remove(path)
+        delete_tree(path)
 
 
 def is_broken(problem: CannotFetch) -> bool:
-    """Whether it is the mirror that is at fault."""
+    """Whether the problem is a damaged mirror."""
     return any(words in str(problem).lower() for words in _BROKEN)
 
 
 def _checked(arguments: Sequence[str], ended: Ended) -> str:
-    """Raises `CannotFetch`."""
+    """The output of a git that succeeded. Raises `CannotFetch` for one that failed, `NotNow` where the failure may be
+    temporary."""
     if not ended.status and not ended.timed_out:
         return ended.stdout.head.decode("utf-8", "replace")
     name = next((one for one in arguments if not one.startswith("-") and "=" not in one), "")
     if ended.timed_out:
         raise NotNow(f"git {name} failed: it took too long")
-    said = _said(ended.stderr.head)
-    if any(words in said.lower() for words in _TOO_LARGE):
-        raise CannotFetch(f"git {name} failed: it has a file larger than file_mb of [sandbox] allows ({said})")
-    kind = NotNow if any(words in said.lower() for words in _FOR_NOW) else CannotFetch
-    raise kind(f"git {name} failed: {said or f'exit status {ended.status}'}")
-
-
-def _credential(token: str) -> Mapping[str, bytes]:
-    return {_CREDENTIAL: f"username={_USER}\npassword={token}\n".encode()}
-
-
-def _said(stderr: bytes) -> str:
-    lines = plain(stderr.decode("utf-8", "replace")).splitlines()
-    return cut(" ".join(line.strip() for line in lines if line.strip()), 500)
+    lines = plain(ended.stderr.head.decode("utf-8", "replace")).splitlines()
+    message = cut(" ".join(line.strip() for line in lines if line.strip()), 500)
+    if any(words in message.lower() for words in _TOO_LARGE):
+        raise CannotFetch(f"git {name} failed: it has a file larger than file_mb of [sandbox] allows ({message})")
+    kind = NotNow if any(words in message.lower() for words in _TEMPORARY) else CannotFetch
+    raise kind(f"git {name} failed: {message or f'exit status {ended.status}'}")

@@ -1,4 +1,4 @@
-"""The checkouts of sessions: each session works in one of its own, on a branch of its own, order after order."""
+"""The checkouts of sessions: each session has a checkout and a branch of its own, which all its orders use."""
 
 import asyncio
 import hashlib
@@ -11,7 +11,7 @@ from drone.agent.threads import OwnThreads
 from drone.checkouts.mirror import CannotFetch, Mirrors, NotNow, is_broken
 from drone.sandbox.paths import Workspace
 from drone.sandbox.private import Private
-from drone.sandbox.removing import remove
+from drone.sandbox.workspace_writer import delete_tree
 from mcc.configuration.places import make_private_directory, private_opener
 from mcc.configuration.workspaces import GitAddress, Workspaces, git_address
 from mcc.contracts.shape import Closed, to_json
@@ -21,12 +21,12 @@ BRANCH = "mcc/"
 PAGE = "checkout.json"
 _DIGITS = 8
 PAUSES = (1.0, 4.0, 15.0)
-"""Seconds between the tries to fetch what may be there in a moment."""
+"""Seconds between tries, when a fetch fails for a reason that may be temporary."""
 _NOT_ALLOWED = "{} is no git address that orders may name on this drone: its mcc.toml has no such [[workspaces.git]]."
 
 
 class Checkout(Closed):
-    """What was checked out for a session: `commit` of `ref` (None: of the branch that the other side begins with)."""
+    """The checkout of a session: `commit` of `ref` (None = the remote's default branch), on the session's `branch`."""
 
     address: str
     session_id: str
@@ -37,7 +37,8 @@ class Checkout(Closed):
 
 @dataclass(frozen=True, slots=True)
 class Checkouts:
-    """Those of this machine, in `directory`. `key` answers the secret of this name."""
+    """The checkouts on this machine, in `directory`. `key` answers the secret in the environment variable of this name;
+    `allowed` are the git addresses that orders may use."""
 
     mirrors: Mirrors
     allowed: Workspaces
@@ -45,47 +46,48 @@ class Checkouts:
     key: Callable[[str], str | None]
     private: Private
     busy: dict[str, asyncio.Lock] = field(default_factory=dict)
-    """Of each mirror: fetched by one at a time."""
+    """A lock for each mirror by its name: one task at a time may fetch."""
     pauses: tuple[float, ...] = PAUSES
 
     def name(self, address: GitAddress, session_id: str) -> str:
-        """What stands for the checkout of a session wherever checkouts are told apart; another on another machine."""
+        """The name that identifies the checkout of a session: a digest that includes this machine's host name, so that
+        every machine has another one."""
         host = f"{os.uname().nodename} {self.directory}"
         return hashlib.sha256(f"{host}\0{session_id}\0{address.text}".encode()).hexdigest()[:40]
 
     def has(self, name: str) -> bool:
-        """Whether the checkout of this name is, or was, on this machine. Blocks."""
+        """Whether the checkout of this name is or was on this machine. Blocks."""
         return (self.directory / SESSIONS / name).is_dir()
 
     async def opened(self, workspace: str, ref: str | None, session_id: str, threads: OwnThreads) -> Workspace:
-        """The checkout of this session, made if it is not there. Raises `CannotFetch`, `PathError`, OSError."""
+        """The checkout of this session, made if it does not exist. Raises `CannotFetch`, `PathError`, OSError."""
         address = git_address(workspace)
         place = self.directory / SESSIONS / self.name(address, session_id)
-        there = await threads.tool(_page, place)
+        there = await threads.tool(_read_page, place)
         if there is None:
-            there = await self._made(address, ref, session_id, place, threads)
+            there = await self._make(address, ref, session_id, place, threads)
         if ref is not None and there.ref != ref:
             held = there.ref or "where the other side begins"
             raise CannotFetch(f"This session works on {held} of {address.text}; name {ref} in a session of its own.")
         return await threads.tool(self.workspace, place / address.name)
 
     def workspace(self, root: Path) -> Workspace:
-        """Blocks. Raises OSError, `PathError`."""
+        """Open the directory of a checkout. Blocks. Raises OSError, `PathError`."""
         fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         return Workspace(root, fd=fd, private=self.private)
 
-    async def _made(
+    async def _make(
         self, address: GitAddress, ref: str | None, session_id: str, place: Path, threads: OwnThreads
     ) -> Checkout:
-        """Tried again after each of the pauses, while it may work."""
+        """Make the checkout; temporary failures are retried after each pause."""
         for pause in self.pauses:
             try:
-                return await self._tried(address, ref, session_id, place, threads)
+                return await self._try(address, ref, session_id, place, threads)
             except NotNow:
                 await asyncio.sleep(pause)
-        return await self._tried(address, ref, session_id, place, threads)
+        return await self._try(address, ref, session_id, place, threads)
 
-    async def _tried(
+    async def _try(
         self, address: GitAddress, ref: str | None, session_id: str, place: Path, threads: OwnThreads
     ) -> Checkout:
         token, name = self._token(address), self.mirrors.name(address)
@@ -96,7 +98,7 @@ class Checkouts:
                 begins = await self.mirrors.fetch(address, token, mirror)
                 commit = await self._commit(mirror, address, ref or begins)
                 branch = f"{BRANCH}{session_id[:_DIGITS]}"
-                root = await threads.tool(_empty, place, address.name)
+                root = await threads.tool(_empty_directory, place, address.name)
                 await self.mirrors.check_out(mirror, root, address.text, commit, branch)
             except CannotFetch as problem:
                 if is_broken(problem):
@@ -106,11 +108,11 @@ class Checkouts:
             finally:
                 os.close(lock)
         made = Checkout(address=address.text, session_id=session_id, ref=ref, commit=commit, branch=branch)
-        await threads.tool(_complete, place, made)
+        await threads.tool(_write_page, place, made)
         return made
 
     async def pushed(self, address: str, commits: Sequence[str], threads: OwnThreads) -> bool:
-        """Whether the other side has these commits now. Raises `CannotFetch`, `PathError`, OSError."""
+        """Fetch, and tell whether the remote has these commits. Raises `CannotFetch`, `PathError`, OSError."""
         there = git_address(address)
         token, name = self._token(there), self.mirrors.name(there)
         async with self.busy.setdefault(name, asyncio.Lock()):
@@ -123,7 +125,8 @@ class Checkouts:
                 os.close(lock)
 
     def _token(self, address: GitAddress) -> str | None:
-        """Raises `CannotFetch`."""
+        """The token for an address, None where it needs none. Raises `CannotFetch` for an address that is not allowed,
+        or whose token is not set."""
         remote = self.allowed.remote(address)
         if remote is None:
             raise CannotFetch(_NOT_ALLOWED.format(address.text))
@@ -133,12 +136,13 @@ class Checkouts:
         return token
 
     async def _commit(self, mirror: Workspace, address: GitAddress, ref: str | None) -> str:
+        """The commit of a branch, tag or commit name, tried in this order. Raises `CannotFetch`."""
         if ref is None:
             raise CannotFetch(f"{address.text} does not say which branch it begins with: name one as ref.")
         for name in (f"refs/heads/{ref}", f"refs/tags/{ref}", ref):
-            asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+            arguments = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
             try:
-                return (await self.mirrors.done(mirror, *asked)).strip()
+                return (await self.mirrors.git(mirror, *arguments)).strip()
             except NotNow:
                 raise
             except CannotFetch:
@@ -146,8 +150,8 @@ class Checkouts:
         raise CannotFetch(f"{address.text} has no branch, tag or commit {ref!r}.")
 
 
-def _page(place: Path) -> Checkout | None:
-    """None where there is none. What is there is used from now on."""
+def _read_page(place: Path) -> Checkout | None:
+    """The page of a checkout, None where there is none. Updates its time stamp: the checkout counts as used now."""
     try:
         os.utime(place / PAGE)
         return Checkout.model_validate_json((place / PAGE).read_bytes())
@@ -155,15 +159,16 @@ def _page(place: Path) -> Checkout | None:
         return None
 
 
-def _empty(place: Path, name: str) -> Workspace:
-    """What was left half made goes. Blocks. Raises OSError."""
+def _empty_directory(place: Path, name: str) -> Workspace:
+    """An empty directory for a checkout; remains of an interrupted one are deleted. Blocks. Raises OSError."""
     if place.exists():
-        remove(place)
+        delete_tree(place)
     make_private_directory(place / name)
     return Workspace(place / name)
 
 
-def _complete(place: Path, made: Checkout) -> None:
+def _write_page(place: Path, made: Checkout) -> None:
+    """Write the page, which marks the checkout as complete. Blocks. Raises OSError."""
     draft = place / "checkout.new"
     with open(draft, "wb", opener=private_opener) as page:
         page.write(to_json(made))

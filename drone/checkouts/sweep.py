@@ -1,4 +1,4 @@
-"""Checkouts that were not used for long, or take too much room, are deleted; what alone has somebody's work stays."""
+"""The sweep deletes checkouts that are old or take too much space, except those with work that exists nowhere else."""
 
 import os
 from collections.abc import Awaitable, Callable, Iterator
@@ -10,7 +10,7 @@ from drone.agent.threads import OwnThreads
 from drone.checkouts.mirror import LOCK, CannotFetch
 from drone.checkouts.sessions import PAGE, SESSIONS, Checkout, Checkouts
 from drone.sandbox.paths import PathError
-from drone.sandbox.removing import remove
+from drone.sandbox.workspace_writer import delete_tree
 from drone.tools.display_text import written
 from drone.tools.git_program import Git
 from drone.tools.git_writing import names_in
@@ -24,8 +24,9 @@ _NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A checkout in `place`, last used at `used` (seconds since the epoch); None where it was half made or deleted."""
+class FoundCheckout:
+    """A checkout in `place`, last used at `used` (seconds since the epoch), of `size` bytes. `page` is None where the
+    checkout is incomplete or was deleted."""
 
     place: Path
     page: Checkout | None
@@ -35,9 +36,9 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """`before`: what was not used since then goes, seconds since the epoch; also what was used least lately, while all
-    take more than `most_bytes`. `free` tells whether no order of this session goes on; `alone` is held while a checkout
-    of this name is deleted, and yields False where somebody is at work in it."""
+    """One sweep. It deletes checkouts last used before `before` (seconds since the epoch) and, while all together take
+    more than `most_bytes`, the least recently used ones. `free` tells whether a session has no unfinished order.
+    `alone` is held while a checkout of this name is deleted, and yields False where somebody works in it."""
 
     checkouts: Checkouts
     git: Git
@@ -47,15 +48,16 @@ class Sweep:
     alone: Callable[[str], AbstractAsyncContextManager[bool]]
 
     async def run(self, threads: OwnThreads) -> KeptCheckouts:
-        """What was to be deleted and stays. Raises OSError, `StoreUnavailable`."""
+        """Sweep; answers the checkouts that should have been deleted but hold unsaved work. Raises OSError,
+        `StoreUnavailable`."""
         found = sorted(await threads.tool(lambda: list(self._found())), key=lambda one: one.used)
         mirrors = await threads.tool(lambda: _size(self.checkouts.mirrors.directory))
-        total, kept, left = mirrors + sum(one.size for one in found), list[KeptCheckout](), list[Found]()
+        total, kept, left = mirrors + sum(one.size for one in found), list[KeptCheckout](), list[FoundCheckout]()
         for one in found:
             if one.used >= self.before and total <= self.most_bytes:
                 left.append(one)
                 continue
-            why = await self._deleted(one, threads)
+            why = await self._delete(one, threads)
             if why is None:
                 total -= one.size
                 continue
@@ -63,33 +65,33 @@ class Sweep:
             if why and one.page is not None:
                 kept.append(KeptCheckout(place=str(one.place), address=one.page.address, why=why, bytes_=one.size))
         await threads.tool(self._drop_mirrors, left, total)
-        told = KeptCheckouts(kept=tuple(kept))
-        await threads.tool(self._tell, told)
-        return told
+        report = KeptCheckouts(kept=tuple(kept))
+        await threads.tool(self._write_report, report)
+        return report
 
-    def _found(self) -> Iterator[Found]:
-        """Blocks. Raises OSError."""
+    def _found(self) -> Iterator[FoundCheckout]:
+        """All checkouts on this machine. Blocks. Raises OSError."""
         sessions = self.checkouts.directory / SESSIONS
         for name in sorted(os.listdir(sessions)) if sessions.is_dir() else ():
             place = sessions / name
             try:
                 page = Checkout.model_validate_json((place / PAGE).read_bytes())
-                yield Found(place, page, (place / PAGE).stat().st_mtime, _size(place))
+                yield FoundCheckout(place, page, (place / PAGE).stat().st_mtime, _size(place))
             except (FileNotFoundError, ValueError):
-                yield Found(place, None, place.stat().st_mtime, _size(place))
+                yield FoundCheckout(place, None, place.stat().st_mtime, _size(place))
 
-    async def _deleted(self, one: Found, threads: OwnThreads) -> str | None:
-        """None: it is gone; else why it stays, "" where it is needed."""
+    async def _delete(self, one: FoundCheckout, threads: OwnThreads) -> str | None:
+        """Delete a checkout. None: it is deleted; otherwise the reason why it stays, "" where it is in use."""
         async with self.alone(one.place.name) as alone:
             if not alone or (one.page is not None and not await self.free(one.page.session_id)):
                 return ""
-            if one.page is not None and (why := await self._only_here(one, one.page, threads)):
+            if one.page is not None and (why := await self._unsaved_work(one, one.page, threads)):
                 return why
             await threads.tool(_empty, one)
         return None
 
-    async def _only_here(self, one: Found, page: Checkout, threads: OwnThreads) -> str:
-        """What of it nobody else has; "" when that is nothing."""
+    async def _unsaved_work(self, one: FoundCheckout, page: Checkout, threads: OwnThreads) -> str:
+        """What in the checkout exists nowhere else, in words; "" where nothing does."""
         try:
             workspace = await threads.tool(self.checkouts.workspace, one.place / git_address(page.address).name)
             git = await self.git.opened(workspace, threads)
@@ -97,16 +99,23 @@ class Sweep:
             if changed := [name[3:] for name in names_in(status)]:
                 more = f" and {len(changed) - _NAMED:,} more" if len(changed) > _NAMED else ""
                 return f"not committed: {', '.join(map(written, changed[:_NAMED]))}{more}"
-            asked = ("rev-list", f"--max-count={MOST_COMMITS + 1}", "--all", "--reflog", "--not", "--remotes=origin")
-            own = (await git.output(*asked)).head.decode().split()
+            arguments = (
+                "rev-list",
+                f"--max-count={MOST_COMMITS + 1}",
+                "--all",
+                "--reflog",
+                "--not",
+                "--remotes=origin",
+            )
+            own = (await git.output(*arguments)).head.decode().split()
             if len(own) > MOST_COMMITS or (own and not await self.checkouts.pushed(page.address, own, threads)):
                 return f"{len(own)} commit{'s' if len(own) > 1 else ''} that {page.address} has not"
         except (ToolFailed, PathError, CannotFetch, OSError) as problem:
-            return f"what is in it cannot be told: {problem}"
+            return f"what is in it cannot be report: {problem}"
         return ""
 
-    def _drop_mirrors(self, left: list[Found], total: float) -> None:
-        """Those of no checkout, which were not fetched for long, or for which there is no room. Blocks."""
+    def _drop_mirrors(self, left: list[FoundCheckout], total: float) -> None:
+        """Delete mirrors that no checkout uses and that are old or take too much space. Blocks."""
         mirrors = self.checkouts.mirrors
         used = {mirrors.name(git_address(one.page.address)) for one in left if one.page is not None}
         for lock in mirrors.directory.glob(f"*{LOCK}") if mirrors.directory.is_dir() else ():
@@ -119,38 +128,40 @@ class Sweep:
             except CannotFetch:
                 continue
             try:
+                # `hold` set the time of the lock file, which stands for the last fetch.
                 os.utime(lock, (fetched.st_atime, fetched.st_mtime))
                 mirrors.drop(name)
             finally:
                 os.close(held)
 
-    def _tell(self, told: KeptCheckouts) -> None:
+    def _write_report(self, report: KeptCheckouts) -> None:
         place = self.checkouts.directory / KEPT_CHECKOUTS.name
-        if not told.kept:
+        if not report.kept:
             place.unlink(missing_ok=True)
             return
         draft = place.with_suffix(".new")
         with open(draft, "wb", opener=private_opener) as file:
-            file.write(to_json(told))
+            file.write(to_json(report))
         draft.replace(place)
 
 
-def _empty(one: Found) -> None:
-    """The directory stays, empty, until it is old as well: it says that this machine is where the session works."""
+def _empty(one: FoundCheckout) -> None:
+    """Delete the content of a checkout. Its empty directory stays until it is old as well: it shows that the session
+    works on this machine."""
     if one.page is None and not os.listdir(one.place):
         one.place.rmdir()
         return
     gone = one.place.with_name(f"{one.place.name}.gone")
-    remove(gone)
+    delete_tree(gone)
     one.place.rename(gone)
     if not one.place.name.endswith(".gone"):
         one.place.mkdir(mode=0o700)
-    remove(gone)
-    remove(gone.with_name(f"{gone.name}.gone"))
+    delete_tree(gone)
+    delete_tree(gone.with_name(f"{gone.name}.gone"))
 
 
 def _size(directory: Path) -> int:
-    """Bytes of the files in it, as they are on disk; of what cannot be looked at none. Blocks."""
+    """Bytes that the files in a directory take on disk; unreadable files count as none. Blocks."""
     total = 0
     for above, _, files in os.walk(directory):
         for name in files:

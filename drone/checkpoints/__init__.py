@@ -1,1 +1,1 @@
-"""What a workspace held before an order changed it: checkpoints, kept on the host, and the way back to them."""
+"""Checkpoints: the state of a workspace before each change of an order, kept on the host, and orders that revert."""

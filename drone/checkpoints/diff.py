@@ -1,6 +1,5 @@
-"""Unified diffs of files, within a bound: what differs too much is told as all old lines and all new ones."""
+"""Unified diffs of files, with bounded work: beyond the bound, all old lines are removed and all new ones added."""
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -8,14 +7,15 @@ from typing import NamedTuple
 CONTEXT = 3
 _MOST_CHANGES = 1_000
 _MOST_STEPS = 2_000_000
-"""Lines inserted and taken away, and comparisons, up to which the shortest way from one text to the other is sought."""
+"""Most changed lines, and most comparisons, within which the shortest edit script is searched for."""
 
 _SNIFFED = 8_192
 NO_END = "\\ No newline at end of file"
 
 
 class Block(NamedTuple):
-    """Lines `old`…`old_end` of the one text stand as `new`…`new_end` in the other; counted from 0, ends left out."""
+    """Lines `old` to `old_end` of the first text are replaced by `new` to `new_end` of the second; counted from 0, ends
+    exclusive."""
 
     old: int
     old_end: int
@@ -25,7 +25,8 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
-    """`text` as `diff -u` writes it, empty where nothing differs; lines `added` and `removed`, 0 of binary files."""
+    """`text` in the format of `diff -u`, empty without a difference; lines `added` and `removed`, 0 for binary
+    files."""
 
     text: str
     added: int
@@ -33,7 +34,7 @@ class FileDiff:
 
 
 def file_diff(before: bytes | None, after: bytes | None, path: str, source: str | None = None) -> FileDiff:
-    """The difference of a file's two contents, None = no file. `source`: what it was called before."""
+    """The difference between two contents of a file, None = no file. `source`: its former path, if it was moved."""
     if before == after:
         return FileDiff("", 0, 0)
     old_name = "/dev/null" if before is None else f"a/{quoted(source or path)}"
@@ -49,7 +50,7 @@ def file_diff(before: bytes | None, after: bytes | None, path: str, source: str 
 
 
 def quoted(path: str) -> str:
-    """A path on one line: as it is where it is plain, else with escapes."""
+    """A path on one line: unchanged when it is printable, otherwise escaped."""
     return path if path.isprintable() else ascii(path)[1:-1]
 
 
@@ -62,14 +63,14 @@ def _lines(data: bytes | None) -> list[bytes]:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """Lines end with a line feed alone: a carriage return belongs to its line."""
+    """Split at line feeds only, unlike `splitlines`: a carriage return belongs to its line."""
     parts = data.split(b"\n")
     lines = [part + b"\n" for part in parts[:-1]]
     return [*lines, parts[-1]] if parts[-1] else lines
 
 
 def blocks(old: Sequence[object], new: Sequence[object]) -> Iterator[Block]:
-    """Where two texts differ, in order."""
+    """The blocks in which two texts differ, in order."""
     first, last_old, last_new = 0, len(old), len(new)
     while first < min(last_old, last_new) and old[first] == new[first]:
         first += 1
@@ -86,7 +87,7 @@ def blocks(old: Sequence[object], new: Sequence[object]) -> Iterator[Block]:
 
 
 def _shortest(old: Sequence[object], new: Sequence[object]) -> list[Block] | None:
-    """The fewest lines out and in (E. Myers, An O(ND) Difference Algorithm, 1986); None beyond the bound."""
+    """The shortest edit script (E. Myers, An O(ND) Difference Algorithm, 1986); None beyond the bounds."""
     if not old or not new:
         return [Block(0, len(old), 0, len(new))]
     numbers: dict[object, int] = {}
@@ -96,29 +97,31 @@ def _shortest(old: Sequence[object], new: Sequence[object]) -> list[Block] | Non
     for changes in range(min(len(a) + len(b), _MOST_CHANGES) + 1):
         trace.append(dict(furthest))
         for diagonal in range(-changes, changes + 1, 2):
-            x = _reached(furthest, diagonal, changes)
+            down = _is_insertion(furthest, diagonal, changes)
+            x = furthest[diagonal + 1] if down else furthest[diagonal - 1] + 1
             y = x - diagonal
             while x < len(a) and y < len(b) and a[x] == b[y]:
                 x, y, steps = x + 1, y + 1, steps + 1
             furthest[diagonal] = x
             if x >= len(a) and y >= len(b):
-                return _way_back(trace, len(a), len(b))
+                return _backtrack(trace, len(a), len(b))
         steps += changes
         if steps > _MOST_STEPS:
             return None
     return None
 
 
-def _reached(furthest: dict[int, int], diagonal: int, changes: int) -> int:
-    down = diagonal == -changes or (diagonal != changes and furthest[diagonal - 1] < furthest[diagonal + 1])
-    return furthest[diagonal + 1] if down else furthest[diagonal - 1] + 1
+def _is_insertion(furthest: dict[int, int], diagonal: int, changes: int) -> bool:
+    """Whether the furthest point on a diagonal is reached by inserting a line, otherwise by removing one."""
+    return diagonal == -changes or (diagonal != changes and furthest[diagonal - 1] < furthest[diagonal + 1])
 
 
-def _way_back(trace: list[dict[int, int]], x: int, y: int) -> list[Block]:
+def _backtrack(trace: list[dict[int, int]], x: int, y: int) -> list[Block]:
+    """The blocks of the edit script that ends at (x, y), from the furthest points after each change."""
     found: list[Block] = []
     for changes in range(len(trace) - 1, 0, -1):
         furthest, diagonal = trace[changes], x - y
-        down = diagonal == -changes or (diagonal != changes and furthest[diagonal - 1] < furthest[diagonal + 1])
+        down = _is_insertion(furthest, diagonal, changes)
         before = diagonal + 1 if down else diagonal - 1
         from_x = furthest[before]
         from_y = from_x - before
@@ -165,8 +168,3 @@ def _range(start: int, end: int) -> str:
 def _line(sign: str, line: bytes) -> str:
     text = line.decode("utf-8", "replace")
     return f"{sign}{text}" if text.endswith("\n") else f"{sign}{text}\n{NO_END}\n"
-
-
-def named(path: bytes) -> str:
-    """A path of a workspace as text; what is not UTF-8 in it is escaped where it is shown."""
-    return os.fsdecode(path)

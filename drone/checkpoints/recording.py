@@ -1,4 +1,4 @@
-"""The checkpoints of an order at work: taken before each call that may change the workspace, closed after it."""
+"""Recording checkpoints: one is taken before each call that may change the workspace, and closed after the call."""
 
 import asyncio
 import os
@@ -11,32 +11,32 @@ from threading import Event, Lock
 
 from drone.agent.toolset import Call
 from drone.agent.turn import Turn
-from drone.checkpoints.ledger import Summary, summary
-from drone.checkpoints.scan import Look, Scan
-from drone.checkpoints.store import CheckpointStore, Move, StoreBroken
+from drone.checkpoints.scan import Scan, ScanReport
+from drone.checkpoints.store import Checkpoint, CheckpointStore, StoreBroken
+from drone.checkpoints.summary import Summary, summary
 from drone.checkpoints.tree import Node, at, differences, parents
 from drone.sandbox.host_lock import workspace_key
 from drone.sandbox.paths import Workspace
-from drone.sandbox.placing import Placing
+from drone.sandbox.workspace_writer import WorkspaceWriter
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentStep, WorkspaceCheckpointed
 
 CHECKPOINT = "checkpoint"
-"""The step that says what a checkpoint does not hold."""
+"""The name of the journal step that says which files a checkpoint left out."""
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """`move` of a call as it is in the store; `whole`: all of the workspace was looked at, and what `look` found."""
+class BegunCheckpoint:
+    """The `checkpoint` of a call as the store has it. `whole`: the whole workspace was scanned, with this `report`."""
 
-    move: Move
+    checkpoint: Checkpoint
     whole: bool
-    look: Look
+    report: ScanReport
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointView:
-    """What a checkpoint holds of single paths."""
+    """Read access to the paths that a checkpoint holds."""
 
     store: CheckpointStore
     root: bytes
@@ -45,12 +45,13 @@ class CheckpointView:
         return at(self.store.tree, self.root, os.fsencode(path))
 
     def content(self, node: Node, most: int) -> bytes | None:
-        """None where it has more than `most` bytes, or is not kept."""
+        """The content of a node; None where it has more than `most` bytes, or is not kept."""
         return self.store.content(node.digest, most)
 
 
 class OrderCheckpoints:
-    """One order in one workspace; the stores of all workspaces are in `directory`. Methods block; for many threads."""
+    """The checkpoints of one order in one workspace; `directory` holds the stores of all workspaces. Methods block.
+    Safe for many threads."""
 
     def __init__(self, workspace: Workspace, directory: Path, order_id: str) -> None:
         self.workspace = workspace
@@ -60,119 +61,116 @@ class OrderCheckpoints:
         self._last: bytes | None = None
         self._one_at_a_time = Lock()
         self.writing = asyncio.Lock()
-        """Held by a tool from before it looks at files until it has changed them."""
+        """Held by a tool from its first look at the files until it has changed them."""
 
     @cached_property
     def path(self) -> Path:
         """The file of the workspace's store. Raises OSError."""
         return store_of(self.directory, self.workspace)
 
-    def of(self, call: Call, turn: Turn, stop: Event) -> "Checkpoints":
-        """As this call takes them."""
-        return Checkpoints(self, call, turn, stop)
+    def of(self, call: Call, turn: Turn, stop: Event) -> "CallCheckpoints":
+        """The checkpoints for one tool call; `stop` ends a scan."""
+        return CallCheckpoints(self, call, turn, stop)
 
-    def begin(self, call_id: str, paths: Sequence[bytes] | None, stop: Event) -> Begun:
-        """Keep what the call may change: `paths`, None = anything. The same for a call that had begun already.
-
-        Raises `StoreBroken`, OSError, `Stopped`.
-        """
+    def begin(self, call_id: str, paths: Sequence[bytes] | None, stop: Event) -> BegunCheckpoint:
+        """Take a checkpoint of the paths that the call may change, None = anything; for a call that began before,
+        answer its first checkpoint. Raises `StoreBroken`, OSError, `Stopped`."""
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
-            moves = store.moves(self.order_id)
+            checkpoints = store.checkpoints(self.order_id)
             self._running.add(call_id)
-            # A call may make the directories of what it writes.
+            # The directories above count too: a call may create them for the files that it writes.
             wanted = None if paths is None else tuple(dict.fromkeys((*paths, *sorted(parents(paths)))))
-            if (known := _of(moves, call_id)) is not None:
-                return Begun(known, known.paths is None or known == moves[0], Look())
+            if (known := _of(checkpoints, call_id)) is not None:
+                return BegunCheckpoint(known, known.paths is None or known == checkpoints[0], ScanReport())
             scan = Scan(self.workspace, store, stop)
-            self._close_lost(moves, store, scan)
-            base = self._base(store.moves(self.order_id))
+            self._close_lost(checkpoints, store, scan)
+            base = self._base(store.checkpoints(self.order_id))
             whole = wanted is None or base is None
             root = scan.whole() if wanted is None or base is None else scan.only(base, wanted)
-            store.begin(Move(0, fresh_id(), self.order_id, call_id, root, None, None, wanted, None))
+            store.begin(Checkpoint(0, fresh_id(), self.order_id, call_id, root, None, None, wanted, None))
             self._last = root
-            begun = _of(store.moves(self.order_id), call_id)
+            begun = _of(store.checkpoints(self.order_id), call_id)
             assert begun is not None
-            return Begun(begun, whole, scan.look)
+            return BegunCheckpoint(begun, whole, scan.report)
 
     def close(self, call_id: str, stop: Event) -> list[bytes]:
-        """The call is over: keep what it left; the paths that it changed. Empty for a call that never began.
-
-        Raises `StoreBroken`, OSError, `Stopped`.
-        """
+        """Close the checkpoint of a call that is over, and answer the paths that the call changed; empty for a call
+        that never began. Raises `StoreBroken`, OSError, `Stopped`."""
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
-            move = _of(store.moves(self.order_id), call_id)
-            if move is None:
+            checkpoint = _of(store.checkpoints(self.order_id), call_id)
+            if checkpoint is None:
                 return []
             scan = Scan(self.workspace, store, stop)
-            after = scan.whole() if move.paths is None else scan.only(move.before, move.paths)
-            store.close_call(move.id, after)
+            after = scan.whole() if checkpoint.paths is None else scan.only(checkpoint.before, checkpoint.paths)
+            store.close_call(checkpoint.id, after)
             self._running.discard(call_id)
-            self._last = after if move.paths is None else self._last
-            return [one.path for one in differences(store.tree, move.before, after)]
+            self._last = after if checkpoint.paths is None else self._last
+            return [one.path for one in differences(store.tree, checkpoint.before, after)]
 
-    def _close_lost(self, moves: Sequence[Move], store: CheckpointStore, scan: Scan) -> None:
-        """Calls that were cut off may have done anything that they were allowed to."""
-        for move in moves:
-            if move.after is None and move.call_id not in self._running:
-                for above in {path.rpartition(b"/")[0] for path in move.paths or ()}:
-                    Placing(self.workspace).sweep(os.fsdecode(above))
-                after = scan.whole() if move.paths is None else scan.only(move.before, move.paths)
-                store.close_call(move.id, after)
+    def _close_lost(self, checkpoints: Sequence[Checkpoint], store: CheckpointStore, scan: Scan) -> None:
+        """Close the checkpoints of calls that were cut off, with whatever those calls left behind."""
+        for checkpoint in checkpoints:
+            if checkpoint.after is None and checkpoint.call_id not in self._running:
+                for above in {path.rpartition(b"/")[0] for path in checkpoint.paths or ()}:
+                    WorkspaceWriter(self.workspace).sweep(os.fsdecode(above))
+                after = scan.whole() if checkpoint.paths is None else scan.only(checkpoint.before, checkpoint.paths)
+                store.close_call(checkpoint.id, after)
 
-    def known(self) -> list[Move]:
-        """The calls of the order that began here; the workspace stays unmarked. Raises `StoreBroken`, OSError."""
+    def known(self) -> list[Checkpoint]:
+        """The checkpoints of the order on this host. Does not write the workspace's marker. Raises `StoreBroken`,
+        OSError."""
         path = store_of(self.directory, self.workspace, mark=False)
         if not path.exists():
             return []
         with CheckpointStore.opened(path) as store:
-            return store.moves(self.order_id)
+            return store.checkpoints(self.order_id)
 
     def begun(self, call_id: str) -> bool:
-        """Whether the call had begun here before. Raises `StoreBroken`, OSError."""
+        """Whether this call has a checkpoint on this host. Raises `StoreBroken`, OSError."""
         return _of(self.known(), call_id) is not None
 
     def summary(self, stop: Event) -> Summary | None:
-        """What the order changed, None for nothing; its calls are over. Raises `StoreBroken`, OSError, `Stopped`."""
+        """The changes of the order, None for none; its calls must be over. Raises `StoreBroken`, OSError, `Stopped`."""
         if not self.known():
             return None
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
             self._running.clear()
-            self._close_lost(store.moves(self.order_id), store, Scan(self.workspace, store, stop))
-            return summary(store, store.moves(self.order_id))
+            self._close_lost(store.checkpoints(self.order_id), store, Scan(self.workspace, store, stop))
+            return summary(store, store.checkpoints(self.order_id))
 
     @contextmanager
-    def kept(self, call_id: str) -> Iterator[CheckpointView]:
-        """What was kept before a call that has begun. Raises `StoreBroken`, OSError."""
+    def view(self, call_id: str) -> Iterator[CheckpointView]:
+        """A view of the checkpoint of a call that has begun. Raises `StoreBroken`, OSError."""
         with CheckpointStore.opened(self.path) as store:
-            move = _of(store.moves(self.order_id), call_id)
-            if move is None:
+            checkpoint = _of(store.checkpoints(self.order_id), call_id)
+            if checkpoint is None:
                 raise StoreBroken("The checkpoint of this call is missing.")
-            yield CheckpointView(store, move.before)
+            yield CheckpointView(store, checkpoint.before)
 
-    def told(self, checkpoint_id: str, seq: int) -> None:
-        """The journal entry of a checkpoint. Raises `StoreBroken`."""
+    def note_entry(self, checkpoint_id: str, seq: int) -> None:
+        """Record the number of the journal entry that tells of a checkpoint. Raises `StoreBroken`."""
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
-            store.tell(checkpoint_id, seq)
+            store.note_entry(checkpoint_id, seq)
 
-    def _base(self, moves: Sequence[Move]) -> bytes | None:
-        """A tree in which all is as it was, as far as this order knows, but for what is looked at anew."""
-        if self._last is not None or not moves:
+    def _base(self, checkpoints: Sequence[Checkpoint]) -> bytes | None:
+        """The latest tree of the workspace that this order knows; a new checkpoint updates the scanned paths in it."""
+        if self._last is not None or not checkpoints:
             return self._last
-        return moves[-1].after or moves[-1].before
+        return checkpoints[-1].after or checkpoints[-1].before
 
 
 def store_of(directory: Path, workspace: Workspace, *, mark: bool = True) -> Path:
-    """The file of a workspace's checkpoints; `mark` False: it is not marked on the way. Blocks. Raises OSError."""
+    """The store file of a workspace; `mark`: write the workspace's marker if it has none. Blocks. Raises OSError."""
     return directory / f"{workspace_key(workspace, mark=mark).text}.db"
 
 
-def _of(moves: Iterable[Move], call_id: str) -> Move | None:
-    return next((move for move in moves if move.call_id == call_id), None)
+def _of(checkpoints: Iterable[Checkpoint], call_id: str) -> Checkpoint | None:
+    return next((checkpoint for checkpoint in checkpoints if checkpoint.call_id == call_id), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoints:
-    """The checkpoints of an order, as one tool call takes them."""
+class CallCheckpoints:
+    """The checkpoints of an order, for one tool call."""
 
     order: OrderCheckpoints
     call: Call
@@ -180,32 +178,34 @@ class Checkpoints:
     stop: Event
 
     async def before(self, call_id: str, paths: Sequence[bytes] | None = None) -> str | None:
-        """Keep what this call may change, before it does: `paths` of it, None = anything in the workspace.
+        """Take a checkpoint before this call changes `paths`, None = anything in the workspace.
 
-        Answers the id of the checkpoint, the same each time it is asked for this call. Raises `StoreBroken`, OSError.
+        Answers the id of the checkpoint, the same each time for one call. Raises `StoreBroken`, OSError.
         """
         begun = await self.turn.threads.tool(self.order.begin, call_id, paths, self.stop)
-        if begun.whole and begun.move.seq is None:
-            await self._tell(begun.move, begun.look)
-        return begun.move.id
+        if begun.whole and begun.checkpoint.seq is None:
+            await self._write_journal(begun.checkpoint, begun.report)
+        return begun.checkpoint.id
 
     async def begun(self) -> bool:
-        """Whether the call had begun on this host before it was cut off. Raises `StoreBroken`, OSError."""
+        """Whether the call began on this host before it was cut off. Raises `StoreBroken`, OSError."""
         return await self.turn.threads.tool(self.order.begun, self.call.call_id)
 
     async def changed(self) -> tuple[str, ...]:
-        """The paths that were changed since `before` of this call, which is over then; nothing where it never was.
-
-        Raises `StoreBroken`, OSError.
-        """
+        """Close the checkpoint of this call, and answer the paths that were changed since `before`; empty where
+        `before` was not called. Raises `StoreBroken`, OSError."""
         found = await self.turn.threads.tool(self.order.close, self.call.call_id, self.stop)
         return tuple(map(os.fsdecode, found))
 
-    async def _tell(self, move: Move, look: Look) -> None:
-        skipped = sum(look.left_out.values())
-        facts = [AgentStep(name=CHECKPOINT, message=look.told)] if skipped else []
+    async def _write_journal(self, checkpoint: Checkpoint, report: ScanReport) -> None:
+        skipped = sum(report.left_out.values())
+        facts = [AgentStep(name=CHECKPOINT, message=report.sentence)] if skipped else []
         taken = WorkspaceCheckpointed(
-            checkpoint_id=move.id, call_id=move.call_id, files=look.files, bytes=look.size, skipped=skipped
+            checkpoint_id=checkpoint.id,
+            call_id=checkpoint.call_id,
+            files=report.files,
+            bytes=report.size,
+            skipped=skipped,
         )
         seq = await self.turn.journal.write(self.call.origin, *facts, taken)
-        await self.turn.threads.tool(self.order.told, move.id, seq)
+        await self.turn.threads.tool(self.order.note_entry, checkpoint.id, seq)

@@ -1,4 +1,4 @@
-"""The way back: what is to be done so that paths are as a checkpoint has them, and doing it, however often."""
+"""Restoring paths to the state of a checkpoint: planning the changes, and making them, repeatably."""
 
 import os
 import stat
@@ -6,31 +6,34 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from drone.checkpoints.ledger import Touched
 from drone.checkpoints.store import CheckpointStore
-from drone.checkpoints.tree import Node, Trees, at, entries, parents, remembered
+from drone.checkpoints.summary import PathChange
+from drone.checkpoints.tree import Node, Trees, at, cached, entries, parents
 from drone.sandbox.paths import PathError, PathMissing, Workspace
-from drone.sandbox.placing import Placing
 from drone.sandbox.protected import GIT
+from drone.sandbox.workspace_writer import WorkspaceWriter
 
 _INDEX = f"{GIT}/index".encode()
 _OBJECTS = f"{GIT}/objects/".encode()
 
 
 @dataclass(frozen=True, slots=True)
-class WayBack:
-    """`targets`: what each path is to be, None = nothing. `others`: paths that somebody else changed since, and
-    `lost` those whose content was not kept; neither are among the targets unless they are to be overwritten."""
+class RestorePlan:
+    """`targets`: the wanted state of each path, None = it must not exist. `others`: paths that were changed since by
+    somebody else; they are targets only when overwriting. `lost`: paths whose content was not kept; never targets."""
 
     targets: Mapping[bytes, Node | None] = field(default_factory=dict)
     others: tuple[bytes, ...] = ()
     lost: tuple[bytes, ...] = ()
 
 
-def way_back(trees: Trees, wanted: Mapping[bytes, Touched], now: bytes, *, overwrite: bool) -> WayBack:
-    """From the tree `now` to what was there before. Git's index is nobody's work, and its objects are never taken away:
-    what somebody committed since may need them."""
-    trees, targets = remembered(trees), dict[bytes, Node | None]()
+def plan_restore(trees: Trees, wanted: Mapping[bytes, PathChange], now: bytes, *, overwrite: bool) -> RestorePlan:
+    """Plan the way from the tree `now` back to the state before these changes.
+
+    A change of git's index by somebody else does not count, as it is no work of theirs. Objects of git are never
+    deleted: a commit made since may need them.
+    """
+    trees, targets = cached(trees), dict[bytes, Node | None]()
     others, lost = list[bytes](), list[bytes]()
     for path, one in wanted.items():
         there = at(trees, now, path)
@@ -51,18 +54,19 @@ def way_back(trees: Trees, wanted: Mapping[bytes, Touched], now: bytes, *, overw
         if needs_room:
             targets.update((inner, None) for inner in below)
         targets[path] = one.before
-    return WayBack(targets, tuple(others), tuple(lost))
+    return RestorePlan(targets, tuple(others), tuple(lost))
 
 
 def _foreign(there: Node | None, after: Node | None) -> bool:
-    """Whether this is not what the order left. The modes of directories are no work of anybody."""
+    """Whether a path differs from what the order left there. Modes of directories are ignored, as they are no work of
+    anybody's."""
     if there is None or after is None:
         return there is not after and not (there is not None and there.kind == "directory")
     return there.kind != after.kind if there.kind == "directory" else not there.is_like(after)
 
 
-def _below(trees: Trees, path: bytes, there: Node | None, wanted: Mapping[bytes, Touched]) -> Iterator[bytes]:
-    """What is in a directory and is not the order's."""
+def _below(trees: Trees, path: bytes, there: Node | None, wanted: Mapping[bytes, PathChange]) -> Iterator[bytes]:
+    """The paths in a directory that the order did not change."""
     if there is not None and there.kind == "directory":
         for name, _ in entries(trees, there.digest):
             if path + b"/" + name not in wanted:
@@ -73,8 +77,8 @@ def _is_index(path: bytes) -> bool:
     return path == _INDEX or path.endswith(b"/" + _INDEX)
 
 
-def _is_object(path: bytes, wanted: Mapping[bytes, Touched]) -> bool:
-    """Whether it belongs to the objects of a repository that was there before."""
+def _is_object(path: bytes, wanted: Mapping[bytes, PathChange]) -> bool:
+    """Whether it belongs to the objects of a repository that existed before the order."""
     above, objects, _ = (b"/" + path).partition(b"/" + _OBJECTS)
     if not objects:
         return False
@@ -83,45 +87,47 @@ def _is_object(path: bytes, wanted: Mapping[bytes, Touched]) -> bool:
 
 
 def restore(workspace: Workspace, store: CheckpointStore, targets: Mapping[bytes, Node | None]) -> None:
-    """Make every path what it is to be; what is so already may be done again. Blocks. Raises `PathError`."""
-    placing = Placing(workspace, durable=False)
+    """Bring every path to its wanted state. May be repeated after an interruption. Blocks. Raises `PathError`."""
+    # Flushed once at the end (`settle`) instead of after each file.
+    writer = WorkspaceWriter(workspace, durable=False)
     for above in {b"", *parents(list(targets))}:
-        placing.sweep(os.fsdecode(above))
-    _clear(placing, targets)
+        writer.sweep(os.fsdecode(above))
+    _clear(writer, targets)
     directories = [(path, node) for path, node in targets.items() if node is not None and node.kind == "directory"]
+    # Writable for now; their own modes follow when their content is restored.
     for path, made in directories:
-        placing.make_directory(os.fsdecode(path), made.mode | 0o700)
+        writer.make_directory(os.fsdecode(path), made.mode | 0o700)
     for path, node in targets.items():
         if node is not None and node.kind in ("file", "link"):
-            _put(placing, store, os.fsdecode(path), node)
+            _put(writer, store, os.fsdecode(path), node)
     for path, made in reversed(directories):
-        placing.make_directory(os.fsdecode(path), made.mode)
-    placing.settle()
+        writer.make_directory(os.fsdecode(path), made.mode)
+    writer.settle()
 
 
-def _clear(placing: Placing, targets: Mapping[bytes, Node | None]) -> None:
-    """Take away what is not to be there and what is of another kind than it is to be, the innermost first."""
+def _clear(writer: WorkspaceWriter, targets: Mapping[bytes, Node | None]) -> None:
+    """Delete paths that must not exist or are of another kind than wanted, the innermost first."""
     for path in sorted(targets, reverse=True):
         name, node = os.fsdecode(path), targets[path]
         try:
-            status = placing.status(name)
+            status = writer.status(name)
         except PathError:
-            continue  # what is above it is no directory any more
+            continue  # its parent is not a directory any more
         if status is None:
             continue
         is_directory = stat.S_ISDIR(status.st_mode)
         if node is not None and is_directory == (node.kind == "directory"):
             continue
         if is_directory:
-            with suppress(PathError):  # somebody else's files are in it: it stays
-                placing.remove_directory(name)
+            with suppress(PathError):  # it holds files of somebody else, and stays
+                writer.remove_directory(name)
         else:
             with suppress(PathMissing):
-                placing.remove(name)
+                writer.remove(name)
 
 
-def _put(placing: Placing, store: CheckpointStore, path: str, node: Node) -> None:
+def _put(writer: WorkspaceWriter, store: CheckpointStore, path: str, node: Node) -> None:
     if node.kind == "link":
-        placing.link(path, b"".join(store.pieces(node.digest)))
+        writer.link(path, b"".join(store.pieces(node.digest)))
     else:
-        placing.put(path, store.pieces(node.digest), node.mode)
+        writer.put(path, store.pieces(node.digest), node.mode)

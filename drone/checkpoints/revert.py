@@ -1,4 +1,4 @@
-"""Orders of kind revert: no model, the workspace to itself, a checkpoint of its own before anything is brought back."""
+"""Orders of kind revert: no model, alone in the workspace, and a checkpoint of their own before any change."""
 
 import os
 from collections.abc import Collection, Iterator, Sequence
@@ -7,12 +7,12 @@ from threading import Event
 
 from drone.agent.toolset import Call
 from drone.agent.turn import Turn
-from drone.checkpoints.ledger import touched
-from drone.checkpoints.recording import Checkpoints, OrderCheckpoints
-from drone.checkpoints.restore import WayBack, restore, way_back
+from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
+from drone.checkpoints.restore import RestorePlan, plan_restore, restore
 from drone.checkpoints.scan import Stopped
-from drone.checkpoints.store import CheckpointStore, Move, StoreBroken
-from drone.checkpoints.tree import Trees, at, remembered
+from drone.checkpoints.store import Checkpoint, CheckpointStore, StoreBroken
+from drone.checkpoints.summary import path_changes
+from drone.checkpoints.tree import Trees, at, cached
 from drone.sandbox.paths import PathError, shown
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
@@ -27,7 +27,8 @@ _NAMED = 20
 
 
 class CannotRevert(Exception):
-    """Nothing was done; the sentence says why. `paths`: those that somebody else changed."""
+    """The revert did nothing; the message says why. `paths`: those that somebody else changed, or that were not
+    kept."""
 
     def __init__(self, sentence: str, paths: Sequence[bytes] = ()) -> None:
         super().__init__(sentence)
@@ -36,7 +37,7 @@ class CannotRevert(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Revert:
-    """Takes back what another order did. `finished`: calls of it that were over at the entry to which it goes back."""
+    """Reverts another order. `finished`: its calls that were over at the entry to revert to, whose changes stay."""
 
     order: WorkOrder
     origin: OrderOrigin
@@ -49,72 +50,74 @@ class Revert:
         return Origin(record_id=root_record_id(self.order.id), agent=REVERT)
 
     async def run(self) -> Outcome:
-        """How the order ended; run again after a kill, it goes on. Raises `JournalError`."""
+        """Run the order to its outcome; after a kill, running it again continues. Raises `JournalError`."""
         await self._begin()
         try:
-            done = await self._done()
+            done = await self._revert()
         except CannotRevert as problem:
             return await self._failed(str(problem), FailureReason.INVALID, problem.paths)
         except (StoreBroken, PathError, OSError, Stopped) as problem:
-            said = (
+            detail = (
                 f"Not all could be brought back: {problem} What was there before is kept: revert order {self.order.id}."
             )
-            return await self._failed(said, FailureReason.INTERNAL)
+            return await self._failed(detail, FailureReason.INTERNAL)
         sentence = self._in_words(done)
         result = {"order_id": self.origin.order_id, "restored": sorted(map(os.fsdecode, done.targets))}
         await self._end(RecordStatus.COMPLETED, sentence, None)
         return Outcome(status=OrderStatus.SUCCEEDED, answer=sentence, result=result)
 
-    async def _done(self) -> WayBack:
+    async def _revert(self) -> RestorePlan:
+        """Raises `CannotRevert`, `StoreBroken`, `PathError`, OSError, `Stopped`, `JournalError`."""
         threads, stop = self.turn.threads, Event()
         source = await threads.claim(self._source)
         call_id = self.order.id
         call = Call(call_id, REVERT, {}, self._who, self.turn)
-        taken = Checkpoints(self.checkpoints, call, self.turn, stop)
+        taken = CallCheckpoints(self.checkpoints, call, self.turn, stop)
         await taken.before(call_id)
         await self.turn.journal.cleared()
-        done = await threads.claim(self._restored, source, call_id)
+        done = await threads.claim(self._restore, source, call_id)
         await taken.changed()
         await threads.claim(self._check, done)
         return done
 
-    def _source(self) -> list[Move]:
-        """What is to be taken back. Blocks. Raises `CannotRevert`."""
+    def _source(self) -> list[Checkpoint]:
+        """The checkpoints to revert. Blocks. Raises `CannotRevert`."""
         of = self.origin.order_id
-        moves = OrderCheckpoints(self.checkpoints.workspace, self.checkpoints.directory, of).known()
-        if not moves:
+        taken = OrderCheckpoints(self.checkpoints.workspace, self.checkpoints.directory, of).known()
+        if not taken:
             raise CannotRevert(
                 f"There is no checkpoint of order {of} on this host ({os.uname().nodename}): it changed nothing, or "
                 "what it changed was kept on another host, or is not kept any more."
             )
-        return [move for move in moves if move.call_id not in self.finished]
+        return [checkpoint for checkpoint in taken if checkpoint.call_id not in self.finished]
 
-    def _restored(self, source: Sequence[Move], call_id: str) -> WayBack:
+    def _restore(self, source: Sequence[Checkpoint], call_id: str) -> RestorePlan:
+        """Plan and restore; answers the plan. Blocks. Raises `CannotRevert` where somebody else changed a path."""
         with CheckpointStore.opened(self.checkpoints.path) as store:
-            own = next(move for move in store.moves(self.order.id) if move.call_id == call_id)
-            wanted = touched(store.tree, source)
-            found = way_back(store.tree, wanted, own.before, overwrite=self.origin.overwrite)
+            own = next(checkpoint for checkpoint in store.checkpoints(self.order.id) if checkpoint.call_id == call_id)
+            wanted = path_changes(store.tree, source)
+            found = plan_restore(store.tree, wanted, own.before, overwrite=self.origin.overwrite)
             if not self.origin.overwrite and (found.others or found.lost):
                 raise CannotRevert(_refusal(found), (*found.others, *found.lost))
             restore(self.checkpoints.workspace, store, found.targets)
             return found
 
-    def _check(self, done: WayBack) -> None:
-        """Raises `CannotRevert` where something is not as it should be."""
+    def _check(self, done: RestorePlan) -> None:
+        """Raises `PathError` where a path is not in the wanted state afterwards. Blocks."""
         with CheckpointStore.opened(self.checkpoints.path) as store:
-            own = store.moves(self.order.id)[-1]
+            own = store.checkpoints(self.order.id)[-1]
             wrong = next(_wrong(store.tree, own.after or own.before, done), None)
         if wrong is not None:
             raise PathError(f"{shown(os.fsdecode(wrong))} was changed by somebody else meanwhile.")
 
-    def _in_words(self, done: WayBack) -> str:
+    def _in_words(self, done: RestorePlan) -> str:
         to = f"after its entry {self.origin.after}" if self.origin.after is not None else "before its first write"
         files = [path for path, node in done.targets.items() if node is None or node.kind != "directory"]
         many = f"{len(files):,} file{'' if len(files) == 1 else 's'}"
-        said = f"{many} of order {self.origin.order_id} {'is' if len(files) == 1 else 'are'} as {to}."
+        text = f"{many} of order {self.origin.order_id} {'is' if len(files) == 1 else 'are'} as {to}."
         if done.lost:
-            said += f" {_listed(done.lost)} could not be brought back: the content was not kept."
-        return said if files else f"Nothing had to be brought back: all is as {to} of order {self.origin.order_id}."
+            text += f" {_listed(done.lost)} could not be brought back: the content was not kept."
+        return text if files else f"Nothing had to be brought back: all is as {to} of order {self.origin.order_id}."
 
     async def _begin(self) -> None:
         if self.turn.tree.begun(self._who.record_id) is not None:
@@ -135,15 +138,16 @@ class Revert:
         if record is not None and record.finished is None:
             await self.turn.journal.write(self._who, AgentFinished(status=status, answer=answer, error=error))
 
-    async def _failed(self, said: str, reason: FailureReason, paths: Sequence[str] = ()) -> Outcome:
-        await self._end(RecordStatus.FAILED, None, said)
+    async def _failed(self, detail: str, reason: FailureReason, paths: Sequence[str] = ()) -> Outcome:
+        await self._end(RecordStatus.FAILED, None, detail)
         result = {"order_id": self.origin.order_id, "changed": list(paths)} if paths else None
-        return Outcome(status=OrderStatus.FAILED, reason=reason, detail=said, result=result)
+        return Outcome(status=OrderStatus.FAILED, reason=reason, detail=detail, result=result)
 
 
-def _wrong(trees: Trees, left: bytes, done: WayBack) -> Iterator[bytes]:
-    """What is not as it was to be, by the tree that the revert left. A directory may hold what is somebody else's."""
-    trees = remembered(trees)
+def _wrong(trees: Trees, left: bytes, done: RestorePlan) -> Iterator[bytes]:
+    """The paths that differ from the plan in the tree that the revert left. A directory that should be gone may remain,
+    as it may hold files of somebody else."""
+    trees = cached(trees)
     for path, node in done.targets.items():
         there = at(trees, left, path)
         if (node is None and there is not None and there.kind != "directory") or (
@@ -152,14 +156,14 @@ def _wrong(trees: Trees, left: bytes, done: WayBack) -> Iterator[bytes]:
             yield path
 
 
-def _refusal(found: WayBack) -> str:
-    said = []
+def _refusal(found: RestorePlan) -> str:
+    reasons = []
     if found.others:
-        said.append(f"changed since by somebody else: {_listed(found.others)}")
+        reasons.append(f"changed since by somebody else: {_listed(found.others)}")
     if found.lost:
-        said.append(f"not kept, so not to be brought back: {_listed(found.lost)}")
+        reasons.append(f"not kept, so not to be brought back: {_listed(found.lost)}")
     over = "these are brought back as well" if not found.lost else "all but what was not kept is brought back"
-    return f"Nothing was done; {'; '.join(said)}. With --overwrite {over}."
+    return f"Nothing was done; {'; '.join(reasons)}. With --overwrite {over}."
 
 
 def _listed(paths: Sequence[bytes]) -> str:

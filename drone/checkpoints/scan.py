@@ -1,6 +1,6 @@
-"""Looking at a workspace for a checkpoint: every file that is there, ignored and untracked ones too, kept by content.
+"""Scanning a workspace for a checkpoint: every file is kept by content, also ignored and untracked ones.
 
-A file that was not touched since it was last seen is not read again (number, size and times, as git's index does it).
+A file that is unchanged since the last scan, by its inode, size and times (as git's index does), is not read again.
 """
 
 import hashlib
@@ -20,17 +20,18 @@ from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathError, Workspace, kind_of, shown
 
 MOST_NAMES = 250_000
-"""Files, links and directories of one checkpoint; what is beyond is left out, and said."""
+"""Most files, links and directories of one checkpoint; further ones are left out and reported."""
 
 MOST_BYTES = 8_000_000_000
-"""What one checkpoint adds to the store."""
+"""Most bytes that one checkpoint adds to the store."""
 
 LARGEST_FILE = 256_000_000
 MAX_DEPTH = 200
 
 _STAMP = struct.Struct(">QQQqq")
 _SETTLED_NS = 2_000_000_000
-"""A file that was touched so lately may change once more without another time: it is read again."""
+"""A file that changed within this time before the scan is read again next time: a further change in the same tick of
+the clock would not alter its times."""
 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 _TRIES = 3
@@ -38,12 +39,13 @@ _NAMED = 3
 
 
 class Stopped(Exception):
-    """Nobody waits for the look any more."""
+    """The scan was stopped, as nobody waits for it any more."""
 
 
 @dataclass(slots=True)
-class Look:
-    """What one look found: `files` (links too), `size` of them in bytes, how many were `left_out` why, some `named`."""
+class ScanReport:
+    """The result of one scan: how many `files` (links included), their `size` in bytes, how many entries were
+    `left_out` for which reason, and the names of the first of those."""
 
     files: int = 0
     size: int = 0
@@ -56,8 +58,8 @@ class Look:
             self.named.append(shown(os.fsdecode(path)))
 
     @property
-    def told(self) -> str:
-        """What was left out, in words; empty for nothing."""
+    def sentence(self) -> str:
+        """What was left out, in words; empty where nothing was."""
         if not self.left_out:
             return ""
         counted = ", ".join(f"{count:,} {why}" for why, count in self.left_out.items())
@@ -65,10 +67,10 @@ class Look:
 
 
 class Scan:
-    """One look at a workspace, inside a transaction of its store. Blocks."""
+    """One scan of a workspace, inside a transaction of its store. Blocks."""
 
     def __init__(self, workspace: Workspace, store: CheckpointStore, stop: Event) -> None:
-        self.look = Look()
+        self.report = ScanReport()
         self._workspace = workspace
         self._store = store
         self._stop = stop
@@ -80,17 +82,17 @@ class Scan:
         self._room = min(MOST_BYTES, room.f_bavail * room.f_frsize // 2)
 
     def whole(self) -> bytes:
-        """The tree of all that is there now. Raises OSError where the root cannot be looked at, `Stopped`."""
+        """The tree of the whole workspace. Raises OSError where the root cannot be read, `Stopped`."""
         root = os.dup(self._workspace.fd)
         try:
             digest = self._directory(root, b"", 0)
         finally:
             os.close(root)
-        self._store.see(self._seen, self._before)
+        self._store.replace_seen(self._seen, self._before)
         return digest
 
     def only(self, base: bytes, paths: Iterable[bytes]) -> bytes:
-        """`base` with these paths as they are now."""
+        """The tree `base` with these paths updated to their current state."""
         now: dict[bytes, Node | None] = {}
         for path in paths:
             node, known = self.node(path), at(self._store.tree, base, path)
@@ -100,7 +102,7 @@ class Scan:
         return with_paths(self._store.tree, self._store.keep_tree, base, now)
 
     def node(self, path: bytes) -> Node | None:
-        """What has this path now, without what is in it if it is a directory; None where nothing is."""
+        """The current node of a path, a directory without its content; None where the path does not exist."""
         above, _, name = path.rpartition(b"/")
         try:
             directory = self._workspace.open_directory(os.fsdecode(above) or ".", symlinks=False)
@@ -179,7 +181,7 @@ class Scan:
         digest = digest_of(target)
         if not self._store.has(digest):
             self._store.keep(digest, [target])
-        self.look.files += 1
+        self.report.files += 1
         return Node("link", 0, len(target), digest)
 
     def _file(self, above: int, name: bytes, path: bytes, status: os.stat_result) -> Node:
@@ -222,23 +224,23 @@ class Scan:
         return self._counted(status, size, digest)
 
     def _counted(self, status: os.stat_result, size: int, digest: bytes) -> Node:
-        self.look.files += 1
-        self.look.size += size
+        self.report.files += 1
+        self.report.size += size
         return Node("file", stat.S_IMODE(status.st_mode), size, digest)
 
     def _left_out(self, path: bytes, status: os.stat_result, why: str) -> Node:
-        self.look.leave_out(path, why)
+        self.report.leave_out(path, why)
         mark = digest_of(stamp_of(status)) if not stat.S_ISDIR(status.st_mode) else digest_of(b"a directory")
         return Node("left_out", stat.S_IMODE(status.st_mode), status.st_size, mark)
 
 
 def stamp_of(status: os.stat_result) -> bytes:
-    """Another one when a file was touched since."""
+    """A stamp that changes when the file does: device, inode, size and times."""
     return _STAMP.pack(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _hashed(fd: int) -> tuple[bytes, int, bytes | None]:
-    """Digest and size of what is open; and the content, if it is one piece."""
+    """Digest and size of an open file, and its content if it fits one piece."""
     os.lseek(fd, 0, os.SEEK_SET)
     first = os.read(fd, PIECE)
     if len(first) < PIECE and not os.read(fd, PIECE):

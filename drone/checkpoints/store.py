@@ -1,7 +1,7 @@
-"""Checkpoints of one workspace on this host: contents by their digest, trees of them, and which order needed which.
+"""The store of one workspace's checkpoints on this host: contents by digest, trees, and the checkpoints of each order.
 
-One SQLite file for each workspace, so that a checkpoint is there whole or not at all, whatever dies meanwhile, and one
-copy of each content is enough for all checkpoints. Nothing but the drones of this host reads it.
+One SQLite file for each workspace: a checkpoint is stored completely or not at all, whatever is killed meanwhile, and
+all checkpoints share one copy of each content. Only the drones of this host read it.
 """
 
 import os
@@ -17,7 +17,7 @@ from drone.checkpoints.tree import EMPTY, Node, digest_of, packed, unpacked
 from mcc.configuration.places import make_private_directory, private_opener
 
 PIECE = 4 << 20
-"""Bytes of a content in one row."""
+"""Bytes of content in one row."""
 
 BUSY_SECONDS = 60.0
 _UNUSABLE = "The checkpoints of this workspace cannot be used: {}."
@@ -38,15 +38,16 @@ CREATE INDEX IF NOT EXISTS calls_of_an_order ON calls (order_id, number);
 
 
 class StoreBroken(Exception):
-    """The checkpoints of a workspace cannot be read or written; the sentence says why."""
+    """The checkpoints of a workspace cannot be read or written; the message is a sentence that says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
-    """What one tool call did to the workspace: the tree `before` it, and the one `after`, None while it is not over.
+class Checkpoint:
+    """The checkpoint of one tool call: the tree `before` it, and the tree `after` it, None while the call runs.
 
-    `number` counts the calls of the workspace, `closed` those that are over. `paths`: all that the call may have
-    changed, None = anything. `seq`: the journal entry that tells of the checkpoint, None where none does.
+    `number` counts the calls of the workspace in the order in which they began, `closed` in the order in which they
+    ended. `paths`: the paths that the call may have changed, None = anything. `seq`: the journal entry that tells of
+    the checkpoint, None where there is none.
     """
 
     number: int
@@ -61,9 +62,10 @@ class Move:
 
 
 class CheckpointStore:
-    """The file at `path`, made when something is first kept. Every method blocks; safe for many threads and processes.
+    """The store in the file at `path`, created when first opened. Every method blocks. Safe for many threads and
+    processes.
 
-    Methods raise `StoreBroken`. `changing` is one transaction; what is read outside of one is what was committed.
+    Methods raise `StoreBroken`. `changing` is one transaction; reads outside of one see what is committed.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
@@ -73,7 +75,7 @@ class CheckpointStore:
     @classmethod
     @contextmanager
     def opened(cls, path: Path) -> "Iterator[CheckpointStore]":
-        """Raises `StoreBroken`."""
+        """Open the store, for use inside the block. Raises `StoreBroken`."""
         try:
             make_private_directory(path.parent)
             os.close(private_opener(str(path), os.O_RDWR | os.O_CREAT))
@@ -88,7 +90,7 @@ class CheckpointStore:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """All that is written inside, or nothing of it."""
+        """A transaction: all writes inside are committed together, or none when the block raises."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -102,7 +104,7 @@ class CheckpointStore:
         return found is not None
 
     def keep(self, digest: bytes, pieces: Iterable[bytes]) -> None:
-        """A content in pieces, under its digest."""
+        """Store a content, given in pieces, under its digest."""
         rows = ((digest, number, piece) for number, piece in enumerate(pieces))
         self._connection.executemany("INSERT OR IGNORE INTO contents VALUES (?, ?, ?)", rows)
 
@@ -110,7 +112,7 @@ class CheckpointStore:
         self._connection.execute("DELETE FROM contents WHERE digest = ?", (digest,))
 
     def pieces(self, digest: bytes) -> Iterator[bytes]:
-        """A content in pieces. Raises KeyError where it is not kept."""
+        """The content with this digest, in pieces. Raises KeyError where it is not kept."""
         rows = self._connection.execute("SELECT data FROM contents WHERE digest = ? ORDER BY number", (digest,))
         first = rows.fetchone()
         if first is None:
@@ -120,7 +122,7 @@ class CheckpointStore:
             yield row[0]
 
     def content(self, digest: bytes, most: int) -> bytes | None:
-        """A whole content; None where it is not kept or has more than `most` bytes."""
+        """The whole content with this digest; None where it is not kept or has more than `most` bytes."""
         try:
             data = b""
             for piece in self.pieces(digest):
@@ -140,7 +142,7 @@ class CheckpointStore:
         return digest
 
     def tree(self, digest: bytes) -> dict[bytes, Node]:
-        """Raises `StoreBroken` where it is not kept."""
+        """The listing with this digest. Raises `StoreBroken` where it is not kept."""
         if digest == EMPTY:
             return {}
         row = self._connection.execute("SELECT data FROM trees WHERE digest = ?", (digest,)).fetchone()
@@ -149,79 +151,81 @@ class CheckpointStore:
         return unpacked(row[0])
 
     def seen(self) -> dict[bytes, tuple[bytes, bytes]]:
-        """Path to what a file was last seen as, and the digest that it had then."""
+        """Path of each file of the last scan → its stamp and digest then."""
         return {path: (stamp, digest) for path, stamp, digest in self._connection.execute("SELECT * FROM seen")}
 
-    def see(self, now: dict[bytes, tuple[bytes, bytes]], before: dict[bytes, tuple[bytes, bytes]]) -> None:
+    def replace_seen(self, now: dict[bytes, tuple[bytes, bytes]], before: dict[bytes, tuple[bytes, bytes]]) -> None:
         gone = [(path,) for path in before.keys() - now.keys()]
         self._connection.executemany("DELETE FROM seen WHERE path = ?", gone)
         rows = [(path, *what) for path, what in now.items() if before.get(path) != what]
         self._connection.executemany("INSERT OR REPLACE INTO seen VALUES (?, ?, ?)", rows)
 
-    def begin(self, move: Move) -> None:
-        """A call begins; its `number` and `closed` are given here."""
-        paths = None if move.paths is None else b"\0".join(move.paths)
+    def begin(self, checkpoint: Checkpoint) -> None:
+        """Store a new checkpoint; the store assigns `number` and, later, `closed`."""
+        paths = None if checkpoint.paths is None else b"\0".join(checkpoint.paths)
         self._connection.execute(
             "INSERT INTO calls (id, order_id, call_id, at, before, paths) VALUES (?, ?, ?, ?, ?, ?)",
-            (move.id, move.order_id, move.call_id, time.time(), move.before, paths),
+            (checkpoint.id, checkpoint.order_id, checkpoint.call_id, time.time(), checkpoint.before, paths),
         )
 
-    def tell(self, checkpoint_id: str, seq: int) -> None:
-        """The journal entry of a checkpoint."""
+    def note_entry(self, checkpoint_id: str, seq: int) -> None:
+        """Record the number of the journal entry that tells of a checkpoint."""
         self._connection.execute("UPDATE calls SET seq = ? WHERE id = ?", (seq, checkpoint_id))
 
     def close_call(self, checkpoint_id: str, after: bytes) -> None:
-        """The call is over, and left this tree; once more where it was closed before."""
+        """Close a checkpoint: its call is over and left this tree. May be repeated."""
         self._connection.execute(
             "UPDATE calls SET after = ?, closed = (SELECT coalesce(max(closed), 0) + 1 FROM calls) WHERE id = ?",
             (after, checkpoint_id),
         )
 
-    def moves(self, order_id: str) -> list[Move]:
-        """What the calls of an order did, in their order."""
+    def checkpoints(self, order_id: str) -> list[Checkpoint]:
+        """The checkpoints of an order, in the order in which its calls began."""
         rows = self._connection.execute(
             "SELECT number, id, order_id, call_id, before, after, closed, paths, seq FROM calls WHERE order_id = ? "
             "ORDER BY number",
             (order_id,),
         )
-        return [_move(row) for row in rows]
+        return [_checkpoint(row) for row in rows]
 
     def orders_before(self, when: float) -> list[str]:
-        """Orders of which no call began since (seconds since 1970)."""
+        """Orders whose last call began before `when` (seconds since the epoch)."""
         rows = self._connection.execute("SELECT order_id FROM calls GROUP BY order_id HAVING max(at) < ?", (when,))
         return [order_id for (order_id,) in rows]
 
     def forget(self, order_ids: Iterable[str]) -> None:
-        """What these orders did cannot be told or taken back any more."""
+        """Delete the checkpoints of these orders, which cannot be reverted any more."""
         self._connection.executemany("DELETE FROM calls WHERE order_id = ?", [(one,) for one in order_ids])
 
     def roots(self) -> list[bytes]:
-        """The trees that calls began with or left."""
+        """The digests of all trees that are the `before` or `after` of a checkpoint."""
         rows = self._connection.execute("SELECT before FROM calls UNION SELECT after FROM calls WHERE after NOTNULL")
         return [digest for (digest,) in rows]
 
-    def remove_besides(self, trees: Collection[bytes], contents: Collection[bytes]) -> int:
-        """Remove all but these; how many contents went."""
+    def remove_except(self, trees: Collection[bytes], contents: Collection[bytes]) -> int:
+        """Delete all trees and contents except these; answers how many contents were deleted."""
         for table, needed in (("trees", trees), ("contents", contents)):
             known = {digest for (digest,) in self._connection.execute(f"SELECT DISTINCT digest FROM {table}")}
             gone = [(digest,) for digest in known.difference(needed)]
             self._connection.executemany(f"DELETE FROM {table} WHERE digest = ?", gone)
         self._connection.execute("DELETE FROM seen WHERE digest NOT IN (SELECT digest FROM contents)")
-        return len(gone)
+        return len(gone)  # of `contents`, the last table
 
     def shrink(self) -> None:
-        """Give the room of what was removed back to the disk."""
+        """Give the space of deleted rows back to the file system."""
+        # `fetchall` runs the statements to their end: each step of the first one frees a page.
         self._connection.execute("PRAGMA incremental_vacuum").fetchall()
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def _move(row: Any) -> Move:
+def _checkpoint(row: Any) -> Checkpoint:
     number, id, order_id, call_id, before, after, closed, paths, seq = row
     known = None if paths is None else tuple(filter(None, paths.split(b"\0")))
-    return Move(number, id, order_id, call_id, before, after, closed, known, seq)
+    return Checkpoint(number, id, order_id, call_id, before, after, closed, known, seq)
 
 
 def _prepare(connection: sqlite3.Connection) -> None:
+    # auto_vacuum stands first: it takes effect only in a database that is still empty.
     for pragma in ("auto_vacuum = INCREMENTAL", "journal_mode = WAL", "synchronous = FULL"):
         connection.execute(f"PRAGMA {pragma}")
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'calls'").fetchone():

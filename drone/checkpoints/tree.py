@@ -1,4 +1,4 @@
-"""What a directory held, as trees of digests: equal parts are the same part, and what differs is found by those."""
+"""Snapshots of a directory as Merkle trees: equal subtrees have the same digest, so comparing skips them."""
 
 import hashlib
 import struct
@@ -15,10 +15,10 @@ _HEAD = struct.Struct(">BIQ32sH")
 
 
 class Node(NamedTuple):
-    """What has a name. `digest`: SHA-256 of a file's content or a link's target, of a directory its tree's.
+    """An entry of a directory. `digest`: SHA-256 of a file's content, a link's target, or a directory's packed listing.
 
-    `mode`: permission bits, 0 of links. `size` in bytes. Of what is left out `digest` tells only whether it is another
-    one by now.
+    `mode`: permission bits, 0 for links. `size` in bytes. For an entry that was left out, `digest` only shows whether
+    it has changed.
     """
 
     kind: Kind
@@ -27,25 +27,25 @@ class Node(NamedTuple):
     digest: bytes
 
     def is_like(self, other: "Node | None") -> bool:
-        """Whether both are the same by themselves: what directories hold is not looked at."""
+        """Whether both are equal, the content of directories not compared."""
         if other is None or self.kind != other.kind or self.mode != other.mode:
             return False
         return self.kind == "directory" or self.digest == other.digest
 
 
 Listing = Mapping[bytes, Node]
-"""Name to what has it."""
+"""The entries of one directory: name → node."""
 
 Trees = Callable[[bytes], Listing]
-"""The listing of the directory whose tree has this digest."""
+"""Answers the listing with this digest."""
 
 Keep = Callable[[bytes, bytes], None]
-"""Keeps a packed listing under its digest."""
+"""Stores a packed listing under its digest."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`path` relative, `/` between its parts. None: there was, or is, nothing."""
+    """A relative `path`, with `/` between its parts, that differs. None: it did not exist, or does not exist now."""
 
     path: bytes
     before: Node | None
@@ -62,7 +62,7 @@ def packed(listing: Listing) -> bytes:
 
 
 def unpacked(data: bytes) -> dict[bytes, Node]:
-    """Raises ValueError for what is no listing."""
+    """The listing that was packed. Raises ValueError for data that is no packed listing."""
     found: dict[bytes, Node] = {}
     at = 0
     try:
@@ -81,16 +81,16 @@ def digest_of(data: bytes) -> bytes:
 
 
 EMPTY = digest_of(b"")
-"""Digest of a directory in which nothing is."""
+"""Digest of an empty directory."""
 
 
-def remembered(trees: Trees) -> Trees:
-    """The same, where many paths of the same directories are looked up: a listing is read from the store once."""
+def cached(trees: Trees) -> Trees:
+    """`trees` with a cache, for many look-ups in the same directories: each listing is read from the store once."""
     return lru_cache(_REMEMBERED)(trees)
 
 
 def at(trees: Trees, root: bytes, path: bytes) -> Node | None:
-    """What has this path below the directory `root`; None where nothing is."""
+    """The node at this path below the tree `root`; None where there is none."""
     here, node = root, None
     parts = path.split(b"/")
     for number, name in enumerate(parts, start=1):
@@ -102,7 +102,8 @@ def at(trees: Trees, root: bytes, path: bytes) -> Node | None:
 
 
 def with_paths(trees: Trees, keep: Keep, root: bytes, changed: Mapping[bytes, Node | None]) -> bytes:
-    """`root` with these in place of what had their paths, None = nothing any more; directories above are made."""
+    """The digest of the tree `root` with these paths set to new nodes, None = removed; missing directories above are
+    added."""
     below: dict[bytes, dict[bytes, Node | None]] = {}
     listing = dict(trees(root))
     for path, node in changed.items():
@@ -126,7 +127,7 @@ def with_paths(trees: Trees, keep: Keep, root: bytes, changed: Mapping[bytes, No
 
 
 def differences(trees: Trees, before: bytes, after: bytes) -> Iterator[Difference]:
-    """What differs between two directories, each directory before what is in it, in the order of the names."""
+    """The differences between two trees, in the order of the names, each directory before its content."""
     if before != after:
         yield from _between(trees(before), trees(after), trees, b"")
 
@@ -145,14 +146,14 @@ def _between(before: Listing, after: Listing, trees: Trees, above: bytes) -> Ite
 
 
 def entries(trees: Trees, root: bytes) -> Iterator[tuple[bytes, Node]]:
-    """Everything below a directory with its path, each directory before what is in it."""
+    """All nodes below a tree with their paths, each directory before its content."""
     for one in differences(trees, EMPTY, root):
         if one.after is not None:
             yield one.path, one.after
 
 
 def parents(paths: Sequence[bytes]) -> set[bytes]:
-    """The directories above these paths, the root left out."""
+    """All directories above these paths, without the root."""
     found: set[bytes] = set()
     for path in paths:
         while b"/" in path:

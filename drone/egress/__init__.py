@@ -1,1 +1,1 @@
-"""The way out of the sandbox: a proxy in a process of its own, which alone decides what programs reach."""
+"""The network of sandboxed programs: a proxy process through which they reach the few hosts that they may."""

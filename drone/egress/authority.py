@@ -1,4 +1,4 @@
-"""The authority of one order: signs for the hosts that its secrets are sent to, and for no other. Nothing is stored."""
+"""The certificate authority of one order: signs only for the hosts that its secrets are sent to. Nothing is stored."""
 
 import ipaddress
 import os
@@ -18,32 +18,33 @@ _SKEW = timedelta(hours=1)
 
 
 class Authority:
-    """Made when the order first goes out, and gone with the process. Programs of the order trust it, nobody else."""
+    """A certificate authority in memory, made when an order first uses the network. Only programs of that order trust
+    it."""
 
     def __init__(self, hosts: Iterable[str]) -> None:
-        """`hosts` as in a `HostList`."""
+        """`hosts`: names or addresses that it may sign for; a name includes all names below it."""
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mcc: one order")])
-        self._certificate = self._of_itself([_constraint(one) for one in hosts])
+        self._certificate = self._self_signed([_constraint(one) for one in hosts])
         self._contexts: dict[str, ssl.SSLContext] = {}
 
     @property
     def certificate(self) -> bytes:
-        """PEM."""
+        """Its own certificate, as PEM."""
         return self._certificate.public_bytes(serialization.Encoding.PEM)
 
     def context(self, host: str) -> ssl.SSLContext:
-        """To answer as this host, over HTTP/1.1."""
+        """A server context that answers as this host, over HTTP/1.1."""
         if host not in self._contexts:
-            self._contexts[host] = self._made(host)
+            self._contexts[host] = self._make_context(host)
         return self._contexts[host]
 
-    def _made(self, host: str) -> ssl.SSLContext:
+    def _make_context(self, host: str) -> ssl.SSLContext:
         key = ec.generate_private_key(ec.SECP256R1())
-        named = x509.SubjectAlternativeName([_named(host)])
+        named = x509.SubjectAlternativeName([_general_name(host)])
         server = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
         empty = x509.Name([])
-        # Nobody is in the subject, so the alternative name is what counts, and says so.
+        # The subject is empty, so the alternative name must be critical (RFC 5280, 4.2.1.6).
         builder = self._builder(empty, key.public_key()).add_extension(named, critical=True)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
@@ -57,7 +58,7 @@ class Authority:
         _load(context, signed + private)
         return context
 
-    def _of_itself(self, hosts: list[x509.GeneralName]) -> x509.Certificate:
+    def _self_signed(self, hosts: list[x509.GeneralName]) -> x509.Certificate:
         builder = self._builder(self._name, self._key.public_key())
         builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         builder = builder.add_extension(x509.NameConstraints(hosts, None), critical=True)
@@ -86,19 +87,19 @@ _SIGNS = x509.KeyUsage(
 
 
 def _constraint(entry: str) -> x509.GeneralName:
-    """What the authority may sign for; a name there stands for all below it as well."""
+    """A name constraint for a host; one for a name also permits all names below it."""
     endpoint = Endpoint(entry, 0)
     if endpoint.is_address:
         return x509.IPAddress(ipaddress.ip_network(entry))
     return x509.DNSName(entry)
 
 
-def _named(host: str) -> x509.GeneralName:
+def _general_name(host: str) -> x509.GeneralName:
     return x509.IPAddress(ipaddress.ip_address(host)) if Endpoint(host, 0).is_address else x509.DNSName(host)
 
 
 def _load(context: ssl.SSLContext, pem: bytes) -> None:
-    """By a file that is in memory alone: Python takes certificates and keys from files only."""
+    """Load a certificate and its key through a memory file: Python loads them from files only."""
     fd = os.memfd_create("certificate")
     try:
         os.write(fd, pem)

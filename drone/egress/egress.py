@@ -1,4 +1,4 @@
-"""The egress of a drone: its proxy, started when the first program goes out, and the network that each one is given."""
+"""The egress of a drone: its proxy process, started when first needed, and the networks that it gives to programs."""
 
 import asyncio
 import json
@@ -12,18 +12,18 @@ from typing import Any
 
 import certifi
 
-from drone.egress.joining import PORT
-from drone.egress.plan import MESSAGE_BYTES, Given, Plan, decoded, encoded
-from drone.sandbox.aside import import_path
+from drone.egress.joiner import PORT
+from drone.egress.plan import MESSAGE_BYTES, Grant, Plan, decoded, encoded
 from drone.sandbox.custody import Custody, TermOver
+from drone.sandbox.side_process import import_path
 from mcc.contracts.ids import fresh_id
 from mcc.processors import PROCESSORS
 
 ANSWER_SECONDS = 30.0
-"""The proxy is stopped while the drone may not act, and answers after that."""
+"""How long to wait for the proxy. It is stopped while the drone may not act, and answers only after that."""
 
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
-"""The authorities that programs trust."""
+"""Path in the sandbox of the certificate authorities that programs trust."""
 
 _BUNDLE_NAMES = (
     "SSL_CERT_FILE",
@@ -47,42 +47,43 @@ _BEGIN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from drone.eg
 
 
 class EgressError(OSError):
-    """There is no way out; a sentence that says why."""
+    """The network cannot be provided; the message is a sentence that says why."""
 
 
 class Egress:
-    """Gives programs their way out, by the operator's plan. Use on one event loop; close it."""
+    """Gives programs their network, by the operator's plan. Use on one event loop; close it."""
 
     def __init__(self, plan: Plan, custody: Custody) -> None:
         self._plan = plan
         self._custody = custody
-        self._proxy: Proxy | None = None
-        self._opened: dict[str, Given] = {}
+        self._proxy: ProxyProcess | None = None
+        self._opened: dict[str, Grant] = {}
         self._starting = asyncio.Lock()
 
     def network(self, order_id: str, only: Sequence[Sequence[str]] = ()) -> "ProxiedNetwork | None":
-        """For one program of this order. `only`: lists that leave less of what the operator allows. None: there is
-        nothing that it may reach."""
+        """The network for one program of this order. `only`: lists of hosts, each of which further restricts what the
+        operator allows. None when the program may reach nothing."""
         return ProxiedNetwork(self, order_id, self._plan, only) if self._plan.allow and all(only) else None
 
-    def of_hosts(self, hosts: Sequence[str]) -> "ProxiedNetwork":
-        """For a program of the operator's own, which may reach these and is given no secret."""
+    def network_to(self, hosts: Sequence[str]) -> "ProxiedNetwork":
+        """The network for a program of the operator's own, which may reach these hosts and gets no secrets."""
         plan = replace(self._plan, allow=tuple(hosts), secrets=())
         return ProxiedNetwork(self, f"hosts {' '.join(hosts)}", plan, ())
 
-    async def opened(self, name: str, plan: Plan) -> "tuple[Proxy, Given]":
-        """The proxy, which knows what this order may reach. Raises `EgressError`."""
+    async def open_order(self, name: str, plan: Plan) -> "tuple[ProxyProcess, Grant]":
+        """The proxy, started if need be and told what this order may reach, and the order's grant. Raises
+        `EgressError`."""
         async with self._starting:
             if self._proxy is None or not self._proxy.runs:
                 self._forget()
-                self._proxy = await Proxy.started(self._custody)
+                self._proxy = await ProxyProcess.started(self._custody)
             if name not in self._opened:
-                said = {"do": "open", "order": name, "plan": plan.said}
-                self._opened[name] = Given(**(await self._proxy.ask(said))["given"])
+                request = {"do": "open", "order": name, "plan": plan.as_dict}
+                self._opened[name] = Grant(**(await self._proxy.ask(request))["given"])
             return self._proxy, self._opened[name]
 
-    async def ended(self, order_id: str) -> None:
-        """The order is over: its authority and stand-ins are forgotten, and nothing of it is connected any more."""
+    async def forget_order(self, order_id: str) -> None:
+        """The order is over: forget its authority and stand-ins, and close all its connections."""
         if self._opened.pop(order_id, None) is not None and self._proxy is not None:
             with suppress(EgressError):
                 await self._proxy.ask({"do": "close", "order": order_id})
@@ -99,39 +100,39 @@ class Egress:
 
 
 @asynccontextmanager
-async def reaching(egress: Egress | None, order_id: str) -> AsyncIterator[None]:
-    """As long as this order lasts; nothing of it is connected afterwards."""
+async def egress_for_order(egress: Egress | None, order_id: str) -> AsyncIterator[None]:
+    """Use for as long as an order lasts: afterwards its connections are closed. `egress` None = nothing to do."""
     try:
         yield
     finally:
         if egress is not None:
-            await egress.ended(order_id)
+            await egress.forget_order(order_id)
 
 
 class ProxiedNetwork:
-    """The network of one program (`drone.sandbox.network.Network`): a proxy on loopback, and nothing else."""
+    """The network of one program (`drone.sandbox.profile.Network`): only a proxy on its loopback interface."""
 
     def __init__(self, egress: Egress, name: str, plan: Plan, only: Sequence[Sequence[str]]) -> None:
         self._egress = egress
         self._name = name
         self._plan = plan
-        self._proxy: Proxy | None = None
-        self._given = Given()
+        self._proxy: ProxyProcess | None = None
+        self._grant = Grant()
         self._only = [list(names) for names in only]
-        self._way = fresh_id()
+        self._access_id = fresh_id()
         self._denied: tuple[str, ...] = ()
 
     async def prepare(self) -> None:
-        self._proxy, self._given = await self._egress.opened(self._name, self._plan)
+        self._proxy, self._grant = await self._egress.open_order(self._name, self._plan)
 
     @property
     def environment(self) -> Mapping[str, str]:
-        return {**_ENVIRONMENT, **self._given.stand_ins}
+        return {**_ENVIRONMENT, **self._grant.stand_ins}
 
     @property
     def files(self) -> Mapping[str, bytes]:
         with open(certifi.where(), "rb") as file:
-            return {BUNDLE: file.read() + self._given.certificate.encode()}
+            return {BUNDLE: file.read() + self._grant.certificate.encode()}
 
     @property
     def denied(self) -> Sequence[str]:
@@ -139,23 +140,23 @@ class ProxiedNetwork:
 
     @property
     def problem(self) -> str:
-        """What of the operator's plan cannot be had here, empty where all of it can."""
-        return self._given.problem
+        """The parts of the operator's plan that do not work here, and why; empty where all of it works."""
+        return self._grant.problem
 
     async def attach(self, first: int) -> None:
         if self._proxy is None:
             raise EgressError("The way out was not prepared.")
-        await self._proxy.ask({"do": "attach", "order": self._name, "way": self._way, "only": self._only}, first)
+        await self._proxy.ask({"do": "attach", "order": self._name, "way": self._access_id, "only": self._only}, first)
 
     async def detach(self) -> None:
         proxy, self._proxy = self._proxy, None
         if proxy is not None:
             with suppress(EgressError):
-                self._denied = tuple((await proxy.ask({"do": "detach", "way": self._way}))["denied"])
+                self._denied = tuple((await proxy.ask({"do": "detach", "way": self._access_id}))["denied"])
 
 
-class Proxy:
-    """The process, and the questions that it has not answered yet."""
+class ProxyProcess:
+    """The proxy's process, with the requests that it has not answered yet."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", control: socket.socket, custody: Custody) -> None:
         self._process = process
@@ -167,17 +168,17 @@ class Proxy:
         self._loop.add_reader(control, self._read)
 
     @classmethod
-    async def started(cls, custody: Custody) -> "Proxy":
-        """Raises `EgressError`."""
+    async def started(cls, custody: Custody) -> "ProxyProcess":
+        """Start a proxy, once the drone may act. Raises `EgressError`."""
         try:
-            await custody.cleared(custody.term)
+            await custody.wait_until_trusted(custody.term)
         except TermOver as error:
             raise EgressError("The proxy for programs was not started: this drone lost its lease.") from error
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with theirs:
             try:
-                process = _spawned(theirs.fileno())
+                process = _spawn(theirs.fileno())
             except OSError as error:
                 ours.close()
                 raise EgressError(f"The proxy for programs cannot be started: {error.strerror}") from error
@@ -189,7 +190,7 @@ class Proxy:
         return self._control.fileno() >= 0 and self._process.poll() is None
 
     async def ask(self, message: Mapping[str, Any], *descriptors: int) -> Mapping[str, Any]:
-        """Raises `EgressError`."""
+        """Send a request with descriptors, and wait for its answer. Raises `EgressError`."""
         self._count += 1
         number = self._count
         answer: asyncio.Future[Mapping[str, Any]] = self._loop.create_future()
@@ -200,17 +201,17 @@ class Proxy:
         self._asked[number] = answer
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                said = await answer
+                reply = await answer
         except TimeoutError as error:
             raise EgressError("The proxy for programs does not answer; try again.") from error
         finally:
             self._asked.pop(number, None)
-        if "problem" in said:
-            raise EgressError(f"There is no way out for this program: {said['problem']}")
-        return said
+        if "problem" in reply:
+            raise EgressError(f"There is no way out for this program: {reply['problem']}")
+        return reply
 
     def end(self) -> None:
-        """Kill it, and wait until it is gone."""
+        """Kill the process, wait until it is gone, and fail the open requests."""
         if self._control.fileno() >= 0:
             self._loop.remove_reader(self._control)
             self._control.close()
@@ -237,9 +238,10 @@ class Proxy:
             answer.set_result(message)
 
 
-def _spawned(control: int) -> "subprocess.Popen[bytes]":
-    """Neither the environment nor a directory says what it loads, and no key of ours is in its memory."""
-    with PROCESSORS.all_available():
+def _spawn(control: int) -> "subprocess.Popen[bytes]":
+    """Start the proxy as a fresh interpreter (-I -S, no environment): neither environment nor current directory decides
+    what it imports, and none of the drone's keys are in its memory, as they would be after a fork."""
+    with PROCESSORS.whole():
         return subprocess.Popen(
             (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), str(control)),
             stdin=subprocess.DEVNULL,

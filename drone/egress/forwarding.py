@@ -1,4 +1,4 @@
-"""One connection of a program to the proxy: its requests, checked and passed on, or a tunnel."""
+"""One connection of a program to the proxy: its requests are checked and forwarded, or it becomes a tunnel."""
 
 import asyncio
 import ssl
@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from drone.egress.access import Denied, ProgramAccess
 from drone.egress.http1 import (
     HEAD_BYTES,
     LAST_CHUNK,
@@ -15,25 +16,24 @@ from drone.egress.http1 import (
     BadMessage,
     Framing,
     Head,
-    answer_of,
-    body_of,
     chunk,
-    request_of,
+    read_body,
+    read_request,
+    read_response,
 )
 from drone.egress.secrets import Secrets
-from drone.egress.ways import Denied, Way
 from mcc.addresses import Endpoint, Refused, endpoint_of, url_of
 
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 300.0
-"""A connection on which nothing moves for so long is closed."""
+"""A connection on which no byte moves for this long is closed."""
 
 _TROUBLE = (OSError, ssl.SSLError, TimeoutError, EOFError)
 
 
 @dataclass(slots=True)
 class _Upstream:
-    """A connection to where requests go; it is used again while both sides want that."""
+    """A connection to a server; it is reused while both sides keep it open."""
 
     endpoint: Endpoint
     secure: bool
@@ -41,15 +41,18 @@ class _Upstream:
     writer: StreamWriter
 
     def serves(self, endpoint: Endpoint, secure: bool) -> bool:
-        still = not self.reader.at_eof() and not self.writer.is_closing()
-        return still and (self.endpoint, self.secure) == (endpoint, secure)
+        """Whether it is open and leads to this endpoint, with TLS (`secure`) or without."""
+        is_open = not self.reader.at_eof() and not self.writer.is_closing()
+        return is_open and (self.endpoint, self.secure) == (endpoint, secure)
 
 
 class Connection:
-    """Serves one client until it is done. `trust`: how servers are known, for an order that has secrets."""
+    """Serves one client until it is done. `trust`: the context that verifies servers, for an order with secrets."""
 
-    def __init__(self, way: Way, trust: ssl.SSLContext | None, reader: StreamReader, writer: StreamWriter) -> None:
-        self._way = way
+    def __init__(
+        self, access: ProgramAccess, trust: ssl.SSLContext | None, reader: StreamReader, writer: StreamWriter
+    ) -> None:
+        self._access = access
         self._trust = trust
         self._reader = reader
         self._writer = writer
@@ -67,16 +70,17 @@ class Connection:
                 await self._writer.wait_closed()
 
     async def _requests(self, inside: Endpoint | None) -> None:
-        """`inside`: whom the client takes us for, behind a CONNECT; None while it knows that we are a proxy."""
+        """Serve requests one after the other. `inside`: the server that the proxy impersonates, after a CONNECT whose
+        TLS it terminates; None while the client talks to it as a proxy."""
         while True:
-            asked = ""
+            target_text = ""
             try:
                 async with asyncio.timeout(IDLE_SECONDS):
-                    head = await request_of(self._reader)
+                    head = await read_request(self._reader)
                 if head is None:
                     return
-                asked = ascii(head.first[1].decode("latin-1"))[1:-1]
-                if head.first[0] == b"CONNECT" and inside is None:
+                target_text = ascii(head.start_line[1].decode("latin-1"))[1:-1]
+                if head.start_line[0] == b"CONNECT" and inside is None:
                     await self._connect(head)
                     return
                 goes_on = await self._exchange(head, inside)
@@ -84,7 +88,7 @@ class Connection:
                 await self._refuse(403, str(denied))
                 return
             except Refused as refused:
-                self._way.deny(asked)
+                self._access.deny(target_text)
                 await self._refuse(400, str(refused))
                 return
             except BadMessage as bad:
@@ -94,16 +98,17 @@ class Connection:
                 return
 
     async def _connect(self, head: Head) -> None:
-        """Raises `Denied`, `Refused`."""
-        endpoint = endpoint_of(head.first[1].decode("latin-1"))
-        order = self._way.order
-        if order.authority is not None and order.secrets.sent_to(endpoint):
-            await self._way.reached(endpoint)
+        """Serve a CONNECT: terminate TLS when a secret is sent to this endpoint, otherwise open a tunnel. Raises
+        `Denied`, `Refused`."""
+        endpoint = endpoint_of(head.start_line[1].decode("latin-1"))
+        order = self._access.order
+        if order.authority is not None and order.secrets.for_host(endpoint):
+            await self._access.reached(endpoint)
             await self._established()
             await self._writer.start_tls(order.authority.context(endpoint.host))
             await self._requests(endpoint)
             return
-        upstream = await self._opened(endpoint, secure=False)
+        upstream = await self._open_upstream(endpoint, secure=False)
         if upstream is None:
             return
         await self._established()
@@ -114,55 +119,56 @@ class Connection:
         await self._writer.drain()
 
     async def _exchange(self, head: Head, inside: Endpoint | None) -> bool:
-        """One request and its answer; whether the client may go on with another one."""
-        method, target, version = head.first
+        """Forward one request and its answer; answers whether the client may send another request."""
+        method, target, version = head.start_line
         if inside is None:
             url = url_of(target.decode("latin-1"))
             if url.scheme != "http":
                 raise BadMessage("https is asked for with CONNECT")
             endpoint, authority, target = url.endpoint, url.authority, url.target.encode()
         else:
-            endpoint, authority = inside, _authority(head, inside)
+            endpoint, authority = inside, _checked_host(head, inside)
             if not target.startswith(b"/") and target != b"*":
                 raise BadMessage("it names its host twice")
-        length = head.of_request
-        upstream = await self._opened(endpoint, secure=inside is not None)
+        length = head.request_framing
+        upstream = await self._open_upstream(endpoint, secure=inside is not None)
         if upstream is None:
             return False
-        secrets = self._way.order.secrets.sent_to(endpoint)
+        secrets = self._access.order.secrets.for_host(endpoint)
         try:
-            upstream.writer.write(_request(head, target, authority, secrets))
-            if length is not Framing.NONE and head.says(b"expect", b"100-continue"):
+            upstream.writer.write(_request_head(head, target, authority, secrets))
+            if length is not Framing.NONE and head.has_token(b"expect", b"100-continue"):
                 self._writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-            await _sent(body_of(self._reader, length), upstream.writer, chunked=length is Framing.CHUNKED)
+            await _send(read_body(self._reader, length), upstream.writer, chunked=length is Framing.CHUNKED)
             async with asyncio.timeout(IDLE_SECONDS):
-                answer = await answer_of(upstream.reader)
-            framing = answer.of_answer(method)
-            pieces = _unpacked(answer, body_of(upstream.reader, framing)) if secrets else None
+                answer = await read_response(upstream.reader)
+            framing = answer.response_framing(method)
+            pieces = _unpacked(answer, read_body(upstream.reader, framing)) if secrets else None
         except (BadMessage, *_TROUBLE) as error:
-            await self._refuse(502, f"{endpoint} did not answer as it should: {_said(error)}.")
+            await self._refuse(502, f"{endpoint} did not answer as it should: {_in_words(error)}.")
             return False
-        stays = version == b"HTTP/1.1" and not head.says(b"connection", b"close")
+        stays = version == b"HTTP/1.1" and not head.has_token(b"connection", b"close")
         chunked = version == b"HTTP/1.1" and framing is not Framing.NONE
-        self._writer.write(_answer(answer, secrets, framing, chunked=chunked, stays=stays))
-        body = pieces if pieces is not None else body_of(upstream.reader, framing)
+        self._writer.write(_response_head(answer, secrets, framing, chunked=chunked, stays=stays))
+        body = pieces if pieces is not None else read_body(upstream.reader, framing)
         try:
-            await _sent(_scrubbed(body, secrets), self._writer, chunked=chunked)
+            await _send(_scrubbed(body, secrets), self._writer, chunked=chunked)
         except BadMessage:
-            # The head is gone already: an end without the last chunk is how the client learns of it.
+            # The head is sent already: the missing last chunk tells the client that the answer is incomplete.
             return False
-        if framing is Framing.TO_THE_END or answer.says(b"connection", b"close") or answer.first[0] == b"HTTP/1.0":
+        closes = answer.has_token(b"connection", b"close") or answer.start_line[0] == b"HTTP/1.0"
+        if framing is Framing.TO_THE_END or closes:
             self._close_upstream()
         return stays and (chunked or framing is Framing.NONE)
 
-    async def _opened(self, endpoint: Endpoint, *, secure: bool) -> _Upstream | None:
-        """A connection to there; None where nobody answers, which the client is told. Raises `Denied`."""
+    async def _open_upstream(self, endpoint: Endpoint, *, secure: bool) -> _Upstream | None:
+        """A connection to this endpoint; None where none could be made, after telling the client. Raises `Denied`."""
         if self._upstream is not None and self._upstream.serves(endpoint, secure):
             return self._upstream
         self._close_upstream()
-        assert not secure or self._trust is not None, "only an order with secrets is looked into"
+        assert not secure or self._trust is not None, "TLS is terminated only for an order with secrets"
         error: BaseException | None = None
-        for address in await self._way.reached(endpoint):
+        for address in await self._access.reached(endpoint):
             try:
                 async with asyncio.timeout(CONNECT_SECONDS):
                     reader, writer = await asyncio.open_connection(
@@ -177,11 +183,11 @@ class Connection:
                 continue
             self._upstream = _Upstream(endpoint, secure, reader, writer)
             return self._upstream
-        await self._refuse(502, f"{endpoint} cannot be reached: {_said(error)}.")
+        await self._refuse(502, f"{endpoint} cannot be reached: {_in_words(error)}.")
         return None
 
-    async def _refuse(self, status: int, said: str) -> None:
-        body = f"mcc: {said}\n".encode("utf-8", "replace")
+    async def _refuse(self, status: int, sentence: str) -> None:
+        body = f"mcc: {sentence}\n".encode("utf-8", "replace")
         head = (
             f"HTTP/1.1 {status} Refused by the proxy\r\ncontent-type: text/plain; charset=utf-8\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
@@ -196,46 +202,48 @@ class Connection:
             self._upstream = None
 
 
-def _authority(head: Head, endpoint: Endpoint) -> str:
-    """The header Host, which must name whom the connection goes to: others may be served at the same address, and would
-    be sent the secret."""
+def _checked_host(head: Head, endpoint: Endpoint) -> str:
+    """The Host header, which must name the endpoint of the connection: otherwise another site served at the same
+    address would get the secret. Raises `BadMessage`."""
     named = head.all_of(b"host")
     if len(named) != 1 or endpoint_of(named[0].decode("latin-1"), 443) != endpoint:
         raise BadMessage("its Host is not the one that it connected to", 421)
     return named[0].decode("latin-1")
 
 
-def _request(head: Head, target: bytes, authority: str, secrets: Secrets) -> bytes:
-    headers = [(name, value) for name, value in head.passed_on if name.lower() != b"host"]
+def _request_head(head: Head, target: bytes, authority: str, secrets: Secrets) -> bytes:
+    """The head that is sent to the server, with the secrets in place of their stand-ins."""
+    headers = [(name, value) for name, value in head.end_to_end if name.lower() != b"host"]
     if secrets:
-        # What is packed cannot be searched for secrets, what is a part of a body only half.
+        # A compressed answer cannot be searched for secrets, and a partial one may hold only a part of one.
         headers = [(name, value) for name, value in headers if name.lower() not in (b"accept-encoding", b"range")]
         headers.append((b"accept-encoding", b"identity"))
-    all_headers = [(b"host", authority.encode("latin-1")), *secrets.put_in(headers), *_framing(head)]
-    return Head((head.first[0], target, b"HTTP/1.1"), tuple(all_headers)).encoded()
+    all_headers = [(b"host", authority.encode("latin-1")), *secrets.substituted(headers), *_framing_headers(head)]
+    return Head((head.start_line[0], target, b"HTTP/1.1"), tuple(all_headers)).encoded()
 
 
-def _framing(head: Head) -> Sequence[tuple[bytes, bytes]]:
+def _framing_headers(head: Head) -> Sequence[tuple[bytes, bytes]]:
     if head.is_chunked:
         return [(b"transfer-encoding", b"chunked")]
     return [] if head.length is None else [(b"content-length", str(head.length).encode())]
 
 
-def _answer(answer: Head, secrets: Secrets, framing: int | Framing, *, chunked: bool, stays: bool) -> bytes:
-    headers = [*secrets.taken_out(answer.passed_on)]
+def _response_head(answer: Head, secrets: Secrets, framing: int | Framing, *, chunked: bool, stays: bool) -> bytes:
+    """The head that is sent to the client, without secrets. `stays`: the client may send another request."""
+    headers = [*secrets.redacted(answer.end_to_end)]
     if secrets:
         headers = [(name, value) for name, value in headers if name.lower() not in (b"content-encoding", b"alt-svc")]
     if chunked:
         headers.append((b"transfer-encoding", b"chunked"))
-    elif framing is Framing.NONE and int(answer.first[1]) not in (204, 304):
-        # To HEAD the length is that of what GET would bring.
+    elif framing is Framing.NONE and int(answer.start_line[1]) not in (204, 304):
+        # The answer to HEAD states the length that the body of GET would have.
         headers.append((b"content-length", str(answer.length or 0).encode()))
     headers.append((b"connection", b"keep-alive" if stays and (chunked or framing is Framing.NONE) else b"close"))
-    reason = secrets.taken_out([(b"", answer.first[2])])[0][1]
-    return Head((b"HTTP/1.1", answer.first[1], reason), tuple(headers)).encoded()
+    reason = secrets.redacted([(b"", answer.start_line[2])])[0][1]
+    return Head((b"HTTP/1.1", answer.start_line[1], reason), tuple(headers)).encoded()
 
 
-async def _sent(pieces: AsyncIterator[bytes], writer: StreamWriter, *, chunked: bool) -> None:
+async def _send(pieces: AsyncIterator[bytes], writer: StreamWriter, *, chunked: bool) -> None:
     async for piece in pieces:
         if piece:
             writer.write(chunk(piece) if chunked else piece)
@@ -253,7 +261,7 @@ async def _scrubbed(pieces: AsyncIterator[bytes], secrets: Secrets) -> AsyncIter
 
 
 def _unpacked(answer: Head, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The plain body, although a server packed it that was asked not to. Raises `BadMessage`."""
+    """The uncompressed body: some servers compress it although the request asked for identity. Raises `BadMessage`."""
     coding = b",".join(answer.all_of(b"content-encoding")).strip().lower()
     if coding in (b"", b"identity"):
         return pieces
@@ -267,7 +275,7 @@ async def _inflated(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     async for piece in pieces:
         while piece:
             try:
-                # Piece by piece, so that little which becomes much is passed on as it is read, and never held.
+                # In bounded pieces: a small body that expands hugely is passed on as it is read and never held whole.
                 yield inflate.decompress(piece, PIECE)
             except zlib.error as error:
                 raise BadMessage("what it packed is broken") from error
@@ -279,21 +287,23 @@ Streams = tuple[StreamReader, StreamWriter]
 
 
 async def _tunnel(one: Streams, other: Streams) -> None:
-    """Pass bytes both ways until both sides are done, one breaks, or nothing moves."""
+    """Copy bytes in both directions until both sides are done, one breaks, or both are idle."""
     moved = [asyncio.get_running_loop().time()]
-    ways = [
-        asyncio.create_task(_pumped(one[0], other[1], moved)),
-        asyncio.create_task(_pumped(other[0], one[1], moved)),
+    directions = [
+        asyncio.create_task(_copy(one[0], other[1], moved)),
+        asyncio.create_task(_copy(other[0], one[1], moved)),
     ]
     try:
-        await asyncio.wait(ways, return_when=asyncio.FIRST_EXCEPTION)
+        await asyncio.wait(directions, return_when=asyncio.FIRST_EXCEPTION)
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.gather(*ways, return_exceptions=True)
+        for direction in directions:
+            direction.cancel()
+        await asyncio.gather(*directions, return_exceptions=True)
 
 
-async def _pumped(source: StreamReader, sink: StreamWriter, moved: list[float]) -> None:
+async def _copy(source: StreamReader, sink: StreamWriter, moved: list[float]) -> None:
+    """Copy one direction to its end. `moved` holds the time of the last byte in either direction: one direction may be
+    idle while the other one moves. Raises TimeoutError when both are idle."""
     now = asyncio.get_running_loop().time
     while True:
         try:
@@ -311,7 +321,7 @@ async def _pumped(source: StreamReader, sink: StreamWriter, moved: list[float]) 
         await sink.drain()
 
 
-def _said(error: BaseException | None) -> str:
+def _in_words(error: BaseException | None) -> str:
     match error:
         case TimeoutError():
             return "it took too long"

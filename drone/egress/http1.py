@@ -1,12 +1,12 @@
-"""HTTP/1.1 on the wire: heads and bodies, read strictly, so that both sides of a proxy see the same messages."""
+"""HTTP/1.1 on the wire: heads and bodies, parsed strictly, so that both sides of the proxy see the same messages."""
 
 from asyncio import IncompleteReadError, LimitOverrunError, StreamReader
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
 from enum import Enum, auto
 
 HEAD_BYTES = 64 * 1024
-"""Of a head that is read; also what a `StreamReader` has to hold."""
+"""Longest accepted head; a `StreamReader` must have this limit."""
 
 MOST_HEADERS = 200
 PIECE = 64 * 1024
@@ -20,11 +20,11 @@ _OF_ONE_HOP = frozenset(
         *(b"trailer", b"transfer-encoding", b"upgrade", b"expect", b"content-length"),
     }
 )
-"""Headers that are said anew, or not at all, on the other side."""
+"""Hop-by-hop headers, which are not forwarded; the proxy writes its own for the other side."""
 
 
 class BadMessage(ValueError):
-    """Nothing that HTTP/1.1 allows, or longer than is read; `status` is what its sender is answered."""
+    """A message that violates HTTP/1.1 or exceeds a limit; `status` is the HTTP status for its sender."""
 
     def __init__(self, message: str, status: int = 400) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class BadMessage(ValueError):
 
 
 class Framing(Enum):
-    """How the end of a body is told, where no length says it."""
+    """How a body without a known length ends: there is none, the last chunk, or the end of the connection."""
 
     NONE = auto()
     CHUNKED = auto()
@@ -44,21 +44,21 @@ Length = int | Framing
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first line in its three parts, and the headers in their order. Names keep their case."""
+    """The start line in its three parts, and the headers in their order. Header names keep their case."""
 
-    first: tuple[bytes, bytes, bytes]
+    start_line: tuple[bytes, bytes, bytes]
     headers: tuple[tuple[bytes, bytes], ...]
 
     def all_of(self, name: bytes) -> Sequence[bytes]:
         return [value for one, value in self.headers if one.lower() == name]
 
-    def says(self, name: bytes, word: bytes) -> bool:
-        """Whether the word is in the list that the header is, whatever the case."""
+    def has_token(self, name: bytes, word: bytes) -> bool:
+        """Whether a header that is a list holds this token (lower case); the comparison ignores case."""
         return any(word == one.strip().lower() for value in self.all_of(name) for one in value.split(b","))
 
     @property
     def length(self) -> int | None:
-        """Raises `BadMessage`."""
+        """The Content-Length, None where there is none. Raises `BadMessage`."""
         found = {one.strip() for value in self.all_of(b"content-length") for one in value.split(b",")}
         if not found:
             return None
@@ -69,22 +69,22 @@ class Head:
 
     @property
     def is_chunked(self) -> bool:
-        """Raises `BadMessage`."""
+        """Whether the transfer coding is chunked. Raises `BadMessage` for any other, and for one beside a length."""
         codings = b",".join(self.all_of(b"transfer-encoding")).strip().lower()
         if codings and (codings != b"chunked" or self.length is not None):
             raise BadMessage("Transfer-Encoding is not understood")
         return bool(codings)
 
     @property
-    def of_request(self) -> Length:
-        """Raises `BadMessage`."""
+    def request_framing(self) -> Length:
+        """How the body of this request ends. Raises `BadMessage`."""
         if self.is_chunked:
             return Framing.CHUNKED
         return self.length or Framing.NONE
 
-    def of_answer(self, method: bytes) -> Length:
-        """Raises `BadMessage`."""
-        status = int(self.first[1])
+    def response_framing(self, method: bytes) -> Length:
+        """How the body of this response to a request with this method ends. Raises `BadMessage`."""
+        status = int(self.start_line[1])
         if method == b"HEAD" or status in (204, 304) or status < 200:
             return Framing.NONE
         if self.is_chunked:
@@ -92,21 +92,18 @@ class Head:
         return Framing.TO_THE_END if self.length is None else self.length or Framing.NONE
 
     @property
-    def passed_on(self) -> Iterator[tuple[bytes, bytes]]:
-        """Headers that are not about this connection alone."""
+    def end_to_end(self) -> Iterator[tuple[bytes, bytes]]:
+        """The end-to-end headers: those that are not about this connection only."""
         named = {one.strip().lower() for value in self.all_of(b"connection") for one in value.split(b",")}
         return ((name, value) for name, value in self.headers if name.lower() not in _OF_ONE_HOP | named)
 
-    def with_headers(self, headers: Iterable[tuple[bytes, bytes]]) -> "Head":
-        return replace(self, headers=tuple(headers))
-
     def encoded(self) -> bytes:
-        lines = (b" ".join(self.first), *(b"%b: %b" % one for one in self.headers), b"", b"")
+        lines = (b" ".join(self.start_line), *(b"%b: %b" % one for one in self.headers), b"", b"")
         return b"\r\n".join(lines)
 
 
-async def head_of(reader: StreamReader) -> Head | None:
-    """The next head; None where the other side is done. Raises `BadMessage`, `OSError`."""
+async def read_head(reader: StreamReader) -> Head | None:
+    """The next head; None where the peer has closed the connection. Raises `BadMessage`, `OSError`."""
     try:
         raw = await reader.readuntil(b"\r\n\r\n")
     except IncompleteReadError as error:
@@ -124,21 +121,23 @@ async def head_of(reader: StreamReader) -> Head | None:
     return Head((parts[0], parts[1], parts[2] if len(parts) > 2 else b""), tuple(map(_header, lines)))
 
 
-async def request_of(reader: StreamReader) -> Head | None:
-    """Raises `BadMessage`, `OSError`."""
-    head = await head_of(reader)
-    if head is not None and (head.first[2] not in (b"HTTP/1.1", b"HTTP/1.0") or not _TOKEN.issuperset(head.first[0])):
-        raise BadMessage("only HTTP/1.1 is spoken here", 505)
+async def read_request(reader: StreamReader) -> Head | None:
+    """The head of the next request; None where the client has closed the connection. Raises `BadMessage`, `OSError`."""
+    head = await read_head(reader)
+    if head is not None:
+        method, _, version = head.start_line
+        if version not in (b"HTTP/1.1", b"HTTP/1.0") or not _TOKEN.issuperset(method):
+            raise BadMessage("only HTTP/1.1 is spoken here", 505)
     return head
 
 
-async def answer_of(reader: StreamReader) -> Head:
-    """The final answer. Raises `BadMessage`, `OSError`."""
+async def read_response(reader: StreamReader) -> Head:
+    """The head of the final response, skipping interim ones (1xx). Raises `BadMessage`, `OSError`."""
     while True:
-        head = await head_of(reader)
+        head = await read_head(reader)
         if head is None:
             raise BadMessage("it closed the connection without an answer")
-        version, status, _ = head.first
+        version, status, _ = head.start_line
         if version not in (b"HTTP/1.1", b"HTTP/1.0") or not (status.isdigit() and len(status) == 3 and status >= b"1"):
             raise BadMessage("it answered something that is not HTTP")
         if status == b"101":
@@ -147,7 +146,7 @@ async def answer_of(reader: StreamReader) -> Head:
             return head
 
 
-async def body_of(reader: StreamReader, length: Length) -> AsyncIterator[bytes]:
+async def read_body(reader: StreamReader, length: Length) -> AsyncIterator[bytes]:
     """The body in pieces. Raises `BadMessage`, `OSError`."""
     match length:
         case Framing.NONE:
@@ -211,5 +210,5 @@ def _header(line: bytes) -> tuple[bytes, bytes]:
 
 
 def _is_spoilt(line: bytes) -> bool:
-    """What one reader takes for the end of a line, and another one does not."""
+    """Whether it has a byte that some parsers take for the end of a line and others do not (request smuggling)."""
     return any(one in line for one in (b"\r", b"\n", b"\0"))

@@ -1,6 +1,6 @@
-"""What the proxy is told of an order, and what it tells: lines of JSON between a drone and its own proxy.
+"""The plan that a drone sends to its proxy, and the grant that it gets back, as JSON messages.
 
-Plain dataclasses, for the proxy does without pydantic, which would double its memory and the time until it listens.
+Plain dataclasses and not pydantic, which would double the proxy's memory and its start-up time.
 """
 
 import json
@@ -9,18 +9,16 @@ from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
-from mcc.addresses import Endpoint
-
 FEWEST_CHARACTERS = 8
-"""Of a secret; a shorter one could not be told from ordinary words when it comes back."""
+"""Shortest accepted secret; a shorter one could not be told from ordinary words in an answer."""
 
 MESSAGE_BYTES = 1 << 20
-"""Longest message that is read; the kernel takes no longer ones."""
+"""Longest message; the kernel accepts no longer ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class GivenSecret:
-    """`variable` is where programs find the stand-in."""
+class ConfiguredSecret:
+    """A secret of the operator, sent to `hosts` only. Programs find its stand-in in the environment `variable`."""
 
     variable: str
     value: str = field(repr=False)
@@ -28,7 +26,7 @@ class GivenSecret:
 
     @property
     def problem(self) -> str:
-        """Why nobody is given a stand-in for it, empty where it can be kept."""
+        """Why programs get no stand-in for it; empty where it is usable."""
         if not self.value:
             return f"{self.variable}: its variable is not set"
         if len(self.value) < FEWEST_CHARACTERS:
@@ -36,8 +34,8 @@ class GivenSecret:
         return f"{self.variable}: it has several lines" if any(one in self.value for one in "\r\n\0") else ""
 
 
-def missing_for(secrets: Sequence[GivenSecret]) -> str:
-    """What is not installed and has to be, for any of these; empty where nothing is."""
+def missing_for(secrets: Sequence[ConfiguredSecret]) -> str:
+    """What must be installed before any of these secrets can be used; empty where nothing is missing."""
     if not secrets or find_spec("cryptography"):
         return ""
     names = ", ".join(one.variable for one in secrets)
@@ -46,36 +44,37 @@ def missing_for(secrets: Sequence[GivenSecret]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the operator lets every order reach. `own` are services of ours; `trusted` are more authorities, PEM, that
-    servers may be known by; `names` have these addresses, whatever a look-up would say, which no configuration sets."""
+    """What the operator lets every order reach: the hosts in `allow`. `own` are MCC's own services; `trusted` are
+    further certificate authorities of servers, as PEM. `names` have fixed addresses instead of a look-up; no
+    configuration sets them."""
 
     allow: Sequence[str] = ()
     allow_private: Sequence[str] = ()
     own: Sequence[str] = ()
-    secrets: Sequence[GivenSecret] = ()
+    secrets: Sequence[ConfiguredSecret] = ()
     trusted: str = ""
     names: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> "Plan":
-        secrets = tuple(GivenSecret(**one) for one in said["secrets"])
-        return cls(**{**said, "secrets": secrets})
+    def of(cls, message: Mapping[str, Any]) -> "Plan":
+        secrets = tuple(ConfiguredSecret(**one) for one in message["secrets"])
+        return cls(**{**message, "secrets": secrets})
 
     @property
     def problems(self) -> Sequence[str]:
-        """Secrets that nobody gets, and why."""
+        """The secrets that cannot be used, and why."""
         usable = [one for one in self.secrets if not one.problem]
         return [*(one.problem for one in self.secrets if one.problem), *filter(None, (missing_for(usable),))]
 
     @property
-    def said(self) -> Mapping[str, Any]:
+    def as_dict(self) -> Mapping[str, Any]:
         return asdict(self)
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What programs of the order are given: the stand-ins by variable, and the authority to trust, PEM; empty where no
-    secret wants one. `problem`: what of the plan cannot be had, and why."""
+class Grant:
+    """What programs of an order get: the stand-ins by variable, and the certificate authority to trust as PEM, empty
+    where no secret needs one. `problem`: the parts of the plan that do not work, and why."""
 
     stand_ins: Mapping[str, str] = field(default_factory=dict)
     certificate: str = ""
@@ -89,7 +88,3 @@ def encoded(message: Mapping[str, Any]) -> bytes:
 def decoded(data: bytes) -> dict[str, Any]:
     message: dict[str, Any] = json.loads(data)
     return message
-
-
-def texts(endpoints: Sequence[Endpoint]) -> tuple[str, ...]:
-    return tuple(map(str, endpoints))

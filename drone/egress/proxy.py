@@ -1,14 +1,14 @@
-"""The proxy: a process beside a drone through which programs in sandboxes go out, and the only one that reaches both.
+"""The proxy: a process beside a drone that connects programs in sandboxes with the hosts that they may reach.
 
-It is told by its drone, over a socket that it inherits, what orders may reach. It has neither the drone's environment,
-database, broker nor keys, but the secrets of the orders, and ends with the drone. One message each:
+Its drone tells it over an inherited socket what orders may reach. It has none of the drone's environment, database,
+broker or keys, only the secrets of the orders, and it ends with the drone. Requests and answers, one message each:
 
     {"id": 1, "do": "open", "order": O, "plan": {…}}          → {"id": 1, "given": {…}}
     {"id": 2, "do": "attach", "order": O, "way": W, "only": [[…]]}  with a pidfd → {"id": 2}
     {"id": 3, "do": "detach", "way": W}                       → {"id": 3, "denied": […]}
     {"id": 4, "do": "close", "order": O}                      → {"id": 4}
 
-What cannot be done is answered with {"id": …, "problem": "…"}.
+W names the access of one program. A request that fails is answered with {"id": …, "problem": "…"}.
 """
 
 import asyncio
@@ -25,45 +25,46 @@ from typing import Any
 
 import certifi
 
+from drone.egress.access import OrderAccess, ProgramAccess, rule_of
 from drone.egress.forwarding import Connection
 from drone.egress.http1 import HEAD_BYTES
-from drone.egress.joining import Joiner
+from drone.egress.joiner import Joiner
 from drone.egress.plan import MESSAGE_BYTES, Plan, decoded, encoded
-from drone.egress.ways import Order, Way, rule_of
 from mcc.addresses import Refused, Resolve, look_up
 
 MOST_CONNECTIONS = 128
-"""Of one program at once."""
+"""Simultaneous connections of one program."""
 
 _JOIN_SECONDS = 10.0
 _AT_ONCE = 16
 
 
 class Proxy:
-    """Answers one drone until that is gone."""
+    """Answers the requests of one drone until the drone is gone."""
 
     def __init__(self, control: socket.socket, joiner: Joiner) -> None:
         self._control = control
         self._joiner = joiner
         self._joining = asyncio.Lock()
-        self._resolve = _LookUps()
-        self._orders: dict[str, Order] = {}
+        self._resolve = _Resolver()
+        self._orders: dict[str, OrderAccess] = {}
         self._trust: dict[str, ssl.SSLContext] = {}
-        self._open: dict[str, _Door] = {}
+        self._open: dict[str, _Listener] = {}
 
     async def run(self) -> None:
-        """Return when the drone is gone."""
+        """Answer requests; ends the process when the drone is gone."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await _readable(self._control)
                 data, descriptors, *_ = socket.recv_fds(self._control, MESSAGE_BYTES, 4)
                 if not data:
+                    # Not a return: open tasks, and look-ups in threads, would delay the end of this process.
                     os._exit(0)
                 group.create_task(self._answer(decoded(data), descriptors))
 
     async def _answer(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> None:
         try:
-            answer = await self._done(message, descriptors)
+            answer = await self._execute(message, descriptors)
         except (OSError, Refused, KeyError, TypeError, ValueError) as error:
             answer = {"problem": str(error) or type(error).__name__}
         finally:
@@ -71,28 +72,28 @@ class Proxy:
                 os.close(one)
         self._control.send(encoded({"id": message["id"], **answer}))
 
-    async def _done(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> Mapping[str, Any]:
+    async def _execute(self, message: Mapping[str, Any], descriptors: Sequence[int]) -> Mapping[str, Any]:
         match message["do"]:
             case "open":
-                return {"given": asdict(self._opened(message["order"], Plan.of(message["plan"])).given)}
+                return {"given": asdict(self._order(message["order"], Plan.of(message["plan"])).grant)}
             case "attach":
                 await self._attach(message, descriptors[0])
             case "detach":
-                door = self._open.pop(message["way"], None)
-                return {"denied": [] if door is None else await door.shut()}
+                listener = self._open.pop(message["way"], None)
+                return {"denied": [] if listener is None else await listener.shut()}
             case "close":
                 order = self._orders.pop(message["order"], None)
-                for name in [name for name, door in self._open.items() if door.order is order]:
+                for name in [name for name, listener in self._open.items() if listener.order is order]:
                     await self._open.pop(name).shut()
         return {}
 
-    def _opened(self, name: str, plan: Plan) -> Order:
+    def _order(self, name: str, plan: Plan) -> OrderAccess:
         if name not in self._orders:
-            self._orders[name] = Order(plan, rule_of(plan, _Known(plan.names, self._resolve)))
+            self._orders[name] = OrderAccess(plan, rule_of(plan, _FixedNames(plan.names, self._resolve)))
         return self._orders[name]
 
-    def _trusting(self, order: Order) -> ssl.SSLContext | None:
-        """How servers are known; making it takes 30 ms, which only orders with secrets need."""
+    def _trust_of(self, order: OrderAccess) -> ssl.SSLContext | None:
+        """The context that verifies servers; only orders with secrets need it, and making it takes 30 ms."""
         if not order.secrets:
             return None
         if order.trusted not in self._trust:
@@ -100,23 +101,24 @@ class Proxy:
         return self._trust[order.trusted]
 
     async def _attach(self, message: Mapping[str, Any], first: int) -> None:
-        """Raises OSError, KeyError."""
+        """Open a listener in the network of the sandbox whose first process the pidfd names. Raises OSError,
+        KeyError."""
         order = self._orders[message["order"]]
-        door = _Door(Way(order, message["only"]), self._trusting(order))
+        listener = _Listener(ProgramAccess(order, message["only"]), self._trust_of(order))
         async with self._joining, asyncio.timeout(_JOIN_SECONDS):
             self._joiner.ask(first)
             await _readable(self._joiner.pipe)
-            listener = self._joiner.answer()
-        await door.open(listener)
-        self._open[message["way"]] = door
+            listening = self._joiner.answer()
+        await listener.open(listening)
+        self._open[message["way"]] = listener
 
 
-class _Door:
-    """Where the connections of one program come in."""
+class _Listener:
+    """Accepts the connections of one program."""
 
-    def __init__(self, way: Way, trust: ssl.SSLContext | None) -> None:
-        self.order = way.order
-        self._way = way
+    def __init__(self, access: ProgramAccess, trust: ssl.SSLContext | None) -> None:
+        self.order = access.order
+        self._access = access
         self._trust = trust
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[Any]] = set()
@@ -126,13 +128,13 @@ class _Door:
         self._server = await asyncio.start_server(self._serve, sock=listener, limit=HEAD_BYTES)
 
     async def shut(self) -> Sequence[str]:
-        """End all of it; what was asked for in vain."""
+        """Close the listener and all connections; answers the hosts that were denied."""
         assert self._server is not None
         self._server.close()
         for one in self._connections:
             one.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        return self._way.denied
+        return self._access.denied
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -142,16 +144,16 @@ class _Door:
             return
         self._connections.add(task)
         try:
-            await Connection(self._way, self._trust, reader, writer).serve()
+            await Connection(self._access, self._trust, reader, writer).serve()
         except asyncio.CancelledError:
-            # Of the program's end: asyncio would log it as a mistake of the server's.
+            # Cancelled by `shut`. Re-raised, asyncio would log it as an error of the server.
             writer.transport.abort()
         finally:
             self._connections.discard(task)
 
 
-class _LookUps:
-    """Names are looked up in threads of this process, a few at a time."""
+class _Resolver:
+    """Looks names up in threads of this process, a bounded number at once."""
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(_AT_ONCE, "look-up")
@@ -160,8 +162,8 @@ class _LookUps:
         return await asyncio.get_running_loop().run_in_executor(self._threads, look_up, host)
 
 
-class _Known:
-    """Names with addresses of their own, and all others."""
+class _FixedNames:
+    """Answers the fixed addresses of these names, and resolves all others."""
 
     def __init__(self, names: Mapping[str, Sequence[str]], others: Resolve) -> None:
         self._names = names
@@ -173,6 +175,8 @@ class _Known:
 
 
 def _trust(more: str) -> ssl.SSLContext:
+    """A client context that trusts the public authorities, and `more` (PEM)."""
+    """A client context that trusts the public authorities, and `more` (PEM)."""
     trusted = ssl.create_default_context()
     trusted.load_verify_locations(certifi.where())
     if more:
@@ -182,14 +186,15 @@ def _trust(more: str) -> ssl.SSLContext:
 
 
 async def _readable(pipe: socket.socket) -> None:
+    """Wait until a socket can be read."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
 
-    def tell() -> None:
+    def wake() -> None:
         if not ready.done():
             ready.set_result(None)
 
-    loop.add_reader(pipe, tell)
+    loop.add_reader(pipe, wake)
     try:
         await ready
     finally:
@@ -197,7 +202,7 @@ async def _readable(pipe: socket.socket) -> None:
 
 
 def main() -> None:
-    """`argv`: where modules are looked for, and the number of the socket that the drone is at the other end of."""
+    """The proxy's process. `argv`: its `sys.path` as JSON, and the descriptor of the socket to the drone."""
     control = socket.socket(fileno=int(sys.argv[2]))
     joiner = Joiner()
     with suppress(ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Secrets that programs never see: put in place of their stand-ins on the way out, and taken out on the way in."""
+"""Secrets that programs never see: requests get them in place of their stand-ins, answers are cleaned of them."""
 
 import base64
 import binascii
@@ -19,7 +19,7 @@ _BASIC = b"basic "
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """`value` stands for `stand_in` on the way to `hosts`."""
+    """In requests to `hosts`, `stand_in` is replaced by `value`."""
 
     value: bytes
     stand_in: bytes
@@ -27,7 +27,7 @@ class Secret:
 
 
 class Secrets:
-    """Those that are sent to one host."""
+    """A set of secrets, narrowed to those of one host by `for_host`."""
 
     def __init__(self, secrets: Iterable[Secret] = ()) -> None:
         self._secrets = tuple(secrets)
@@ -36,34 +36,34 @@ class Secrets:
     def __bool__(self) -> bool:
         return bool(self._secrets)
 
-    def sent_to(self, endpoint: Endpoint) -> "Secrets":
+    def for_host(self, endpoint: Endpoint) -> "Secrets":
         key = tuple(place for place, one in enumerate(self._secrets) if one.hosts.covers(endpoint))
         if key not in self._parts:
             self._parts[key] = Secrets(self._secrets[place] for place in key)
         return self._parts[key]
 
-    def put_in(self, headers: Iterable[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
-        """Request headers with the secrets; also where a stand-in is the password of Basic."""
-        return [(name, self._put_in(value)) for name, value in headers]
+    def substituted(self, headers: Iterable[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
+        """Request headers with the secrets in place of their stand-ins, also inside Basic credentials."""
+        return [(name, self._substituted(value)) for name, value in headers]
 
-    def taken_out(self, headers: Iterable[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
-        """The headers of an answer."""
+    def redacted(self, headers: Iterable[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
+        """The headers of an answer without secrets."""
         if not self._secrets:
             return list(headers)
         return [(self._clean(name), self._clean(value)) for name, value in headers]
 
     def scrubber(self) -> "Scrubber":
-        """For the body of an answer."""
+        """A scrubber for the body of an answer."""
         return Scrubber(self._secrets, self._redactor if self._secrets else None)
 
-    def _put_in(self, value: bytes) -> bytes:
+    def _substituted(self, value: bytes) -> bytes:
         if value[: len(_BASIC)].lower() == _BASIC:
             login = _decoded(value[len(_BASIC) :].strip())
-            if (whole := self._in_place(login)) != login:
+            if (whole := self._replaced(login)) != login:
                 return value[: len(_BASIC)] + base64.b64encode(whole)
-        return self._in_place(value)
+        return self._replaced(value)
 
-    def _in_place(self, value: bytes) -> bytes:
+    def _replaced(self, value: bytes) -> bytes:
         for one in self._secrets:
             value = value.replace(one.stand_in, one.value)
         return value
@@ -74,16 +74,16 @@ class Secrets:
 
     @cached_property
     def _redactor(self) -> "Redactor":
-        # Takes a tenth of a second and some memory, which a proxy without secrets does without.
+        # Imported here: it takes a tenth of a second and some memory, which a proxy without secrets saves.
         from mcc.redaction import Redactor
 
         return Redactor(one.value.decode("utf-8", "surrogateescape") for one in self._secrets)
 
 
 class Scrubber:
-    """Takes secrets out of bytes that come in pieces, in all forms that the redactor knows.
+    """Removes secrets from bytes that arrive in pieces, in all encodings that the redactor knows.
 
-    A whole one becomes its stand-in again, so that a program which is told its own token goes on with that.
+    A whole plain secret becomes its stand-in again, so that a program whose token is echoed can go on using it.
     """
 
     def __init__(self, secrets: Sequence[Secret], redactor: "Redactor | None") -> None:
@@ -93,13 +93,13 @@ class Scrubber:
         self._marked = False
 
     def feed(self, data: bytes) -> bytes:
-        """What can be told by now."""
+        """The cleaned bytes, except a tail that may be the beginning of a secret; that is held back."""
         if self._redactor is None:
             return data
         return self._cleaned(self._held + data, self._redactor, last=False)
 
     def end(self) -> bytes:
-        """The rest: nothing comes after it."""
+        """The cleaned rest, after the last piece."""
         return b"" if self._redactor is None else self._cleaned(self._held, self._redactor, last=True)
 
     def _cleaned(self, data: bytes, redactor: "Redactor", *, last: bool) -> bytes:

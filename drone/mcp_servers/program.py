@@ -11,9 +11,8 @@ from pathlib import Path
 from drone.mcp_servers.words import one_line
 from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile, Running
 from drone.sandbox.child import Bounds, Captured
-from drone.sandbox.network import Network
 from drone.sandbox.paths import Workspace
-from drone.sandbox.profile import SYSTEM
+from drone.sandbox.profile import SYSTEM, Network
 from mcc.configuration.mcp_servers import McpServer
 
 _VENV = "pyvenv.cfg"

@@ -11,7 +11,7 @@ from drone.mcp_servers.connection import Open, Opened
 from drone.mcp_servers.program import CannotStart, Program
 from drone.mcp_servers.token_port import MemoryTokens, Tokens
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.network import Network
+from drone.sandbox.profile import Network
 from mcc.addresses import AddressRule
 from mcc.configuration.mcp_servers import McpServer
 

@@ -1,1 +1,1 @@
-"""The walls around what tools touch: a workspace's path rule, and the sandbox that programs run in."""
+"""The walls around tools: the path rule for files of a workspace, and the sandbox for programs."""

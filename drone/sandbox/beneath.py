@@ -1,4 +1,4 @@
-"""Opens that stay beneath a directory: by Linux's openat2 or, where that is missing, one component at a time."""
+"""Opening paths that must stay beneath a directory: by Linux's openat2 or, without it, one component at a time."""
 
 import ctypes
 import errno
@@ -20,13 +20,16 @@ _MACHINES = frozenset({"x86_64", "aarch64"})
 _TRIES = 128
 
 MAX_DEPTH = 200
-"""Directories below the root that a walk goes down; each keeps a descriptor open until it ends."""
+"""Directories below the root that a walk descends; it holds one descriptor for each until it ends."""
 
 _LINKS = 40
 _STEP = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-_SYMLINK_SAYS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.EEXIST})
+_SYMLINK_ERRORS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK, errno.EEXIST})
+"""Errors of an open with O_NOFOLLOW that may be due to a symbolic link: ELOOP, or ENOTDIR with O_DIRECTORY, on Linux,
+EMLINK on BSD, EEXIST with O_EXCL."""
+
 Look = Callable[[int], None]
-"""Is shown the descriptor of every directory on the way; what it raises ends the walk."""
+"""Called with the descriptor of every directory on the way; an exception that it raises ends the walk."""
 
 
 class _How(ctypes.Structure):
@@ -39,9 +42,9 @@ def _syscall() -> Callable[..., int]:
 
 
 def openat2(directory: int, path: bytes, flags: int, mode: int, *, symlinks: bool) -> int:
-    """A new descriptor for `path` beneath the descriptor `directory`. Raises OSError: EXDEV when it would leave it.
+    """A new descriptor for `path` beneath the descriptor `directory`. Raises OSError: EXDEV when `path` leads outside.
 
-    A rename elsewhere can make the kernel unsure whether `..` stayed beneath (EAGAIN); then it is asked again.
+    A rename elsewhere can leave the kernel unsure whether `..` stayed beneath (EAGAIN); the call is then repeated.
     """
     resolve = BENEATH | NO_MAGICLINKS | (0 if symlinks else NO_SYMLINKS)
     how = _How(flags | os.O_CLOEXEC, mode if flags & os.O_CREAT else 0, resolve)
@@ -56,7 +59,7 @@ def openat2(directory: int, path: bytes, flags: int, mode: int, *, symlinks: boo
 
 
 def works() -> bool:
-    """Whether the system call is there and allowed (old kernels and some seccomp filters lack it)."""
+    """Whether the openat2 system call exists and is allowed (old kernels and some seccomp filters lack it)."""
     if sys.platform != "linux" or platform.machine() not in _MACHINES:
         return False
     try:
@@ -68,7 +71,7 @@ def works() -> bool:
 
 @cache
 def _tried() -> None:
-    """Asked until it is known to work, then never again. Raises OSError."""
+    """Try openat2; only a success is cached, so a failure is tried again. Raises OSError."""
     top = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.close(openat2(top, b".", os.O_RDONLY | os.O_DIRECTORY, 0, symlinks=True))
@@ -77,7 +80,7 @@ def _tried() -> None:
 
 
 def opened_beneath(directory: int, path: str, flags: int) -> int:
-    """A new descriptor for `path` beneath `directory`, through no link, whatever the kernel has. Raises OSError."""
+    """A new descriptor for `path` beneath `directory`, following no link; works on any kernel. Raises OSError."""
     opening = openat2 if works() else open_by_components
     return opening(directory, os.fsencode(path), flags, 0, symlinks=False)
 
@@ -89,16 +92,16 @@ def _unseen(fd: int) -> None:
 def open_by_components(
     directory: int, path: bytes, flags: int, mode: int, *, symlinks: bool, look: Look = _unseen
 ) -> int:
-    """Like `openat2`: a new descriptor for `path` beneath `directory`. Raises OSError: EXDEV when it would leave it.
+    """Like `openat2`: a new descriptor for `path` beneath `directory`. Raises OSError: EXDEV when `path` leads outside,
+    ENAMETOOLONG beyond `MAX_DEPTH` directories.
 
-    Each component is opened without following it; a symbolic link is read, and its target walked like any other path.
-    More than `MAX_DEPTH` directories are ENAMETOOLONG.
+    Each component is opened without following links; a symbolic link is read, and its target walked like any path.
     """
     return _Walk(directory, symlinks, look).open(path, flags, mode)
 
 
 def resolved(directory: int, path: bytes, look: Look = _unseen) -> bytes:
-    """The same directory beneath `directory` by its own names, without links and `..`; empty for itself.
+    """The directory `path` beneath `directory`, own_paths without links and `..`; empty for `directory` itself.
 
     Raises OSError as `open_by_components` does.
     """
@@ -112,7 +115,10 @@ def resolved(directory: int, path: bytes, look: Look = _unseen) -> bytes:
 
 
 class _Walk:
-    """The descriptors from the root down to where the walk stands, and their `names`; `..` goes back along them."""
+    """The open descriptors from the root down to the current directory, and their `names`; `..` goes back along them.
+
+    The kernel's own `..` is never used: a directory that was moved away would lead it outside the root.
+    """
 
     def __init__(self, root: int, symlinks: bool, look: Look) -> None:
         self.names: list[bytes] = []
@@ -178,8 +184,8 @@ class _Walk:
         return fd
 
     def _follow(self, name: bytes, failure: int | None) -> bool:
-        """Put a symbolic link's target before what is pending; False when it is no link that failed to open."""
-        if failure not in _SYMLINK_SAYS:
+        """Put a symbolic link's target before the pending components; False when the failed name is no link."""
+        if failure not in _SYMLINK_ERRORS:
             return False
         try:
             target = os.readlink(name, dir_fd=self._here)

@@ -1,18 +1,28 @@
-"""Bubblewrap: runs foreign programs in a sandbox, a few at once, and tells whether this machine can make one."""
+"""Bubblewrap: runs untrusted programs in a sandbox, a bounded number at once, and tests whether this machine can."""
 
 import asyncio
 import errno
 import os
 import shutil
 import subprocess
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, closing
 from dataclasses import replace
 from typing import Unpack
 
 from drone.sandbox import seccomp
-from drone.sandbox.child import Begun, Bounds, Ended, First, Launch, Leash, run, to_the_end
-from drone.sandbox.command import Call, Command, CommandLine, How, Maker, Seen, looked_after, looked_at
+from drone.sandbox.child import Bounds, Ended, FirstProcess, Launch, Leash, StartedProgram, run, to_the_end
+from drone.sandbox.command import (
+    Call,
+    CallOptions,
+    Command,
+    CommandLine,
+    Preparation,
+    SandboxProgram,
+    inspect_mounts,
+    restore_protected,
+)
 from drone.sandbox.custody import Custody
 from drone.sandbox.guard import FIXED, Guard
 from drone.sandbox.limits import DEFAULT, Limits
@@ -20,7 +30,6 @@ from drone.sandbox.meter import Meter, Metered
 from drone.sandbox.paths import Workspace
 from drone.sandbox.placeholders import Placeholders
 from drone.sandbox.profile import PATH, WORKSPACE, Mount, Profile
-from drone.sandbox.program_slots import ProgramSlots
 from drone.sandbox.protected import Protected
 from mcc.processors import PROCESSORS
 
@@ -32,36 +41,71 @@ _EACH = 4
 
 
 class Running:
-    """A program that goes on beside its caller, until it ends, its time is over, or it is killed with all it started.
+    """A program that runs in the background until it ends, exceeds its time, or is killed with all that it started.
 
-    `stdin` and `stdout` are there when it was started with them; whoever takes them reads, or the program waits.
+    `stdin` and `stdout` are set when it was started with them. The caller must read `stdout`: the program blocks when
+    the pipe is full.
     """
 
-    def __init__(self, ended: asyncio.Task[Ended], begun: Begun | None) -> None:
+    def __init__(self, ended: asyncio.Task[Ended], begun: StartedProgram | None) -> None:
         self._ended = ended
         self._begun = begun
         self.stdin = begun.stdin if begun else None
         self.stdout = begun.stdout if begun else None
 
     async def wait(self) -> Ended:
-        """What came of it. Whoever is cancelled here leaves it running."""
+        """Wait for its end. Cancelling the wait leaves the program running."""
         return await asyncio.shield(self._ended)
 
     async def kill(self) -> Ended:
-        """End all of it, unless it has ended, and wait until it is gone."""
+        """Kill it with all its processes, unless it has ended, and wait until they are gone."""
         if self._begun is not None and not self._ended.done():
             self._begun.kill()
         return await self.wait()
 
 
-class Bubblewrap:
-    """Runs programs with nothing but the system and one workspace to read, and nothing to write to unless a profile
-    says so; without network unless it says so.
+class ProgramSlots:
+    """How many programs run at once: each holder has one slot for certain, and up to `each` while fewer than `in_all`
+    are taken.
 
-    Namespaces of their own for users, processes, IPC, host name and network, and no further ones; no capability, no new
-    privilege, none of the system calls of `drone.sandbox.seccomp`; a private /tmp that is gone afterwards. They die
-    with this process, and are held back while it may not act (`custody`). Of those that are waited for (`run`), at most
-    8 run at once, of one order 4, and one of each whatever the others take; further ones wait.
+    An order with slow programs therefore delays only its own. Use on one event loop only.
+    """
+
+    def __init__(self, each: int, in_all: int) -> None:
+        self._each = each
+        self._in_all = in_all
+        self._held: Counter[int] = Counter()
+        self._changed = asyncio.Event()
+
+    @asynccontextmanager
+    async def taken(self, holder: int) -> AsyncIterator[None]:
+        """Wait for a slot, and hold it inside."""
+        while not self._is_free(holder):
+            await self._changed.wait()
+        self._held[holder] += 1
+        try:
+            yield
+        finally:
+            self._held[holder] -= 1
+            if not self._held[holder]:
+                del self._held[holder]
+            changed, self._changed = self._changed, asyncio.Event()
+            changed.set()
+
+    def _is_free(self, holder: int) -> bool:
+        own = self._held[holder]
+        return not own or (own < self._each and self._held.total() < self._in_all)
+
+
+class Bubblewrap:
+    """Runs programs that can read only the system directories and one workspace. Writing and network need a profile
+    that grants them.
+
+    Programs get namespaces of their own for users, processes, IPC, host name and network, and cannot make further
+    ones. They have no capabilities, gain no privileges, are refused the system calls of `drone.sandbox.seccomp`, and
+    see a private /tmp that is deleted afterwards. They die with this process, and are stopped while it may not act
+    (`custody`). At most 8 programs started by `run` run at once, 4 of them of one order; every order can always run
+    one. Further programs wait.
     """
 
     def __init__(
@@ -73,21 +117,21 @@ class Bubblewrap:
         limits: Limits = DEFAULT,
         protected: Protected = FIXED,
     ) -> None:
-        """`by_descriptor`: this bubblewrap takes the workspace's descriptor; an older one is told where that is, and
-        the command starts only if it was still there when it was mounted."""
+        """`by_descriptor`: this bubblewrap mounts the workspace by its descriptor. An older one mounts it by path, and
+        the command starts only if that path was still the same directory when it was mounted."""
         self.custody = custody or Custody()
         self.meter = Meter(limits)
         self.protected = protected
         self._placeholders = Placeholders()
-        self._maker = Maker(program, limits, by_descriptor)
+        self._sandbox_program = SandboxProgram(program, limits, by_descriptor)
         self._slots = ProgramSlots(_EACH, _AT_ONCE)
-        self._beside: set[asyncio.Task[Ended]] = set()
+        self._background: set[asyncio.Task[Ended]] = set()
 
     @classmethod
     def found(
         cls, path: str | None = None, limits: Limits = DEFAULT, protected: Protected = FIXED
     ) -> "Bubblewrap | None":
-        """The `bwrap` of `path` (colon-separated, None = the environment's PATH), if there is one."""
+        """The `bwrap` on `path` (colon-separated, None = the environment's PATH); None where it is not installed."""
         program = shutil.which("bwrap", path=path)
         if program is None:
             return None
@@ -100,15 +144,17 @@ class Bubblewrap:
         bounds: Bounds,
         *,
         merged: bool = False,
-        told: Callable[[bytes], None] | None = None,
-        **how: Unpack[How],
+        on_output: Callable[[bytes], None] | None = None,
+        **options: Unpack[CallOptions],
     ) -> Ended:
-        """Run `argv` to its end, as `Call` says. Raises OSError when bubblewrap cannot be started.
+        """Run `argv` to its end, as `Call` describes. Raises OSError when bubblewrap cannot be started.
 
-        `merged`: both outputs, in their order, as `stdout`. `told` hears each piece of them.
+        `merged`: stdout and stderr interleaved, as `stdout`. `on_output` is called with each piece of the output.
         """
         async with self._slots.taken(workspace.fd):
-            return await self._held(Call(argv, workspace, bounds, **how), Launch((), merged=merged, told=told))
+            return await self._run(
+                Call(argv, workspace, bounds, **options), Launch((), merged=merged, on_output=on_output)
+            )
 
     async def start(
         self,
@@ -117,20 +163,21 @@ class Bubblewrap:
         bounds: Bounds,
         *,
         merged: bool = False,
-        told: Callable[[bytes], None] | None = None,
+        on_output: Callable[[bytes], None] | None = None,
         stdin: bool = False,
-        **how: Unpack[How],
+        **options: Unpack[CallOptions],
     ) -> Running:
-        """The same, without waiting for its end: what is running then is the caller's to end. How many of these there
-        are, the caller bounds.
+        """Start `argv` as `run` does, without waiting for its end. The caller must end the program, and must bound how
+        many it starts.
 
-        `stdin`: its input and output are streams of the caller's, and of its output nothing is kept or told.
+        `stdin`: the program's input and output are streams for the caller; its output is then neither kept nor passed
+        to `on_output`.
         """
-        call = Call(argv, workspace, bounds, **how)
-        begun: asyncio.Future[Begun] = asyncio.get_running_loop().create_future()
-        ended = asyncio.create_task(self._held(call, Launch((), piped=stdin, merged=merged, told=told), begun))
-        self._beside.add(ended)
-        ended.add_done_callback(self._beside.discard)
+        call = Call(argv, workspace, bounds, **options)
+        begun: asyncio.Future[StartedProgram] = asyncio.get_running_loop().create_future()
+        ended = asyncio.create_task(self._run(call, Launch((), piped=stdin, merged=merged, on_output=on_output), begun))
+        self._background.add(ended)
+        ended.add_done_callback(self._background.discard)
         try:
             await asyncio.wait((begun, ended), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -141,64 +188,71 @@ class Bubblewrap:
             ended.result()
         return Running(ended, begun.result() if begun.done() else None)
 
-    async def _held(self, call: Call, launch: Launch, begun: "asyncio.Future[Begun] | None" = None) -> Ended:
-        """Run it, with all that is needed for it as long as it runs."""
+    async def _run(self, call: Call, launch: Launch, begun: "asyncio.Future[StartedProgram] | None" = None) -> Ended:
+        """Run one call: set up guard, leash, command line and meter, and tear them down in every case."""
         if call.workspace.is_gone:
             raise OSError(errno.ENOENT, "the directory that it would run in was deleted")
         if call.profile.egress is not None:
             await call.profile.egress.prepare()
-        guard = Guard(self.protected, self._placeholders, by_descriptor=self._maker.by_descriptor)
-        told: tuple[str, ...] = ()
+        guard = Guard(self.protected, self._placeholders, by_descriptor=self._sandbox_program.by_descriptor)
         try:
-            looking = call.look(lambda: looked_at(call, guard))
-            # What is put into a workspace is known only when that has come to its end.
+            looking = call.look(lambda: inspect_mounts(call, guard))
+            # A guard puts placeholders into the workspace; only a finished inspection knows which ones to remove.
             private = await (to_the_end(looking) if call.profile.write else looking)
             with ExitStack() as held:
                 leash = held.enter_context(closing(Leash()))
-                command = held.enter_context(closing(self._command(call, Seen(private, guard), leash.options)))
+                command = held.enter_context(closing(self._command(call, Preparation(private, guard), leash.options)))
                 metered = held.enter_context(closing(self.meter.metered(ours=call.profile.ours)))
                 async with _before(call.profile, metered) as before:
-                    ready = replace(launch, argv=command.argv, fds=command.descriptors, before=before)
-                    ready = replace(ready, limits=self._of_each())
-                    ready = replace(ready, environment=command.environment)
+                    ready = replace(
+                        launch,
+                        argv=command.argv,
+                        fds=command.descriptors,
+                        limits=self._process_limits(),
+                        before=before,
+                        environment=command.environment,
+                    )
                     ended = await run(ready, leash, call.bounds, self.custody, begun)
                 ended = replace(ended, ran_out_of_memory=metered.ran_out_of_memory)
         finally:
-            told = await to_the_end(looked_after(call, guard))
-        return replace(ended, undone=told)
+            undone = await to_the_end(restore_protected(call, guard))
+        return replace(ended, undone=undone)
 
-    def _of_each(self) -> Mapping[int, int]:
+    def _process_limits(self) -> Mapping[int, int]:
+        """Limits of each process (`RLIMIT_…`)."""
         return self.limits.of_each(together=self.meter.holds("memory"))
 
-    def _command(self, call: Call, seen: Seen, leash: Sequence[str]) -> CommandLine:
-        return Command(self._maker, call, seen, leash)
+    def _command(self, call: Call, prepared: Preparation, leash: Sequence[str]) -> CommandLine:
+        return Command(self._sandbox_program, call, prepared, leash)
 
     @property
     def program(self) -> str:
-        return self._maker.program
+        return self._sandbox_program.path
 
     @property
     def limits(self) -> Limits:
-        return self._maker.limits
+        return self._sandbox_program.limits
 
     def problem(self, argv: Sequence[str] = ("true",)) -> str | None:
-        """Why this command cannot be run here, None when it can: it is tried. Blocks for some 20 ms.
+        """Why this command cannot run in a sandbox here, None when it can. Runs it to find out, and blocks for some
+        20 ms.
 
-        Where the kernel does not let a sandbox give up namespaces for users, it is made without: the filter of system
-        calls refuses them as well.
+        Where the kernel does not support bubblewrap's --disable-userns, that option is dropped for all later programs:
+        the filter of system calls refuses new user namespaces as well.
         """
         if seccomp.program() is None:
             return f"there is no filter of system calls for this kind of machine ({os.uname().machine})"
-        said = self._tried(argv)
-        if said is not None and self._maker.disables_userns:
-            whole, self._maker = self._maker, replace(self._maker, disables_userns=False)
-            if (said := self._tried(argv)) is not None:
-                self._maker = whole
-        return said
+        problem = self._try(argv)
+        if problem is not None and self._sandbox_program.disables_userns:
+            whole, self._sandbox_program = self._sandbox_program, replace(self._sandbox_program, disables_userns=False)
+            if (problem := self._try(argv)) is not None:
+                self._sandbox_program = whole
+        return problem
 
-    def _tried(self, argv: Sequence[str]) -> str | None:
+    def _try(self, argv: Sequence[str]) -> str | None:
+        """Run the command in a sandbox over /usr; the problem, None where it succeeded."""
         call = Call(argv, Workspace("/usr"), Bounds(_TRIAL_SECONDS))
-        with closing(Command(self._maker, call, Seen({}))) as command:
+        with closing(Command(self._sandbox_program, call, Preparation({}))) as command:
             try:
                 with PROCESSORS.all_available():
                     tried = subprocess.run(
@@ -212,17 +266,18 @@ class Bubblewrap:
             except (OSError, subprocess.TimeoutExpired) as error:
                 return f"{self.program} does not work: {error}"
         if tried.returncode:
-            said = tried.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
-            return f"{self.program} cannot make a sandbox here: {said or f'exit status {tried.returncode}'}"
+            message = tried.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+            return f"{self.program} cannot make a sandbox here: {message or f'exit status {tried.returncode}'}"
         return None
 
 
 @asynccontextmanager
-async def _before(profile: Profile, metered: Metered) -> AsyncIterator[Callable[[First], Awaitable[None]]]:
-    """What is done before the program begins; its way out is closed when it has ended."""
+async def _before(profile: Profile, metered: Metered) -> AsyncIterator[Callable[[FirstProcess], Awaitable[None]]]:
+    """The hook that runs before the program starts: it applies limits and attaches the network, which is detached at
+    the end."""
     network = profile.egress
 
-    async def before(first: First) -> None:
+    async def before(first: FirstProcess) -> None:
         await metered.hold(first)
         if network is not None:
             await network.attach(first.fd)
@@ -235,6 +290,7 @@ async def _before(profile: Profile, metered: Metered) -> AsyncIterator[Callable[
 
 
 def _takes_descriptors(program: str) -> bool:
+    """Whether this bubblewrap knows --ro-bind-fd."""
     try:
         with PROCESSORS.all_available():
             usage = subprocess.run(

@@ -1,13 +1,13 @@
-"""Control groups (cgroup v2): memory, processes and processor time of one program with all that it starts.
+"""Control groups (cgroup v2): memory, processes and CPU time of one program with all that it starts.
 
-They are used where they were delegated to this drone: by systemd (`Delegate=yes`), by a container that may write its
-own, or to root. The layout below the delegated directory, which no other process is in:
+They are used where they are delegated to this drone: by systemd (`Delegate=yes`), in a container with a writable
+cgroup, or to root. The layout below the delegated directory, which itself holds no process:
 
     mcc-processes/     the processes that were in the delegated directory itself, this one among them
-    mcc-PID/           of the drone PID
-    mcc-PID/N/         of one program
+    mcc-PID/           one drone, by its pid
+    mcc-PID/N/         one program
 
-What a drone that is gone left behind is removed by the next one.
+The next drone removes the groups of drones that have died.
 """
 
 import os
@@ -30,22 +30,22 @@ _NUMBERS = count(1)
 
 
 class Unavailable(Exception):
-    """No control group can be used; the message is a part of a sentence that says why."""
+    """No control group can be used; the message is a clause that says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One program's; `close` kills what is left in it, and removes it."""
+    """The control group of one program; `close` kills the processes left in it and removes it."""
 
     path: Path
 
     def add(self, pid: int) -> None:
-        """Raises OSError."""
+        """Move a process into the group. Raises OSError."""
         _write(self.path / "cgroup.procs", str(pid))
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Whether something in it was killed for that."""
+        """Whether the kernel killed one of its processes for memory."""
         with suppress(OSError):
             lines = (line.split() for line in (self.path / "memory.events").read_text().splitlines())
             return any(words[:1] == ["oom_kill"] and words[1:] != ["0"] for words in lines)
@@ -68,7 +68,7 @@ class Group:
 
 
 class Cgroups:
-    """The directory of this drone, and which controllers hold for what is below it."""
+    """This drone's cgroup directory; `controllers` are those that are enabled for the groups below it."""
 
     def __init__(self, home: Path, controllers: frozenset[str]) -> None:
         self._home = home
@@ -76,15 +76,15 @@ class Cgroups:
 
     @classmethod
     def found(cls, *, processes: Path = Path("/proc"), mounted: Path | None = None) -> "Cgroups":
-        """Prepares them. `mounted`: where version 2 is. Raises `Unavailable`. Blocks, for some milliseconds."""
+        """Find and prepare them. `mounted`: where cgroup v2 is mounted, None = look it up. Blocks for some
+        milliseconds. Raises `Unavailable`."""
         top = mounted or _mounted(processes)
         own = top / _own_path(processes).lstrip("/")
         try:
             base = _delegated(top, own)
-            _remove_left(base, lambda pid: (processes / pid).exists())
+            _remove_stale(base, lambda pid: (processes / pid).exists())
             home = base / f"mcc-{os.getpid()}"
-            there = _enabled(base)
-            if not there:
+            if not _enabled(base):
                 raise Unavailable(f"the cgroups here have none of the controllers {', '.join(CONTROLLERS)}")
             home.mkdir(exist_ok=True)
             return cls(home, frozenset(_enabled(home)))
@@ -92,7 +92,7 @@ class Cgroups:
             raise Unavailable(f"cgroups cannot be used: {error.strerror} ({error.filename or own})") from error
 
     def made(self, limits: Limits) -> Group:
-        """A new one with these limits. Raises OSError."""
+        """A new group with these limits. Raises OSError."""
         path = self._home / str(next(_NUMBERS))
         path.mkdir()
         settings = {
@@ -113,6 +113,7 @@ class Cgroups:
 
 
 def _mounted(processes: Path) -> Path:
+    """Where cgroup v2 is mounted. Raises `Unavailable`."""
     try:
         lines = (processes / "self/mountinfo").read_text().splitlines()
     except OSError as error:
@@ -133,7 +134,8 @@ def _own_path(processes: Path) -> str:
 
 
 def _delegated(top: Path, own: Path) -> Path:
-    """The directory to work in, in which no process is. Raises `Unavailable` and OSError."""
+    """The delegated directory. Processes in it, this one included, are moved to its `mcc-processes`: a group with
+    processes of its own cannot enable controllers for its children. Raises `Unavailable` and OSError."""
     if own.name == OWN:
         return own.parent
     if own != top and _usable(own.parent) and not _processes(own.parent) and _is_delegated(own.parent):
@@ -152,7 +154,7 @@ def _delegated(top: Path, own: Path) -> Path:
 
 
 def _is_delegated(directory: Path) -> bool:
-    """As systemd marks it, to users since version 251."""
+    """Whether systemd marked it as delegated (the `user.` attribute since systemd 251)."""
     for name in ("user.delegate", "trusted.delegate"):
         with suppress(OSError):
             return os.getxattr(directory, name) == b"1"
@@ -169,24 +171,25 @@ def _processes(directory: Path) -> Sequence[str]:
 
 
 def _enabled(directory: Path) -> tuple[str, ...]:
-    """Those of the controllers that hold below a directory, after the missing ones were asked for."""
+    """Enable the missing controllers for the groups below a directory; answers those that are enabled then."""
     control = directory / "cgroup.subtree_control"
-    there = control.read_text().split()
+    enabled = control.read_text().split()
     for name in CONTROLLERS:
-        if name not in there:
+        if name not in enabled:
             with suppress(OSError):
                 _write(control, f"+{name}")
-    there = control.read_text().split()
-    return tuple(name for name in CONTROLLERS if name in there)
+    enabled = control.read_text().split()
+    return tuple(name for name in CONTROLLERS if name in enabled)
 
 
-def _remove_left(base: Path, lives: Callable[[str], bool]) -> None:
-    for left in base.glob("mcc-[0-9]*"):
-        if not lives(left.name.removeprefix("mcc-")):
-            for program in left.glob("[0-9]*"):
+def _remove_stale(base: Path, is_alive: Callable[[str], bool]) -> None:
+    """Remove the groups of drones that are gone, with the processes left in them."""
+    for drone in base.glob("mcc-[0-9]*"):
+        if not is_alive(drone.name.removeprefix("mcc-")):
+            for program in drone.glob("[0-9]*"):
                 Group(program).close()
             with suppress(OSError):
-                left.rmdir()
+                drone.rmdir()
 
 
 def _write(file: Path, text: str) -> None:

@@ -1,4 +1,4 @@
-"""One child process of the sandbox: started from an argument list, held, read within bounds, gone when nobody waits."""
+"""One child process of the sandbox: starting it, reading its output within bounds, and killing its whole tree."""
 
 import asyncio
 import contextlib
@@ -20,30 +20,31 @@ T = TypeVar("T")
 _INFO_BYTES = 65_536
 
 GONE_SECONDS = 5.0
-"""How long a killed tree is waited for; only a process that the kernel itself holds back takes as long."""
+"""How long to wait for a killed tree; only a process stuck in the kernel takes this long."""
 
 _PIECE = 65_536
 
 
-class First(NamedTuple):
-    """The first process of a sandbox: its number here, and a descriptor of it (pidfd)."""
+class FirstProcess(NamedTuple):
+    """The first process of a sandbox: its pid in the drone's namespace, and a pidfd of it."""
 
     pid: int
     fd: int
 
 
 class Leash:
-    """Two pipes to bubblewrap: it names the first process of its sandbox there, and starts the command when told to.
+    """Two pipes to bubblewrap: on one it reports the first process of its sandbox (--info-fd), on the other it waits
+    for permission to start the command (--block-fd).
 
-    That process is number 1 of its own process namespace: when it dies, the kernel kills every other one in there, and
-    bubblewrap itself ends only after that. So whoever waits for bubblewrap has waited for all of them.
+    The first process is pid 1 of its own process namespace: when it dies, the kernel kills every other process in
+    there, and bubblewrap itself ends only after that. Waiting for bubblewrap therefore waits for all of them.
     """
 
     def __init__(self) -> None:
         self._info, self._their_info = os.pipe()
         reading, self._go = os.pipe()
-        # Open for writing as well: bubblewrap takes the end of the pipe for leave to begin, and it must not have that
-        # because its drone is killed.
+        # Open for writing as well: bubblewrap takes the end of the pipe for permission to start. Its own write end
+        # keeps the pipe open, so a drone that is killed does not start the command.
         self._their_go = os.open(f"/proc/self/fd/{reading}", os.O_RDWR | os.O_CLOEXEC)
         os.close(reading)
         self._first: int | None = None
@@ -55,17 +56,17 @@ class Leash:
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What the new process inherits."""
+        """The descriptors that bubblewrap inherits."""
         return (self._their_info, self._their_go)
 
     def handed_over(self) -> None:
-        """The process has its ends now; ours of them close, so that its death is seen."""
+        """Close our copies of the child's ends, after it has started: only then does its death close the pipes."""
         for fd in self.descriptors:
             os.close(fd)
         self._their_info = self._their_go = -1
 
-    async def ready(self, limits: Mapping[int, int]) -> First | None:
-        """The first process with these limits on it, which waits to be let go; None when bubblewrap gave up before."""
+    async def ready(self, limits: Mapping[int, int]) -> FirstProcess | None:
+        """Wait for the first process and put these limits on it; it waits for `let_go`. None when bubblewrap failed."""
         answer = b""
         while not answer.endswith(b"}\n"):
             await _readable(self._info)
@@ -77,18 +78,19 @@ class Leash:
         with contextlib.suppress(ProcessLookupError):
             self._first, self.first_pid = os.pidfd_open(pid), pid
             put_limits(pid, limits)
-            return First(pid, self._first)
+            return FirstProcess(pid, self._first)
         return None
 
     def let_go(self) -> None:
-        """Let the command start."""
+        """Give the command permission to start."""
         with contextlib.suppress(BrokenPipeError):
             os.write(self._go, b"1")
 
     def kill(self, process: asyncio.subprocess.Process) -> None:
-        """End everything in the sandbox.
+        """Kill everything in the sandbox.
 
-        Until it is let go, its first process does not die with bubblewrap, but is in one process group with it.
+        Before its pid is known, the first process does not die with bubblewrap but is in its process group, so the
+        group is killed.
         """
         with contextlib.suppress(ProcessLookupError):
             if self._first is None:
@@ -97,7 +99,7 @@ class Leash:
                 signal.pidfd_send_signal(self._first, signal.SIGKILL)
 
     async def gone(self) -> None:
-        """Return when its first process has ended, and with it all others: bubblewrap itself may end before."""
+        """Wait until the first process has ended, and with it all others; bubblewrap itself may end before."""
         if self._first is not None:
             await _readable(self._first)
 
@@ -108,27 +110,24 @@ class Leash:
 
 
 def put_limits(pid: int, limits: Mapping[int, int]) -> None:
-    """Put these limits on a process, unless lower ones are there already. Raises ProcessLookupError when it is gone."""
+    """Set these limits (soft and hard) of a process; lower ones that it has already stay. Raises ProcessLookupError
+    when it is gone."""
     for limit, value in limits.items():
-        resource.prlimit(pid, limit, _within(pid, limit, value))
-
-
-def _within(pid: int, limit: int, value: int) -> tuple[int, int]:
-    """`value` for both limits, or what is there already when that is less."""
-    hard = resource.prlimit(pid, limit)[1]
-    allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
-    return allowed, allowed
+        hard = resource.prlimit(pid, limit)[1]
+        allowed = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.prlimit(pid, limit, (allowed, allowed))
 
 
 async def _readable(fd: int) -> None:
+    """Wait until a descriptor can be read."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
 
-    def tell() -> None:
+    def wake() -> None:
         if not ready.done():
             ready.set_result(None)
 
-    loop.add_reader(fd, tell)
+    loop.add_reader(fd, wake)
     try:
         await ready
     finally:
@@ -137,7 +136,8 @@ async def _readable(fd: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """`seconds` (or `math.inf`) until the whole tree is killed; how many bytes of each output are kept of its ends."""
+    """`seconds` (or `math.inf`) until the whole tree is killed; how many bytes of the beginning (`head_bytes`) and of
+    the end (`tail_bytes`) of each output are kept."""
 
     seconds: float
     head_bytes: int = 128_000
@@ -146,18 +146,18 @@ class Bounds:
 
 @dataclass(slots=True)
 class Captured:
-    """The beginning and the end of an output of any length; `total` counts all of its bytes, `told` hears them."""
+    """The beginning and the end of an output of any length; `total` counts all its bytes, `on_output` gets them all."""
 
     head_bytes: int
     tail_bytes: int
     total: int = 0
-    told: Callable[[bytes], None] | None = None
+    on_output: Callable[[bytes], None] | None = None
     _head: bytearray = field(default_factory=bytearray)
     _tail: bytearray = field(default_factory=bytearray)
 
     def add(self, piece: bytes) -> None:
-        if self.told is not None:
-            self.told(piece)
+        if self.on_output is not None:
+            self.on_output(piece)
         self.total += len(piece)
         room = self.head_bytes - len(self._head)
         self._head += piece[:room]
@@ -185,10 +185,10 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """`status` is the exit status (128 and the signal's number for one that was killed).
+    """How a program ended. `status` is its exit status, or 128 plus the signal's number when a signal killed it.
 
-    `undone`: sentences about what it made or changed of what is protected, and where that is now. `ran_out_of_memory`:
-    something of it was killed because all of it together had as much as it may.
+    `undone`: sentences about protected paths that it made or changed, and where those files are now.
+    `ran_out_of_memory`: the kernel killed one of its processes because all of them together reached the memory limit.
     """
 
     status: int
@@ -201,13 +201,13 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A sandbox's program (never a shell): its arguments, what it inherits, and who hears of it.
+    """How to start the program that makes the sandbox (never a shell): its arguments, inherited descriptors, output.
 
-    `limits`: those of each of its processes (`RLIMIT_…`). `environment`: of what starts it.
+    `limits`: limits of each process in the sandbox (`RLIMIT_…`). `environment`: of the program that makes the sandbox.
 
-    `piped`: its input and output are streams of the caller's (`Begun`), only the error output is kept. `merged`: both
-    outputs in the order in which they were written, as `stdout`. `told` hears each piece of what is kept. `before` is
-    waited for when the sandbox is there and the program has not begun; what it raises ends it.
+    `piped`: input and output are streams for the caller (`StartedProgram`), only stderr is kept. `merged`: stdout and
+    stderr in the order in which they were written, as `stdout`. `on_output` is called with each kept piece. `before` is
+    awaited when the sandbox exists and the program has not started; an exception that it raises ends the sandbox.
     """
 
     argv: Sequence[str]
@@ -215,14 +215,14 @@ class Launch:
     limits: Mapping[int, int] = field(default_factory=DEFAULT.of_each)
     piped: bool = False
     merged: bool = False
-    told: Callable[[bytes], None] | None = None
-    before: Callable[["First"], Awaitable[None]] | None = None
+    on_output: Callable[[bytes], None] | None = None
+    before: Callable[["FirstProcess"], Awaitable[None]] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """A program that was let go. The streams are there when it is piped."""
+class StartedProgram:
+    """A program that has permission to start. The streams are set when it is piped."""
 
     kill: Callable[[], None]
     stdin: asyncio.StreamWriter | None = None
@@ -230,34 +230,40 @@ class Begun:
 
 
 async def run(
-    launch: Launch, leash: Leash, bounds: Bounds, custody: Custody, begun: "asyncio.Future[Begun] | None" = None
+    launch: Launch,
+    leash: Leash,
+    bounds: Bounds,
+    custody: Custody,
+    begun: "asyncio.Future[StartedProgram] | None" = None,
 ) -> Ended:
-    """Run a program to its end, or until its time is over; `begun` is told when it begins.
+    """Run a program to its end, or until its time is over; `begun` is resolved when it starts.
 
-    Nothing of our environment goes with it. Whether the caller is cancelled or the time is over: the whole tree is
-    killed, and waited for. The program does not start while its drone may not act, nor when the drone's lease was lost
-    since this call began. Raises OSError when the program cannot be started.
+    The program inherits nothing of this process's environment. When the caller is cancelled or the time is over, the
+    whole tree is killed and waited for. The program does not start while its drone may not act, nor when the drone
+    lost its lease since this call began. Raises OSError when the program cannot be started.
     """
     term = custody.term
     own = await _Stdout.made(launch.piped)
     starting = asyncio.create_task(_started(launch, leash, own))
-    stdout, stderr = (Captured(bounds.head_bytes, bounds.tail_bytes, told=launch.told) for _ in range(2))
+    stdout, stderr = (Captured(bounds.head_bytes, bounds.tail_bytes, on_output=launch.on_output) for _ in range(2))
     timed_out = False
     try:
         async with asyncio.timeout(None if math.isinf(bounds.seconds) else bounds.seconds) as limit:
-            # Shielded: a start that is cut off half-way leaves a process that nobody knows of.
+            # Shielded: a start that is cancelled half-way leaves a process that nobody holds a handle of.
             process = await asyncio.shield(starting)
             custody.watch(process.pid)
-            # Its command has not begun yet: it does once the reaper knows it, its limits hold and the lease is trusted.
+            # The command has not started yet. It starts once the reaper watches it, its limits hold and the lease is
+            # trusted.
             if (first := await leash.ready(launch.limits)) is not None:
-                # It leaves bubblewrap's group when it begins, and dies with it only a moment later.
+                # Watched by itself too: it leaves bubblewrap's process group when it starts, and only a moment later
+                # is it set to die with bubblewrap.
                 custody.watch(first.pid)
                 if launch.before is not None:
                     await launch.before(first)
-                await custody.cleared(term)
+                await custody.wait_until_trusted(term)
                 leash.let_go()
             if begun is not None and not begun.done():
-                begun.set_result(Begun(lambda: leash.kill(process), process.stdin, own.reader))
+                begun.set_result(StartedProgram(lambda: leash.kill(process), process.stdin, own.reader))
             await _read(process, stdout, stderr)
     except TimeoutError:
         if not limit.expired():
@@ -274,9 +280,9 @@ async def run(
 
 
 class _Stdout:
-    """Where a program's output goes: a pipe that asyncio reads, or one of our own.
+    """Where a program's stdout goes: a pipe of asyncio's subprocess, or, for a piped program, one made here.
 
-    On a pipe of its own asyncio does not see the process end before somebody read everything.
+    With its own pipe, asyncio does not report the end of the process before everything in the pipe was read.
     """
 
     def __init__(self, theirs: int, reader: asyncio.StreamReader | None) -> None:
@@ -295,14 +301,15 @@ class _Stdout:
         return cls(theirs, reader)
 
     def close(self) -> None:
-        """The program has its end; the reader comes to the end of what is written."""
+        """Close our copy of the program's end, so that the reader sees the end of the output."""
         if self.theirs >= 0:
             os.close(self.theirs)
             self.theirs = asyncio.subprocess.PIPE
 
 
 async def _started(launch: Launch, leash: Leash, stdout: _Stdout) -> asyncio.subprocess.Process:
-    with PROCESSORS.all_available():
+    # A program may use every processor, though the threads of its drone keep to one (decision 19).
+    with PROCESSORS.whole():
         process = await asyncio.create_subprocess_exec(
             *launch.argv,
             stdin=asyncio.subprocess.PIPE if launch.piped else asyncio.subprocess.DEVNULL,
@@ -324,7 +331,7 @@ async def _gone(
     stderr: Captured,
     custody: Custody,
 ) -> None:
-    """Kill what still runs, and read what it said until then."""
+    """Kill the processes that still run, and read the output that they wrote until then."""
     await asyncio.wait({starting})
     if starting.exception() is not None:
         return
@@ -344,7 +351,8 @@ async def _gone(
 
 
 async def to_the_end(work: Coroutine[None, None, T]) -> T:
-    """Wait for `work` even when cancelled: asyncio never gives back a start, or a wait, that was cut off half-way."""
+    """Await `work` to its end even when cancelled, then raise the cancellation. Cancelling a start or a wait half-way
+    would lose the process."""
     task, cancelled = asyncio.create_task(work), None
     while not task.done():
         try:
@@ -358,14 +366,14 @@ async def to_the_end(work: Coroutine[None, None, T]) -> T:
 
 
 async def _read(process: asyncio.subprocess.Process, stdout: Captured, stderr: Captured) -> None:
-    """Read both outputs to their ends: as long as one is not, asyncio does not see the process end."""
+    """Read both outputs to their ends: until then asyncio does not report the end of the process."""
     async with asyncio.TaskGroup() as group:
         for stream, into in ((process.stdout, stdout), (process.stderr, stderr)):
             if stream is not None:
-                group.create_task(_drained(stream, into))
+                group.create_task(_drain(stream, into))
         group.create_task(process.wait())
 
 
-async def _drained(stream: asyncio.StreamReader, into: Captured) -> None:
+async def _drain(stream: asyncio.StreamReader, into: Captured) -> None:
     while piece := await stream.read(_PIECE):
         into.add(piece)

@@ -1,4 +1,4 @@
-"""One program as it is asked for, and bubblewrap's command line for it."""
+"""One call of a program, and bubblewrap's command line for it."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -16,18 +16,18 @@ from drone.sandbox.profile import (
     WORKSPACE,
     Mount,
     Profile,
+    if_unmoved,
     mounted,
-    only_there,
     options,
-    spelled,
+    own_paths,
     workspace_mount,
 )
 
 T = TypeVar("T")
 
 
-class Look(Protocol):
-    """Looks at files where that holds up nobody: the disk may be slow."""
+class RunBlocking(Protocol):
+    """Runs a function that reads the disk, which may be slow, where it blocks no event loop."""
 
     async def __call__(self, look: Callable[[], T], /) -> T: ...
 
@@ -36,24 +36,24 @@ async def at_once(look: Callable[[], T], /) -> T:
     return look()
 
 
-class How(TypedDict, total=False):
-    """What may be said of a `Call`, and has a default there."""
+class CallOptions(TypedDict, total=False):
+    """The optional fields of a `Call`, as keyword arguments."""
 
     profile: Profile
     environment: Mapping[str, str]
     instead: Mapping[str, bytes]
-    look: Look
+    look: RunBlocking
     cwd: str
     mounts: Sequence[Mount]
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One program, as it is asked for: in `cwd`, a directory of the workspace (relative, without links).
+    """A program to run: `argv`, in `cwd`, a directory of the workspace (relative, without links).
 
-    `environment` is added to `ENVIRONMENT`. `instead`: files of the workspace (relative paths), or of a mount (absolute
-    ones), that the child sees with another content. In place of what is private it sees empty directories and files;
-    `look` finds that. `mounts`: further directories; they stay the caller's.
+    `environment` is added to `ENVIRONMENT`. `instead`: files of the workspace (relative paths) or of a mount (absolute
+    paths) that the program sees with another content. Private files and directories appear empty; `look` runs the
+    search for them. `mounts`: further directories, whose descriptors stay the caller's.
     """
 
     argv: Sequence[str]
@@ -62,7 +62,7 @@ class Call:
     profile: Profile = READ_ONLY
     environment: Mapping[str, str] = field(default_factory=dict)
     instead: Mapping[str, bytes] = field(default_factory=dict)
-    look: Look = at_once
+    look: RunBlocking = at_once
     cwd: str = "."
     mounts: Sequence[Mount] = ()
 
@@ -72,25 +72,29 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Maker:
-    """A bubblewrap: what it takes, and what it is told for every program."""
+class SandboxProgram:
+    """The program that makes sandboxes, and the settings that every call uses.
 
-    program: str
+    `by_descriptor`: it mounts directories by descriptor. `disables_userns`: it takes --disable-userns here.
+    """
+
+    path: str
     limits: Limits
     by_descriptor: bool = True
     disables_userns: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What was found of a call's directories before it."""
+class Preparation:
+    """What the inspection of a call's directories found: paths to hide, and the guard over protected ones."""
 
     private: Hidden
     guard: Guard | None = None
 
 
 class CommandLine(Protocol):
-    """What starts a program: `descriptors` are inherited, and closed with it."""
+    """Arguments that start a program in its sandbox. `descriptors` are inherited; `close` closes those that the command
+    line opened itself."""
 
     argv: tuple[str, ...]
     descriptors: tuple[int, ...]
@@ -100,38 +104,41 @@ class CommandLine(Protocol):
 
 
 class Command:
-    """Bubblewrap's command line, and the descriptors that it names. What it says of the machine is in one of them
-    (`--args`), as the program inside can read the line itself."""
+    """Bubblewrap's command line, and the descriptors that it names.
 
-    def __init__(self, maker: Maker, call: Call, seen: Seen, leash: Sequence[str] = ()) -> None:
+    The options are passed in a memory file (`--args`) and not as arguments: the program in the sandbox can read the
+    command line of bubblewrap, and the options tell about the machine.
+    """
+
+    def __init__(self, program: SandboxProgram, call: Call, prepared: Preparation, leash: Sequence[str] = ()) -> None:
         network = call.profile.egress
-        nothing = {path: b"" for path, is_directory in seen.private.items() if not is_directory}
-        shown = {os.path.join(WORKSPACE, name): content for name, content in call.instead.items()}
-        self._over, self._new = Overlays({**shown, **nothing}), Overlays(dict(network.files) if network else {})
+        emptied = {path: b"" for path, is_directory in prepared.private.items() if not is_directory}
+        replaced = {os.path.join(WORKSPACE, name): content for name, content in call.instead.items()}
+        self._over, self._new = Overlays({**replaced, **emptied}), Overlays(dict(network.files) if network else {})
         self._filter = in_memory(seccomp.program() or b"")
         variables = {**call.environment, **(network.environment if network else {})}
         words = (
             *leash,
-            *options(variables, maker.limits, disable_userns=maker.disables_userns),
+            *options(variables, program.limits, disable_userns=program.disables_userns),
             *("--seccomp", str(self._filter)),
-            *spelled(call.workspace),
-            *mounted(call.mounted, by_descriptor=maker.by_descriptor),
-            *(seen.guard.options if seen.guard else ()),
+            *own_paths(call.workspace),
+            *mounted(call.mounted, by_descriptor=program.by_descriptor),
+            *(prepared.guard.options if prepared.guard else ()),
             *self._new.options,
             *("--remount-ro", "/"),
             *("--chdir", os.path.normpath(os.path.join(WORKSPACE, call.cwd))),
             *self._over.options,
-            *(word for path, is_directory in seen.private.items() if is_directory for word in mask(path)),
+            *(word for path, is_directory in prepared.private.items() if is_directory for word in mask(path)),
         )
         self._words = in_memory(b"".join(os.fsencode(word) + b"\0" for word in words))
-        started = call.argv if maker.by_descriptor else (*only_there(call.mounted), *call.argv)
+        started = call.argv if program.by_descriptor else (*if_unmoved(call.mounted), *call.argv)
         self.environment: Mapping[str, str] = {}
-        self.argv: tuple[str, ...] = (maker.program, "--args", str(self._words), "--", *started)
+        self.argv: tuple[str, ...] = (program.path, "--args", str(self._words), "--", *started)
         self.descriptors: tuple[int, ...] = (
             *(mount.fd for mount in call.mounted),
             *self._over.descriptors,
             *self._new.descriptors,
-            *(seen.guard.descriptors if seen.guard else ()),
+            *(prepared.guard.descriptors if prepared.guard else ()),
             self._filter,
             self._words,
         )
@@ -143,22 +150,25 @@ class Command:
         os.close(self._words)
 
 
-def looked_at(call: Call, guard: Guard) -> Hidden:
-    """What is private; what is protected is guarded where the program may write. Raises OSError.
+def inspect_mounts(call: Call, guard: Guard) -> Hidden:
+    """Guard the protected paths of directories that the program may write to; answers the private paths to hide.
+    Raises OSError.
 
-    A program of ours, git, writes to further directories while the workspace is read-only: it knows what it does.
+    Without write access to the workspace nothing is guarded, even when further mounts are writable: only MCC's own
+    calls of git have such mounts, and git changes in there just what it is told to.
     """
     for mount in call.mounted if call.profile.write else ():
         if mount.write:
-            guard.over(mount.fd, mount.at)
+            guard.cover(mount.fd, mount.at)
     return hidden(call.workspace)
 
 
-async def looked_after(call: Call, guard: Guard) -> tuple[str, ...]:
+async def restore_protected(call: Call, guard: Guard) -> tuple[str, ...]:
+    """Undo the program's changes to protected paths, and close the guard; answers sentences about them."""
     try:
-        return await call.look(guard.undone) if guard.holds else ()
+        return await call.look(guard.undo) if guard.holds else ()
     except Exception:
-        # There is no thread for it any more: better late than not at all.
-        return guard.undone()
+        # No thread is left to run it: blocking the event loop is better than leaving the changes.
+        return guard.undo()
     finally:
         guard.close()

@@ -1,4 +1,4 @@
-"""Where the operator says that the drone's own container is the sandbox: programs run in it as they are."""
+"""The container mode: the operator declares the drone's own container to be the sandbox, and programs run in it."""
 
 import os
 import resource
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from drone.sandbox import launcher, seccomp
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.command import Call, CommandLine, Maker, Seen
+from drone.sandbox.command import Call, CommandLine, Preparation, SandboxProgram
 from drone.sandbox.custody import Custody
 from drone.sandbox.guard import FIXED
 from drone.sandbox.limits import DEFAULT, Limits
@@ -23,11 +23,11 @@ _ITS = f"{MISSING}it is the container's, which the operator vouches for"
 
 
 class Contained(Bubblewrap):
-    """Runs programs without a sandbox of their own: they see what the drone sees, and its network.
+    """Runs programs without a sandbox of their own: they see the drone's files and network.
 
-    The filter of system calls, the environment, limits of each process, and the end of all that a program started hold
-    as they do elsewhere, the last as far as a program does not kill who looks after it. A workspace cannot be made
-    read-only, and nothing can be put in the place of files.
+    The filter of system calls, the cleared environment, the limits of each process, and the killing of everything that
+    a program started work as in bubblewrap; the last only unless the program kills its launcher. A workspace cannot be
+    made read-only, and files cannot be hidden or replaced.
     """
 
     def __init__(
@@ -41,37 +41,45 @@ class Contained(Bubblewrap):
             return f"there is no filter of system calls for this kind of machine ({os.uname().machine})"
         return None
 
-    def _of_each(self) -> Mapping[int, int]:
-        """Without the number of processes, of which the kernel would count the drone's own as well."""
-        return {limit: value for limit, value in super()._of_each().items() if limit != resource.RLIMIT_NPROC}
+    def _process_limits(self) -> Mapping[int, int]:
+        """Without RLIMIT_NPROC: the kernel would count the drone's own processes too."""
+        return {limit: value for limit, value in super()._process_limits().items() if limit != resource.RLIMIT_NPROC}
 
-    def _command(self, call: Call, seen: Seen, leash: Sequence[str]) -> CommandLine:
+    def _command(self, call: Call, prepared: Preparation, leash: Sequence[str]) -> CommandLine:
         if not call.profile.write:
             raise OSError(0, "a container cannot make the workspace read-only; it has commands that may write alone")
-        if seen.private:
+        if prepared.private:
             raise OSError(0, "the workspace holds files of MCC itself, which a container does not hide")
         if call.instead or call.mounts or call.profile.egress is not None:
             raise OSError(0, "in a container no program has files, directories or a network of its own")
-        return _Command(self._maker, call, leash)
+        return _Command(self._sandbox_program, call, leash)
 
     def state(self) -> SandboxState:
-        """What holds here."""
-        said: Mapping[str, str] = dict.fromkeys(Walls.model_fields, _ITS)
+        """Which walls stand here: those that the drone makes itself; the others are up to the container."""
+        walls: Mapping[str, str] = dict.fromkeys(Walls.model_fields, _ITS)
         protected = f"{MISSING}what is made is put aside afterwards, what is changed is not put back"
-        stand = {"no_userns_inside": STANDS, "seccomp": STANDS, "unix_sockets": STANDS, "protected": protected}
-        held = {"memory": "memory", "processes": "pids", "cpu": "cpu"}
-        own = {wall: STANDS for wall, controller in held.items() if self.meter.holds(controller)}
-        return SandboxState(kind=KIND, walls=Walls(**{**said, **stand, **own}))
+        own = {"no_userns_inside": STANDS, "seccomp": STANDS, "unix_sockets": STANDS, "protected": protected}
+        controllers = {"memory": "memory", "processes": "pids", "cpu": "cpu"}
+        metered = {wall: STANDS for wall, controller in controllers.items() if self.meter.holds(controller)}
+        return SandboxState(kind=KIND, walls=Walls(**{**walls, **own, **metered}))
 
 
 class _Command:
-    """The launcher's command line."""
+    """The command line of `drone/sandbox/launcher.py`."""
 
-    def __init__(self, maker: Maker, call: Call, leash: Sequence[str]) -> None:
+    def __init__(self, program: SandboxProgram, call: Call, leash: Sequence[str]) -> None:
         self._filter = in_memory(seccomp.program() or b"")
         pairs = dict(zip(leash[::2], leash[1::2], strict=True))
         fds = (pairs["--info-fd"], pairs["--block-fd"], str(self._filter), str(call.workspace.fd))
-        self.argv: tuple[str, ...] = (maker.program, "-I", "-S", launcher.__file__, *fds, call.cwd, *call.argv)
+        self.argv: tuple[str, ...] = (
+            program.path,
+            "-I",
+            "-S",
+            launcher.__file__,
+            *fds,
+            call.cwd,
+            *call.argv,
+        )
         self.descriptors: tuple[int, ...] = (self._filter, call.workspace.fd)
         self.environment: Mapping[str, str] = {**ENVIRONMENT, **call.environment}
 

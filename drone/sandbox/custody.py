@@ -1,4 +1,4 @@
-"""The custody of child processes: they go on while their drone may act, and never outlive it."""
+"""Custody of child processes: they run only while their drone may act, and never outlive it."""
 
 import asyncio
 import contextlib
@@ -20,15 +20,14 @@ _END_SECONDS = 2.0
 
 
 class TermOver(Exception):
-    """What was to be started is no longer wanted: the lease was lost in between."""
+    """The child must not start: the drone lost its lease since the call began."""
 
 
 class Custody:
-    """Looks after child processes, each of which leads its own group. Safe for several threads.
+    """Looks after child processes, each of which leads its own process group. Safe for several threads.
 
-    As long as nobody guards it, children are simply let run. Once `guard` was called, a process of its own (see
-    `drone.sandbox.reaper`) stops them while the guard's time is over, lets them go on when there is time again, and
-    kills them when this process is gone or stopped.
+    Before `guard` is called, children simply run. Afterwards a reaper process (`drone.sandbox.reaper`) stops them while
+    the drone may not act, continues them when it may act again, and kills them when this process is dead or stopped.
     """
 
     def __init__(self) -> None:
@@ -57,21 +56,23 @@ class Custody:
         record: Path | None = None,
         clock: Callable[[], float] = boot_seconds,
     ) -> None:
-        """From now on effects may go on until `until()`, in seconds since boot; asked often.
+        """From now on children may run until the time that `until()` answers, in seconds since boot; it is called
+        often.
 
-        A drone that is silent for half of `margin_seconds` past that moment is taken for gone. `record` is a file that
-        names the children for whoever finds this process dead (`left_behind`).
+        The reaper takes a drone for dead that is silent for half of `margin_seconds` past that time. `record` is a file
+        that lists the children, for other processes that find this one dead (`left_behind`).
         """
         self._until, self._margin_seconds, self._clock, self._record = until, margin_seconds, clock, record
         if record is not None:
             make_private_directory(record.parent)
 
     def watch_over(self, frozen_seconds: float, exit_seconds: float, notes: Path) -> int:
-        """From now on the reaper watches this very process too, which is guarded: it is killed after so long without a
-        sign of life, and so long after a signal that tells it to end. Its pipe is held open until the process ends.
-        The order that it was frozen by, as far as `note` was told, is noted in the directory `notes`.
+        """From now on the reaper watches this process too, which must be guarded. It kills this process after
+        `frozen_seconds` without a sign of life, and `exit_seconds` after a signal that tells it to end. The pipe to the
+        reaper stays open until this process ends. The reaper notes the order that froze it, as far as `note` told, in
+        the directory `notes`.
 
-        Answers the descriptor that the numbers of signals are to be written to (`signal.set_wakeup_fd`).
+        Answers the descriptor for `signal.set_wakeup_fd`, to which the interpreter writes the numbers of signals.
         """
         with self._lock:
             self._watch = (repr(frozen_seconds), repr(exit_seconds), str(notes))
@@ -82,13 +83,13 @@ class Custody:
         return self._signals
 
     def beat_on(self, descriptor: int) -> None:
-        """Give the same signs of life to whoever supervises this process, at the other end of this pipe."""
+        """Send signs of life also to this pipe, at whose other end a supervisor reads."""
         os.set_inheritable(descriptor, False)
         os.set_blocking(descriptor, False)
         self._beats = descriptor
 
     def note(self, thread: int, order_id: str | None) -> None:
-        """This thread (as the system numbers it) works for an order now, or for none. Quick, from any thread."""
+        """Say for which order a thread (by its native id) works now; None = for no order. Fast, from any thread."""
         if order_id is None:
             self._at_work.pop(thread, None)
         else:
@@ -99,7 +100,7 @@ class Custody:
 
     @property
     def term(self) -> int:
-        """Counts lost leases; what was begun in one term is not started in the next."""
+        """Counts lost leases: a call that began in one term starts no child in the next."""
         return self._term
 
     @property
@@ -107,20 +108,20 @@ class Custody:
         """Whether a child may be started now."""
         return self._until is None or self._clock() < self._until()
 
-    async def cleared(self, term: int) -> None:
-        """Return when a child of this term may be started. Raises `TermOver`."""
+    async def wait_until_trusted(self, term: int) -> None:
+        """Return when a child of this term may start. Raises `TermOver` when the term has ended."""
         while not self.trusted and term == self._term:  # noqa: ASYNC110 - trust runs out by the clock, no event tells
             await asyncio.sleep(_TRUST_SECONDS)
         if term != self._term:
             raise TermOver
 
     def watch(self, pid: int) -> None:
-        """Look after this child, which has not been reaped yet, until `release`."""
+        """Look after this child until `release`. It must not be reaped yet, so that its pid is still its own."""
         process = Process.of(pid)
         if self._until is None or process is None:
             return
         with self._recording:
-            # Written down before anything else: whoever finds this process dead finds the child as well.
+            # The record is written first: a process that finds this one dead then finds the child too.
             self._write_down(f"+ {process.pid} {process.started}\n")
             with self._lock:
                 self._watched[pid] = process
@@ -129,7 +130,7 @@ class Custody:
         self._busy.set()
 
     def release(self, pid: int) -> None:
-        """It has ended."""
+        """Stop looking after a child, which has ended."""
         with self._recording:
             with self._lock:
                 if self._watched.pop(pid, None) is None:
@@ -141,14 +142,14 @@ class Custody:
             self._write_down(f"- {pid}\n" if left else None)
 
     def end_term(self) -> None:
-        """The lease is lost: whatever runs is killed, whatever was about to start does not."""
+        """The lease is lost: kill the running children; those that are about to start raise `TermOver`."""
         with self._lock:
             self._term += 1
             left = list(self._watched.values())
         signal_all(left, signal.SIGKILL)
 
     def close(self) -> None:
-        """Kill what still runs, and let the reaper go, unless it watches this process to its end."""
+        """Kill the running children and dismiss the reaper, unless it watches this process to its end."""
         with self._lock:
             self._closed = True
             left, self._watched = list(self._watched.values()), {}
@@ -182,8 +183,9 @@ class Custody:
         return f"= {self._until() if self._until else 0.0!r}\n"
 
     def _tell(self, lines: str) -> None:
-        """Say it to the reaper. One that is gone, or does not listen, is replaced and told everything."""
-        if (self._closed and self._watch is None) or self._said(lines):
+        """Send lines to the reaper. A reaper that is dead, or whose pipe is full, is replaced by one that is told the
+        whole state."""
+        if (self._closed and self._watch is None) or self._was_sent(lines):
             return
         self._replace_reaper()
 
@@ -192,15 +194,15 @@ class Custody:
             _dismiss(self._reaper, at_once=True)
         everything = "".join(f"+ {one.pid} {one.started}\n" for one in self._watched.values())
         everything += "".join(f"> {thread} {order_id}\n" for thread, order_id in list(self._at_work.items()))
-        self._reaper = _hired(self._margin_seconds / 2, self._watch, (self._pulse() + everything).encode())
+        self._reaper = _start_reaper(self._margin_seconds / 2, self._watch, (self._pulse() + everything).encode())
         if self._reaper is None:
-            # Nobody would end them with this process: better none than some that outlive it.
+            # Without a reaper the children could outlive this process: better none than those.
             signal_all(self._watched.values(), signal.SIGKILL)
         elif self._signals is not None and self._reaper.stdin is not None:
-            # Under the number that `signal.set_wakeup_fd` was given, to which the interpreter goes on writing.
+            # Keep the descriptor number that `signal.set_wakeup_fd` got: the interpreter goes on writing to it.
             os.dup2(self._reaper.stdin.fileno(), self._signals, inheritable=False)
 
-    def _said(self, lines: str) -> bool:
+    def _was_sent(self, lines: str) -> bool:
         if self._reaper is None or self._reaper.stdin is None:
             return False
         try:
@@ -209,7 +211,7 @@ class Custody:
             return False
 
     def _write_down(self, line: str | None) -> None:
-        """Add to the record; None empties it. It is a help for others: what cannot be written is not missed here."""
+        """Append to the record; None deletes it. The record only helps other processes, so failures are ignored."""
         if self._record is None:
             return
         with contextlib.suppress(OSError):
@@ -221,7 +223,7 @@ class Custody:
 
 
 def left_behind(record: Path) -> list[Process]:
-    """The children that a record names and that were not released."""
+    """The children that a record lists and that were not released."""
     try:
         lines = record.read_text().splitlines()
     except (OSError, UnicodeDecodeError):
@@ -236,20 +238,23 @@ def left_behind(record: Path) -> list[Process]:
     return list(left.values())
 
 
-def _hired(silent_seconds: float, watch: tuple[str, ...] | None, told: bytes) -> "subprocess.Popen[bytes] | None":
-    """A reaper that is `told` all this before it begins: there is never one that knows less. None when none starts."""
+def _start_reaper(
+    silent_seconds: float, watch: tuple[str, ...] | None, commands: bytes
+) -> "subprocess.Popen[bytes] | None":
+    """Start a reaper with these commands already in its pipe, so that no reaper ever runs without the whole state.
+    None when it cannot be started."""
     environment: Mapping[str, str] = {}
     watched = () if watch is None else (str(os.getpid()), *watch)
-    heard, said = os.pipe()
-    # A reaper that does not read must not hold up its drone: a full pipe counts as a reaper that is gone.
-    os.set_blocking(said, False)
+    read_end, write_end = os.pipe()
+    # A reaper that does not read must not block its drone: a full pipe counts as a dead reaper.
+    os.set_blocking(write_end, False)
     try:
-        if os.write(said, told) < len(told):
+        if os.write(write_end, commands) < len(commands):
             raise BlockingIOError("more children than a pipe holds")
-        with PROCESSORS.all_available():
-            hired = subprocess.Popen(
+        with PROCESSORS.whole():
+            started = subprocess.Popen(
                 (sys.executable, "-I", "-S", reaper.__file__, repr(silent_seconds), *watched),
-                stdin=heard,
+                stdin=read_end,
                 stdout=subprocess.DEVNULL,
                 stderr=None if watched else subprocess.DEVNULL,
                 env=environment,
@@ -257,16 +262,16 @@ def _hired(silent_seconds: float, watch: tuple[str, ...] | None, told: bytes) ->
                 cwd="/",
             )
     except OSError:
-        os.close(said)
+        os.close(write_end)
         return None
     finally:
-        os.close(heard)
-    hired.stdin = os.fdopen(said, "wb", buffering=0)
-    return hired
+        os.close(read_end)
+    started.stdin = os.fdopen(write_end, "wb", buffering=0)
+    return started
 
 
 def _dismiss(gone: "subprocess.Popen[bytes]", *, at_once: bool = False) -> None:
-    """Close its pipe, on which it ends by itself; one that does not is killed."""
+    """Close the pipe of a reaper, whereupon it ends by itself; kill one that does not, `at_once` without waiting."""
     assert gone.stdin is not None
     with contextlib.suppress(OSError):
         gone.stdin.close()

@@ -1,28 +1,29 @@
-"""Protected paths of a workspace that a program may write to: mounted read-only, and looked at again at its end."""
+"""The guard over protected paths of a writable workspace: mounted read-only, and checked again when a program ends."""
 
 import errno
 import os
 from collections.abc import Iterator, Sequence
 
-from drone.sandbox.afterwards import Top, contents, undone
-from drone.sandbox.below import path_of
 from drone.sandbox.beneath import opened_beneath
+from drone.sandbox.mounts import path_of
 from drone.sandbox.placeholders import Placeholders, remove
 from drone.sandbox.private import identity
 from drone.sandbox.protected import GIT, Protected
+from drone.sandbox.quarantine import Top, contents, undo_changes
 from drone.sandbox.survey import Spot, directories, spots_in, survey
 
 ALSO_WHEN_MISSING = (
     *(".mcc", ".mcc-workspace", "mcc.toml", ".mcp.json", "AGENTS.md", "CLAUDE.md"),
     *(".gitmodules", ".env", ".envrc", ".vscode", ".idea"),
 )
-"""Of a workspace itself: what programs of its user would take up as soon as it is there."""
+"""Names in the root of a workspace that are guarded even while they are missing: the user's programs would load such a
+file as soon as it exists."""
 
 OF_A_REPOSITORY_WHEN_MISSING = ("hooks", "info")
-"""Of a repository: git could not work beside what stood for its other files."""
+"""The same in a git directory. Its other protected files get no placeholder: git could not work beside one."""
 
 MOST_MOUNTED = 500
-"""Protected paths of one workspace; bubblewrap takes some 0.2 ms for each."""
+"""Most protected paths of one workspace; bubblewrap needs some 0.2 ms to mount each."""
 
 FIXED = Protected()
 
@@ -30,11 +31,11 @@ _HELD = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW | os.
 _NOTHING = "/dev/null"
 
 
-def swept(root: int, *, whole: bool) -> None:
-    """Take away what stands for missing paths since a process was killed; to be called while nobody may write there,
-    as a program that does loses its walls with it. `whole`: from all directories, not from the topmost alone.
+def sweep_placeholders(root: int, *, whole: bool) -> None:
+    """Remove the placeholders that a killed process left behind. Call it while no program may write to the workspace:
+    a running one would lose its guard. `whole`: from all directories, otherwise from the root only.
 
-    Blocks; raises OSError when it cannot be looked through.
+    Blocks. Raises OSError when the workspace cannot be looked through.
     """
     for directory in directories(root, []):
         for spot in spots_in(directory, FIXED):
@@ -47,7 +48,8 @@ def swept(root: int, *, whole: bool) -> None:
 
 
 class Guard:
-    """Of one program. Blocks, for as long as it takes to look through its directories; close it when it has ended."""
+    """Guards the protected paths of one program's directories. Its methods block while they look through those
+    directories. Close it when the program has ended."""
 
     def __init__(self, protected: Protected, placeholders: Placeholders, *, by_descriptor: bool = True) -> None:
         self._protected = protected
@@ -60,7 +62,7 @@ class Guard:
 
     @property
     def holds(self) -> bool:
-        """Whether there is anything to guard."""
+        """Whether it covers any directory."""
         return bool(self._tops)
 
     @property
@@ -71,17 +73,20 @@ class Guard:
     def descriptors(self) -> tuple[int, ...]:
         return tuple(self._fds)
 
-    def over(self, directory: int, at: str) -> None:
-        """Guard this directory, which is seen at `at`. Raises OSError when it cannot be looked through."""
+    def cover(self, directory: int, at: str) -> None:
+        """Guard this directory, which is mounted at `at`. Raises OSError when it cannot be looked through."""
         before = survey(directory, self._protected)
         top = Top(os.dup(directory), at, before, contents(directory, before.attributes))
         self._tops.append(top)
         for path in before.repositories:
-            self._repository(top, path)
+            if path:
+                # The git directory itself becomes a mount point, because a mount point cannot be renamed.
+                self._mount(top, path, "--bind")
+            self._put_placeholders(top, path, OF_A_REPOSITORY_WHEN_MISSING)
         if "" not in before.repositories:
-            self._missing(top, "", (*ALSO_WHEN_MISSING, GIT))
+            self._put_placeholders(top, "", (*ALSO_WHEN_MISSING, GIT))
         paths = [spot.path for spot in before.spots if spot.linked_to is None and not spot.is_placeholder]
-        paths += [path for path in _led_to(before.spots) if path not in paths]
+        paths += [path for path in _link_targets(before.spots) if path not in paths]
         if len(paths) > MOST_MOUNTED:
             raise OSError(errno.E2BIG, f"it has more than {MOST_MOUNTED} protected files and directories")
         for path in paths:
@@ -90,13 +95,8 @@ class Guard:
         for path in before.sockets:
             self._options += ("--ro-bind", _NOTHING, os.path.join(top.at, path))
 
-    def _repository(self, top: Top, path: str) -> None:
-        """The directory itself is a mount, as one of those cannot be moved away."""
-        if path:
-            self._mount(top, path, "--bind")
-        self._missing(top, path, OF_A_REPOSITORY_WHEN_MISSING)
-
-    def _missing(self, top: Top, path: str, names: Sequence[str]) -> None:
+    def _put_placeholders(self, top: Top, path: str, names: Sequence[str]) -> None:
+        """Put a placeholder for each missing name of the directory `path`, and mount /dev/null over it."""
         try:
             directory = opened_beneath(top.fd, path or ".", os.O_RDONLY | os.O_DIRECTORY)
         except OSError:
@@ -118,9 +118,9 @@ class Guard:
         what = (f"{kind}-fd", str(fd)) if self._by_descriptor else (kind, path_of(fd) or "")
         self._options += (*what, os.path.join(top.at, path))
 
-    def undone(self) -> tuple[str, ...]:
-        """Sentences about what the program made or changed of what is protected, which was put aside."""
-        return tuple(told for top in self._tops for told in undone(top, self._protected))
+    def undo(self) -> tuple[str, ...]:
+        """Move protected paths that the program made or changed to quarantine; sentences about them."""
+        return tuple(sentence for top in self._tops for sentence in undo_changes(top, self._protected))
 
     def close(self) -> None:
         for directory, name in self._put:
@@ -130,8 +130,8 @@ class Guard:
         self._put, self._fds, self._tops = [], [], []
 
 
-def _led_to(spots: Sequence[Spot]) -> Iterator[str]:
-    """Where those that are links lead to."""
+def _link_targets(spots: Sequence[Spot]) -> Iterator[str]:
+    """The targets, within the directory, of the spots that are relative symbolic links."""
     for spot in spots:
         if spot.linked_to is not None and not spot.linked_to.startswith("/"):
             path = os.path.normpath(os.path.join(os.path.dirname(spot.path), spot.linked_to))

@@ -1,16 +1,17 @@
-"""The lock on a workspace among the processes of one machine, beside the one in the database, and the workspace's key.
+"""The lock on a workspace among the processes of one machine, and the key that identifies a workspace.
 
-Whoever has the workspace's row in the database is in the right; the lock tells whether an earlier holder still lives
-here: one that was fenced, and stands still or has not noticed. Its children, and if need be itself, are ended first.
+The workspace's row in the database decides which drone owns it. This lock, in addition, shows whether an earlier holder
+still lives on this machine: one that was fenced, but is stopped or has not noticed. The new holder first ends that
+holder's children and, if need be, the holder itself.
 
-    DIRECTORY/KEY/lock         held with flock, together by readers, alone by a writer
-    DIRECTORY/KEY/ORDER.json   who holds it for this order: epoch, incarnation, process, the record of its children
+    DIRECTORY/KEY/lock         held with flock, shared by readers, exclusive for a writer
+    DIRECTORY/KEY/ORDER.json   the holder for this order: epoch, incarnation, process, the record of its children
 
-The key is the same for everybody who sees the directory, another for its copies. A small file in the root,
-`.mcc-workspace/id`, names the directory; git leaves it out, and so do the tools. The key is made of what is in it and
-of the numbers that the file system gave to it and to the root: these are the same on every machine that shares the
-disk, stay when the directory is renamed, and are new in a copy, which therefore never shares a lock with what it was
-copied from. Where nothing can be written and nothing was, it is made of the machine and the path.
+All machines that see the same directory compute the same key, and a copy of the directory has another key. A small file
+in the root, `.mcc-workspace/id`, names the directory; git and the tools leave it out. The key is a digest of its
+content and of the inodes of the file and of the root: these are the same on every machine that shares the disk, survive
+a rename, and are new in a copy, which therefore never shares a lock with its original. Where there is no such file and
+none can be written, the key is a digest of the machine and the path.
 """
 
 import contextlib
@@ -44,14 +45,16 @@ _PAGE_BYTES = 65_536
 
 
 class Overtaken(Exception):
-    """A later holder of the same order was here."""
+    """A holder of the same order with a later epoch has taken the lock before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who works in a workspace. `space` is the machine since its last start, and the view of processes in it.
+    """A process that works in a workspace for an order. `space` names the boot of the machine and the pid namespace;
+    only within one space does a pid mean anything.
 
-    `service` is what leases of incarnations are asked of; nothing is known of those of another one.
+    `children` is the path of the record of its children. `service` names the database that knows the lease of its
+    incarnation; leases of another service cannot be looked up.
     """
 
     order_id: str
@@ -65,30 +68,30 @@ class Holder:
 
     @classmethod
     def here(cls, order_id: str, epoch: int, incarnation: str, children: Path, service: str = "") -> "Holder":
-        """This process; `children` is its record of those (see `drone.sandbox.custody`)."""
-        me = _of_this(os.getpid())
+        """This process as a holder; `children` is the record that its `Custody` writes."""
+        me = _own_process(os.getpid())
         started = me.started if me else 0
         return cls(order_id, epoch, incarnation, os.getpid(), started, this_space(), str(children), service)
 
     @property
     def process(self) -> Process | None:
-        """None when its number means nothing here."""
+        """None when its pid belongs to another space and means nothing here."""
         return Process(self.pid, self.started) if self.space == this_space() else None
 
     @property
     def is_me(self) -> bool:
-        return self.process == _of_this(os.getpid())
+        return self.process == _own_process(os.getpid())
 
 
 @lru_cache(maxsize=1)
-def _of_this(pid: int) -> Process | None:
-    """This process, which knows itself by its number: when it began does not change."""
+def _own_process(pid: int) -> Process | None:
+    """This process. Cached by pid, as the start time of a process does not change; a fork has another pid."""
     return Process.of(pid)
 
 
 @cache
 def this_space() -> str:
-    """The boot of this machine and the process namespace that we are in."""
+    """The boot id of this machine and the pid namespace of this process; empty without /proc."""
     with contextlib.suppress(OSError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {os.readlink('/proc/self/ns/pid')}"
@@ -97,7 +100,7 @@ def this_space() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Locks:
-    """Where the locks on workspaces are; `service` stands for the database that the leases are in."""
+    """Where the locks on workspaces lie; `service` names the database that holds the leases."""
 
     directory: Path
     service: str = ""
@@ -106,7 +109,7 @@ class Locks:
 class HostLock:
     """The lock on one workspace for one order. Every method blocks, for milliseconds.
 
-    `live` asks for the incarnations whose lease holds; a process that works under another one is fenced.
+    `live` answers the incarnations whose lease holds; a process under any other incarnation is fenced.
     """
 
     def __init__(
@@ -121,28 +124,30 @@ class HostLock:
         self._over = False
         self._changing = threading.Lock()
         self.succeeds = False
-        """Whether one was here that is gone, in the middle of whatever it did."""
+        """Whether an earlier holder died in here or was fenced, so that its work may be half done."""
 
     def take(self) -> bool:
-        """Take it, once what holders that are gone left running is ended; False when another process has it.
+        """Take the lock, after ending the children of dead holders; False when another process has it.
 
-        One that is released meanwhile is given back at once. Raises `Overtaken`, and OSError when there cannot be a
-        lock here.
+        If `release` is called meanwhile, the lock is given back at once and the answer is False. Raises `Overtaken`,
+        and OSError when a lock cannot be made here.
         """
         while True:
             make_private_directory(self._home)
             try:
                 fd = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             except FileNotFoundError:
-                continue  # the last one to leave took the directory with it
+                continue  # the last holder has just removed the directory on its way out
             try:
                 fcntl.flock(fd, self._how | fcntl.LOCK_NB)
                 if not self._is_current(fd):
                     os.close(fd)
                     continue
-                self._check()
-                # Before it is ours: what a lost holder left running may still be at work in the workspace.
-                self._clear_up()
+                signed = self._signature(self._me.order_id)
+                if signed is not None and signed.epoch > self._me.epoch:
+                    raise Overtaken(f"order {self._me.order_id} is held under epoch {signed.epoch} on this machine")
+                # Before the lock counts as taken: children of a dead holder may still work in the workspace.
+                self._end_dead_holders()
                 self._sign()
                 break
             except BlockingIOError:
@@ -158,9 +163,9 @@ class HostLock:
         return not over
 
     def end_others(self) -> bool:
-        """End the fenced holders that keep us from it, and their children; False when there are others as well.
+        """Kill the fenced holders that block this lock, and their children; False when other holders remain.
 
-        To be called by whoever has the workspace's row in the database.
+        Only the drone that owns the workspace's row in the database may call this.
         """
         others = [holder for holder in self._holders() if not holder.is_me]
         fenced = [holder for holder in others if self._is_gone(holder)]
@@ -171,17 +176,17 @@ class HostLock:
         return bool(fenced) and len(fenced) == len(others)
 
     def release(self) -> None:
-        """For good, also when another thread is just taking it."""
+        """Release the lock for good, also when another thread is just taking it."""
         with self._changing:
             fd, self._fd, self._over = self._fd, None, True
         if fd is None:
             return
-        alone = self._how == fcntl.LOCK_EX and self._is_current(fd)  # the page is ours, for nobody else can be here
+        alone = self._how == fcntl.LOCK_EX and self._is_current(fd)  # the page is ours then: nobody else can be here
         signed = self._me if alone else self._signature(self._me.order_id)
         if signed and signed.epoch == self._me.epoch:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._page(self._me.order_id))
-        with contextlib.suppress(OSError):  # somebody else is in there, or has left a page
+        with contextlib.suppress(OSError):  # another holder is here, or has left a page
             if not alone:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if alone or not any(self._pages()):
@@ -190,18 +195,13 @@ class HostLock:
         os.close(fd)
 
     def _is_current(self, fd: int) -> bool:
-        """Whether this is the file that whoever comes next will lock."""
+        """Whether `fd` is still the file of that name, which the next process will lock."""
         try:
             return os.path.samestat(os.fstat(fd), os.stat(self._lock))
         except FileNotFoundError:
             return False
 
-    def _check(self) -> None:
-        signed = self._signature(self._me.order_id)
-        if signed is not None and signed.epoch > self._me.epoch:
-            raise Overtaken(f"order {self._me.order_id} is held under epoch {signed.epoch} on this machine")
-
-    def _clear_up(self) -> None:
+    def _end_dead_holders(self) -> None:
         for holder in self._holders():
             if not holder.is_me and self._is_gone(holder):
                 _end_children(holder)
@@ -210,21 +210,22 @@ class HostLock:
                 self.succeeds = True
 
     def _is_gone(self, holder: Holder) -> bool:
-        """Whether the process has ended, or may not act any more; False where that cannot be told from here."""
+        """Whether the holder has ended or is fenced; False where that cannot be determined from here."""
         process = holder.process
         if process is None or not process.there:
             return process is not None
         return holder.service == self._me.service and holder.incarnation not in self._live()
 
     def _sign(self) -> None:
+        """Write the page of this holder. Raises OSError."""
         draft = f"{self._home}/{self._me.order_id}.{self._me.epoch}.new"
-        said = json.dumps({name: getattr(self._me, name) for name in Holder.__slots__})
+        page = json.dumps({name: getattr(self._me, name) for name in Holder.__slots__})
         fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            written = os.write(fd, said.encode())
+            written = os.write(fd, page.encode())
         finally:
             os.close(fd)
-        if written < len(said):
+        if written < len(page):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.replace(draft, self._page(self._me.order_id))
 
@@ -234,7 +235,7 @@ class HostLock:
                 yield holder
 
     def _pages(self) -> Sequence[str]:
-        """The orders whose holders have left a page."""
+        """The ids of orders that have a page here."""
         try:
             names = os.listdir(self._home)
         except FileNotFoundError:
@@ -252,13 +253,13 @@ class HostLock:
             return None
 
     def _page(self, order_id: str) -> str:
-        # No `Path`, here and where files are named: each is taken apart, which takes longer than what is done there.
+        # Strings and not `Path`, here and wherever files are named: building a Path takes longer than the file access.
         return f"{self._home}/{order_id}.json"
 
 
 def locks_of_this_host(otherwise: Path) -> Path:
-    """Where the locks of all drones of this user are, whatever their data directories; `otherwise` where a place for
-    them cannot be had, or could be another user's. Blocks."""
+    """The directory of the locks that all drones of this user share, whatever their data directories; `otherwise` where
+    that directory cannot be made, or could belong to another user. Blocks."""
     shared = next((path for path in _SHARED if os.access(path, os.W_OK | os.X_OK)), Path(tempfile.gettempdir()))
     own = shared / f"mcc-{os.geteuid()}"
     try:
@@ -271,7 +272,8 @@ def locks_of_this_host(otherwise: Path) -> Path:
 
 
 def _end_children(holder: Holder) -> None:
-    """Kill them, and wait a moment until they are gone: a killed process first comes to the end of its system call."""
+    """Kill the holder's children, and wait up to two seconds until they are gone: a killed process first finishes its
+    system call."""
     children = left_behind(Path(holder.children))
     signal_all(children, signal.SIGKILL)
     give_up = time.monotonic() + _END_SECONDS
@@ -288,10 +290,8 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Key(NamedTuple):
-    """`lasting`: everybody who sees this directory gives it this key, so that another key means another directory.
-
-    `by_path` is the key that it has where it is not marked.
-    """
+    """The key of a workspace. `lasting`: it comes from the marker file, so every machine computes the same key, and
+    another key means another directory. `by_path` is the key that the directory has without a marker file."""
 
     text: str
     lasting: bool
@@ -299,17 +299,15 @@ class Key(NamedTuple):
 
 
 def workspace_key(workspace: Workspace, *, mark: bool = True) -> Key:
-    """The key of this directory, which is marked on the way if it can be. Blocks. Raises OSError when a disk fails.
-
-    `mark` False: it is left as it is.
-    """
-    marked = _marked(workspace.fd) or (_marking(workspace.fd) if mark else None)
+    """The key of this directory. `mark`: write its marker file if there is none and it can be written. Blocks. Raises
+    OSError when a disk fails."""
+    marked = _read_marker(workspace.fd) or (_write_marker(workspace.fd) if mark else None)
     by_path = _digest("here", _machine(), str(workspace.root))
     return Key(_digest("shared", *marked), True, by_path) if marked else Key(by_path, False, by_path)
 
 
 def keys_above(workspace: Workspace) -> tuple[str, ...]:
-    """The keys of the directories that it lies in, the next one first; by their paths, and by marks that are there."""
+    """The keys of the directories above a workspace, the nearest first: by path, and by marker where there is one."""
     found: dict[str, None] = {}
     machine, path = _machine(), str(workspace.root)
     while path != (path := os.path.dirname(path)):
@@ -319,7 +317,7 @@ def keys_above(workspace: Workspace) -> tuple[str, ...]:
         with contextlib.suppress(OSError):
             fd = os.open(path, _OPEN)
             try:
-                marked = _marked(fd)
+                marked = _read_marker(fd)
             finally:
                 os.close(fd)
             if marked:
@@ -327,8 +325,8 @@ def keys_above(workspace: Workspace) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _marked(root: int) -> tuple[str, str, str] | None:
-    """Token, number of its file, number of the root; None when there is no marker that could be one of ours."""
+def _read_marker(root: int) -> tuple[str, str, str] | None:
+    """Token, inode of its file, inode of the root; None when there is no marker file in the form that MCC writes."""
     try:
         home = os.open(MARKER, _OPEN, dir_fd=root)
     except OSError:
@@ -349,8 +347,9 @@ def _marked(root: int) -> tuple[str, str, str] | None:
     return token.decode().strip(), str(status.st_ino), str(os.fstat(root).st_ino)
 
 
-def _marking(root: int) -> tuple[str, str, str] | None:
-    """Mark the root, unless somebody else does at this moment; None when it cannot be."""
+def _write_marker(root: int) -> tuple[str, str, str] | None:
+    """Write the marker, or read the one that another process wrote at the same moment; None when it cannot be
+    written."""
     try:
         with contextlib.suppress(FileExistsError):
             os.mkdir(MARKER, 0o755, dir_fd=root)
@@ -364,18 +363,17 @@ def _marking(root: int) -> tuple[str, str, str] | None:
         return None
     finally:
         os.close(home)
-    return _marked(root)
+    return _read_marker(root)
 
 
 def _put(home: int, name: str, content: str) -> None:
-    """Make this file whole at once; one that is there stays as it is."""
+    """Make this file atomically; an existing one stays as it is."""
     draft = f".{secrets.token_hex(8)}"
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=home)
     try:
         os.write(fd, content.encode())
         with contextlib.suppress(FileExistsError):
-            # A link and not a rename: of two drones that mark at once the first one's token stands, and is not
-            # replaced.
+            # A link and not a rename: when two drones write the marker at once, the first token stays.
             os.link(draft, name, src_dir_fd=home, dst_dir_fd=home)
     finally:
         os.close(fd)
@@ -388,7 +386,7 @@ def _machine() -> str:
 
 @cache
 def _machine_id() -> str:
-    """Empty where the machine has none."""
+    """The content of /etc/machine-id; empty where there is none."""
     try:
         return Path("/etc/machine-id").read_text().strip()
     except (OSError, UnicodeDecodeError):

@@ -1,9 +1,9 @@
-"""Starts a program where the container of the drone is the sandbox, and ends what it left behind.
+"""The launcher: starts a program in container mode, where the drone's container is the sandbox, and kills its children.
 
 Run by its path with nothing but the standard library: INFO_FD BLOCK_FD FILTER_FD DIRECTORY_FD CWD PROGRAM ARGUMENT…
-It speaks as bubblewrap does: names the program's process on INFO_FD, and lets it begin when BLOCK_FD can be read. What
-the program started comes to this process when its parent ends, and is killed when the program has ended. The program's
-environment is this process's own.
+It follows bubblewrap's protocol: it writes the program's pid to INFO_FD, and starts the program when BLOCK_FD can be
+read. It is the subreaper of the program: orphaned descendants become its children, and it kills them when the program
+has ended. The program gets this process's environment.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ class Program(ctypes.Structure):
 
 
 def begin(block: int, code: bytes, place: tuple[int, str], argv: list[str]) -> None:
-    """The child's part; does not return."""
+    """Runs in the child: set the limits and the filter, then exec the program. Does not return."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -40,7 +40,7 @@ def begin(block: int, code: bytes, place: tuple[int, str], argv: list[str]) -> N
 
 
 def descendants() -> list[int]:
-    """Processes below this one."""
+    """The pids of all processes below this one."""
     children: dict[int, list[int]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
@@ -54,7 +54,7 @@ def descendants() -> list[int]:
 
 
 def end_all() -> None:
-    """Kill them until there is none."""
+    """Kill all descendants, again until there is none."""
     while True:
         for pid in descendants():
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""How much of the machine one program of the sandbox may use, with all that it starts."""
+"""Resource limits of one program in the sandbox, together with all that it starts."""
 
 import resource
 from collections.abc import Mapping
@@ -13,7 +13,8 @@ _MOST_SHARED = 64 * _MB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """`cpus`: processors' worth of time. `tmp_bytes` are those of the private /tmp, `file_bytes` of each file."""
+    """`memory_bytes`, `processes` and `cpus` (CPU seconds a second) are for the whole program; `tmp_bytes` is the size
+    of the private /tmp, `file_bytes` the largest size of each file."""
 
     memory_bytes: int = 2048 * _MB
     processes: int = 256
@@ -23,19 +24,20 @@ class Limits:
 
     @classmethod
     def of(cls, table: Sandbox) -> "Limits":
-        """As the operator wrote them."""
+        """The limits of the operator's `[sandbox]` table."""
         memory, tmp, file = (value * _MB for value in (table.memory_mb, table.tmp_mb, table.file_mb))
         return cls(memory, table.processes, table.cpus, tmp, file)
 
     @property
     def shared_bytes(self) -> int:
-        """Of /dev/shm."""
+        """The size of /dev/shm: that of /tmp, 64 MB at most."""
         return min(self.tmp_bytes, _MOST_SHARED)
 
     def of_each(self, *, together: bool = False) -> Mapping[int, int]:
-        """What the kernel holds each process to (`RLIMIT_…`), in bytes or as it counts.
+        """Limits that the kernel enforces for each process (`RLIMIT_…`), in the kernel's units.
 
-        `together`: memory of all of them is bounded already, so that nobody is kept from reserving addresses.
+        `together`: a control group bounds the memory of all processes, so RLIMIT_AS is left out: it would only keep
+        programs from reserving address space.
         """
         addresses = {} if together else {resource.RLIMIT_AS: self.memory_bytes}
         return addresses | {

@@ -1,4 +1,4 @@
-"""What a sandbox sees in the place of files and directories: other contents, or nothing."""
+"""Masks: other contents, or none, in place of files and directories that a sandbox would see."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,11 +8,11 @@ from drone.sandbox.private import Private
 from drone.sandbox.profile import SYSTEM, WORKSPACE
 
 Hidden = Mapping[str, bool]
-"""What is private, by its path in the sandbox, and whether it is a directory."""
+"""Path in the sandbox of each private file or directory → whether it is a directory."""
 
 
 class Overlays:
-    """Contents that take the place of files, each in memory behind a descriptor of its own."""
+    """Contents that replace files in the sandbox, each in a memory file with a descriptor of its own."""
 
     def __init__(self, contents: Mapping[str, bytes]) -> None:
         self._files = {path: in_memory(content) for path, content in contents.items()}
@@ -32,7 +32,7 @@ class Overlays:
 
 
 def in_memory(content: bytes) -> int:
-    """A descriptor at the beginning of a file with this content, which has no name."""
+    """A descriptor of an anonymous memory file with this content, positioned at its beginning."""
     fd = os.memfd_create("overlay")
     os.write(fd, content)
     os.lseek(fd, 0, os.SEEK_SET)
@@ -40,18 +40,19 @@ def in_memory(content: bytes) -> int:
 
 
 def mask(directory: str) -> Sequence[str]:
-    """An empty directory in place of one that is seen in the sandbox."""
+    """Bubblewrap options that put an empty read-only directory over one in the sandbox."""
     return ("--tmpfs", directory, "--remount-ro", directory)
 
 
 def hidden(workspace: Workspace) -> Hidden:
-    """Raises OSError where it cannot be found out."""
+    """The private files and directories that a sandbox with this workspace would show. Raises OSError where they cannot
+    be determined."""
     below = {f"{WORKSPACE}/{name}": is_directory for name, is_directory in workspace.hidden()}
     return below | dict(_in_the_system(workspace.private))
 
 
 def _in_the_system(private: Private) -> Iterator[tuple[str, bool]]:
-    """What is private and lies among programs and libraries, below /usr/src for example; whether it is a directory."""
+    """Private paths below the system directories, /usr/src for example; for each, whether it is a directory."""
     for directory in SYSTEM if private else ():
         try:
             fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

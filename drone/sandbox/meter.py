@@ -1,4 +1,4 @@
-"""What holds a whole program, with all that it starts, to its limits: a control group, or what the kernel has else."""
+"""The meter holds a program and all that it starts to its limits: by a control group, or else by its pid namespace."""
 
 import asyncio
 import os
@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from drone.sandbox.cgroups import Cgroups, Group, Unavailable
-from drone.sandbox.child import First
+from drone.sandbox.child import FirstProcess
 from drone.sandbox.limits import Limits
 from mcc.processors import PROCESSORS
 
 _FEWEST = 301
-"""The lowest limit that the kernel takes for a process namespace (`pid_max`, since Linux 6.14)."""
+"""The lowest `pid_max` that the kernel accepts for a pid namespace (since Linux 6.14)."""
 
 _OWN_NUMBER = (6, 14)
+"""The first kernel in which each pid namespace has a `pid_max` of its own."""
+
 _TRIES = 3
 
 _WRITE = "echo {most} > /proc/sys/kernel/pid_max"
@@ -22,14 +24,14 @@ _WRITE = "echo {most} > /proc/sys/kernel/pid_max"
 
 @dataclass(slots=True)
 class Metered:
-    """One program's. Put its first process in before it begins, and close it when it has ended."""
+    """The limits of one program. Call `hold` with its first process before it starts, and `close` when it has ended."""
 
     limits: Limits
     group: Group | None
     by_namespace: bool
 
-    async def hold(self, first: First) -> None:
-        """Raises OSError when it cannot be held."""
+    async def hold(self, first: FirstProcess) -> None:
+        """Put the process under the limits. Raises OSError when that fails."""
         if self.group is not None:
             self.group.add(first.pid)
         elif self.by_namespace:
@@ -40,20 +42,20 @@ class Metered:
         return self.group is not None and self.group.ran_out_of_memory
 
     def close(self) -> None:
-        """Blocks, while something is left in it."""
+        """Remove the control group; blocks while processes are left in it, two seconds at most."""
         if self.group is not None:
             self.group.close()
 
 
 class Meter:
-    """Holds programs to these limits, as far as this machine can. The first use prepares that, which blocks."""
+    """Holds programs to these limits, as far as this machine can. The first use prepares control groups and blocks."""
 
     def __init__(self, limits: Limits, *, in_namespaces: bool = True) -> None:
-        """`in_namespaces`: programs have one of processes."""
+        """`in_namespaces`: each program runs in a pid namespace of its own."""
         self.limits = limits
         self._in_namespaces = in_namespaces
         self.problem = ""
-        """Why there are no control groups."""
+        """Why there are no control groups, once `cgroups` was asked for."""
 
     @cached_property
     def cgroups(self) -> Cgroups | None:
@@ -65,10 +67,11 @@ class Meter:
 
     @cached_property
     def by_namespace(self) -> bool:
-        """Whether the process namespace is bounded: the kernel does not count root's processes (RLIMIT_NPROC)."""
+        """Whether `pid_max` of the pid namespace bounds the processes. Needed for root, whose processes RLIMIT_NPROC
+        does not count."""
         if not self._in_namespaces or os.geteuid() != 0 or self.holds("pids") or shutil.which("nsenter") is None:
             return False
-        # Before that there is one number for all namespaces: it would be everybody's.
+        # Older kernels have one pid_max for the whole machine, which this would change.
         return release() >= _OWN_NUMBER
 
     def holds(self, controller: str) -> bool:
@@ -76,16 +79,15 @@ class Meter:
         return self.cgroups is not None and controller in self.cgroups.controllers
 
     def metered(self, *, ours: bool = False) -> Metered:
-        """For one program; one of `ours` makes no more processes than it needs. Blocks for a millisecond.
-
-        Raises OSError.
-        """
+        """The limits for one program. `ours`: a program of MCC's own (git), whose processes need no bound by
+        namespace. Blocks for a millisecond. Raises OSError."""
         group = None if self.cgroups is None else self.cgroups.made(self.limits)
         return Metered(self.limits, group, self.by_namespace and not ours)
 
 
 async def _bound_namespace(pid: int, processes: int) -> None:
-    """As root of the machine; in a container as root of the sandbox, which it is until its set-up comes to an end."""
+    """Write `pid_max` in the pid namespace of process `pid`: as root of the machine or, in a container, as root of the
+    sandbox's user namespace, which this user is there until bubblewrap's set-up ends."""
     script = _WRITE.format(most=max(_FEWEST, processes + 1))
     for user in ((), ("--user", "--preserve-credentials")) * _TRIES:
         try:
@@ -103,7 +105,7 @@ async def _bound_namespace(pid: int, processes: int) -> None:
 
 
 def release() -> tuple[int, int]:
-    """The kernel's version, (0, 0) where it has none that can be read."""
+    """The kernel's major and minor version; (0, 0) where they cannot be parsed."""
     major, _, rest = os.uname().release.partition(".")
     minor = rest.partition(".")[0].partition("-")[0]
     return (int(major), int(minor)) if major.isdigit() and minor.isdigit() else (0, 0)

@@ -1,4 +1,4 @@
-"""The one path rule: what a tool opens lies beneath its workspace, and that beneath a root; the open itself decides."""
+"""The path rule: a tool opens files beneath its workspace only, and the open itself enforces it, not a check before."""
 
 import errno
 import os
@@ -10,8 +10,8 @@ from pathlib import Path
 from threading import Thread
 from typing import BinaryIO
 
-from drone.sandbox.below import real_path
 from drone.sandbox.beneath import open_by_components, openat2, opened_beneath, resolved, works
+from drone.sandbox.mounts import real_path
 from drone.sandbox.private import IsPrivate, Private
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -21,25 +21,25 @@ _PRIVATE = "{path} belongs to MCC itself (its data, configuration or secrets), a
 
 
 class PathError(Exception):
-    """A path cannot be used; a sentence for the model that named it.
+    """A path cannot be used; the message is a sentence for the model that named it.
 
     PathError
-    ├── PathDenied      it is not allowed: outside the workspace, through a link where none may be, not a regular file
-    ├── PathMissing     nothing is there
+    ├── PathDenied      not allowed: outside the workspace, through a forbidden link, or not a regular file
+    ├── PathMissing     no such file or directory
     └── WorkspaceGone   the directory of the workspace itself was deleted
     """
 
 
 class PathDenied(PathError):
-    """The rule says no; nothing was opened."""
+    """The path rule forbids this path; nothing was opened."""
 
 
 class PathMissing(PathError):
-    """There is nothing of this name."""
+    """No file or directory has this path."""
 
 
 class WorkspaceGone(PathError):
-    """The workspace's directory was deleted while it was open: nothing is in it, and nothing can be made there."""
+    """The workspace's directory was deleted while it was open: it is empty, and nothing can be created in it."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -66,13 +66,13 @@ _NOTHING = Private()
 
 
 class Workspace:
-    """A directory held open: every path is resolved from it, never from a string that was checked before.
+    """A directory held open: every path is resolved from its descriptor, never from a string that was checked before.
 
-    `fd` is a descriptor of `root` that is open already, and this object's from now on; without it `root` is opened by
-    its name. `also`: how else the root is spelled, by people who go there through a link. `private`: what may be in
-    there and no tool sees. `by_components` forces the walk that is used where the kernel has no `openat2`, and where
-    something private may be below. Raises `PathError` for a root that is no directory. The descriptor closes with the
-    object. Safe for use by many threads.
+    `fd` is an open descriptor of `root`, which this object takes over; without it `root` is opened by name. `also` is
+    another spelling of the root, for people who reach it through a link. `private`: files that may lie in there and
+    that no tool sees. `by_components` forces the component-wise walk, which is otherwise used only without `openat2`
+    or where something private may lie below. Raises `PathError` when the root is not a directory. The descriptor
+    closes with the object. Safe for many threads.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class Workspace:
         self.root = Path(root) if fd is not None else Path(os.path.realpath(root))
         self.spellings = (os.path.abspath(root if also is None else also), str(self.root))
         self.private = private
-        self._guarded = private.perhaps_in(self.fd)
+        self._guarded = private.may_be_below(self.fd)
         self.by_components = by_components or self._guarded or not works()
 
     @property
     def is_gone(self) -> bool:
-        """Whether the directory was deleted. One that was moved away stays the workspace."""
+        """Whether the directory was deleted. A directory that was renamed is still the workspace."""
         return not os.fstat(self.fd).st_nlink
 
     def check(self) -> None:
@@ -106,9 +106,9 @@ class Workspace:
             raise WorkspaceGone
 
     def relative(self, path: str) -> bytes:
-        """`path` as bytes relative to the root; an absolute one must begin with the root's own components.
+        """`path` as bytes relative to the root; an absolute path must begin with the root's own components.
 
-        Raises `PathDenied`. Whether it stays inside (`..`, links) is for the open to say.
+        Raises `PathDenied`. Whether the path stays inside (`..`, links) is decided later, by the open.
         """
         if "\0" in path:
             raise PathDenied(f"{shown(path)} has a NUL in it, which no path can have.")
@@ -127,13 +127,14 @@ class Workspace:
         raise PathDenied(f"{shown(path)} is outside the workspace; name paths relative to the workspace.")
 
     def open_beneath(self, path: str, flags: int = os.O_RDONLY, mode: int = 0o666, *, symlinks: bool = True) -> int:
-        """A descriptor for `path`, which is inside. Raises `PathError` with a sentence.
+        """A descriptor for `path`, which must lie inside. Raises `PathError`.
 
-        Symbolic links that stay inside are followed for reading unless `symlinks` is False, for writing never.
+        Reading follows symbolic links that stay inside, unless `symlinks` is False; writing follows none.
         """
         self.check()
         relative = self.relative(path)
         allowed = symlinks and not flags & _WRITES
+        # O_NONBLOCK: opening a named pipe must not wait for its other end.
         safe = flags | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
         try:
             return self._opened(relative, safe, mode, symlinks=allowed)
@@ -143,7 +144,7 @@ class Workspace:
             raise PathDenied(_PRIVATE.format(path=shown(path))) from error
 
     def _opened(self, path: bytes, flags: int, mode: int, *, symlinks: bool) -> int:
-        """It is emptied (O_TRUNC) only once it is known to be nothing private."""
+        """Open a path. O_TRUNC is applied only after the file is known not to be private."""
         look, asked = self.private.look, flags & ~os.O_TRUNC
         if self.by_components:
             fd = open_by_components(self.fd, path, asked, mode, symlinks=symlinks, look=look)
@@ -159,7 +160,7 @@ class Workspace:
         return fd
 
     def open_file(self, path: str, *, symlinks: bool = True) -> BinaryIO:
-        """A regular file, open for reading. Raises `PathError`; pipes, devices and directories are denied unread."""
+        """A regular file, open for reading. Raises `PathError`, also for pipes, devices and directories, unread."""
         fd = self.open_beneath(path, symlinks=symlinks)
         mode = os.fstat(fd).st_mode
         if stat.S_ISREG(mode):
@@ -179,15 +180,15 @@ class Workspace:
             raise
 
     def inner(self, path: str) -> "Workspace":
-        """A directory of this workspace as one of its own. Raises `PathError`."""
+        """A directory of this workspace as a workspace of its own. Raises `PathError`."""
         return Workspace(self.root / self.own_name(path), fd=self.open_directory(path), private=self.private)
 
     def again(self) -> "Workspace":
-        """The same directory behind a descriptor of its own."""
+        """The same workspace with a duplicated descriptor."""
         return Workspace(self.root, fd=os.dup(self.fd), also=self.spellings[0], private=self.private)
 
     def own_name(self, path: str) -> str:
-        """A directory of the workspace, relative to it, without links and `..`. Raises `PathError`."""
+        """The relative path of a directory of the workspace, without links and `..`. Raises `PathError`."""
         self.check()
         try:
             return os.fsdecode(resolved(self.fd, self.relative(path), self.private.look))
@@ -197,23 +198,23 @@ class Workspace:
             raise PathDenied(_PRIVATE.format(path=shown(path))) from error
 
     def hidden(self) -> Iterator[tuple[str, bool]]:
-        """What is private below the root, relative to it, and whether it is a directory; the topmost names of it.
+        """The topmost private files and directories below the root: relative path, and whether it is a directory.
 
-        Raises OSError where that cannot be found out.
+        Raises OSError where they cannot be determined.
         """
         named = dict(self.private.names_in(self.fd)) if self._guarded else {}
         yield from named.items()
         yield from ((name, False) for name in self.private.links_below(self.fd) if name not in named)
 
     def entries(self, directory: int) -> Iterator["os.DirEntry[str]"]:
-        """What an open directory of the workspace holds, in no order; what is private is left out."""
+        """The entries of an open directory of the workspace, unordered and without private ones."""
         with os.scandir(directory) as found:
             for entry in found:
                 if not self._hides(entry):
                     yield entry
 
     def _hides(self, entry: "os.DirEntry[str]") -> bool:
-        """Directories are asked for only where one can be private, which saves a question for each."""
+        """Whether an entry is private. Directories are examined only where one can be private: it saves a stat each."""
         if not self.private or entry.is_symlink() or (not self._guarded and entry.is_dir()):
             return False
         try:
@@ -223,7 +224,7 @@ class Workspace:
 
 
 def shown(path: str) -> str:
-    """A path for people: as it is when it is plain, otherwise with escapes; the middle of a long one is left out."""
+    """A path for display: unchanged when it is printable, otherwise escaped; a long one loses its middle."""
     cut = path if len(path) <= _SHOWN else f"{path[: _SHOWN // 2]}…{path[-_SHOWN // 2 :]}"
     return cut if cut.isprintable() and cut.strip() == cut and cut else ascii(cut)
 
@@ -238,7 +239,7 @@ def _parts(path: bytes) -> list[bytes]:
 
 
 def path_error(error: OSError, path: str, symlinks: bool = False) -> PathError:
-    """What the system said of `path`, as a sentence; `symlinks`: whether they might have been followed."""
+    """An OSError about `path` as a `PathError`; `symlinks`: whether the open could follow symbolic links."""
     name = shown(path)
     if error.errno == errno.EXDEV:
         return PathDenied(f"{name} is outside the workspace, or a link on the way leads outside; it is not opened.")
@@ -260,7 +261,7 @@ def path_error(error: OSError, path: str, symlinks: bool = False) -> PathError:
 
 
 def kind_of(mode: int) -> str:
-    """What something is that is neither a file nor a directory."""
+    """The kind of a file that is neither a regular file nor a directory, in words."""
     if stat.S_ISFIFO(mode):
         return "a named pipe"
     if stat.S_ISSOCK(mode):
@@ -269,17 +270,18 @@ def kind_of(mode: int) -> str:
 
 
 ANSWER_SECONDS = 5.0
-"""A root whose file system says nothing for so long is not waited for when a drone starts."""
+"""At its start a drone waits this long for the file systems of its roots, and no longer."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK
 
 
 class Roots:
-    """Allowed roots, each resolved when this object is made: what takes their place later is not followed.
+    """The allowed roots of workspaces. Each is resolved when this object is made, so a link that replaces a root later
+    is not followed.
 
-    One whose file system does not answer within `answer_seconds` is resolved when an order first names it and is
-    answered. `private` is what lies in none of their workspaces for any tool. `added` are roots, without links, that
-    may become more while this object is there. Safe for many threads.
+    A root whose file system does not answer within `answer_seconds` is resolved when an order first names it.
+    `private`: files that no tool sees in any workspace. `added` answers further roots, without links; their number may
+    grow. Safe for many threads.
     """
 
     def __init__(
@@ -306,7 +308,7 @@ class Roots:
         return bool(self._real)
 
     def covering(self, asked: str, real: Path) -> Path | None:
-        """The root under which a path lies that was resolved to `real`. Blocks."""
+        """The root above the path `asked`, which resolves to `real`; None when no root is above it. Blocks."""
         root = self.named_by(asked)
         if root in self._real:
             self._look_at(root)
@@ -318,17 +320,15 @@ class Roots:
             self._real[root] = Path(self._resolve(root))
 
     def named_by(self, asked: str) -> str:
-        """The innermost root that a path names as it is written, "" when it names none: no file system is asked."""
+        """The innermost root above a path by its text, "" when there is none; does not touch the file system."""
         path = f"{os.path.abspath(asked)}/"
         known = {*self._real, *map(str, filter(None, self._real.values()))}
-        # By their texts: a `Path` of each takes longer than all else that is asked of a workspace here.
+        # Compared as strings: building a `Path` for each root takes longer than everything else here.
         return max((root for root in known if path.startswith(f"{root.rstrip('/')}/")), key=len, default="")
 
     def opened(self, asked: str) -> Workspace:
-        """The workspace that an order names: its path is resolved once, then opened from its root on without a link.
-
-        Raises `PathError` with a sentence. Blocks.
-        """
+        """The workspace that an order names: its path is resolved once, then opened from its root down, following no
+        link. Raises `PathError`. Blocks."""
         if not os.path.isabs(asked):
             raise PathError(f"The workspace {shown(asked)} is not an absolute path.")
         real = without_links(asked)
@@ -347,7 +347,7 @@ class Roots:
             why = getattr(error, "strerror", None) or "a part of it is being replaced"
             raise PathError(f"The workspace {shown(asked)} cannot be opened: {why}.") from error
         workspace = Workspace(real, fd=fd, also=asked, private=self._private)
-        if self._private.around(fd):
+        if self._private.encloses(fd):
             raise PathDenied(
                 f"The workspace {shown(asked)} lies inside MCC's own data, configuration or secrets, which no agent "
                 "may see: name a directory outside of them, or let MCC keep its data elsewhere (--data-dir, "
@@ -357,7 +357,7 @@ class Roots:
 
 
 def without_links(path: str) -> Path:
-    """The path without links, as far as it can be told; nobody is let in by it."""
+    """The path with its links resolved, as far as possible. It decides about no access: `_descended` does."""
     try:
         return Path(real_path(path))
     except (OSError, ValueError):
@@ -365,7 +365,7 @@ def without_links(path: str) -> Path:
 
 
 def _descended(root: Path, real: Path) -> int:
-    """A descriptor for `real`, which lies under `root`. Raises OSError, ELOOP when a link is on the way by now."""
+    """A descriptor for `real`, which lies under `root`. Raises OSError: ELOOP when a link has appeared on the way."""
     top = os.open("/", _DIRECTORY)
     try:
         held = opened_beneath(top, os.path.relpath(root, "/"), _DIRECTORY)

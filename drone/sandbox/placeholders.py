@@ -1,8 +1,7 @@
-"""What stands for a protected path that is not there, so that something can be mounted over it: nothing can be mounted
-over nothing.
+"""Placeholders for protected paths that do not exist: a mount point must exist for something to be mounted over it.
 
-It is a socket that nobody listens at and nobody may open: git neither shows nor adds one, and nothing is read from it.
-One that was left behind by a process that was killed is known by that, and goes with the next program.
+A placeholder is a socket without permissions and without a listener: git neither shows nor adds sockets, and no program
+can read from one. Those that a killed process left behind are recognised by that, and the next program removes them.
 """
 
 import os
@@ -15,20 +14,21 @@ from contextlib import suppress
 from drone.sandbox.private import identity
 
 ASIDE = ".env.mcc-"
-"""Begins the name that one has on its way out: a protected name, so that one of a killed process is swept as well."""
+"""Prefix of the name that a placeholder is renamed to before its removal. The name is protected, so a sweep also finds
+those of a process that was killed in between."""
 
 _Place = tuple[int, int, str]
 
 
 class Placeholders:
-    """Those of one process, which several of its programs may share. Safe for many threads."""
+    """Counts the placeholders of one process, which several of its programs may share. Safe for many threads."""
 
     def __init__(self) -> None:
         self._held: Counter[_Place] = Counter()
         self._lock = threading.Lock()
 
     def put(self, directory: int, name: str) -> bool:
-        """Whether there is one now, to be taken away by `take`; False where something else is, or none can be made."""
+        """Make a placeholder, or share one; False where another file exists or none can be made. End it with `take`."""
         place = (*identity(os.fstat(directory)), name)
         with self._lock:
             try:
@@ -42,7 +42,7 @@ class Placeholders:
             return True
 
     def take(self, directory: int, name: str) -> None:
-        """Away, unless another program needs it, or somebody has put something else there."""
+        """Remove a placeholder, unless another program needs it or it was replaced by another file."""
         place = (*identity(os.fstat(directory)), name)
         with self._lock:
             self._held[place] -= 1
@@ -53,10 +53,10 @@ class Placeholders:
 
 
 def remove(directory: int, name: str) -> None:
-    """Take this away if it is a placeholder; whatever else has the name, or gets it meanwhile, stays. Blocks.
+    """Remove this name if it is a placeholder; any other file that has the name, or gets it meanwhile, stays. Blocks.
 
-    No system call removes a name only while it means a certain file: so it is moved to a name that nobody else has,
-    looked at there, and given back unless it is one.
+    No system call removes a name on the condition that it means a certain file. The file is therefore renamed to a
+    unique name, examined there, and renamed back unless it is a placeholder.
     """
     if not is_placeholder(directory, name):
         return
@@ -70,16 +70,16 @@ def remove(directory: int, name: str) -> None:
 
 
 def _give_back(directory: int, aside: str, name: str) -> None:
-    """Raises OSError where the name is taken again, so that it stays aside."""
+    """Rename a file back. Raises OSError where the name is taken again; the file then keeps its temporary name."""
     if stat.S_ISDIR(os.stat(aside, dir_fd=directory, follow_symlinks=False).st_mode):
-        os.rename(aside, name, src_dir_fd=directory, dst_dir_fd=directory)  # takes the place of nothing but emptiness
+        os.rename(aside, name, src_dir_fd=directory, dst_dir_fd=directory)  # replaces nothing but an empty directory
     else:
         os.link(aside, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
         os.unlink(aside, dir_fd=directory)
 
 
 def is_placeholder(directory: int, name: str) -> bool:
-    """Whether it is a socket without any permission."""
+    """Whether this name is a socket without permissions."""
     try:
         mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
     except OSError:
@@ -88,5 +88,5 @@ def is_placeholder(directory: int, name: str) -> bool:
 
 
 def has_mode(mode: int) -> bool:
-    """Whether a placeholder has this mode: whoever looks through a workspace beside a program takes it for nothing."""
+    """Whether this is the mode of a placeholder. Code that lists a workspace while a program runs must skip those."""
     return stat.S_ISSOCK(mode) and not stat.S_IMODE(mode)

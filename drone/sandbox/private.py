@@ -1,4 +1,4 @@
-"""What belongs to MCC itself, its data, configuration and secrets: no tool sees it, through whatever name or mount."""
+"""MCC's own data, configuration and secrets, which no tool may see under any name, link or mount."""
 
 import errno
 import os
@@ -11,32 +11,34 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import NamedTuple
 
-from drone.sandbox.below import Below, mounts_here, path_of, real_path
+from drone.sandbox.mounts import MountView, mounts_here, path_of, real_path
 
 Identity = tuple[int, int]
 """Device and inode: the same for every name, link and mount of a file or directory."""
 
 MOST = 20_000
-"""Names looked at below private directories; there are some hundred in a data directory."""
+"""Most names examined below private directories; a data directory has some hundred."""
 
 MOST_LOOKED_AT = 200_000
-"""Names in a workspace that are looked at for one that is private; about a second of work."""
+"""Most names of a workspace that are examined for hard links of private files; about a second of work."""
 
 MOST_HELD = 100
-"""Files and directories kept open; there are some ten places."""
+"""Most private files and directories kept open; there are some ten places."""
 
 MOST_ANSWERS = 1_000
-"""Directories of which is kept whether something private may be in them; of further ones it is asked each time."""
+"""Directories for which `may_be_below` caches its answer; for further ones it is computed each time."""
 
 _LOOK_SECONDS = 1.0
+"""How old the listing of private files may be."""
+
 _AGAIN_SECONDS = 0.02
-"""What is found to be private is looked up again: something else may have the number of what was there a moment ago."""
+"""How old it may be once a file matches it: the inode may have been reused for another file a moment ago."""
 _HELD = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_CLOEXEC
 _UP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class IsPrivate(Exception):
-    """What was opened belongs to MCC itself."""
+    """The opened file or directory belongs to MCC itself."""
 
 
 def identity(status: os.stat_result) -> Identity:
@@ -45,9 +47,9 @@ def identity(status: os.stat_result) -> Identity:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """`tops` are the places themselves; `all` what lies below them as well, files behind their links included, whose
-    paths `behind_links` holds, each with the path at which it was found. `linked` are the files of them that have
-    several names."""
+    """A listing of private files. `tops`: the places themselves. `all`: these and everything below them, targets of
+    links included, each with the path at which it was found. `behind_links`: the paths of those targets. `linked`:
+    those files that have several hard links. `looked_at`: when, by the object's clock."""
 
     tops: frozenset[Identity] = frozenset()
     all: Mapping[Identity, str] = field(default_factory=dict)
@@ -57,37 +59,39 @@ class _Known:
 
 
 class _Surroundings(NamedTuple):
-    """What is mounted, and where the places lie, without links: with where a directory lies that says what is in it."""
+    """The mounts and the resolved paths of the places: together with a directory's own path they determine whether a
+    place lies below it."""
 
     mounts: bytes = b""
     places: tuple[str, ...] = ()
 
 
 class _Answers(NamedTuple):
-    """Whether a place may be found below a directory, which is told by what it is and where it lies."""
+    """Cache of `may_be_below`, valid in these surroundings: identity and path of a directory → the answer."""
 
     under: _Surroundings
     found: dict[tuple[Identity, str | None], bool]
 
 
 class Private:
-    """Files and directories that no tool sees, with all that is below them.
+    """Files and directories (`places`) that no tool sees, with everything below them.
 
-    What is there now is looked up at most once a second, so that files which come and go are known also by their hard
-    links and mounts. What was once found at a place stays private as long as it is there: who moves it, or what is
-    around it, and puts something else in its place makes nothing of it seen. Safe for many threads. Without `places`
-    nothing is private. `besides`: directories in them of which what is below is not private to who was given a
-    descriptor of it; whoever comes by way of their place is refused there.
+    They are listed at most once a second, so that files which come and go are recognised by their hard links and mounts
+    too. A file that was once found at a place stays private as long as it exists: moving it or a directory above it,
+    and putting another file in its place, exposes nothing. Without `places` nothing is private. Safe for many threads.
+
+    `except_below`: directories inside the places whose content is not private for a caller that holds a descriptor of
+    it; a path that leads through the place itself is still refused.
     """
 
     def __init__(
         self,
         places: Iterable[str | os.PathLike[str]] = (),
         *,
-        besides: Iterable[str | os.PathLike[str]] = (),
+        except_below: Iterable[str | os.PathLike[str]] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._besides = tuple(os.path.abspath(place) for place in besides)
+        self._except_below = tuple(os.path.abspath(place) for place in except_below)
         self._places = tuple(os.path.abspath(place) for place in places)
         self._clock = clock
         self._last = _Known()
@@ -95,7 +99,7 @@ class Private:
         self._answers = _Answers(_Surroundings(), {})
         self._one_at_a_time = Lock()
         weakref.finalize(self, _close, self._held)
-        self._hold()
+        self._open_places()
 
     def __bool__(self) -> bool:
         return bool(self._places)
@@ -108,25 +112,25 @@ class Private:
         known = self._known(_AGAIN_SECONDS)
         if number in known.tops or number not in known.all:
             return number in known.tops
-        # Perhaps it has gone since, and its number to a file that an agent made: then it is looked for anew.
+        # The private file may be gone since, and its inode reused for a file of the agent: then list them anew.
         return _is_at(known.all[number], number) or number in self._known(0.0).all
 
     def look(self, fd: int) -> None:
-        """Raises `IsPrivate` when what is open there is."""
+        """Raises `IsPrivate` when this open file or directory is private."""
         if self.holds(os.fstat(fd)):
             raise IsPrivate
 
-    def around(self, directory: int) -> bool:
-        """Whether an open directory is private, or lies in one that is."""
+    def encloses(self, directory: int) -> bool:
+        """Whether an open directory is private or lies inside a private one."""
         if not self._places:
             return False
         chain = tuple(_upwards(directory))
         return self.holds(os.fstat(directory)) or not self._known().tops.isdisjoint(chain)
 
-    def perhaps_in(self, directory: int) -> bool:
-        """Whether one of the places, there or not, may be found somewhere below an open directory.
+    def may_be_below(self, directory: int) -> bool:
+        """Whether one of the places, existing or not, may lie anywhere below an open directory.
 
-        A mount in there may be one of them under another name; it counts.
+        Any mount below the directory counts, as it may show a place under another name.
         """
         if not self._places:
             return False
@@ -136,7 +140,7 @@ class Private:
             known = self._answers = _Answers(surroundings, {})
         here = identity(os.fstat(directory)), path_of(directory)
         if here not in known.found:
-            seen = Below(directory, surroundings.mounts)
+            seen = MountView(directory, surroundings.mounts)
             answer = bool(seen.mounts) or _is_above(here[0], surroundings.places)
             answer = answer or any(map(seen.names_of, surroundings.places))
             if not seen.is_known or len(known.found) >= MOST_ANSWERS:
@@ -145,14 +149,15 @@ class Private:
         return known.found[here]
 
     def names_in(self, directory: int) -> Iterator[tuple[str, bool]]:
-        """Those that are below an open directory, by every name that they have from there, mounts of them and of what
-        is around them included; with each whether it is a directory. Only the topmost: none lies below another one.
+        """The private files and directories below an open directory: every relative name that they have there, also
+        through mounts of them or of directories above them, and whether each is a directory. Only topmost names are
+        answered: none lies below another one.
 
-        Needs /proc; nothing is found without it.
+        Needs /proc; finds nothing without it.
         """
         if not self._places:
             return
-        below = Below(directory)
+        below = MountView(directory)
         real = map(real_path, (*self._paths(), *self._known().behind_links))
         found = {name for place in real for name in below.names_of(place)}
         covered: list[str] = []
@@ -166,9 +171,9 @@ class Private:
                 yield name, is_directory
 
     def links_below(self, directory: int) -> Iterator[str]:
-        """Further names of private files below an open directory: hard links, which nothing but the file gives away.
+        """Hard links of private files below an open directory: only a look at every file there finds them.
 
-        All names there are looked at, and only where some private file has several. Raises OSError for too many.
+        So all names are examined, and only if some private file has several links. Raises OSError for too many names.
         """
         linked = self._known().linked if self._places else frozenset()
         try:
@@ -195,23 +200,23 @@ class Private:
             return False
 
     def _known(self, seconds: float = _LOOK_SECONDS) -> _Known:
-        """What was found there, so many seconds ago at most."""
+        """The listing, at most so many seconds old."""
         with self._one_at_a_time:
             now = self._clock()
             if now - self._last.looked_at >= seconds:
-                tops, behind, linked = self._hold(), set[str](), set[Identity]()
+                tops, behind, linked = self._open_places(), set[str](), set[Identity]()
                 everything = dict(self._everything(behind, linked)) | dict.fromkeys(tops, "")
                 self._last = _Known(tops, everything, frozenset(behind), frozenset(linked), now)
             return self._last
 
     def _paths(self) -> tuple[str, ...]:
-        """The places, and where what was there once lies now."""
+        """The places, and the current paths of files that were found there and may have been moved since."""
         with self._one_at_a_time:
             moved = tuple(path for fd in self._held.values() if (path := path_of(fd)))
         return tuple(dict.fromkeys((*self._places, *moved)))
 
     def _real_paths(self) -> tuple[str, ...]:
-        """The same without links. Of what is held open the kernel says where it lies, which saves most questions."""
+        """The same paths without links. For a held descriptor the kernel tells the path, which saves most look-ups."""
         with self._one_at_a_time:
             held = {number: path for number, fd in self._held.items() if (path := path_of(fd))}
         found, parents = dict.fromkeys(held.values()), dict[str, str]()
@@ -219,7 +224,7 @@ class Private:
             try:
                 path = _named_once(os.lstat(place), held)
             except FileNotFoundError:
-                # Not even a link is there: where it would be is said by what is above it.
+                # It does not exist, not even as a link: resolve its parent to get the path that it would have.
                 parent, name = os.path.split(place)
                 above = parents[parent] = parents.get(parent) or real_path(parent)
                 path = os.path.join(above, name)
@@ -228,8 +233,9 @@ class Private:
             found[path or real_path(place)] = None
         return tuple(found)
 
-    def _hold(self) -> frozenset[Identity]:
-        """What is at the places now, and what was and is elsewhere: open, so that no other one gets its number."""
+    def _open_places(self) -> frozenset[Identity]:
+        """Open what is at the places now, and keep what was there before unless it was deleted. An open file keeps its
+        inode, so no other file gets the same number."""
         for known in [known for known, fd in self._held.items() if not os.fstat(fd).st_nlink]:
             os.close(self._held.pop(known))
         found = set(self._held)
@@ -244,10 +250,11 @@ class Private:
         return frozenset(found)
 
     def _everything(self, behind_links: set[str], linked: set[Identity]) -> Iterator[tuple[Identity, str]]:
+        """Identity and path of everything below the places, up to `MOST` names. Fills the two sets on the way."""
         for fd in self._held.values():
             _note_links(os.fstat(fd), linked)
         held = (f"/proc/self/fd/{fd}" for fd in self._held.values())
-        besides = frozenset(_identities(self._besides))
+        except_below = frozenset(_identities(self._except_below))
         pending, left = [*held, *self._places], MOST
         while pending and left > 0:
             for entry in _entries(pending.pop()):
@@ -260,12 +267,12 @@ class Private:
                     yield identity(status), entry.path
                     _note_links(status, linked)
                     behind_links.update((os.path.realpath(entry.path),) if is_link else ())
-                if stat.S_ISDIR(status.st_mode) and not is_link and identity(status) not in besides:
+                if stat.S_ISDIR(status.st_mode) and not is_link and identity(status) not in except_below:
                     pending.append(entry.path)
 
 
 def _named_once(status: os.stat_result, held: Mapping[Identity, str]) -> str | None:
-    """Where this lies, if that is one of those whose paths are known; None for a file of several names."""
+    """The path of this file among the held ones; None where it is unknown, or ambiguous because of hard links."""
     several = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
     return None if several else held.get(identity(status))
 
@@ -284,7 +291,8 @@ def _identities(paths: Iterable[str]) -> Iterator[Identity]:
 
 
 def _unless_closed_or_gone(error: OSError) -> None:
-    """What this user cannot open, nothing in a sandbox can; all else would leave names out."""
+    """Ignores directories that this user cannot open, as programs in a sandbox cannot open them either. Any other error
+    would leave names out, and is raised."""
     if not isinstance(error, (PermissionError, FileNotFoundError, NotADirectoryError)):
         raise error
 
@@ -308,7 +316,7 @@ def _entries(directory: str) -> list["os.DirEntry[str]"]:
 
 
 def _upwards(directory: int) -> Iterator[Identity]:
-    """A directory and those above it, up to the root or to where nothing more is seen."""
+    """A directory and those above it, up to the root or to the first that cannot be opened."""
     here = os.dup(directory)
     try:
         last = identity(os.fstat(here))
@@ -329,12 +337,12 @@ def _upwards(directory: int) -> Iterator[Identity]:
 
 
 def _is_above(directory: Identity, places: Iterable[str]) -> bool:
-    """Whether this directory is above one of these places, named without links, or would be."""
+    """Whether this directory is above one of these resolved paths, or would be if the path existed."""
     return any(directory in _above(parent) for parent in dict.fromkeys(map(os.path.dirname, places)))
 
 
 def _above(parent: str) -> frozenset[Identity]:
-    """A directory, named without links, and those above it; those above where it would be, when it is not there."""
+    """A directory, given by its resolved path, and those above it; the existing ones only, when it does not exist."""
     while True:
         try:
             fd = os.open(parent, _UP)

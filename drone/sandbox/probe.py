@@ -1,7 +1,7 @@
-"""Tries the walls of a sandbox from within: run there by its text, with nothing but the standard library.
+"""The probe: tests the walls of a sandbox from inside. Its source text runs in there, with the standard library only.
 
-Its argument is JSON: `namespaces` as they are outside, `tmp_bytes` that /tmp may have, and how many `processes` there
-may be. What it prints is JSON: for each wall that was tried, why it is missing, null when it stands.
+Its argument is JSON: `namespaces` outside, the size limit of /tmp in `tmp_bytes`, the limit of `processes`. It prints
+JSON: for each tested wall null when it stands, otherwise the reason why it does not.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from collections.abc import Callable
 KEYCTL = {"x86_64": 250, "aarch64": 219}
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 NOWHERE = ("192.0.2.1", 9)
-"""An address that nobody has (RFC 5737)."""
+"""An address that no host has (RFC 5737), and the discard port."""
 
 
 def namespaces(outside: dict[str, str]) -> str | None:
@@ -96,7 +96,8 @@ def egress() -> str | None:
 
 
 def processes(most: int) -> str | None:
-    """Root's are counted by its namespace alone, if at all: this is not asked where a control group counts them."""
+    """Whether `pid_max` of the pid namespace bounds root's processes. The caller ignores the answer where a control
+    group counts them."""
     with open("/proc/sys/kernel/pid_max") as number:
         own = int(number.read()) <= max(301, most + 1)
     return None if own else "the kernel does not count the processes of root, as which the drone runs"

@@ -1,17 +1,17 @@
-"""What a sandbox lets its program do, and the options of bubblewrap that make it."""
+"""Profiles: what a sandbox lets its program do, and the bubblewrap options for it."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
-from drone.sandbox.below import path_of
 from drone.sandbox.limits import Limits
-from drone.sandbox.network import Network
+from drone.sandbox.mounts import path_of
 from drone.sandbox.paths import Workspace
 from drone.sandbox.worktree import COMMON, GIT, Worktree
 
 WORKSPACE = "/workspace"
-"""Where the workspace is, for whatever runs in the sandbox."""
+"""The path of the workspace inside the sandbox."""
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 ENVIRONMENT: Mapping[str, str] = {
@@ -22,21 +22,49 @@ ENVIRONMENT: Mapping[str, str] = {
     "LC_ALL": "C.UTF-8",
     "TERM": "dumb",
 }
-"""All that is in a child's environment, whatever is in ours."""
+"""The whole environment of a program; nothing of the drone's own environment is passed on."""
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-"""Programs and libraries."""
+"""Directories with programs and libraries, which every sandbox sees."""
 
 _MOUNTED = frozenset({WORKSPACE, GIT, COMMON, *SYSTEM, "/etc", "/proc", "/dev", "/tmp"})
 _NAMESPACES = ("user", "pid", "ipc", "uts", "net")
 
 
+class Network(Protocol):
+    """The way out of one sandbox: how one program reaches the few hosts that it may reach. Without one, the sandbox has
+    an empty network namespace."""
+
+    async def prepare(self) -> None:
+        """Called before everything else here. Raises OSError where there is no way out."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """Environment variables for the program."""
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """Read-only files in the sandbox: absolute path → content."""
+
+    async def attach(self, first: int) -> None:
+        """Open the way before the program starts. `first` is a pidfd of the sandbox's first process, whose namespaces
+        exist by then. Raises OSError where that fails; the program is then not started.
+        """
+
+    async def detach(self) -> None:
+        """Close the way: the program has ended, or never started."""
+
+    @property
+    def denied(self) -> Sequence[str]:
+        """The hosts that the program was refused, each as `host:port`; complete once it is detached."""
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """`write`: the workspace may be changed, but for what is protected. `egress`: the way out, None = no network.
+    """`write`: the program may change the workspace, except protected paths. `egress`: its network, None = none.
 
-    `ours`: it is a program of this installation that does what it is told, git. Its processes are not counted where
-    that takes time.
+    `ours`: a program of this installation that does just what MCC tells it to, which is git. Its processes are not
+    counted where counting takes time.
     """
 
     write: bool = False
@@ -45,7 +73,7 @@ class Profile:
 
     @property
     def name(self) -> str:
-        """As people, rules and approvals know it: `read-only`, `workspace-write`, `+network` behind it."""
+        """The name that people, rules and approvals use: `read-only` or `workspace-write`, `+network` behind it."""
         return f"{'workspace-write' if self.write else 'read-only'}{'' if self.egress is None else '+network'}"
 
 
@@ -54,7 +82,7 @@ READ_ONLY = Profile()
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A further directory, open as `fd`, that is seen at the absolute path `at`."""
+    """A further directory, open as `fd`, mounted in the sandbox at the absolute path `at`."""
 
     fd: int
     at: str
@@ -62,7 +90,7 @@ class Mount:
 
 
 def options(environment: Mapping[str, str], limits: Limits, *, disable_userns: bool = True) -> tuple[str, ...]:
-    """All but what is mounted of the workspace, and what is done last."""
+    """Bubblewrap options, except those that mount the workspace and those that must come last."""
     return (
         *(f"--unshare-{name}" for name in _NAMESPACES),
         "--unshare-cgroup-try",
@@ -80,44 +108,40 @@ def options(environment: Mapping[str, str], limits: Limits, *, disable_userns: b
     )
 
 
-def mounted(mounts: Sequence[Mount], *, by_descriptor: bool) -> tuple[str, ...]:
-    return tuple(word for mount in mounts for word in _mounted(mount, by_descriptor))
-
-
-def _mounted(mount: Mount, by_descriptor: bool) -> tuple[str, ...]:
-    kind = "--bind" if mount.write else "--ro-bind"
-    if by_descriptor:
-        return (f"{kind}-fd", str(mount.fd), mount.at)
-    return (kind, path_of(mount.fd) or "", mount.at)
+def mounted(mounts: Sequence[Mount], *, by_descriptor: bool) -> Iterator[str]:
+    """Bubblewrap options that mount these directories, by descriptor or by path."""
+    for mount in mounts:
+        kind = "--bind" if mount.write else "--ro-bind"
+        if by_descriptor:
+            yield from (f"{kind}-fd", str(mount.fd), mount.at)
+        else:
+            yield from (kind, path_of(mount.fd) or "", mount.at)
 
 
 _SAME = 'test "$(stat -c %d:%i "$1")" = "$2" || { echo "The workspace was moved meanwhile; try again." >&2; exit 125; }'
-_ONLY_THERE = ("sh", "-c", f'while test "$1" != --; do {_SAME}; shift 2; done; shift; exec "$@"', "sh")
-"""Starts a command if each directory has this device and inode."""
+_IF_UNMOVED = ("sh", "-c", f'while test "$1" != --; do {_SAME}; shift 2; done; shift; exec "$@"', "sh")
+"""Shell command that starts another one if each directory has the given device and inode."""
 
 
-def only_there(mounts: Sequence[Mount]) -> tuple[str, ...]:
-    """What a command begins with that is started only where these directories are what was opened.
+def if_unmoved(mounts: Sequence[Mount]) -> tuple[str, ...]:
+    """Prefix of a command that starts it only if these mount points show the directories that were opened.
 
-    For a bubblewrap that takes no descriptors, and mounts what has the directory's name by then.
+    For a bubblewrap that cannot mount descriptors and mounts by path: another directory may have that path by then.
     """
-    return (*_ONLY_THERE, *(word for mount in mounts for word in (mount.at, _identity(mount.fd))), "--")
-
-
-def _identity(fd: int) -> str:
-    status = os.fstat(fd)
-    return f"{status.st_dev}:{status.st_ino}"
+    statuses = ((mount.at, os.fstat(mount.fd)) for mount in mounts)
+    return (*_IF_UNMOVED, *(word for at, now in statuses for word in (at, f"{now.st_dev}:{now.st_ino}")), "--")
 
 
 def workspace_mount(workspace: Workspace, profile: Profile) -> Mount:
     return Mount(workspace.fd, WORKSPACE, profile.write)
 
 
-def spelled(workspace: Workspace) -> Iterator[str]:
-    """The workspace by its own absolute paths as well, which its files may name: scripts of a virtual environment do.
+def own_paths(workspace: Workspace) -> Iterator[str]:
+    """Bubblewrap options that make the workspace reachable by its own absolute paths too: its files may contain those
+    paths, as the scripts of a virtual environment do.
 
-    They are links in the sandbox's own root, to be made before anything is mounted there. Where a path leads into what
-    is mounted there is none, nor in /tmp, which stays empty.
+    Each is a symbolic link in the sandbox's root, made before anything is mounted there. A path that leads into a
+    mounted directory gets none, and neither does one in /tmp, which stays empty.
     """
     asked, real = map(os.path.normpath, workspace.spellings)
     own = [asked] if isinstance(workspace, Worktree) else [real]
@@ -130,8 +154,8 @@ def spelled(workspace: Workspace) -> Iterator[str]:
 
 
 def _system() -> Iterator[str]:
-    """Programs and libraries, laid out as they are outside; of /etc only where the libraries are, and which of several
-    programs goes by a name such as `cc` or `awk`."""
+    """Programs and libraries, laid out as outside. Of /etc only the linker's cache of libraries, and the alternatives
+    that say which program a name such as `cc` or `awk` means."""
     for directory in SYSTEM:
         if os.path.islink(directory):
             yield from ("--symlink", os.readlink(directory), directory)

@@ -1,4 +1,4 @@
-"""Paths that no tool and no program of a workspace changes: they decide what other programs do, or hold secrets."""
+"""Protected paths, which no tool and no program in a sandbox may change: they configure programs, or hold secrets."""
 
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -37,10 +37,10 @@ NAMES: tuple[str, ...] = (
     ".ripgreprc",
     ".rgrc",
 )
-"""Protected wherever they are, with all that is below them."""
+"""Names that are protected in every directory, with everything below them."""
 
 OF_A_REPOSITORY: tuple[str, ...] = ("config", "config.worktree", "hooks", "info", "commondir")
-"""Protected in the directory of a repository: `.git`, a submodule's or a worktree's below it, a bare one."""
+"""Names that are protected in a git directory: `.git`, that of a submodule or worktree below it, a bare repository."""
 
 GIT = ".git"
 ATTRIBUTES = ".gitattributes"
@@ -48,34 +48,34 @@ ATTRIBUTES = ".gitattributes"
 _NAMES = {name.casefold(): name for name in NAMES}
 _ENV = ".env."
 _SAMPLES = frozenset({".env.example", ".env.sample", ".env.template"})
-_NO_DIRECTORIES_OF_ITS = frozenset({"refs", "logs"})
-"""Of `.git`: a branch may be named `config`."""
+_NO_GIT_DIRECTORIES = frozenset({"refs", "logs"})
+"""Directories of `.git` in which those names are not protected: a branch may be named `config`."""
 
 _DRIVERS = frozenset({"filter", "diff", "merge"})
-_WORD = "{path} is protected: no tool and no command changes {what}. Leave it as it is; a person can change it."
+_REFUSAL = "{path} is protected: no tool and no command changes {what}. Leave it as it is; a person can change it."
 
 
 class Protected:
-    """The fixed list, and the operator's own globs.
+    """The fixed list of protected paths, and the operator's own globs.
 
-    A glob is about whole relative paths; without a slash it is about a name at any depth. `*` and `?` stay within one
-    name, `**` does not; whatever lies below what fits is protected as well. Case never counts.
+    A glob matches whole relative paths; one without a slash matches a name at any depth. `*` and `?` match within one
+    name, `**` across names. Everything below a match is protected as well. Matching ignores case.
     """
 
     def __init__(self, globs: Sequence[str] = ()) -> None:
         self._globs = tuple((glob, _compiled(glob)) for glob in globs)
 
     def refuses(self, path: str) -> str | None:
-        """Why `path` (relative to the workspace, there or not) is not written, as a sentence; None when it may be."""
+        """Why `path` (relative to the workspace, existing or not) may not be written, as a sentence; None if it may."""
         parts = _parts(path)
         if (what := _fixed(parts)) is not None:
-            return _WORD.format(path=_shown(path), what=what)
-        if (glob := self._fitting(parts)) is not None:
-            return _WORD.format(path=_shown(path), what=f"what fits {glob!r}, which the operator protects")
+            return _REFUSAL.format(path=_shown(path), what=what)
+        if (glob := self._matching(parts)) is not None:
+            return _REFUSAL.format(path=_shown(path), what=f"what fits {glob!r}, which the operator protects")
         return None
 
     def refused_content(self, path: str, content: str) -> str | None:
-        """Why this may not be the content of `path`; None when it may. About `.gitattributes` alone."""
+        """Why this may not be the content of `path`; None if it may. Only `.gitattributes` has such rules."""
         if _parts(path)[-1:] != [ATTRIBUTES] or not (lines := refused_attributes(content)):
             return None
         return (
@@ -88,21 +88,19 @@ class Protected:
         return bool(self._globs)
 
     def covers(self, path: str, name: str) -> bool:
-        """Whether `path`, whose last name is `name`, is protected by that name or by a glob.
+        """Whether `path`, whose last name is `name`, is protected by that name or by a glob. Names that are protected
+        only in a git directory are not considered here."""
+        return _own_name(plain(name)) is not None or (bool(self._globs) and self._matching(_parts(path)) is not None)
 
-        What is protected as a part of a repository is not asked here.
-        """
-        return _own_name(plain(name)) is not None or (bool(self._globs) and self._fitting(_parts(path)) is not None)
-
-    def _fitting(self, parts: Sequence[str]) -> str | None:
-        """The first glob that fits this path or a directory above it."""
+    def _matching(self, parts: Sequence[str]) -> str | None:
+        """The first glob that matches this path or a directory above it."""
         above = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)] if self._globs else []
-        fitting = (glob for glob, pattern in self._globs if any(pattern.fullmatch(one) for one in above))
-        return next(fitting, None)
+        matching = (glob for glob, pattern in self._globs if any(pattern.fullmatch(one) for one in above))
+        return next(matching, None)
 
 
 def plain(name: str) -> str:
-    """A name as a file system sees it for which neither case, nor composition, nor unseen characters count."""
+    """A name as a file system sees it that ignores case, Unicode composition and invisible characters."""
     if name.isascii():
         return name.lower()
     seen = "".join(one for one in unicodedata.normalize("NFKC", name) if unicodedata.category(one) != "Cf")
@@ -110,7 +108,7 @@ def plain(name: str) -> str:
 
 
 def refused_attributes(content: str) -> tuple[str, ...]:
-    """The lines of a `.gitattributes` that say something of `filter`, `diff` or `merge`."""
+    """The lines of a `.gitattributes` that set `filter`, `diff` or `merge`, which name programs that git runs."""
     return tuple(line for line in content.removeprefix("\ufeff").splitlines() if _names_a_driver(line))
 
 
@@ -122,6 +120,7 @@ def _names_a_driver(line: str) -> bool:
 
 
 def _parts(path: str) -> list[str]:
+    """The plain names of a relative path, `.` and `..` resolved by text."""
     parts: list[str] = []
     for part in path.split("/"):
         if part == "..":
@@ -132,19 +131,19 @@ def _parts(path: str) -> list[str]:
 
 
 def _fixed(parts: Sequence[str]) -> str | None:
-    """What the fixed list protects of this path, in words."""
+    """The part of this path that the fixed list protects, in words; None where there is none."""
     named = next((name for part in parts if (name := _own_name(part)) is not None), None)
     if named is not None:
         return named
     if parts[-1:] == [GIT]:
         return f"{GIT} itself"
-    return next(_in_repositories(parts), None)
+    return next(_in_git_directories(parts), None)
 
 
-def _in_repositories(parts: Sequence[str]) -> Iterator[str]:
+def _in_git_directories(parts: Sequence[str]) -> Iterator[str]:
     for at, part in enumerate(parts):
         below = parts[at + 1 :] if part == GIT else []
-        if below and below[0] not in _NO_DIRECTORIES_OF_ITS:
+        if below and below[0] not in _NO_GIT_DIRECTORIES:
             yield from (f"a repository's {name}" for name in below if name in OF_A_REPOSITORY)
 
 
@@ -161,7 +160,7 @@ def _compiled(glob: str) -> Pattern:
 
 
 def _pieces(glob: str) -> Iterator[str]:
-    """The glob as an expression, piece by piece."""
+    """The glob translated to a regular expression, piece by piece."""
     at = 0
     while at < len(glob):
         if glob.startswith("**/", at):

@@ -1,24 +1,24 @@
-"""The reaper: a process beside a drone that holds back, and ends, what the drone started.
+"""The reaper: a process beside a drone that stops and kills the drone's child processes.
 
-It is run by its path (`python -I -S reaper.py SILENT_SECONDS [PID FROZEN_SECONDS EXIT_SECONDS
-DIRECTORY]`) with the drone's keep-alive pipe as standard input, in a session of its own, and needs nothing but the
-standard library. One command a line:
+It is run by its path (`python -I -S reaper.py SILENT_SECONDS [PID FROZEN_SECONDS EXIT_SECONDS DIRECTORY]`), in a
+session of its own, with the drone's keep-alive pipe as standard input, and uses only the standard library. Commands,
+one a line:
 
-    = UNTIL               still here; effects may go on until UNTIL (seconds since boot)
-    + PID STARTED         look after this process, its group and what descends from it
-    - PID                 it has ended
-    !                     end them all now
+    = UNTIL               sign of life; children may run until UNTIL (seconds since boot)
+    + PID STARTED         watch this process, its group and its descendants
+    - PID                 this process has ended
+    !                     kill all watched processes now
     > THREAD ORDER        this thread of the drone works for this order
-    < THREAD              it does not any more
+    < THREAD              this thread works for no order any more
 
-Past UNTIL all of them are stopped (SIGSTOP), and they go on when a later UNTIL comes. When it is past and the pipe is
-silent, or the pipe is closed, they are killed: nobody is left who could answer for them.
+After UNTIL all watched processes are stopped (SIGSTOP), and continued when a later UNTIL comes. When UNTIL has passed
+and the pipe is silent, or when the pipe is closed, they are killed: their drone is taken for dead.
 
-With the other arguments it watches the drone itself as well, and kills it with all of them: when the pipe was silent
-for FROZEN_SECONDS, or when a signal told the drone to end EXIT_SECONDS ago and it has not. The interpreter writes the
-number of a signal into the pipe even while it runs no Python (`signal.set_wakeup_fd`). A stopped drone is let be.
-Before a silent drone is lost to others, the order whose thread uses the CPU meanwhile is noted as a file in DIRECTORY,
-and struck out when the drone speaks again.
+With the optional arguments the reaper watches the drone PID too, and kills it with its children: when the pipe was
+silent for FROZEN_SECONDS, or when the drone has not ended EXIT_SECONDS after a signal told it to. The interpreter
+writes the numbers of signals into the pipe even while no Python code runs (`signal.set_wakeup_fd`). A stopped drone is
+left alone. Before a silent drone loses its lease, the reaper notes the order whose thread uses the CPU, as a file in
+DIRECTORY, and deletes the file when the drone speaks again.
 """
 
 import contextlib
@@ -37,39 +37,39 @@ _OVERDUE_SECONDS = 0.05
 _ENDING_LOOK_SECONDS = 0.1
 _PIECE = 65_536
 _SUSPECT_SHARE = 0.3
-"""Of twice the lease: well before the drone is lost."""
+"""Share of the frozen time (two leases) after which the order is noted: well before the drone loses its lease."""
 
 _TO_END = bytes((signal.SIGINT, signal.SIGQUIT, signal.SIGTERM))
 _SIGNALS = bytes(number for number in range(1, 32) if number != ord("\n"))
-"""No command has such bytes in it; that of a signal stands before one."""
+"""Bytes that are numbers of signals. They may stand between commands, which contain none of them."""
 
 
 def boot_seconds() -> float:
-    """Seconds since boot, time asleep included where the system can say so."""
+    """Seconds since boot, including suspended time where the system has such a clock."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process by number and start (clock ticks since boot): within one boot no other has both."""
+    """A process, by its pid and start time (clock ticks since boot): no other process of this boot has both."""
 
     pid: int
     started: int
 
     @classmethod
     def of(cls, pid: int) -> "Process | None":
-        """None when there is none."""
+        """The process that has this pid now; None when there is none."""
         found = _stat(pid)
         return None if found is None else cls(pid, found.started)
 
     @property
     def there(self) -> bool:
-        """Whether it runs or is stopped; a zombie has ended."""
+        """Whether it exists, running or stopped; a zombie counts as ended."""
         found = _stat(self.pid)
         return found is not None and found.started == self.started and found.state not in "ZX"
 
     def used_seconds(self) -> dict[int, float]:
-        """CPU time by thread."""
+        """CPU seconds by thread id; empty when the process is gone."""
         found = {}
         with contextlib.suppress(OSError):
             for name in os.listdir(f"/proc/{self.pid}/task"):
@@ -79,7 +79,7 @@ class Process:
 
     @property
     def stopped(self) -> bool:
-        """Whether a signal holds it."""
+        """Whether a signal or a debugger has stopped it."""
         found = _stat(self.pid)
         return found is not None and found.started == self.started and found.state in "Tt"
 
@@ -100,7 +100,7 @@ class _Stat:
 def _stat(pid: int, path: str = "") -> _Stat | None:
     try:
         with open(path or f"/proc/{pid}/stat", "rb") as file:
-            # A process chooses its name, brackets and spaces included: the last bracket is the one that ends it.
+            # A process can put brackets and spaces into its name, so the name ends at the last bracket.
             fields = file.read().rpartition(b")")[2].split()
     except (OSError, ValueError):
         return None
@@ -111,9 +111,9 @@ def _stat(pid: int, path: str = "") -> _Stat | None:
 
 
 def tree_of(leaders: Iterable[Process]) -> set[int]:
-    """The living members of these processes' groups, and all that descends from them.
+    """The pids of the living members of these processes' groups, and of all their descendants.
 
-    A leader that is gone still names its group, unless its number belongs to another process by now.
+    A group outlives its leader, so a dead leader still names its group, unless its pid now belongs to another process.
     """
     stats = {
         pid: stat
@@ -128,7 +128,7 @@ def tree_of(leaders: Iterable[Process]) -> set[int]:
 
 
 def signal_all(leaders: Iterable[Process], number: signal.Signals) -> None:
-    """Send a signal to whole trees, again until no new process turns up in them."""
+    """Send a signal to whole process trees, repeatedly until no new process appears in them."""
     leaders, done = list(leaders), set[int]()
     for _ in range(_PASSES):
         new = tree_of(leaders) - done if leaders else set()
@@ -145,7 +145,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 class Verdict(Enum):
-    """What is to be done with everything that is looked after."""
+    """What to do with all watched processes."""
 
     RUN = auto()
     STOP = auto()
@@ -153,17 +153,18 @@ class Verdict(Enum):
 
 
 def verdict(now: float, until: float, heard: float, silent_seconds: float) -> Verdict:
-    """`until`: effects may go on until then; `heard`: when the last command came. All in seconds since boot."""
+    """What to do at time `now`. `until`: when children must stop; `heard`: when the last command came. All times are
+    seconds since boot."""
     if now < until:
         return Verdict.RUN
     return Verdict.STOP if now - heard < silent_seconds else Verdict.KILL
 
 
-class Vigil:
-    """Whether a drone is to be killed: because it says nothing, or does not end when it is told to.
+class Watchdog:
+    """Decides whether to kill a drone that is silent, or that does not end after it was told to.
 
-    Judged in the running time of whoever looks, once a second or more often: longer gaps, in which that one was held up
-    itself, count as a second. A drone that is stopped has nothing counted against it.
+    Time is counted only while the reaper itself runs: it looks at least once a second, and a longer gap, in which the
+    reaper was held up itself, counts as one second. Time during which the drone is stopped does not count.
     """
 
     def __init__(self, frozen_seconds: float, exit_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -176,23 +177,23 @@ class Vigil:
 
     @property
     def look_seconds(self) -> float:
-        """How often to look."""
+        """Seconds until the next `look`."""
         return min(_LOOK_SECONDS, self._frozen_seconds / 48) if self._ending is None else _ENDING_LOOK_SECONDS
 
     @property
     def silent_share(self) -> float:
-        """How much of the time is over that it may be silent."""
+        """The current silence as a share of the allowed one."""
         return self._silent / self._frozen_seconds
 
     def hear(self) -> None:
-        """A sign of life."""
+        """The drone gave a sign of life."""
         self._silent = 0.0
 
     def asked_to_end(self) -> None:
         self._ending = self._ending or 0.0
 
     def look(self, *, stopped: bool) -> str | None:
-        """Why the drone is to be killed now; None when it is not."""
+        """Why the drone must be killed now; None when it may live."""
         now = self._clock()
         gap, self._looked_at = min(now - self._looked_at, _LOOK_SECONDS), now
         if stopped:
@@ -207,9 +208,9 @@ class Vigil:
 
 
 class Culprit:
-    """Finds out for which order a silent process works: that of the thread which used the CPU since it fell silent.
+    """Finds the order that freezes a silent drone: that of the thread which used the CPU since the drone fell silent.
 
-    The order is noted as an empty file of its name in `directory`.
+    The order is noted as an empty file in `directory`, named by the order's id.
     """
 
     def __init__(self, drone: Process, directory: str) -> None:
@@ -225,8 +226,8 @@ class Culprit:
     def ends(self, thread: int) -> None:
         self._works.pop(thread, None)
 
-    def cleared(self) -> None:
-        """The process speaks again."""
+    def clear(self) -> None:
+        """The drone speaks again: forget the measurement, and delete the note."""
         self._used = None
         if self._noted is not None:
             with contextlib.suppress(OSError):
@@ -234,7 +235,7 @@ class Culprit:
             self._noted = None
 
     def seek(self, silent_share: float) -> None:
-        """To be called often while the process is silent."""
+        """Measure, and note the order. Call it often while the drone is silent."""
         if self._used is None and silent_share > _SUSPECT_SHARE / 4:
             self._used = self._drone.used_seconds()
         elif self._noted is None and self._used is not None and silent_share > _SUSPECT_SHARE:
@@ -246,14 +247,14 @@ class Culprit:
 
 
 def busiest(before: Mapping[int, float], after: Mapping[int, float]) -> int | None:
-    """The thread that used most of the CPU time between the two; None when none did."""
+    """The thread that used more than half of the CPU time between two measurements; None when none did."""
     used = {thread: seconds - before.get(thread, 0.0) for thread, seconds in after.items()}
     most = max(used, key=lambda thread: used[thread], default=0)
     return most if used and used[most] > sum(used.values()) / 2 else None
 
 
 class Reaper:
-    """What is looked after, and how it stands. With a `vigil` the `drone` is watched too."""
+    """The watched processes and their state. With a `watchdog` the `drone` itself is watched too."""
 
     def __init__(
         self,
@@ -261,12 +262,12 @@ class Reaper:
         clock: Callable[[], float] = boot_seconds,
         *,
         drone: Process | None = None,
-        vigil: Vigil | None = None,
+        watchdog: Watchdog | None = None,
         culprit: Culprit | None = None,
     ) -> None:
         self._culprit = culprit
         self._drone = drone
-        self._vigil = vigil
+        self._watchdog = watchdog
         self._silent_seconds = silent_seconds
         self._clock = clock
         self._until = float("-inf")
@@ -275,13 +276,13 @@ class Reaper:
         self.watched: dict[int, Process] = {}
 
     def hear(self, lines: Iterable[str]) -> None:
-        """Take commands in; one that cannot be read is passed over."""
+        """Obey commands; a malformed one is ignored."""
         for line in lines:
             self._heard = self._clock()
-            if self._vigil is not None:
-                self._vigil.hear()
+            if self._watchdog is not None:
+                self._watchdog.hear()
             if self._culprit is not None:
-                self._culprit.cleared()
+                self._culprit.clear()
             with contextlib.suppress(ValueError):
                 self._obey(*line.split())
 
@@ -302,21 +303,21 @@ class Reaper:
                 self.end()
 
     def asked_to_end(self) -> None:
-        """A signal told the drone to end."""
-        if self._vigil is not None:
-            self._vigil.asked_to_end()
+        """The drone received a signal that tells it to end."""
+        if self._watchdog is not None:
+            self._watchdog.asked_to_end()
 
     def look(self) -> None:
-        """Do what the moment asks for."""
-        if self._vigil is not None and self._drone is not None:
-            why = self._vigil.look(stopped=self._drone.stopped)
+        """Check the drone and the time, then stop, continue or kill processes accordingly."""
+        if self._watchdog is not None and self._drone is not None:
+            why = self._watchdog.look(stopped=self._drone.stopped)
             if self._culprit is not None:
-                self._culprit.seek(self._vigil.silent_share)
+                self._culprit.seek(self._watchdog.silent_share)
             if why is not None:
                 self.end()
                 print(f"The drone with pid {self._drone.pid} is killed: {why}.", file=sys.stderr, flush=True)
                 self._drone.kill()
-                self._vigil = None
+                self._watchdog = None
         if not self.watched:
             return
         match verdict(self._clock(), self._until, self._heard, self._silent_seconds):
@@ -331,15 +332,15 @@ class Reaper:
                 self.end()
 
     def end(self) -> None:
-        """Kill everything that is looked after."""
+        """Kill all watched processes."""
         signal_all(self.watched.values(), signal.SIGKILL)
         self.watched.clear()
         self._held.clear()
 
     @property
     def patience(self) -> float | None:
-        """Seconds until the next look when nothing is heard; None = for ever."""
-        watch = None if self._vigil is None else self._vigil.look_seconds
+        """Seconds to wait for a command before the next `look`; None = without limit."""
+        watch = None if self._watchdog is None else self._watchdog.look_seconds
         if not self.watched:
             return watch
         left = self._until - self._clock()
@@ -347,7 +348,7 @@ class Reaper:
 
 
 def serve(pipe: int, reaper: Reaper) -> None:
-    """Obey until the pipe is closed, then kill what is left."""
+    """Obey commands until the pipe is closed, then kill the watched processes."""
     rest = b""
     while True:
         if select.select([pipe], [], [], reaper.patience)[0]:
@@ -364,7 +365,7 @@ def serve(pipe: int, reaper: Reaper) -> None:
 
 
 def main() -> None:
-    # Who ends a whole service signals all of its processes. This one stays until the drone's pipe is closed.
+    # A service manager signals all processes of a service. This one must live until the drone's pipe is closed.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     silent_seconds, *watched = sys.argv[1:]
@@ -372,10 +373,10 @@ def main() -> None:
         return serve(0, Reaper(float(silent_seconds)))
     pid, frozen_seconds, exit_seconds, directory = watched
     drone = Process.of(int(pid))
-    # The drone may be dead by now, and its number another process's, which is not to be killed for it.
+    # The drone may be dead by now and its pid reused by another process, which must not be killed.
     if drone is not None and os.getppid() == drone.pid:
-        vigil = Vigil(float(frozen_seconds), float(exit_seconds))
-        serve(0, Reaper(float(silent_seconds), drone=drone, vigil=vigil, culprit=Culprit(drone, directory)))
+        watchdog = Watchdog(float(frozen_seconds), float(exit_seconds))
+        serve(0, Reaper(float(silent_seconds), drone=drone, watchdog=watchdog, culprit=Culprit(drone, directory)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The system calls that nothing in a sandbox may make, as a filter that the kernel runs (seccomp, classic BPF)."""
+"""The seccomp filter (classic BPF) that refuses system calls to every program in a sandbox."""
 
 import errno
 import platform
@@ -67,14 +67,15 @@ NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "userfaultfd": (323, 282),
     "vhangup": (153, 58),
 }
-"""Refused with EPERM, whatever the arguments: name, number on x86_64, number on aarch64."""
+"""Calls refused with EPERM whatever their arguments: name → number on x86_64, number on aarch64."""
 
 LAST = 469
-"""The newest call that was looked at (file_setattr, Linux 6.17); newer ones, and all of x32, do not exist here."""
+"""The newest call that this list considers (file_setattr, Linux 6.17). Newer calls, and all of x32, get ENOSYS."""
 
 
 class Architecture(NamedTuple):
-    """`audit`: as the kernel names it to the filter; the others are numbers of calls that are looked at closely."""
+    """`column`: index into `NUMBERS`. `audit`: the architecture's id as the kernel passes it to the filter. The others
+    are numbers of calls whose arguments the filter examines."""
 
     column: int
     audit: int
@@ -91,7 +92,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 }
 
 _NEW_NAMESPACES = 0x7E02_0000
-"""CLONE_NEW… of mount, cgroup, host name, IPC, user, process, network."""
+"""The CLONE_NEW… flags for mount, cgroup, UTS, IPC, user, pid and network namespaces."""
 
 _UNIX, _INET, _INET6 = 1, 2, 10
 _STREAM, _SEQPACKET, _KIND_OF_SOCKET = 1, 5, 0xF
@@ -99,13 +100,13 @@ _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
 _LOAD, _AND, _EQUAL, _GREATER, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x25, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
-"""Where these stand in what the filter is shown (`struct seccomp_data`); of an argument the lower half comes first."""
+"""Offsets in the filter's input (`struct seccomp_data`); the lower half of an argument comes first."""
 
 _KILL, _ALLOW, _ERRNO = 0x8000_0000, 0x7FFF_0000, 0x0005_0000
 
 
 class _Step(NamedTuple):
-    """One instruction. `then` and `other` name the label it goes on at, "" = with the next one."""
+    """One instruction. `then` and `other` are the labels to jump to, "" = the next instruction."""
 
     code: int
     value: int
@@ -116,9 +117,9 @@ class _Step(NamedTuple):
 
 @cache
 def program(machine: str = platform.machine()) -> bytes | None:
-    """The filter for this kind of machine, as bubblewrap takes it (`--seccomp`); None where there is none for it.
+    """The filter for this machine type, in the form of bubblewrap's `--seccomp`; None where there is none for it.
 
-    Another architecture's calls end the process: their numbers mean something else.
+    A call of another architecture kills the process, as the same numbers mean other calls there.
     """
     architecture = ARCHITECTURES.get(machine)
     return None if architecture is None else _assembled(list(_steps(architecture)))
@@ -129,7 +130,7 @@ def _steps(one: Architecture) -> Iterator[_Step]:
     yield _Step(_EQUAL, one.audit, other="kill")
     yield _Step(_LOAD, _NUMBER)
     yield _Step(_GREATER, LAST, then="missing")
-    # An unknown call makes the C library fall back to one whose arguments a filter can see.
+    # ENOSYS makes the C library fall back to clone. The flags of clone3 lie in memory, where a filter cannot see them.
     yield _Step(_EQUAL, one.clone3, then="missing")
     for name in ("clone", "ioctl", "socket", "socketpair"):
         yield _Step(_EQUAL, getattr(one, name), then=name)
@@ -137,19 +138,22 @@ def _steps(one: Architecture) -> Iterator[_Step]:
         if (number := numbers[one.column]) is not None:
             yield _Step(_EQUAL, number, then="refuse")
     yield _Step(_RETURN, _ALLOW)
-    yield from _closer_looks()
+    yield from _argument_checks()
     yield _Step(_RETURN, _ALLOW, label="allow")
     yield _Step(_RETURN, _ERRNO | errno.EPERM, label="refuse")
     yield _Step(_RETURN, _ERRNO | errno.ENOSYS, label="missing")
     yield _Step(_RETURN, _KILL, label="kill")
 
 
-def _closer_looks() -> Iterator[_Step]:
+def _argument_checks() -> Iterator[_Step]:
+    """The calls that are allowed or refused by their arguments."""
     yield _Step(_LOAD, _ARGUMENTS, label="clone")
     yield _Step(_ANY_BIT, _NEW_NAMESPACES, then="refuse", other="allow")
+    # These two put input into a terminal, which the user's shell would execute afterwards.
     yield _Step(_LOAD, _ARGUMENTS + 8, label="ioctl")
     yield _Step(_EQUAL, _TIOCSTI, then="refuse")
     yield _Step(_EQUAL, _TIOCLINUX, then="refuse", other="allow")
+    # AF_UNIX is refused as well: a socket file in the workspace or a mount may lead to a service of the host.
     yield _Step(_LOAD, _ARGUMENTS, label="socket")
     yield _Step(_EQUAL, _INET, then="allow")
     yield _Step(_EQUAL, _INET6, then="allow", other="refuse")
@@ -157,7 +161,7 @@ def _closer_looks() -> Iterator[_Step]:
     yield _Step(_EQUAL, _UNIX, other="refuse")
     yield _Step(_LOAD, _ARGUMENTS + 8)
     yield _Step(_AND, _KIND_OF_SOCKET)
-    # One of datagrams could be connected anew, to a socket with a name.
+    # Datagram pairs are refused: one end could be connected anew, to a named socket outside.
     yield _Step(_EQUAL, _STREAM, then="allow")
     yield _Step(_EQUAL, _SEQPACKET, then="allow", other="refuse")
 

@@ -1,4 +1,4 @@
-"""A look through all that is below a directory, however deep: for what is protected, repositories and sockets."""
+"""The survey of a directory tree of any depth: protected paths, git directories and sockets."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from drone.sandbox.private import Identity, identity
 from drone.sandbox.protected import ATTRIBUTES, GIT, NAMES, OF_A_REPOSITORY, Protected, plain
 
 MOST_NAMES = 1_000_000
-"""More are not looked at; some two seconds of work."""
+"""Most names that a survey examines; some two seconds of work."""
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _UP = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -24,9 +24,11 @@ _OF_INTEREST = frozenset(map(str.lower, (*NAMES, *OF_A_REPOSITORY, *_REPOSITORY,
 
 @dataclass(slots=True)
 class Directory:
-    """One directory, open as `fd` until the next one is asked for; `into`: which of its directories are looked into.
+    """One directory of a walk, open as `fd` until the walk goes on. `into`: those of its directories that the walk will
+    descend into; the caller may remove some.
 
-    `names` are those that may be of interest, `others` what is neither file nor directory nor link.
+    `names` are entries that may be of interest, `others` those that are neither file nor directory nor link. `count`:
+    the number of all entries.
     """
 
     parts: list[str]
@@ -41,10 +43,10 @@ class Directory:
 
 
 def directories(root: int, shut: list[str], *, every: bool = False, most: int = MOST_NAMES) -> Iterator[Directory]:
-    """This directory and those below it, without following links; one is open at a time, so that depth is no bound.
+    """This directory and those below it, not following links. Only one is open at a time, so the depth is not limited.
 
-    `shut` gets the paths of those that cannot be opened. `every`: all names are of interest. Raises OSError for too
-    many names, and when directories are moved meanwhile.
+    Paths of directories that cannot be opened are added to `shut`. `every`: all names are of interest. Raises OSError:
+    EFBIG for too many names, ESTALE when directories are moved meanwhile.
     """
     here = os.open(".", _OPEN, dir_fd=root)
     trail: list[tuple[list[str], Identity]] = []
@@ -97,7 +99,7 @@ def _read(fd: int, parts: Sequence[str], every: bool) -> Directory:
 
 
 def _opened(directory: int, name: str) -> int | None:
-    """None where it is gone, or shut."""
+    """None where it is gone or may not be opened. Other errors, which would hide its content, are raised."""
     try:
         return os.open(name, _OPEN, dir_fd=directory)
     except OSError as error:
@@ -107,7 +109,8 @@ def _opened(directory: int, name: str) -> int | None:
 
 
 def _above(here: int, root: int, parts: Sequence[str]) -> int:
-    """The directory above, which is `parts` below the root: also from one that may be read and not gone through."""
+    """The directory above `here`, whose path is `parts` below the root. Walks down from the root where `here` may be
+    read but not searched, so that `..` cannot be opened."""
     try:
         return os.open("..", _UP, dir_fd=here)
     except OSError:
@@ -120,7 +123,8 @@ def _above(here: int, root: int, parts: Sequence[str]) -> int:
 
 
 class Spot(NamedTuple):
-    """Something protected: in which directory, by which name, and what was there when it was looked at."""
+    """A protected path: its directory and name, and the identity and mode of the file found there. `linked_to`: the
+    target, when it is a symbolic link."""
 
     path: str
     parent: Identity
@@ -136,18 +140,19 @@ class Spot(NamedTuple):
 
 @dataclass(slots=True)
 class Survey:
-    """What was found below one directory; `shut` could not be looked into."""
+    """The result for one directory tree; directories in `shut` could not be opened."""
 
     spots: list[Spot] = field(default_factory=list)
     repositories: list[str] = field(default_factory=list)
-    """Directories of repositories, `.git` and such: relative paths, "" for the one that was looked through."""
+    """Git directories, `.git` and others: relative paths, "" for the root itself."""
     attributes: list[str] = field(default_factory=list)
+    """Relative paths of `.gitattributes` files."""
     sockets: list[str] = field(default_factory=list)
     shut: list[str] = field(default_factory=list)
 
 
 def survey(root: int, protected: Protected) -> Survey:
-    """Blocks, for some 20 ms per 10,000 names. Raises OSError where it cannot be told."""
+    """Survey a directory tree. Blocks for some 20 ms per 10,000 names. Raises OSError where it cannot be read."""
     found = Survey()
     for directory in directories(root, found.shut, every=protected.has_globs):
         for spot in spots_in(directory, protected):
@@ -164,7 +169,7 @@ def survey(root: int, protected: Protected) -> Survey:
 
 
 def is_repository(directory: Directory) -> bool:
-    """Whether git would take it for the directory of a repository, or of a further working tree of one."""
+    """Whether git would take it for a git directory, that of a repository or of a linked worktree."""
     if directory.parts and plain(directory.parts[-1]) == GIT:
         return True
     names = set(directory.names)
@@ -172,7 +177,7 @@ def is_repository(directory: Directory) -> bool:
 
 
 def spots_in(directory: Directory, protected: Protected) -> Iterator[Spot]:
-    """What is protected in this one directory."""
+    """The protected entries of this one directory."""
     of_repository = is_repository(directory)
     for name in directory.names:
         if of_repository:
@@ -184,7 +189,7 @@ def spots_in(directory: Directory, protected: Protected) -> Iterator[Spot]:
 
 
 def spot_of(directory: Directory, name: str) -> Spot | None:
-    """None when it is gone."""
+    """The spot of this name; None when it is gone."""
     try:
         status = os.stat(name, dir_fd=directory.fd, follow_symlinks=False)
         linked_to = os.readlink(name, dir_fd=directory.fd) if stat.S_ISLNK(status.st_mode) else None

@@ -1,4 +1,4 @@
-"""A workspace whose repository lies elsewhere: the files of a worktree, its own git directory, and the common one."""
+"""A git worktree as a workspace: its files, its own git directory, and the common git directory of the repository."""
 
 import os
 from pathlib import Path
@@ -8,13 +8,14 @@ from drone.sandbox.private import Private
 
 GIT = "/git"
 COMMON = "/common"
-"""Where the two directories are, for the git that runs in the sandbox."""
+"""Where the git in the sandbox sees the worktree's own git directory, and the common one."""
 
 
 class Worktree(Workspace):
-    """`common` is the git directory of the repository, `git` what this worktree alone has: HEAD, index, scratch files.
+    """`common` is the git directory of the repository; `git` holds what belongs to this worktree alone: HEAD, index,
+    scratch files.
 
-    `above`: how the workspace that it was made from is spelled; absolute paths in there mean the same in here.
+    `above` is the path of the workspace that it was made from; absolute paths below it mean the same files in here.
     """
 
     def __init__(self, root: Path, git: Path, common: Workspace, *, above: Path, private: Private) -> None:
@@ -26,7 +27,8 @@ class Worktree(Workspace):
 
 
 def common_of(workspace: Workspace, directory: str) -> Workspace:
-    """git's own directory of a workspace, without a link on the way. Blocks. Raises `PathError`."""
+    """The common git directory of a workspace, `directory` in a plain one; opened without following a link. Blocks.
+    Raises `PathError`."""
     if isinstance(workspace, Worktree):
         return workspace.common
     return Workspace(workspace.root / directory, fd=workspace.open_directory(directory, symlinks=False))

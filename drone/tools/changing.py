@@ -11,8 +11,8 @@ from drone.agent.call_ends import OUTCOME_UNKNOWN
 from drone.checkpoints.diff import FileDiff, file_diff, quoted
 from drone.checkpoints.recording import CheckpointView
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
-from drone.sandbox.placing import Placing, Staged, own_path, regular
 from drone.sandbox.protected import GIT, Protected, plain
+from drone.sandbox.workspace_writer import Staged, WorkspaceWriter, own_path, regular
 from drone.tools.display_text import written
 from drone.tools.files import MAX_WHOLE_BYTES, workspace_of
 from drone.tools.tool import ToolContext, ToolFailed, threads_of
@@ -130,7 +130,7 @@ class Changing:
 
     def _finish(self, planned: Sequence[Effect], plan: Plan) -> Sequence[Effect]:
         assert self.context.checkpoints is not None
-        with self.context.checkpoints.order.kept(self.context.call_id) as kept:
+        with self.context.checkpoints.order.view(self.context.call_id) as kept:
             effects = planned or plan(lambda path: _as_kept(kept, path))
             missing = []
             for effect in effects:
@@ -143,12 +143,12 @@ class Changing:
                     raise ToolFailed(OUTCOME_UNKNOWN, Outcome.OUTCOME_UNKNOWN)
         if not planned:
             for above in {effect.path.rpartition("/")[0] for effect in effects}:
-                Placing(self.workspace).sweep(above)
+                WorkspaceWriter(self.workspace).sweep(above)
         apply(self.workspace, missing)
         return effects
 
     def _now(self, path: str) -> Existing | None:
-        status = Placing(self.workspace).status(path)
+        status = WorkspaceWriter(self.workspace).status(path)
         if status is None:
             return None
         if self.workspace.private.holds(status):
@@ -199,7 +199,7 @@ def _identity_wanted(kept: CheckpointView, effect: Effect) -> Identity:
 
 def identity(workspace: Workspace, path: str) -> Identity:
     """As it is now. Raises `PathError`."""
-    status = Placing(workspace).status(path)
+    status = WorkspaceWriter(workspace).status(path)
     if status is None:
         return None
     if stat.S_ISLNK(status.st_mode):
@@ -224,7 +224,7 @@ def _target(workspace: Workspace, path: str) -> bytes:
 
 def apply(workspace: Workspace, effects: Sequence[Effect]) -> None:
     """All of them or none: what was done is taken back when one fails. Blocks. Raises `PathError`."""
-    placing = Placing(workspace)
+    placing = WorkspaceWriter(workspace)
     staged: dict[str, Staged] = {}
     done: list[Effect] = []
     try:
@@ -243,7 +243,7 @@ def apply(workspace: Workspace, effects: Sequence[Effect]) -> None:
         raise
 
 
-def _do(placing: Placing, effect: Effect, staged: dict[str, Staged]) -> None:
+def _do(placing: WorkspaceWriter, effect: Effect, staged: dict[str, Staged]) -> None:
     if effect.path in staged:
         staged.pop(effect.path).place()
     elif effect.moved_from is not None:
@@ -252,7 +252,7 @@ def _do(placing: Placing, effect: Effect, staged: dict[str, Staged]) -> None:
         placing.remove(effect.path)
 
 
-def _undo(placing: Placing, effect: Effect) -> None:
+def _undo(placing: WorkspaceWriter, effect: Effect) -> None:
     before = effect.before
     if effect.moved_from is not None:
         placing.move(effect.path, effect.moved_from)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import re2
 
-from drone.sandbox.aside import Aside, CutOff
+from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.pattern import GlobError, expression
 
 MAX_BYTES = 64_000
@@ -248,7 +248,7 @@ class IgnoreReader:
     say nothing, so that no number of names holds them for longer.
     """
 
-    aside: Aside
+    aside: SideProcess
     notes: list[str]
     is_over: Callable[[], bool] = lambda: False
     _held: dict[int, "_Aside"] = field(default_factory=dict)

@@ -10,8 +10,8 @@ from itertools import islice
 from threading import Event
 from typing import Any
 
-from drone.sandbox.aside import Aside, CutOff
 from drone.sandbox.paths import PathError, Workspace
+from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.display_text import cut, written
 from drone.tools.walk import read_up_to
 
@@ -145,7 +145,7 @@ class Manifests:
 
     def read(self, paths: Sequence[str]) -> None:
         until = time.monotonic() + self._seconds
-        with closing(Aside(reading, self._stop)) as aside:
+        with closing(SideProcess(reading, self._stop)) as aside:
             for number, path in enumerate(paths[:MAX_MANIFESTS]):
                 if time.monotonic() > until or self._stop.is_set():
                     self.notes.append(f"{len(paths) - number:,} build files were not read: it took too long.")
@@ -155,7 +155,7 @@ class Manifests:
                 except (PathError, OSError, ValueError, RecursionError, CutOff) as error:
                     self.notes.append(f"{written(path)} could not be read: {str(error)[:200]}")
 
-    def _declarations(self, aside: Aside, path: str, text: str) -> Iterable[Sequence[str]]:
+    def _declarations(self, aside: SideProcess, path: str, text: str) -> Iterable[Sequence[str]]:
         if len(text) <= min(self._plain_bytes, _PLAIN_TOML_BYTES if path.endswith(".toml") else _PLAIN_BYTES):
             self._plain_bytes -= len(text)
             return declared(path, text)

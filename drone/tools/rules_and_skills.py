@@ -11,8 +11,8 @@ from threading import Event
 from typing import Any
 
 from drone.agent.toolset import Output
-from drone.sandbox.aside import Aside, CutOff
 from drone.sandbox.paths import PathError, PathMissing, Workspace
+from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.display_text import cut, plain, word_before, written
 from drone.tools.files import workspace_of
 from drone.tools.tool import ToolContext, ToolFailed, tool
@@ -91,7 +91,7 @@ class AgentReader:
     """
 
     def __init__(self, stop: Event | None = None, *, seconds: float = SECONDS) -> None:
-        self._aside = Aside(reading, stop)
+        self._aside = SideProcess(reading, stop)
         self._seconds = seconds
         self._until: float | None = None
         self._plain_characters = _PLAIN_CHARACTERS

@@ -177,7 +177,7 @@ class ShellTools:
                 cwd=command.cwd,
                 look=threads_of(context).tool,
                 merged=True,
-                told=told,
+                on_output=told,
             )
         except OSError as error:
             raise ToolFailed(f"The command could not be started: {error.strerror or error}.") from error
@@ -212,7 +212,7 @@ class ShellTools:
             cwd=command.cwd,
             look=threads_of(context).tool,
             merged=True,
-            told=output.add,
+            on_output=output.add,
         )
 
         async def changes() -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from mcc.definitions.rights import TOOL_GROUPS, group_of
 from mcc.rules.errors import alike
 
 if TYPE_CHECKING:
-    from drone.checkpoints.recording import Checkpoints, OrderCheckpoints
+    from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
     from drone.tools.jobs import Jobs
     from drone.tools.notes_port import Notes
 
@@ -64,7 +64,7 @@ class ToolContext:
     artifacts: Artifacts | None = None
     stop: Event = field(default_factory=Event)
     turn: Turn | None = None
-    checkpoints: Checkpoints | None = None
+    checkpoints: CallCheckpoints | None = None
     notes: Notes | None = None
     egress: Sequence[Sequence[str]] = ()
     jobs: Jobs | None = None

@@ -11,9 +11,9 @@ from enum import Enum
 from itertools import takewhile
 from threading import Event
 
-from drone.sandbox.aside import Aside
 from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
+from drone.sandbox.side_process import SideProcess
 from drone.tools.display_text import written
 from drone.tools.ignore import MAX_BYTES, Ignored, IgnoreReader, answering
 
@@ -70,7 +70,7 @@ class Walk:
         """Everything below `start`, sorted by path. Raises `PathError` when `start` is no directory inside."""
         base = self._base()
         self._until = time.monotonic() + self.seconds
-        with closing(Aside(answering, self.stop)) as aside:
+        with closing(SideProcess(answering, self.stop)) as aside:
             reader = IgnoreReader(aside, self.notes, lambda: self.stop.is_set() or self._is_late)
             yield from self._below(reader, base, self._ignored_above(reader, base), 1)
         if self._seen >= self.limit:

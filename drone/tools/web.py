@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from drone.sandbox.aside import Aside, CutOff
+from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.display_text import plain, written
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from drone.tools.web_search import hits_of, request_of
@@ -165,7 +165,7 @@ def _is_text(media_type: str) -> bool:
 def _extracted(html: str, stop: Event) -> tuple[str, str]:
     """Blocks. Raises `WebError`."""
     try:
-        with closing(Aside(extracting, stop)) as aside:
+        with closing(SideProcess(extracting, stop)) as aside:
             answer = aside.ask(html, READING_SECONDS)
     except (CutOff, ValueError) as error:
         raise WebError(f"The text of this page was not found: {error}.") from error

@@ -36,7 +36,7 @@ def checkouts_of(settings: Settings, crew: Crew) -> Checkouts | None:
     if crew.programs is None or crew.egress is None or not settings.workspaces.git:
         return None
     home = settings.data_dir / CHECKOUTS
-    mirrors = Mirrors(crew.programs, home / "mirrors", crew.egress.of_hosts)
+    mirrors = Mirrors(crew.programs, home / "mirrors", crew.egress.network_to)
     return Checkouts(mirrors, settings.workspaces, home, settings.key, Private(settings.private_places()))
 
 

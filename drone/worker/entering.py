@@ -8,7 +8,7 @@ import structlog
 from drone.agent.journal import Fenced as Lost
 from drone.crew import Crew
 from drone.order_context import Seen
-from drone.sandbox.guard import swept
+from drone.sandbox.guard import sweep_placeholders
 from drone.sandbox.host_lock import HostLock, Overtaken
 from drone.sandbox.paths import Workspace
 from drone.worker.keeper import Keeper
@@ -71,7 +71,7 @@ class Entrance:
         if workspace is None:
             return None
         try:
-            swept(workspace.fd, whole=lock.succeeds or claim.epoch > 1)
+            sweep_placeholders(workspace.fd, whole=lock.succeeds or claim.epoch > 1)
         except OSError as problem:
             log.warning("a workspace cannot be swept", order_id=claim.order.id, problem=str(problem))
         return None if claim.order.kind is OrderKind.REVERT else self._crew.seen_in(workspace)

@@ -1,1 +1,1 @@
-"""Worktrees of subagents: made of what their parent sees, saved on a ref, merged back, deleted once nothing is lost."""
+"""Worktrees of subagents: made from their parent's workspace, saved on a ref, merged back, deleted when safe."""

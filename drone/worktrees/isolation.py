@@ -1,4 +1,4 @@
-"""An agent's own worktree while it works: its tools are bound to it, and at its end its work is brought back."""
+"""Isolation of a subagent: its tools work in a worktree of its own, and at its end its work is merged back."""
 
 import asyncio
 import os
@@ -12,16 +12,16 @@ from drone.agent.report import Report
 from drone.agent.subagents.children import CannotHire
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.agent.turn import Task, Turn
-from drone.checkpoints.recording import Checkpoints, OrderCheckpoints
+from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
 from drone.sandbox.paths import Workspace, WorkspaceGone
 from drone.sandbox.protected import Protected
 from drone.sandbox.worktree import Worktree
 from drone.tools.git_program import Git
 from drone.tools.jobs import Jobs
 from drone.tools.tool import ToolFailed, failure
-from drone.worktrees.ending import TROUBLE, Brought, SavedWork, own_tree, save, worktree_at
+from drone.worktrees.ending import TROUBLE, SavedWork, WorktreeOutcome, save, worktree_at, worktree_repository
 from drone.worktrees.merging import Merging
-from drone.worktrees.places import Home, Made, WorktreeDirectory
+from drone.worktrees.places import WorktreeDirectory, WorktreeHome, WorktreePage
 from drone.worktrees.repository import Repository, Saved
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeMade, WorktreeState
@@ -41,22 +41,22 @@ IN_A_WORKSPACE = frozenset(
         "shell_write",
     }
 )
-"""Groups of tools that are bound to the workspace in which they work."""
+"""Groups of tools that work on files of the workspace."""
 
 _TRIES, _AGAIN_SECONDS = 50, 0.1
-"""How long is waited for a process that has lost the order and has not ended yet."""
+"""How often, and at which interval, the lock is tried while a process that lost the order still holds it."""
 
 
 @dataclass(slots=True)
 class Worktrees:
-    """Those of one order: `tools` binds its tools to a workspace, `checkpoints` are those of the order's own, and
-    `jobs` go on behind its calls. `protected`: what no merge changes.
+    """The worktrees of one order. `tools` binds the order's tools to a workspace; `checkpoints` are those of the
+    order's own workspace; `jobs` are its background programs. `protected`: paths that no merge changes.
 
-    From the first on this process holds them, until they are closed.
+    This process holds the lock on them from the first worktree until `close`.
     """
 
     git: Git
-    home: Home
+    home: WorktreeHome
     order_id: str
     workspace: Workspace
     tools: Callable[[Workspace], ToolSet]
@@ -64,12 +64,12 @@ class Worktrees:
     jobs: Jobs
     checkpoints: OrderCheckpoints | None = None
     one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Worktrees are made of what the order's workspaces hold, and brought back into them, one after the other."""
+    """Serialises making worktrees from the order's workspaces and merging them back."""
 
     _lock: int | None = None
 
     async def hold(self, turn: Turn) -> None:
-        """Raises `ToolFailed`, OSError."""
+        """Take the lock on the order's worktrees, unless it is held already. Raises `ToolFailed`, OSError."""
         for _ in range(_TRIES):
             if self._lock is None:
                 self._lock = await turn.threads.tool(self.home.hold, self.order_id)
@@ -84,12 +84,13 @@ class Worktrees:
             self._lock = None
 
     def below(self, agent: str, above: ToolSet, parent: "Isolated | None") -> "Isolated":
-        """For an agent of this name that has the tools of `above`, where `parent` works; None: in the order's own."""
+        """The tools for an agent of this name, which has those of `above`. `parent`: the agent whose worktree it
+        branches from, None = the order's own workspace."""
         return Isolated(self, agent, above, parent)
 
 
 class Isolated:
-    """The tools of one agent that works in a worktree of its own, from `enter` to `leave`."""
+    """The tool set of one agent that works in a worktree of its own between `enter` and `leave`."""
 
     def __init__(self, worktrees: Worktrees, agent: str, above: ToolSet, parent: "Isolated | None") -> None:
         self._all = worktrees
@@ -104,21 +105,21 @@ class Isolated:
         return self._above.specs()
 
     async def call(self, call: Call) -> Output:
-        there = self._for(call.name)
-        return self._not_here(call.name) if there is None else await there.call(call)
+        there = self._tools_for(call.name)
+        return self._refusal(call.name) if there is None else await there.call(call)
 
     async def preview(self, call: Call) -> Preview | Output | None:
-        there = self._for(call.name)
-        return self._not_here(call.name) if there is None else await preview_of(there, call)
+        there = self._tools_for(call.name)
+        return self._refusal(call.name) if there is None else await preview_of(there, call)
 
-    def _not_here(self, name: str) -> Output:
+    def _refusal(self, name: str) -> Output:
         if self._is_lost:
             return failure(str(WorkspaceGone()))
         return failure(f"{name} cannot be used in a worktree; leave that to who called you.", Outcome.DENIED)
 
-    def _for(self, name: str) -> ToolSet | None:
-        """Who runs the tool: what looks at a workspace or changes one never does that outside; None where it is not to
-        be had in here."""
+    def _tools_for(self, name: str) -> ToolSet | None:
+        """The tool set that runs this tool, None where the agent may not use it. A tool that reads or changes a
+        workspace never runs outside the worktree."""
         inside = self._inside
         if inside is not None and any(spec.name == name for spec in inside.specs()):
             return inside
@@ -127,7 +128,8 @@ class Isolated:
 
     @property
     def workspace(self) -> Workspace:
-        """Where the agent works: its worktree, as long as it is in there. Raises `WorkspaceGone`."""
+        """Where the agent works: its worktree between `enter` and `leave`, otherwise its parent's workspace. Raises
+        `WorkspaceGone`."""
         if self._is_lost:
             raise WorkspaceGone
         return self._workspace or self._outside
@@ -137,7 +139,7 @@ class Isolated:
         return self._parent.workspace if self._parent else self._all.workspace
 
     async def enter(self, task: Task, turn: Turn) -> None:
-        """Make the worktree of this record, or take it up again. Raises `CannotHire`, `JournalError`."""
+        """Make the worktree of this record, or enter the existing one again. Raises `CannotHire`, `JournalError`."""
         known = _last(task, turn)
         if isinstance(known, WorktreeEnded):
             return
@@ -145,14 +147,14 @@ class Isolated:
         try:
             async with self._all.one_at_a_time:
                 await self._all.hold(turn)
-                is_there = known is not None and await turn.threads.tool(place.is_there)
-                if known is not None and not is_there and self._has_written(task, turn):
+                exists = known is not None and await turn.threads.tool(place.exists)
+                if known is not None and not exists and self._has_written(task, turn):
                     self._is_lost = True
                     return
-                made = self._made(known) if known else None
-                if made is None or not is_there:
-                    made = await self._make(place, task, turn, known)
-                await turn.threads.tool(place.take_up)
+                page = self._page(known) if known else None
+                if page is None or not exists:
+                    page = await self._make(place, task, turn, known)
+                await turn.threads.tool(place.remove_stale_locks)
                 self._workspace = await self._worktree(place, turn)
         except TROUBLE as error:
             if known is None:
@@ -160,34 +162,34 @@ class Isolated:
                     await turn.threads.tool(place.remove)
             raise CannotHire(f"{self._agent} works in a worktree of its own, and none can be made: {error}") from error
         if known is None:
-            fact = WorktreeMade(child_id=made.record_id, child=made.child, ref=made.ref, base=made.base, head=made.head)
+            fact = WorktreeMade(child_id=page.record_id, child=page.child, ref=page.ref, base=page.base, head=page.head)
             await turn.journal.write(_caller(task, turn), fact)
         self._inside = self._all.tools(self._workspace)
 
     async def leave(self, task: Task, turn: Turn, report: Report) -> WorktreeEnded | None:
-        """Save what is in the worktree and, if the agent has completed, bring it back. Raises `JournalError`."""
+        """Save the worktree and, if the agent has completed, merge it back. Raises `JournalError`."""
         known = _last(task, turn)
         workspace, self._workspace, self._inside = self._workspace, None, None
         is_lost, self._is_lost = self._is_lost, False
         if not isinstance(known, WorktreeMade) or (workspace is None and not is_lost):
             return known if isinstance(known, WorktreeEnded) else None
-        place, made = self._all.home.place(self._all.order_id, task.record_id), self._made(known)
+        place, page = self._all.home.place(self._all.order_id, task.record_id), self._page(known)
         if workspace is not None:
             await self._all.jobs.end(workspace)
         async with self._all.one_at_a_time:
             if workspace is None:
-                brought = await self._lost(made, turn)
+                outcome = await self._lost(page, turn)
             else:
-                brought = await self._brought(made, place, workspace, turn, report)
-        ended = brought.told(made)
+                outcome = await self._bring_back(page, place, workspace, turn, report)
+        ended = outcome.as_fact(page)
         await turn.journal.write(_caller(task, turn), ended)
-        if brought.is_safe:
-            with suppress(OSError):  # what cannot be deleted now is deleted when the order is over
+        if outcome.is_safe:
+            with suppress(OSError):  # what cannot be deleted now is deleted by `clear_up` when the order is over
                 await turn.threads.tool(place.remove)
         return ended
 
-    async def _make(self, place: WorktreeDirectory, task: Task, turn: Turn, known: WorktreeMade | None) -> Made:
-        """`known`: it was made before, by a drone elsewhere: its ref has what was saved of it."""
+    async def _make(self, place: WorktreeDirectory, task: Task, turn: Turn, known: WorktreeMade | None) -> WorktreePage:
+        """Make the worktree. `known`: it was made before, on another machine; its ref has the work saved there."""
         ref = f"{NAMESPACE}/{self._all.order_id}/{task.record_id}"
         await turn.threads.tool(place.begin, ref)
         above = await self._repository(place, turn)
@@ -197,15 +199,15 @@ class Isolated:
             await above.point(ref, base)
         else:
             head, base, start = known.head, known.base, await above.commit_of(ref) or known.base
-        made = self._made(WorktreeMade(child_id=task.record_id, child=self._agent, ref=ref, base=base, head=head))
+        page = self._page(WorktreeMade(child_id=task.record_id, child=self._agent, ref=ref, base=base, head=head))
         worktree = await self._worktree(place, turn)
-        await (await own_tree(self._all.git, worktree, turn.threads)).fill(start)
-        await turn.threads.tool(place.complete, made)
-        return made
+        await (await worktree_repository(self._all.git, worktree, turn.threads)).fill(start)
+        await turn.threads.tool(place.complete, page)
+        return page
 
-    def _made(self, known: WorktreeMade) -> Made:
-        """The page of a worktree that the journal knows."""
-        return Made(
+    def _page(self, known: WorktreeMade) -> WorktreePage:
+        """The page for a worktree that the journal knows."""
+        return WorktreePage(
             order_id=self._all.order_id,
             record_id=known.child_id,
             child=known.child,
@@ -216,7 +218,7 @@ class Isolated:
         )
 
     def _has_written(self, task: Task, turn: Turn) -> bool:
-        """Whether the agent, in its run so far, may have changed what is in its worktree."""
+        """Whether the agent may have changed files in its worktree so far."""
         specs = self._above.specs()
         writing = {spec.name for spec in specs if spec.may_write and spec.group in IN_A_WORKSPACE}
         record = turn.tree.begun(task.record_id)
@@ -230,52 +232,55 @@ class Isolated:
         return await turn.threads.tool(worktree_at, place, self._outside)
 
     async def _repository(self, place: WorktreeDirectory, turn: Turn) -> Repository:
-        """That of the workspace which the worktree is made of."""
+        """The repository that the worktree branches from."""
         checkout = await self._all.git.opened(self._outside, turn.threads)
         scratch = await turn.threads.tool(Workspace, place.git)
         return await Repository.opened(checkout, scratch, self._all.protected)
 
-    async def _brought(
-        self, made: Made, place: WorktreeDirectory, worktree: Worktree, turn: Turn, report: Report
-    ) -> Brought:
+    async def _bring_back(
+        self, page: WorktreePage, place: WorktreeDirectory, worktree: Worktree, turn: Turn, report: Report
+    ) -> WorktreeOutcome:
         try:
-            own = await own_tree(self._all.git, worktree, turn.threads)
-            kept = await save(own, made)
+            own = await worktree_repository(self._all.git, worktree, turn.threads)
+            kept = await save(own, page)
         except TROUBLE as error:
             if worktree.is_gone:
-                return await self._lost(made, turn)
-            return Brought(WorktreeState.KEPT, trouble=f"It could not be saved: {error}", where=str(place.directory))
-        brought = Brought(WorktreeState.EMPTY, kept, where=str(place.directory))
-        if kept.saved.tip == made.base:
-            return brought
+                return await self._lost(page, turn)
+            return WorktreeOutcome(
+                WorktreeState.KEPT, trouble=f"It could not be saved: {error}", where=str(place.directory)
+            )
+        outcome = WorktreeOutcome(WorktreeState.EMPTY, kept, where=str(place.directory))
+        if kept.saved.tip == page.base:
+            return outcome
         if not report.completed:
-            return replace(brought, state=WorktreeState.KEPT, trouble="The agent did not complete.")
-        merging = Merging(await self._repository(place, turn), made, place, turn.threads, self._all.protected)
+            return replace(outcome, state=WorktreeState.KEPT, trouble="The agent did not complete.")
+        merging = Merging(await self._repository(place, turn), page, place, turn.threads, self._all.protected)
         try:
-            merged = await merging.bring_back(kept.saved.tip, lambda paths: self._keeping(paths, made, turn))
+            merged = await merging.bring_back(kept.saved.tip, lambda paths: self._checkpointed(paths, page, turn))
         except TROUBLE as error:
-            return replace(brought, state=WorktreeState.KEPT, trouble=f"It could not be merged: {error}")
+            return replace(outcome, state=WorktreeState.KEPT, trouble=f"It could not be merged: {error}")
         state = WorktreeState.CONFLICT if merged.conflicts else WorktreeState.MERGED
-        return replace(brought, state=state, files=merged.files, conflicts=merged.conflicts)
+        return replace(outcome, state=state, files=merged.files, conflicts=merged.conflicts)
 
-    async def _lost(self, made: Made, turn: Turn) -> Brought:
-        """Somebody deleted its directory: what the agent committed itself is on its ref, and nothing else is left."""
+    async def _lost(self, page: WorktreePage, turn: Turn) -> WorktreeOutcome:
+        """The outcome for a deleted directory: only the commits that the agent made itself are left, on its ref."""
         try:
             checkout = await self._all.git.opened(self._outside, turn.threads)
-            tip = await checkout.commit(made.ref)
+            tip = await checkout.commit(page.ref)
         except TROUBLE:
-            tip = made.base
-        return Brought(WorktreeState.LOST, SavedWork(Saved(tip, ""), (), all_ignored=True))
+            tip = page.base
+        return WorktreeOutcome(WorktreeState.LOST, SavedWork(Saved(tip, ""), (), all_ignored=True))
 
     @asynccontextmanager
-    async def _keeping(self, paths: Sequence[str], made: Made, turn: Turn) -> AsyncIterator[None]:
-        """Raises `StoreBroken`, OSError."""
+    async def _checkpointed(self, paths: Sequence[str], page: WorktreePage, turn: Turn) -> AsyncIterator[None]:
+        """Take a checkpoint of these paths in the order's own workspace, for the time in which they are changed. Raises
+        `StoreBroken`, OSError."""
         if self._all.checkpoints is None or self._parent is not None:
             yield
             return
-        call = Call(made.record_id, "worktree", {}, turn.tree.records[made.record_id].origin, turn)
-        checkpoints = Checkpoints(self._all.checkpoints, call, turn, Event())
-        await checkpoints.before(made.record_id, [os.fsencode(path) for path in paths])
+        call = Call(page.record_id, "worktree", {}, turn.tree.records[page.record_id].origin, turn)
+        checkpoints = CallCheckpoints(self._all.checkpoints, call, turn, Event())
+        await checkpoints.before(page.record_id, [os.fsencode(path) for path in paths])
         try:
             yield
         finally:

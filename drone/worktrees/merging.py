@@ -1,4 +1,4 @@
-"""Merging a worktree's work back into the workspace of the agent that asked for it, and proving that it is there."""
+"""Merging a worktree's work back into the workspace of the parent agent, and proving that nothing is missing."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -8,17 +8,17 @@ from drone.agent.threads import OwnThreads
 from drone.sandbox.paths import Workspace
 from drone.sandbox.protected import Protected
 from drone.tools.tool import ToolFailed
-from drone.worktrees.bringing import bring
-from drone.worktrees.places import Made, WorktreeDirectory
+from drone.worktrees.file_changes import apply_changes
+from drone.worktrees.places import WorktreeDirectory, WorktreePage
 from drone.worktrees.repository import Merge, Repository
 
 Keep = Callable[[Sequence[str]], AbstractAsyncContextManager[None]]
-"""Keeps what these paths of the workspace hold, while they are changed inside."""
+"""Takes a checkpoint of these paths of the workspace, which are changed inside the block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """`files` were brought into the workspace; `conflicts` were left as they are there."""
+    """`files` were changed in the workspace; `conflicts` were left unchanged there."""
 
     files: tuple[str, ...]
     conflicts: tuple[str, ...]
@@ -26,18 +26,17 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """From the worktree `made`, which lies at `place`, into the workspace of `above`."""
+    """Merges the worktree described by `page`, in the directory `place`, into the workspace of `above`."""
 
     above: Repository
-    made: Made
+    page: WorktreePage
     place: WorktreeDirectory
     threads: OwnThreads
     protected: Protected
 
     async def bring_back(self, tip: str, keep: Keep) -> Merged:
-        """Bring what `tip` changed, file by file, but for what both sides changed. Again, after a kill, it goes on.
-
-        Raises `ToolFailed`, `PathError`, `StoreBroken`, OSError.
+        """Apply the changes of the commit `tip` file by file, except files that both sides changed. May be repeated
+        after a kill. Raises `ToolFailed`, `PathError`, `StoreBroken`, OSError.
         """
         merge = await self._merge(tip)
         clean = [change for change in merge.changes if change.path not in merge.conflicts]
@@ -46,13 +45,13 @@ class Merging:
             staged = Workspace(await self.threads.tool(self.place.stage))
             await self.above.stage(merge, staged, clean)
             async with keep([change.path for change in clean]):
-                left = await self.threads.tool(bring, self.above.workspace, staged, clean, self.protected)
+                left = await self.threads.tool(apply_changes, self.above.workspace, staged, clean, self.protected)
         conflicts = tuple(dict.fromkeys((*merge.conflicts, *left)))
         await self._prove(tip, conflicts)
         return Merged(tuple(one.path for one in clean if one.path not in conflicts), conflicts)
 
     async def _prove(self, tip: str, conflicts: Sequence[str]) -> None:
-        """Merged once more, nothing comes of it. Raises `ToolFailed`."""
+        """Merge once more, and raise `ToolFailed` if that would still change anything but the conflicts."""
         again = await self._merge(tip)
         new = [one.path for one in again.changes if one.path not in (*conflicts, *again.conflicts)]
         unforeseen = [path for path in again.conflicts if path not in conflicts]
@@ -60,4 +59,4 @@ class Merging:
             raise ToolFailed(f"the workspace was changed meanwhile: {', '.join((*new, *unforeseen)[:10])}")
 
     async def _merge(self, tip: str) -> Merge:
-        return await self.above.merged(self.made.base, tip, f"What {self.made.child}'s work is merged with")
+        return await self.above.merged(self.page.base, tip, f"What {self.page.child}'s work is merged with")

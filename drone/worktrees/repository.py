@@ -1,4 +1,4 @@
-"""What worktrees ask of git: a commit of what a workspace holds, files for a worktree, a merge of both."""
+"""git for worktrees: committing the state of a workspace, filling a worktree with files, merging both."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,20 +12,20 @@ from drone.sandbox.worktree import Worktree, common_of
 from drone.tools.git_program import Checkout
 from drone.tools.git_writing import IDENTITY, NAMES, names_in, off_limits, specs, untracked
 from drone.tools.tool import ToolFailed
-from drone.worktrees.bringing import Change, changes_in
+from drone.worktrees.file_changes import Change, parse_changes
 
 LARGEST_FILE = 50_000_000
-"""Of a file that git does not track, for a worktree to begin with it."""
+"""Largest untracked file in bytes that a worktree begins with."""
 
 MOST_IGNORED, IGNORED_BYTES = 2_000, 50_000_000
-"""What of the files that git ignores is saved before a worktree is deleted; with more it stays."""
+"""Most files, and most bytes, of ignored files that are saved before a worktree is deleted; with more it stays."""
 
 _PATHS_BYTES = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """`changes` lead from what the workspace holds, the commit `ours`, to the merged `tree`, but for `conflicts`."""
+    """`changes` lead from the state of the workspace, the commit `ours`, to the merged `tree`, except `conflicts`."""
 
     ours: str
     tree: str
@@ -35,8 +35,8 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """What a worktree holds: the commit `tip` of its ref, of this `tree`. `lost`: what is in no commit, so that the
-    directory is all that has it."""
+    """The saved state of a worktree: the commit `tip` of its ref, with this `tree`. `lost`: paths that are in no
+    commit, so that only the directory has them."""
 
     tip: str
     tree: str
@@ -44,10 +44,10 @@ class Saved:
 
 
 class Repository:
-    """git in one workspace, which may itself be a worktree. `scratch` is a directory for files of git's own;
-    `protected`: what is in no snapshot unless git tracks it.
+    """git in one workspace, which may itself be a worktree. `scratch` is a directory for index files; `protected`:
+    paths that no snapshot includes unless git tracks them.
 
-    Raises `ToolFailed`, `PathError`, OSError.
+    Methods raise `ToolFailed`, `PathError`, OSError.
     """
 
     def __init__(self, checkout: Checkout, common: Workspace, scratch: Workspace, protected: Protected) -> None:
@@ -64,12 +64,12 @@ class Repository:
         return cls(checkout, common, scratch, protected)
 
     async def commit_of(self, name: str) -> str | None:
-        """A ref of ours as a commit; None where there is none."""
+        """The commit of a ref or other name that MCC itself chose; None where it does not exist."""
         found = await self._checkout.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
         return _word(found.stdout.head) or None
 
     async def tree_of(self, commit: str) -> str:
-        return await self._told("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+        return await self._word_of("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
 
     async def point(self, ref: str, commit: str) -> None:
         await self._checkout.output("update-ref", "--no-deref", ref, commit)
@@ -78,8 +78,8 @@ class Repository:
         await self._checkout.output("update-ref", "--no-deref", "-d", ref)
 
     async def snapshot(self, index: str, parents: Sequence[str], message: str) -> str:
-        """A commit of what the workspace holds now, but for what git ignores, what is protected, and large files that
-        git does not track. The repository's own index stays as it is."""
+        """Commit the current state of the workspace, without ignored files, protected paths and large untracked files.
+        The repository's own index does not change."""
         await self._checkout.threads.tool(self._copy_index, index)
         here = self._checkout.given(GIT_INDEX_FILE=f"/scratch/{index}")
         others = await untracked(here)
@@ -90,22 +90,22 @@ class Repository:
 
     async def committed(self, tree: str, parents: Iterable[str], message: str) -> str:
         above = (word for parent in parents for word in ("-p", parent))
-        return await self._told("commit-tree", tree, *above, "-m", message)
+        return await self._word_of("commit-tree", tree, *above, "-m", message)
 
     async def merged(self, base: str, tip: str, message: str) -> Merge:
-        """What the workspace holds and what `tip` made of `base`, as one; nothing is changed by it."""
+        """Merge the state of the workspace with the changes from `base` to `tip`; changes no file."""
         ours = await self.snapshot("ours", [base], message)
-        asked = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--end-of-options", ours, tip)
-        done = await self._checkout.run(*asked, bounds=NAMES)
+        arguments = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--end-of-options", ours, tip)
+        done = await self._checkout.run(*arguments, bounds=NAMES)
         if done.status not in (0, 1) or done.stdout.left_out or done.timed_out:
             raise ToolFailed(f"git cannot merge: {_word(done.stderr.head) or f'exit status {done.status}'}")
         tree, *conflicts = done.stdout.head.decode("utf-8", "surrogateescape").split("\0")[:-1]
         raw = ("diff-tree", "-r", "-z", "--no-renames", "--end-of-options", ours, tree)
-        changes = changes_in((await self._checkout.output(*raw, bounds=NAMES)).head)
+        changes = parse_changes((await self._checkout.output(*raw, bounds=NAMES)).head)
         return Merge(ours, tree, tuple(changes), tuple(dict.fromkeys(filter(None, conflicts))))
 
     async def stage(self, merge: Merge, staged: Workspace, changes: Iterable[Change]) -> None:
-        """Write the new files of these changes into an empty directory."""
+        """Write the new files of these changes into the empty directory `staged`."""
         there = self._checkout.recording(self.common, scratch=self._scratch, staged=staged)
         here = there.given(GIT_INDEX_FILE="/scratch/merged")
         await here.output("read-tree", merge.tree)
@@ -113,7 +113,7 @@ class Repository:
             await here.output("checkout-index", "--force", "--prefix=/staged/", "--", *paths)
 
     def _left_out(self, others: Iterable[str]) -> Iterator[str]:
-        """Untracked files that no worktree begins with. Blocks."""
+        """The untracked files that no worktree begins with: protected ones and large ones. Blocks."""
         for path in others:
             if path.endswith("/"):
                 continue
@@ -128,7 +128,7 @@ class Repository:
             return 0
 
     def _copy_index(self, name: str) -> None:
-        """git's index for a start: what has not changed since it was written need not be read again. Blocks."""
+        """Copy the repository's index to start from: git then reads only files that changed since. Blocks."""
         own = self.workspace.git if isinstance(self.workspace, Worktree) else self.common
         target = self._scratch.root / name
         target.unlink(missing_ok=True)
@@ -138,25 +138,25 @@ class Repository:
         except PathMissing:
             return
 
-    async def _told(self, *arguments: str) -> str:
+    async def _word_of(self, *arguments: str) -> str:
         return _word((await self._checkout.output(*arguments)).head)
 
 
-class OwnTree(Repository):
-    """git in a worktree: it is filled, and saved."""
+class WorktreeRepository(Repository):
+    """git in a worktree: filling it with files, and saving it."""
 
     async def fill(self, commit: str) -> None:
-        """Its files, as they are in this commit; the directory is empty."""
+        """Write the files of this commit into the worktree, which must be empty."""
         there = self._checkout.recording(self.common, tree=self.workspace.again()).given(GIT_WORK_TREE="/tree")
         await there.output("read-tree", "--reset", "-u", commit)
 
     async def save(self, ref: str, base: str, message: str) -> Saved:
-        """Commit on its ref whatever is not yet: new files too, but for what git ignores."""
+        """Commit all changes to the worktree's ref, new files too, but no ignored ones."""
         others = await untracked(self._checkout)
         nested = [path for path in others if path.endswith("/")]
         await self._checkout.magic().output("add", "--all", *specs(["."], await off_limits(self._checkout, others)))
         tree, tip = await _written(self._checkout), await self.commit_of(ref)
-        if tip is None:  # it was empty, and what lies here is looked at once more
+        if tip is None:  # the ref was deleted when an earlier save found no changes
             tip = base
             await self.point(ref, base)
         if tree != await self.tree_of(tip):
@@ -165,11 +165,11 @@ class OwnTree(Repository):
         return Saved(tip, tree, tuple(nested))
 
     async def save_ignored(self, ref: str, saved: Saved, message: str) -> tuple[list[str], bool]:
-        """Commit on a ref beside its own what git ignores. Answers the names, and whether all of it is saved."""
-        asked = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
-        listed = await self._checkout.output(*asked, bounds=NAMES)
+        """Commit the ignored files to a second ref, `REF.ignored`. Answers their names, and whether all are saved."""
+        arguments = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
+        listed = await self._checkout.output(*arguments, bounds=NAMES)
         names = [name for name in names_in(listed) if not name.startswith(f"{MARKER}/")]
-        size = await self._checkout.threads.tool(self._sizes, names)
+        size = await self._checkout.threads.tool(lambda: sum(map(self._size, names)))
         plain = [name for name in names if not name.endswith("/")]
         if listed.left_out or len(plain) < len(names) or len(names) > MOST_IGNORED or size > IGNORED_BYTES:
             return names, False
@@ -181,9 +181,6 @@ class OwnTree(Repository):
             await self.point(f"{ref}.ignored", await self.committed(await _written(here), [saved.tip], message))
         return names, True
 
-    def _sizes(self, names: Iterable[str]) -> int:
-        return sum(map(self._size, names))
-
 
 async def _written(checkout: Checkout) -> str:
     return _word((await checkout.output("write-tree")).head)
@@ -194,7 +191,7 @@ def _word(output: bytes) -> str:
 
 
 def _in_pieces(paths: Iterable[str]) -> Iterator[list[str]]:
-    """The paths, as many at a time as a command takes."""
+    """The paths in groups that fit a command line."""
     piece: list[str] = []
     size = 0
     for path in paths:

@@ -7,7 +7,7 @@ from pathlib import Path
 DRONE = Path(__file__).parents[2] / "drone"
 STARTS = {"Popen", "run", "check_output", "create_subprocess_exec", "create_subprocess_shell", "fork", "posix_spawn"}
 OF = {"subprocess", "asyncio", "os"}
-PROGRAMS = {Path("sandbox/launcher.py"), Path("egress/joining.py")}
+PROGRAMS = {Path("sandbox/launcher.py"), Path("egress/joiner.py")}
 """Are processes of their own, which have every processor."""
 
 

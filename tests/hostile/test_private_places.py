@@ -286,7 +286,7 @@ def test_what_is_besides_is_seen_by_who_was_given_it_and_by_nobody_who_comes_by_
     inside.mkdir(parents=True)
     (inside / "file").write_text("work")
     (data / "token").write_text(SECRET)
-    private = Private([data], besides=[data / "worktrees"], clock=lambda: float(next(clock)))
+    private = Private([data], except_below=[data / "worktrees"], clock=lambda: float(next(clock)))
     given = Workspace(inside, private=private)
     assert given.open_file("file").read() == b"work"
     around = Workspace(tmp_path, private=private)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from drone.egress.egress import Egress
-from drone.egress.plan import GivenSecret, Plan
+from drone.egress.plan import ConfiguredSecret, Plan
 from drone.sandbox.custody import Custody
 from drone.tools.wrappers import Redacted
 from mcc.redaction import Redactor
@@ -60,7 +60,7 @@ async def test_row_24_nothing_leaves_by_a_command(bench: ShellBench, outside: Ho
 
 
 async def test_row_39_secrets_of_the_drone_are_not_in_what_a_command_sees(tmp_path: Path) -> None:
-    secret = GivenSecret("SHOP", SECRET, ("a.test:443",))
+    secret = ConfiguredSecret("SHOP", SECRET, ("a.test:443",))
     egress = Egress(Plan(allow=("a.test:443",), secrets=(secret,)), Custody())
     look = "env; cat /proc/self/environ /proc/1/environ; python3 -c 'import os; print(os.environ)'; set"
     async with ShellBench(tmp_path, egress=egress) as bench:

@@ -1,4 +1,4 @@
-"""What the tests of checkouts share."""
+"""Fixtures of the checkout tests."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The checkouts of a drone that may name repositories of the server on loopback, and knows its certificate."""
+"""The checkouts of a drone that may use repositories of a server on loopback, whose certificate it trusts."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
@@ -12,8 +12,8 @@ from drone.checkouts.sessions import Checkouts
 from drone.egress.egress import BUNDLE, Egress
 from drone.egress.plan import Plan
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.network import Network
 from drone.sandbox.private import Private
+from drone.sandbox.profile import Network
 from mcc.configuration.workspaces import GitRemote, Workspaces
 from tests.drone.checkouts.git_server import HOST, Served, git_server
 
@@ -28,12 +28,12 @@ def checkouts_in(
     pattern: str = "/team/*",
     given: str | None = None,
 ) -> Iterator[Checkouts]:
-    """`given`: the token that the drone has for the server."""
+    """The checkouts of a drone; `given` is its token for the server."""
     whole = f"{HOST}:{port}"
     egress = Egress(Plan(allow=[whole], allow_private=[whole], names={HOST: ["127.0.0.1"]}), sandbox.custody)
 
     def opened(hosts: Sequence[str]) -> Network:
-        return WithFiles(egress.of_hosts(hosts), {BUNDLE: certificate})
+        return WithFiles(egress.network_to(hosts), {BUNDLE: certificate})
 
     remote = GitRemote(address=f"https://{whole}{pattern}", token_env="TEAM_TOKEN" if given else None)
     mirrors = Mirrors(sandbox, data / "mirrors", opened)

@@ -1,4 +1,4 @@
-"""A git server over https on loopback, which asks for a token if it has one."""
+"""A git server over https on loopback, which demands a token if it was given one."""
 
 import base64
 import os
@@ -79,7 +79,7 @@ def git_server(root: Path, context: ssl.SSLContext, token: str | None = None) ->
         do_GET = do_POST = _serve
 
         def log_message(self, *_: object) -> None:
-            """Nothing on the terminal of the tests."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.socket = context.wrap_socket(server.socket, server_side=True)

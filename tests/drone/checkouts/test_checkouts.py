@@ -1,4 +1,4 @@
-"""Git addresses as workspaces: fetched from a server on loopback, checked out for a session; nobody sees the token."""
+"""Git addresses as workspaces: fetched from a server on loopback, checked out for a session; the token stays secret."""
 
 import os
 from dataclasses import replace
@@ -40,7 +40,9 @@ async def test_an_address_is_checked_out_on_a_branch_of_the_session(
             await here.checkouts.opened(here.served.address(), "never-was", "third", OwnThreads())
 
 
-async def test_a_token_goes_to_the_server_and_stands_nowhere(tmp_path: Path, sandbox: Bubblewrap, scene: Scene) -> None:
+async def test_a_token_goes_to_the_server_and_is_stored_nowhere(
+    tmp_path: Path, sandbox: Bubblewrap, scene: Scene
+) -> None:
     async with site(tmp_path, sandbox, token=TOKEN, given=TOKEN) as here:
         workspace = await here.checkouts.opened(here.served.address(), "feature", SESSION, OwnThreads())
         assert (workspace.root / "a.txt").read_text() == "one\n"
@@ -51,7 +53,7 @@ async def test_a_token_goes_to_the_server_and_stands_nowhere(tmp_path: Path, san
 
 
 @pytest.mark.parametrize("given", [None, "a-wrong-token-altogether", "of\nseveral lines"])
-async def test_without_the_right_token_there_is_nothing(
+async def test_without_the_right_token_nothing_is_checked_out(
     tmp_path: Path, sandbox: Bubblewrap, scene: Scene, given: str | None
 ) -> None:
     async with site(tmp_path, sandbox, token=TOKEN, given=given) as here:
@@ -60,14 +62,16 @@ async def test_without_the_right_token_there_is_nothing(
         assert given is None or given not in str(refused.value)
 
 
-async def test_an_address_that_is_not_allowed_is_not_asked(tmp_path: Path, sandbox: Bubblewrap, scene: Scene) -> None:
+async def test_an_address_that_is_not_allowed_is_not_contacted(
+    tmp_path: Path, sandbox: Bubblewrap, scene: Scene
+) -> None:
     async with site(tmp_path, sandbox, pattern="/other/*") as here:
         with pytest.raises(CannotFetch, match="no such"):
             await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
         assert here.served.asked == []
 
 
-async def test_row_29_a_server_that_sends_elsewhere_is_not_followed(
+async def test_row_29_a_redirect_of_the_server_is_not_followed(
     tmp_path: Path, sandbox: Bubblewrap, scene: Scene
 ) -> None:
     async with site(tmp_path, sandbox) as here:
@@ -76,7 +80,7 @@ async def test_row_29_a_server_that_sends_elsewhere_is_not_followed(
             await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
 
 
-async def test_what_was_left_half_made_is_made_anew(tmp_path: Path, sandbox: Bubblewrap, scene: Scene) -> None:
+async def test_an_incomplete_checkout_is_made_anew(tmp_path: Path, sandbox: Bubblewrap, scene: Scene) -> None:
     async with site(tmp_path, sandbox) as here:
         workspace = await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
         (workspace.root.parent / "checkout.json").unlink()
@@ -85,7 +89,7 @@ async def test_what_was_left_half_made_is_made_anew(tmp_path: Path, sandbox: Bub
         assert (again.root / "a.txt").read_text() == "two\n"
 
 
-async def test_a_server_that_is_ill_is_asked_again_and_what_is_not_there_is_not(
+async def test_a_temporary_server_error_is_retried_and_a_missing_repository_is_not(
     tmp_path: Path, sandbox: Bubblewrap, scene: Scene
 ) -> None:
     async with site(tmp_path, sandbox) as here:
@@ -113,7 +117,7 @@ async def test_a_mirror_is_fetched_by_one_drone_at_a_time(tmp_path: Path, sandbo
         await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
 
 
-async def test_what_a_killed_git_left_in_a_mirror_is_no_obstacle_and_a_damaged_one_is_made_anew(
+async def test_remains_of_a_killed_git_are_removed_and_a_damaged_mirror_is_made_anew(
     tmp_path: Path, sandbox: Bubblewrap, scene: Scene
 ) -> None:
     async with site(tmp_path, sandbox) as here:
@@ -133,10 +137,10 @@ async def test_what_a_killed_git_left_in_a_mirror_is_no_obstacle_and_a_damaged_o
         assert (mended.root / "a.txt").read_text() == "one\n"
 
 
-async def test_what_a_hostile_remote_holds_runs_nothing_and_reaches_nothing(
+async def test_nothing_in_a_hostile_repository_runs_or_reaches_the_network(
     tmp_path: Path, sandbox: Bubblewrap, scene: Scene
 ) -> None:
-    """Row 25 and its neighbours: filters, hooks, submodules, links, large file storage, names of refs."""
+    """Row 25 and related ones: filters, hooks, submodules, links, LFS, names of refs."""
     mark = tmp_path / "ran"
     hostile = {
         ".gitattributes": "*.txt filter=evil diff=evil merge=evil\n*.bin filter=lfs\n",
@@ -170,7 +174,7 @@ async def test_what_a_hostile_remote_holds_runs_nothing_and_reaches_nothing(
 async def test_more_than_a_checkout_may_have_is_refused_before_it_is_written(
     tmp_path: Path, sandbox: Bubblewrap, scene: Scene
 ) -> None:
-    """A tree of five levels, each ten times the one below: some kilobytes in a pack, a hundred thousand files."""
+    """A tree of five levels with ten entries each: some kilobytes in a pack, a hundred thousand files."""
     blob = scene.git("rev-parse", "HEAD:a.txt")
     tree, kind = blob, "100644 blob"
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""A drone is killed while it fetches an address or checks it out: the order finishes, and uses nothing half made."""
+"""A drone is killed while it fetches or checks out: the order finishes, and never uses an incomplete checkout."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def work(directory: Path, served: Served, kind: str = "act", at: int = 0) -> int
 
 
 def checked(data: Path, scene: Scene) -> bool:
-    """Whether there is a checkout that would be used; it is whole then."""
+    """Whether there is a usable checkout; asserts that such a checkout is complete."""
     pages = list((data / "sessions").glob("*/checkout.json"))
     for page in pages:
         there = Scene.there(page.parent / "shop")

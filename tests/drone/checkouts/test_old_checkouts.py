@@ -1,4 +1,4 @@
-"""Checkouts that nobody uses go; what alone has somebody's work, or is at work, stays, and is told of."""
+"""Unused checkouts are deleted; those with unsaved work stay and are reported, and those in use stay."""
 
 import math
 import os
@@ -16,7 +16,7 @@ from tests.drone.tools.git_scene import Scene
 
 
 class Swept:
-    """`busy` sessions have an order that goes on; somebody is in the checkouts of these `names`."""
+    """A sweep. `busy` sessions have an unfinished order; checkouts with these `names` are in use."""
 
     def __init__(self, here: Site, sandbox: Bubblewrap) -> None:
         self.here = here
@@ -40,7 +40,7 @@ class Swept:
         return await Sweep(self.here.checkouts, git, before, most, free, alone).run(OwnThreads())
 
 
-async def test_what_has_no_work_of_its_own_goes_and_is_made_anew_when_its_session_goes_on(
+async def test_an_old_checkout_without_unsaved_work_is_deleted_and_made_anew_for_its_session(
     tmp_path: Path, sandbox: Bubblewrap, scene: Scene
 ) -> None:
     async with site(tmp_path, sandbox) as here:
@@ -54,7 +54,7 @@ async def test_what_has_no_work_of_its_own_goes_and_is_made_anew_when_its_sessio
         assert again.root == there.root and (again.root / "a.txt").exists()
 
 
-async def test_what_nobody_else_has_stays_and_is_told_until_it_was_pushed(
+async def test_unsaved_work_stays_and_is_reported_until_it_was_pushed(
     tmp_path: Path, sandbox: Bubblewrap, scene: Scene
 ) -> None:
     async with site(tmp_path, sandbox) as here:
@@ -76,7 +76,7 @@ async def test_what_nobody_else_has_stays_and_is_told_until_it_was_pushed(
         assert not ahead.root.exists() and not changed.root.exists() and not new.root.exists()
 
 
-async def test_where_an_order_is_or_goes_on_nothing_goes(tmp_path: Path, sandbox: Bubblewrap, scene: Scene) -> None:
+async def test_a_checkout_in_use_is_not_deleted(tmp_path: Path, sandbox: Bubblewrap, scene: Scene) -> None:
     async with site(tmp_path, sandbox) as here:
         swept = Swept(here, sandbox)
         waiting, inside = [await swept.made(name) for name in ("waiting", "inside")]
@@ -85,7 +85,7 @@ async def test_where_an_order_is_or_goes_on_nothing_goes(tmp_path: Path, sandbox
         assert waiting.root.exists() and inside.root.exists()
 
 
-async def test_for_want_of_room_the_least_lately_used_goes_first(
+async def test_when_space_is_short_the_least_recently_used_checkout_is_deleted_first(
     tmp_path: Path, sandbox: Bubblewrap, scene: Scene
 ) -> None:
     async with site(tmp_path, sandbox) as here:

@@ -1,4 +1,4 @@
-"""What a checkpoint holds, and what it says was changed since."""
+"""What a checkpoint holds, and the changes since that it finds."""
 
 import os
 import stat
@@ -9,7 +9,7 @@ import pytest
 
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.scan import stamp_of
-from drone.checkpoints.store import CheckpointStore, Move
+from drone.checkpoints.store import Checkpoint, CheckpointStore
 from drone.checkpoints.tree import Node, at, entries
 from drone.sandbox.paths import Workspace
 
@@ -40,25 +40,25 @@ def nodes(order: OrderCheckpoints, root: bytes) -> dict[bytes, Node]:
         return dict(entries(store.tree, root))
 
 
-def moves(order: OrderCheckpoints) -> list[Move]:
+def checkpoints(order: OrderCheckpoints) -> list[Checkpoint]:
     with CheckpointStore.opened(order.path) as store:
-        return store.moves("order")
+        return store.checkpoints("order")
 
 
-def test_everything_is_kept_but_the_marker(order: OrderCheckpoints) -> None:
+def test_everything_except_the_marker_is_kept(order: OrderCheckpoints) -> None:
     begun = order.begin("c1", None, STOP)
 
-    found = nodes(order, begun.move.before)
+    found = nodes(order, begun.checkpoint.before)
     assert set(found) == {b".gitignore", b"caf\xe9", b"empty", b"secret.txt", b"src", b"src/a.py", b"src/link"}
     assert found[b"src/a.py"].mode == 0o755
     assert (found[b"empty"].kind, found[b"src/link"].kind) == ("directory", "link")
     with CheckpointStore.opened(order.path) as store:
         assert store.content(found[b"src/a.py"].digest, 100) == b"x = 1\r\n"
         assert store.content(found[b"src/link"].digest, 100) == b"../secret.txt"
-    assert (begun.look.files, begun.look.told) == (5, "")
+    assert (begun.report.files, begun.report.sentence) == (5, "")
 
 
-def test_what_a_call_changed_is_told_in_order(order: OrderCheckpoints, root: Path) -> None:
+def test_the_changes_of_a_call_are_answered_in_order(order: OrderCheckpoints, root: Path) -> None:
     order.begin("c1", None, STOP)
     (root / "src/a.py").write_text("x = 2\n")
     (root / "new").mkdir()
@@ -69,27 +69,27 @@ def test_what_a_call_changed_is_told_in_order(order: OrderCheckpoints, root: Pat
     assert order.close("c1", STOP) == [b"empty", b"new", b"new/b", b"secret.txt", b"src/a.py"]
 
 
-def test_what_stands_for_missing_files_beside_a_program_is_nothing(order: OrderCheckpoints, root: Path) -> None:
+def test_placeholders_are_not_part_of_a_checkpoint(order: OrderCheckpoints, root: Path) -> None:
     os.mknod(root / ".env", stat.S_IFSOCK)
     os.mknod(root / "mine", stat.S_IFSOCK | 0o600)
     begun = order.begin("c1", None, STOP)
-    assert b".env" not in nodes(order, begun.move.before) and b"mine" in nodes(order, begun.move.before)
+    assert b".env" not in nodes(order, begun.checkpoint.before) and b"mine" in nodes(order, begun.checkpoint.before)
 
 
-def test_a_call_that_begins_again_has_the_checkpoint_that_it_had(order: OrderCheckpoints, root: Path) -> None:
-    first = order.begin("c1", None, STOP).move
+def test_a_call_that_begins_again_keeps_its_first_checkpoint(order: OrderCheckpoints, root: Path) -> None:
+    first = order.begin("c1", None, STOP).checkpoint
     (root / "src/a.py").write_text("half done")
 
-    again = OrderCheckpoints(Workspace(root), order.path.parent, "order").begin("c1", None, STOP).move
+    again = OrderCheckpoints(Workspace(root), order.path.parent, "order").begin("c1", None, STOP).checkpoint
     assert again == first
 
 
-def test_of_named_paths_only_those_are_looked_at(order: OrderCheckpoints, root: Path) -> None:
+def test_with_named_paths_only_those_are_scanned(order: OrderCheckpoints, root: Path) -> None:
     order.begin("c1", None, STOP)
     order.close("c1", STOP)
     (root / "elsewhere").write_text("a person's")
     (root / "src/a.py").write_text("a person's, too")
-    begun = order.begin("c2", [b"src/a.py", b"deep/er/file"], STOP).move
+    begun = order.begin("c2", [b"src/a.py", b"deep/er/file"], STOP).checkpoint
     (root / "deep/er").mkdir(parents=True)
     (root / "deep/er/file").write_text("made")
 
@@ -100,46 +100,46 @@ def test_of_named_paths_only_those_are_looked_at(order: OrderCheckpoints, root: 
         assert node is not None and store.content(node.digest, 100) == b"a person's, too"
 
 
-def test_what_a_lost_call_left_is_closed_by_the_next_one(order: OrderCheckpoints, root: Path) -> None:
+def test_the_next_call_closes_the_checkpoint_of_a_lost_one(order: OrderCheckpoints, root: Path) -> None:
     order.begin("lost", None, STOP)
     (root / "src/a.py").write_text("half done")
     OrderCheckpoints(Workspace(root), order.path.parent, "order").begin("next", [b"new"], STOP)
 
-    lost, following = moves(order)
+    lost, following = checkpoints(order)
     assert lost.after == following.before and lost.after != lost.before
 
 
-def test_a_file_that_was_not_touched_is_not_read_again(order: OrderCheckpoints, root: Path) -> None:
+def test_an_unchanged_file_is_not_read_again(order: OrderCheckpoints, root: Path) -> None:
     old = root / "secret.txt"
     order.begin("c1", None, STOP)
     with CheckpointStore.opened(order.path) as store, store.changing():
         fresh = store.seen()
         assert fresh == {}, "what was touched a moment ago may change once more within the same time"
         status = old.stat()
-        store.see({b"secret.txt": (stamp_of(status), b"k" * 32)}, {})
+        store.replace_seen({b"secret.txt": (stamp_of(status), b"k" * 32)}, {})
 
-    assert nodes(order, order.begin("c2", None, STOP).move.before)[b"secret.txt"].digest == b"k" * 32
+    assert nodes(order, order.begin("c2", None, STOP).checkpoint.before)[b"secret.txt"].digest == b"k" * 32
     os.utime(old, ns=(0, 0))
-    assert nodes(order, order.begin("c3", None, STOP).move.before)[b"secret.txt"].digest != b"k" * 32
+    assert nodes(order, order.begin("c3", None, STOP).checkpoint.before)[b"secret.txt"].digest != b"k" * 32
 
 
-def test_what_cannot_be_kept_is_counted_and_named(order: OrderCheckpoints, root: Path) -> None:
+def test_files_that_cannot_be_kept_are_counted_and_named(order: OrderCheckpoints, root: Path) -> None:
     os.mkfifo(root / "pipe")
     with open(root / "huge", "wb") as file:
         file.truncate(300_000_000)
 
-    look = order.begin("c1", None, STOP).look
-    assert sum(look.left_out.values()) == 2
-    assert "larger than 256,000,000 bytes" in look.told and "pipe" in look.told
+    report = order.begin("c1", None, STOP).report
+    assert sum(report.left_out.values()) == 2
+    assert "larger than 256,000,000 bytes" in report.sentence and "pipe" in report.sentence
 
 
 def test_a_large_file_is_kept_in_pieces(order: OrderCheckpoints, root: Path) -> None:
     data = os.urandom(9_000_000)
     (root / "large").write_bytes(data)
 
-    begun = order.begin("c1", None, STOP).move
+    begun = order.begin("c1", None, STOP).checkpoint
     node = nodes(order, begun.before)[b"large"]
     with CheckpointStore.opened(order.path) as store:
         assert [len(piece) for piece in store.pieces(node.digest)] == [4 << 20, 4 << 20, 9_000_000 - (8 << 20)]
         assert store.content(node.digest, 10_000_000) == data
-    assert moves(order)[0].before == begun.before
+    assert checkpoints(order)[0].before == begun.before

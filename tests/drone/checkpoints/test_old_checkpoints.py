@@ -1,10 +1,10 @@
-"""Checkpoints that are old go, with what nothing else needs."""
+"""Pruning deletes old checkpoints, with the contents that no other one needs."""
 
 import sqlite3
 from pathlib import Path
 from threading import Event
 
-from drone.checkpoints.keeping import Keeping, Pruned
+from drone.checkpoints.directory import CheckpointDirectory, Pruned
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.store import CheckpointStore
 from drone.sandbox.paths import Workspace
@@ -12,7 +12,7 @@ from drone.sandbox.paths import Workspace
 STOP = Event()
 
 
-def test_what_only_an_old_order_needs_goes(tmp_path: Path) -> None:
+def test_contents_that_only_an_old_order_needs_are_pruned(tmp_path: Path) -> None:
     root, data = tmp_path / "shop", tmp_path / "data"
     (root / "deep").mkdir(parents=True)
     (root / "deep/a").write_text("of the old one alone")
@@ -25,16 +25,16 @@ def test_what_only_an_old_order_needs_goes(tmp_path: Path) -> None:
     with sqlite3.connect(old.path) as connection:
         connection.execute("UPDATE calls SET at = at - 86400 * 8 WHERE order_id = 'old'")
 
-    assert Keeping(data).prune(9) == Keeping(data).prune(0) == Pruned()
-    assert Keeping(data).prune(7) == Pruned(orders=1, contents=1)
-    assert old.known() == [] and Keeping(data).prune(7) == Pruned()
+    assert CheckpointDirectory(data).prune(9) == CheckpointDirectory(data).prune(0) == Pruned()
+    assert CheckpointDirectory(data).prune(7) == Pruned(orders=1, contents=1)
+    assert old.known() == [] and CheckpointDirectory(data).prune(7) == Pruned()
     with CheckpointStore.opened(young.path) as store:
-        (move,) = store.moves("young")
-        node = store.tree(store.tree(move.before)[b"deep"].digest)[b"a"]
+        (checkpoint,) = store.checkpoints("young")
+        node = store.tree(store.tree(checkpoint.before)[b"deep"].digest)[b"a"]
         assert store.content(node.digest, 100) == b"of both"
 
 
-def test_a_file_that_is_no_store_is_left_alone(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_store_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("no database, " * 100)
-    assert Keeping(tmp_path).prune(1) == Pruned()
-    assert Keeping(tmp_path / "nowhere").prune(1) == Pruned()
+    assert CheckpointDirectory(tmp_path).prune(1) == Pruned()
+    assert CheckpointDirectory(tmp_path / "nowhere").prune(1) == Pruned()

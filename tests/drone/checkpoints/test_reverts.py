@@ -1,4 +1,4 @@
-"""Orders of kind revert: what they bring back, what they leave, and that they can be cut off and reverted."""
+"""Orders of kind revert: what they restore, what they leave, and that they can be interrupted and reverted."""
 
 import os
 import shutil
@@ -13,10 +13,10 @@ import pytest
 from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.turn import Turn
-from drone.checkpoints.ledger import Touched
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.checkpoints.restore import way_back
+from drone.checkpoints.restore import plan_restore
 from drone.checkpoints.revert import Revert
+from drone.checkpoints.summary import PathChange
 from drone.checkpoints.tree import Node
 from drone.sandbox.paths import Workspace
 from mcc.contracts.ids import fresh_id
@@ -30,7 +30,7 @@ Picture = dict[str, Any]
 
 
 class Site:
-    """A workspace in which orders do things and are reverted."""
+    """A workspace in which orders make changes and are reverted."""
 
     def __init__(self, path: Path) -> None:
         self.root, self.data = path / "shop", path / "data"
@@ -40,7 +40,7 @@ class Site:
         return OrderCheckpoints(Workspace(self.root), self.data, order_id)
 
     def picture(self) -> Picture:
-        """Everything that is there: kind, mode, content, of every path."""
+        """Type, mode and content of every path in the workspace."""
         found: Picture = {}
         for path in sorted(self.root.rglob("*")):
             if ".mcc-workspace" in path.parts:
@@ -83,7 +83,7 @@ def site(tmp_path: Path) -> Site:
 
 
 def destroy(root: Path) -> None:
-    """What a bad command does: everything is gone, and something else is there."""
+    """Do what a bad command does: delete everything and make other files."""
     for path in root.iterdir():
         if path.name != ".mcc-workspace":
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -118,7 +118,7 @@ async def test_a_revert_can_be_reverted(site: Site) -> None:
     assert outcome.status is OrderStatus.SUCCEEDED and site.picture() == after
 
 
-async def test_what_others_did_elsewhere_stays(site: Site) -> None:
+async def test_changes_of_others_to_other_files_stay(site: Site) -> None:
     order = site.order()
     order.begin("c1", [b"src/a.py"], STOP)
     (site.root / "src/a.py").write_text("the order's")
@@ -129,7 +129,7 @@ async def test_what_others_did_elsewhere_stays(site: Site) -> None:
     assert (site.root / "src/a.py").read_bytes() == b"a\r\n" and (site.root / "untracked").read_text() == "a person's"
 
 
-async def test_what_somebody_else_changed_since_is_listed_and_nothing_is_done(site: Site) -> None:
+async def test_files_changed_since_by_others_are_listed_and_nothing_is_reverted(site: Site) -> None:
     before = site.picture()
     by_a_call(site)
     (site.root / "src").write_text("mended by a person")
@@ -152,7 +152,7 @@ async def test_what_somebody_else_changed_since_is_listed_and_nothing_is_done(si
     assert back.status is OrderStatus.SUCCEEDED and site.picture() == there, "and what was overwritten was kept"
 
 
-async def test_only_what_came_after_an_entry_is_taken_back(site: Site) -> None:
+async def test_only_changes_after_an_entry_are_reverted(site: Site) -> None:
     order = site.order()
     for number in range(3):
         order.begin(f"c{number}", [b"src/a.py"], STOP)
@@ -162,7 +162,7 @@ async def test_only_what_came_after_an_entry_is_taken_back(site: Site) -> None:
     assert (site.root / "src/a.py").read_text() == "version 0"
 
 
-async def test_git_keeps_its_objects_and_its_index_is_nobodys_work(site: Site) -> None:
+async def test_git_objects_are_kept_and_changes_of_the_index_do_not_count(site: Site) -> None:
     order = site.order()
     order.begin("c1", None, STOP)
     (site.root / ".git/objects/aa/new").write_text("a commit's")
@@ -178,7 +178,7 @@ async def test_git_keeps_its_objects_and_its_index_is_nobodys_work(site: Site) -
     assert (site.root / ".git/objects/aa/new").exists()
 
 
-async def test_a_revert_that_was_cut_off_is_finished(site: Site) -> None:
+async def test_an_interrupted_revert_is_finished(site: Site) -> None:
     before = site.picture()
     by_a_call(site)
     site.order("revert-1").begin("revert-1", None, STOP)
@@ -192,12 +192,12 @@ async def test_a_revert_that_was_cut_off_is_finished(site: Site) -> None:
     assert site.picture() == before
 
 
-async def test_an_order_that_kept_nothing_here_says_so(site: Site) -> None:
+async def test_reverting_an_order_without_checkpoints_here_fails_with_a_reason(site: Site) -> None:
     outcome = await site.revert("order-of-elsewhere")
     assert outcome.reason is FailureReason.INVALID and "on another host" in (outcome.detail or "")
 
 
-def test_what_an_order_changed_is_told(site: Site) -> None:
+def test_the_summary_lists_what_an_order_changed(site: Site) -> None:
     order = site.order()
     order.begin("c1", None, STOP)
     (site.root / "src/a.py").write_bytes(b"a\r\nb\r\n")
@@ -206,7 +206,7 @@ def test_what_an_order_changed_is_told(site: Site) -> None:
     (site.root / "empty").rmdir()
     (site.root / "made").write_text("1\n2\n")
     (site.root / ".git/HEAD").write_text("x")
-    order.told(order.known()[0].id, 18)
+    order.note_entry(order.known()[0].id, 18)
     found = order.summary(STOP)
 
     assert found is not None
@@ -221,19 +221,19 @@ def test_what_an_order_changed_is_told(site: Site) -> None:
     assert order.known()[0].after is not None, "calls that were cut off are over with their order"
 
 
-def test_a_files_name_adds_no_line_to_what_is_told(site: Site) -> None:
+def test_a_file_name_adds_no_line_to_the_diff(site: Site) -> None:
     order = site.order()
     order.begin("c1", None, STOP)
     os.rename(site.root / "untracked", site.root / "moved\n+++ b\udcff")
     os.chmod(site.root / "src/a.py", 0o600)
     os.rename(site.root / "src/a.py", site.root / "mode\nx")
-    order.told(order.known()[0].id, 18)
+    order.note_entry(order.known()[0].id, 18)
     found = order.summary(STOP)
     assert found is not None and "rename to moved\\n+++ b\\udcff\n" in found.diff
     assert "mode\\nx" in found.diff and "\nx" not in found.diff
 
 
-def test_who_changed_nothing_has_no_changes(site: Site) -> None:
+def test_an_order_without_changes_has_no_summary(site: Site) -> None:
     assert site.order().summary(STOP) is None
     order = site.order()
     order.begin("c1", None, STOP)
@@ -244,7 +244,7 @@ def test_who_changed_nothing_has_no_changes(site: Site) -> None:
     assert order.summary(STOP) is None
 
 
-def test_the_way_back_of_many_files_reads_each_directory_once() -> None:
+def test_planning_a_restore_of_many_files_reads_each_directory_once() -> None:
     names = [b"d/%d" % number for number in range(500)]
     file, kept = Node("file", 0o644, 0, bytes(32)), dict[bytes, dict[bytes, Node]]()
     kept[b"d"] = {name[2:]: file for name in names}
@@ -255,6 +255,6 @@ def test_the_way_back_of_many_files_reads_each_directory_once() -> None:
         reads.append(digest)
         return kept[digest]
 
-    wanted = {name: Touched(name, None, file) for name in names}
-    assert len(way_back(trees, wanted, b"top", overwrite=False).targets) == 500
+    wanted = {name: PathChange(name, None, file) for name in names}
+    assert len(plan_restore(trees, wanted, b"top", overwrite=False).targets) == 500
     assert sorted(reads) == [b"d", b"top"]

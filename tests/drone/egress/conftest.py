@@ -1,4 +1,4 @@
-"""A sandbox with a way out, where this machine can make one."""
+"""A sandbox with a network, on machines that can make one."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Servers on loopback that stand for hosts of the internet, and clients of the proxy in between."""
+"""Servers on loopback in place of internet hosts, and clients of the proxy in between."""
 
 import asyncio
 import ssl
@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from drone.egress.access import OrderAccess, ProgramAccess, rule_of
 from drone.egress.authority import Authority
 from drone.egress.forwarding import Connection
-from drone.egress.http1 import HEAD_BYTES, BadMessage, Head, body_of, request_of
+from drone.egress.http1 import HEAD_BYTES, BadMessage, Head, read_body, read_request
 from drone.egress.plan import Plan
-from drone.egress.ways import Order, Way, rule_of
 from mcc.addresses import Endpoint
 
 PUBLIC = "93.184.216.34"
@@ -21,7 +21,7 @@ Answer = Callable[[Head, bytes], bytes]
 
 @dataclass
 class Host:
-    """One that says what it was asked."""
+    """A server that records its requests."""
 
     port: int = 0
     asked: list[tuple[Head, bytes]] = field(default_factory=list)
@@ -30,7 +30,7 @@ class Host:
 
 def echo(head: Head, body: bytes) -> bytes:
     said = b"\n".join(b"%b: %b" % one for one in head.headers) + b"\n\n" + body
-    return b"HTTP/1.1 200 OK\r\nX-First: %b\r\nContent-Length: %d\r\n\r\n%b" % (head.first[1], len(said), said)
+    return b"HTTP/1.1 200 OK\r\nX-First: %b\r\nContent-Length: %d\r\n\r\n%b" % (head.start_line[1], len(said), said)
 
 
 @asynccontextmanager
@@ -40,8 +40,8 @@ async def host(answer: Answer = echo, secure: ssl.SSLContext | None = None) -> A
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         known.connections += 1
         try:
-            while (head := await request_of(reader)) is not None:
-                body = b"".join([piece async for piece in body_of(reader, head.of_request)])
+            while (head := await read_request(reader)) is not None:
+                body = b"".join([piece async for piece in read_body(reader, head.request_framing)])
                 known.asked.append((head, body))
                 writer.write(answer(head, body))
                 await writer.drain()
@@ -58,14 +58,14 @@ async def host(answer: Answer = echo, secure: ssl.SSLContext | None = None) -> A
 
 @dataclass
 class Served:
-    """The proxy for one program: where it listens, and what it lets go out."""
+    """The proxy for one program: its port, its access, and the endpoints that it connected to."""
 
     port: int
-    way: Way
+    access: ProgramAccess
     dialled: list[Endpoint]
 
     async def say(self, data: bytes) -> bytes:
-        """What comes back until the connection is closed."""
+        """Send data, and answer everything received until the connection is closed."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write(data)
         said = await reader.read()
@@ -84,26 +84,26 @@ async def public(name: str) -> Sequence[str]:
 async def proxy(
     plan: Plan, to: Host, *, resolve: Resolve = public, only: Sequence[Sequence[str]] = (), trust: str = ""
 ) -> AsyncIterator[Served]:
-    """Connections to checked addresses, whichever they are, go to `to`."""
+    """A proxy whose connections all go to the server `to`, whatever address was checked."""
     dialled: list[Endpoint] = []
 
     def dial(endpoint: Endpoint) -> Endpoint:
         dialled.append(endpoint)
         return Endpoint("127.0.0.1", to.port)
 
-    way = Way(Order(plan, rule_of(plan, resolve, dial)), only)
+    access = ProgramAccess(OrderAccess(plan, rule_of(plan, resolve, dial)), only)
     trusted = ssl.create_default_context(cadata=trust or None)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await Connection(way, trusted, reader, writer).serve()
+        await Connection(access, trusted, reader, writer).serve()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=HEAD_BYTES)
     async with server:
-        yield Served(server.sockets[0].getsockname()[1], way, dialled)
+        yield Served(server.sockets[0].getsockname()[1], access, dialled)
 
 
 async def secured(served: Served, name: str, authority: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A connection to port 443 of this name through the proxy, to a server that this authority (PEM) vouches for."""
+    """A TLS connection through the proxy to port 443 of this name, verified with this authority (PEM)."""
     reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
     writer.write(f"CONNECT {name}:443 HTTP/1.1\r\nHost: {name}:443\r\n\r\n".encode())
     assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
@@ -112,6 +112,6 @@ async def secured(served: Served, name: str, authority: str) -> tuple[asyncio.St
 
 
 def authority_of(name: str) -> tuple[str, ssl.SSLContext]:
-    """An authority as PEM, and the context of a server of this name that it vouches for."""
+    """A certificate authority as PEM, and the context of a server of this name that it signed."""
     made = Authority([name])
     return made.certificate.decode(), made.context(name)

@@ -1,4 +1,4 @@
-"""What the proxy passes on, to whom, and what it tells those whom it refuses."""
+"""What the proxy forwards, to which servers, and how it refuses."""
 
 import asyncio
 import gzip
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from drone.egress.http1 import Head, chunk
-from drone.egress.plan import GivenSecret, Plan
+from drone.egress.plan import ConfiguredSecret, Plan
 from tests.drone.egress.servers import PUBLIC, authority_of, host, proxy, secured
 
 ALLOWED = Plan(allow=("a.test:80", "*.b.test:443", "a.test:443"))
@@ -24,7 +24,7 @@ async def test_a_request_goes_to_the_address_that_was_checked_and_names_its_host
         said = await served.say(get("http://a.test/x?y", "Proxy-Authorization: Basic eDp5", "X-One: two"))
     assert said.startswith(b"HTTP/1.1 200") and b"X-One: two" in said
     ((head, _),) = there.asked
-    assert head.first[1] == b"/x?y" and head.all_of(b"host") == [b"a.test"]
+    assert head.start_line[1] == b"/x?y" and head.all_of(b"host") == [b"a.test"]
     assert not head.all_of(b"proxy-authorization")
     assert [str(one) for one in served.dialled] == [f"{PUBLIC}:80"]
 
@@ -43,10 +43,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("request_", "name", "status"), REFUSED, ids=[one[1] for one in REFUSED])
-async def test_what_is_not_allowed_is_told_and_goes_nowhere(request_: bytes, name: str, status: int) -> None:
+async def test_a_host_that_is_not_allowed_is_reported_and_not_contacted(
+    request_: bytes, name: str, status: int
+) -> None:
     async with host() as there, proxy(ALLOWED, there) as served:
         said = await served.say(request_)
-        assert served.way.denied == [name]
+        assert served.access.denied == [name]
     assert said.startswith(b"HTTP/1.1 %d" % status)
     assert not there.connections and not served.dialled
 
@@ -65,7 +67,7 @@ async def test_a_name_that_is_not_allowed_is_not_even_looked_up() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "64:ff9b::7f00:1"])
-async def test_an_allowed_name_that_leads_inside_is_refused(address: str) -> None:
+async def test_an_allowed_name_with_a_private_address_is_refused(address: str) -> None:
     async def resolve(name: str) -> Sequence[str]:
         return [PUBLIC, address]
 
@@ -75,7 +77,7 @@ async def test_an_allowed_name_that_leads_inside_is_refused(address: str) -> Non
     assert not there.connections
 
 
-async def test_a_name_that_moves_inside_is_refused_on_the_next_connection() -> None:
+async def test_a_name_that_changes_to_a_private_address_is_refused_on_the_next_connection() -> None:
     answers = [[PUBLIC], ["127.0.0.1"]]
 
     async def resolve(name: str) -> Sequence[str]:
@@ -100,11 +102,11 @@ async def test_requests_follow_each_other_on_one_connection() -> None:
         body = b"POST http://a.test/1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(b"abc") + b"0\r\n\r\n"
         said = await served.say(body + get("http://a.test/2"))
     assert said.count(b"HTTP/1.1 200") == 2
-    assert [(head.first[1], body) for head, body in there.asked] == [(b"/1", b"abc"), (b"/2", b"")]
+    assert [(head.start_line[1], body) for head, body in there.asked] == [(b"/1", b"abc"), (b"/2", b"")]
     assert there.connections == 1
 
 
-async def test_a_message_of_two_meanings_is_passed_on_to_nobody() -> None:
+async def test_an_ambiguous_request_is_not_forwarded() -> None:
     smuggled = (
         b"POST http://a.test/ HTTP/1.1\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /evil"
     )
@@ -124,7 +126,7 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("answer", BROKEN, ids=range(len(BROKEN)))
-async def test_an_answer_that_could_be_read_in_two_ways_does_not_come_in(answer: bytes) -> None:
+async def test_an_ambiguous_answer_is_not_forwarded(answer: bytes) -> None:
     async with host(lambda head, body: answer) as there, proxy(ALLOWED, there) as served:
         assert (await served.say(get("http://a.test/"))).startswith(b"HTTP/1.1 502")
 
@@ -139,7 +141,9 @@ async def test_other_hosts_are_tunnelled_untouched() -> None:
     assert there.asked[0][0].all_of(b"accept-encoding") == [b"br"]
 
 
-SWAPPING = Plan(allow=("a.test:443", "x.b.test:443"), secrets=(GivenSecret("GITHUB_TOKEN", TOKEN, ("a.test:443",)),))
+SWAPPING = Plan(
+    allow=("a.test:443", "x.b.test:443"), secrets=(ConfiguredSecret("GITHUB_TOKEN", TOKEN, ("a.test:443",)),)
+)
 
 
 def authorized(name: str, token: str, *more: str) -> bytes:
@@ -148,7 +152,7 @@ def authorized(name: str, token: str, *more: str) -> bytes:
 
 
 async def answered(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
-    """Head and body, which comes in chunks."""
+    """The head and the joined body of a chunked answer."""
     head, body = await reader.readuntil(b"\r\n\r\n"), b""
     while size := int(await reader.readuntil(b"\r\n"), 16):
         body += (await reader.readexactly(size + 2))[:-2]
@@ -159,7 +163,7 @@ async def answered(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
 async def test_the_declared_host_gets_the_secret_and_the_program_only_its_stand_in() -> None:
     vouched, secure = authority_of("a.test")
     async with host(secure=secure) as there, proxy(SWAPPING, there, trust=vouched) as served:
-        given = served.way.order.given
+        given = served.access.order.grant
         stand_in = given.stand_ins["GITHUB_TOKEN"]
         reader, writer = await secured(served, "a.test", given.certificate)
         for _ in range(2):
@@ -177,7 +181,7 @@ async def test_the_declared_host_gets_the_secret_and_the_program_only_its_stand_
 async def test_a_host_that_is_not_declared_gets_the_stand_in() -> None:
     vouched, secure = authority_of("x.b.test")
     async with host(secure=secure) as there, proxy(SWAPPING, there) as served:
-        stand_in = served.way.order.given.stand_ins["GITHUB_TOKEN"]
+        stand_in = served.access.order.grant.stand_ins["GITHUB_TOKEN"]
         reader, writer = await secured(served, "x.b.test", vouched)
         writer.write(authorized("x.b.test", stand_in))
         await reader.readuntil(b"\r\n\r\n")
@@ -189,7 +193,7 @@ async def test_a_host_that_is_not_declared_gets_the_stand_in() -> None:
 async def test_the_secret_does_not_go_to_another_host_at_the_same_address(named: str) -> None:
     vouched, secure = authority_of("a.test")
     async with host(secure=secure) as there, proxy(SWAPPING, there, trust=vouched) as served:
-        given = served.way.order.given
+        given = served.access.order.grant
         reader, writer = await secured(served, "a.test", given.certificate)
         writer.write(authorized(named, given.stand_ins["GITHUB_TOKEN"]))
         assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 421")
@@ -197,10 +201,10 @@ async def test_the_secret_does_not_go_to_another_host_at_the_same_address(named:
     assert not there.asked
 
 
-async def test_the_secret_does_not_go_to_a_server_that_nobody_vouches_for() -> None:
+async def test_the_secret_does_not_go_to_a_server_with_an_untrusted_certificate() -> None:
     _, secure = authority_of("a.test")
     async with host(secure=secure) as there, proxy(SWAPPING, there) as served:
-        given = served.way.order.given
+        given = served.access.order.grant
         reader, writer = await secured(served, "a.test", given.certificate)
         writer.write(authorized("a.test", given.stand_ins["GITHUB_TOKEN"]))
         said = await reader.read()
@@ -212,11 +216,11 @@ async def test_the_secret_does_not_go_to_a_server_that_nobody_vouches_for() -> N
 async def test_the_authority_of_an_order_vouches_for_its_hosts_alone() -> None:
     _, secure = authority_of("x.b.test")
     async with host(secure=secure) as there, proxy(SWAPPING, there) as served:
-        certificate = served.way.order.given.certificate
+        certificate = served.access.order.grant.certificate
         with pytest.raises(ssl.SSLCertVerificationError):
             await secured(served, "x.b.test", certificate)
         with pytest.raises(ssl.SSLCertVerificationError):
-            foreign = served.way.order.authority.context("evil.test")
+            foreign = served.access.order.authority.context("evil.test")
             async with host(secure=foreign) as evil:
                 context = ssl.create_default_context(cadata=certificate)
                 await asyncio.open_connection("127.0.0.1", evil.port, ssl=context, server_hostname="evil.test")
@@ -232,10 +236,10 @@ def in_brotli(head: Head, body: bytes) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Encoding: br\r\nContent-Length: 3\r\n\r\nabc"
 
 
-async def test_an_answer_that_is_packed_all_the_same_is_unpacked_and_clean() -> None:
+async def test_an_unasked_compressed_answer_is_inflated_and_cleaned() -> None:
     vouched, secure = authority_of("a.test")
     async with host(packed, secure) as there, proxy(SWAPPING, there, trust=vouched) as served:
-        given = served.way.order.given
+        given = served.access.order.grant
         reader, writer = await secured(served, "a.test", given.certificate)
         writer.write(authorized("a.test", "x"))
         head, body = await answered(reader)
@@ -244,10 +248,10 @@ async def test_an_answer_that_is_packed_all_the_same_is_unpacked_and_clean() -> 
     assert body == b"token " + given.stand_ins["GITHUB_TOKEN"].encode()
 
 
-async def test_an_answer_that_cannot_be_looked_into_does_not_come_in() -> None:
+async def test_an_answer_with_an_unknown_encoding_is_not_forwarded() -> None:
     vouched, secure = authority_of("a.test")
     async with host(in_brotli, secure) as there, proxy(SWAPPING, there, trust=vouched) as served:
-        reader, writer = await secured(served, "a.test", served.way.order.given.certificate)
+        reader, writer = await secured(served, "a.test", served.access.order.grant.certificate)
         writer.write(authorized("a.test", "x"))
         assert (await reader.read()).startswith(b"HTTP/1.1 502")
         writer.close()
@@ -255,9 +259,9 @@ async def test_an_answer_that_cannot_be_looked_into_does_not_come_in() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "short", "two\r\nlines-of-secret"])
-async def test_a_secret_that_cannot_be_kept_is_not_given(value: str) -> None:
-    plan = Plan(allow=("a.test:443",), secrets=(GivenSecret("GITHUB_TOKEN", value, ("a.test:443",)),))
+async def test_an_unusable_secret_gets_no_stand_in(value: str) -> None:
+    plan = Plan(allow=("a.test:443",), secrets=(ConfiguredSecret("GITHUB_TOKEN", value, ("a.test:443",)),))
     async with host() as there, proxy(plan, there) as served:
-        given = served.way.order.given
+        given = served.access.order.grant
     assert not given.stand_ins and not given.certificate
     assert "GITHUB_TOKEN" in given.problem

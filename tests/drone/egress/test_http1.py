@@ -1,10 +1,10 @@
-"""Heads and bodies of HTTP/1.1, read so strictly that nobody behind the proxy sees another message than it."""
+"""HTTP/1.1 is parsed so strictly that no server can read a message differently than the proxy."""
 
 import asyncio
 
 import pytest
 
-from drone.egress.http1 import BadMessage, Framing, answer_of, body_of, chunk, request_of
+from drone.egress.http1 import BadMessage, Framing, chunk, read_body, read_request, read_response
 
 
 def reader(data: bytes) -> asyncio.StreamReader:
@@ -15,22 +15,22 @@ def reader(data: bytes) -> asyncio.StreamReader:
 
 
 async def read(data: bytes) -> bytes:
-    """The body of the one request in `data`."""
+    """The body of the single request in `data`."""
     stream = reader(data)
-    head = await request_of(stream)
+    head = await read_request(stream)
     assert head is not None
-    return b"".join([piece async for piece in body_of(stream, head.of_request)])
+    return b"".join([piece async for piece in read_body(stream, head.request_framing)])
 
 
-async def test_a_request_is_read_and_written_again_as_it_was() -> None:
+async def test_a_parsed_request_encodes_to_the_same_bytes() -> None:
     raw = b"GET /a?b HTTP/1.1\r\nHost: a.de\r\nX-One: two\r\n\r\n"
-    head = await request_of(reader(raw))
+    head = await read_request(reader(raw))
     assert head is not None
     assert head.encoded() == raw
 
 
 async def test_after_the_last_request_there_is_none() -> None:
-    assert await request_of(reader(b"")) is None
+    assert await read_request(reader(b"")) is None
 
 
 SMUGGLED = [
@@ -61,12 +61,12 @@ SMUGGLED = [
 
 
 @pytest.mark.parametrize("data", SMUGGLED, ids=range(len(SMUGGLED)))
-async def test_what_two_readers_could_read_in_two_ways_is_refused(data: bytes) -> None:
+async def test_ambiguous_messages_are_refused(data: bytes) -> None:
     with pytest.raises(BadMessage):
         await read(data)
 
 
-async def test_a_body_in_chunks_is_put_together() -> None:
+async def test_a_chunked_body_is_joined() -> None:
     data = (
         b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk(b"abc") + b"2;x=y\r\nde\r\n0\r\nT: x\r\n\r\n"
     )
@@ -85,14 +85,14 @@ async def test_a_body_in_chunks_is_put_together() -> None:
     ],
 )
 async def test_how_long_an_answer_is(said: bytes, method: bytes, length: object) -> None:
-    answer = await answer_of(reader(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 " + said + b"\r\n\r\n"))
-    assert answer.of_answer(method) == length
+    answer = await read_response(reader(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 " + said + b"\r\n\r\n"))
+    assert answer.response_framing(method) == length
 
 
 @pytest.mark.parametrize("said", [b"", b"SSH-2.0-x\r\n\r\n", b"HTTP/1.1 101 Up\r\n\r\n", b"HTTP/1.1 2x0 OK\r\n\r\n"])
-async def test_an_answer_that_is_none_is_refused(said: bytes) -> None:
+async def test_an_invalid_answer_is_refused(said: bytes) -> None:
     with pytest.raises(BadMessage):
-        await answer_of(reader(said))
+        await read_response(reader(said))
 
 
 async def test_headers_of_one_connection_are_not_passed_on() -> None:
@@ -104,6 +104,6 @@ async def test_headers_of_one_connection_are_not_passed_on() -> None:
         "Upgrade: h2c",
         "X: c",
     )
-    head = await request_of(reader("\r\n".join((*lines, "", "")).encode()))
+    head = await read_request(reader("\r\n".join((*lines, "", "")).encode()))
     assert head is not None
-    assert list(head.passed_on) == [(b"X", b"c")]
+    assert list(head.end_to_end) == [(b"X", b"c")]

@@ -1,4 +1,4 @@
-"""Secrets are put in on the way out, for their hosts alone, and come back to nobody."""
+"""Secrets are substituted in requests to their own hosts only, and removed from answers."""
 
 import base64
 
@@ -12,20 +12,20 @@ HOST, OTHER = Endpoint("api.example", 443), Endpoint("other.example", 443)
 SECRETS = Secrets([Secret(VALUE, STAND_IN, HostList(["api.example:443"]))])
 
 
-def test_a_secret_is_put_in_for_its_host_and_for_nobody_else() -> None:
+def test_a_secret_is_substituted_for_its_host_only() -> None:
     headers = [(b"Authorization", b"Bearer " + STAND_IN)]
-    assert SECRETS.sent_to(HOST).put_in(headers) == [(b"Authorization", b"Bearer " + VALUE)]
+    assert SECRETS.for_host(HOST).substituted(headers) == [(b"Authorization", b"Bearer " + VALUE)]
     for other in (OTHER, Endpoint("api.example", 80), Endpoint("x.api.example", 443)):
-        assert not SECRETS.sent_to(other)
-        assert SECRETS.sent_to(other).put_in(headers) == headers
+        assert not SECRETS.for_host(other)
+        assert SECRETS.for_host(other).substituted(headers) == headers
 
 
-def test_a_password_of_basic_is_put_in_as_well() -> None:
+def test_a_basic_password_is_substituted_too() -> None:
     login = base64.b64encode(b"user:" + STAND_IN)
-    (named,) = SECRETS.put_in([(b"authorization", b"basic " + login)])
+    (named,) = SECRETS.substituted([(b"authorization", b"basic " + login)])
     assert base64.b64decode(named[1][6:]) == b"user:" + VALUE
     broken = [(b"Authorization", b"Basic *" + STAND_IN)]
-    assert SECRETS.put_in(broken) == [(b"Authorization", b"Basic *" + VALUE)]
+    assert SECRETS.substituted(broken) == [(b"Authorization", b"Basic *" + VALUE)]
 
 
 FORMS = [
@@ -44,7 +44,7 @@ def test_a_secret_comes_back_as_its_stand_in_wherever_the_answer_is_cut(at: int)
 
 @pytest.mark.parametrize("form", FORMS, ids=["base64", "hex", "url", "backwards"])
 @pytest.mark.parametrize("size", [1, 7, 1_000])
-def test_a_secret_in_another_form_does_not_come_back(form: bytes, size: int) -> None:
+def test_an_encoded_secret_does_not_come_back(form: bytes, size: int) -> None:
     scrubber, text = SECRETS.scrubber(), b"before " + form + b" after"
     said = b"".join(scrubber.feed(text[at : at + size]) for at in range(0, len(text), size)) + scrubber.end()
     assert said.startswith(b"before ") and said.endswith(b" after")
@@ -52,10 +52,10 @@ def test_a_secret_in_another_form_does_not_come_back(form: bytes, size: int) -> 
 
 
 def test_headers_of_an_answer_are_clean_too() -> None:
-    assert SECRETS.taken_out([(b"X-Echo", b"a " + VALUE)]) == [(b"X-Echo", b"a " + STAND_IN)]
+    assert SECRETS.redacted([(b"X-Echo", b"a " + VALUE)]) == [(b"X-Echo", b"a " + STAND_IN)]
 
 
-def test_a_long_secret_in_two_pieces_of_an_answer_leaves_nothing_of_itself() -> None:
+def test_a_long_secret_split_between_two_pieces_is_removed_completely() -> None:
     value = bytes(range(97, 123)) * 6
     scrubber = Secrets([Secret(value, STAND_IN, HostList(["*"]))]).scrubber()
     said = scrubber.feed(b"x" + value[:100]) + scrubber.feed(value[100:] + b"y") + scrubber.end()
@@ -63,5 +63,5 @@ def test_a_long_secret_in_two_pieces_of_an_answer_leaves_nothing_of_itself() -> 
 
 
 def test_without_secrets_nothing_is_held_back() -> None:
-    scrubber = SECRETS.sent_to(OTHER).scrubber()
+    scrubber = SECRETS.for_host(OTHER).scrubber()
     assert scrubber.feed(VALUE[:5]) == VALUE[:5] and scrubber.end() == b""

@@ -1,4 +1,4 @@
-"""Programs in the real sandbox, with the real proxy: what they reach, and what they do not."""
+"""Programs in a real sandbox with the real proxy: what they reach, and what they do not."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ import pytest
 
 from drone.egress.egress import Egress, EgressError
 from drone.egress.http1 import Head
-from drone.egress.plan import GivenSecret, Plan
+from drone.egress.plan import ConfiguredSecret, Plan
 from tests.drone.egress.conftest import Make, Run
 from tests.drone.egress.servers import authority_of, echo, host
 
@@ -35,7 +35,7 @@ async def test_programs_reach_what_is_allowed_and_nothing_else(run: Run, egress_
             f"curl -sS http://evil.test:{there.port}/; curl -sS https://evil.test/;"
             f"curl -sS http://127.0.0.1:{there.port}/ --noproxy '' -x $http_proxy",
         )
-        assert [head.first[1] for head, _ in there.asked] == [b"/curl", b"/python"]
+        assert [head.start_line[1] for head, _ in there.asked] == [b"/curl", b"/python"]
     assert "host: a.test" in said and "\n200\n" in said
     assert said.count("is not allowed") == 2 and "403" in said
     assert network is not None and list(network.denied) == [
@@ -70,7 +70,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
 """
 
 
-async def test_around_the_proxy_there_is_no_way(run: Run, egress_by: Make, tmp_path: Path) -> None:
+async def test_nothing_can_be_reached_around_the_proxy(run: Run, egress_by: Make, tmp_path: Path) -> None:
     async with host() as there:
         (tmp_path / "direct.py").write_text(DIRECT % (there.port, there.port))
         network = egress_by(plan(there.port)).network("order")
@@ -80,7 +80,7 @@ async def test_around_the_proxy_there_is_no_way(run: Run, egress_by: Make, tmp_p
     assert not {"REACHED", "FOUND", "SENT"} & set(said.split())
 
 
-async def test_an_allowed_name_that_leads_inside_is_not_reached(run: Run, egress_by: Make) -> None:
+async def test_an_allowed_name_with_a_private_address_is_not_reached(run: Run, egress_by: Make) -> None:
     async with host() as there:
         inside = Plan(allow=(f"a.test:{there.port}", f"127.0.0.1:{there.port}"), names=NAMES)
         network = egress_by(inside).network("order")
@@ -90,7 +90,7 @@ async def test_an_allowed_name_that_leads_inside_is_not_reached(run: Run, egress
     assert said.count("is not a public address") == 2
 
 
-async def test_a_service_of_ours_is_not_reached_although_it_is_allowed(run: Run, egress_by: Make) -> None:
+async def test_a_service_of_mcc_is_not_reached_although_it_is_allowed(run: Run, egress_by: Make) -> None:
     async with host() as there:
         network = egress_by(plan(there.port, own=(f"127.0.0.1:{there.port}",))).network("order")
         said = await run(network, f"curl -sS http://a.test:{there.port}/")
@@ -101,10 +101,10 @@ async def test_a_service_of_ours_is_not_reached_although_it_is_allowed(run: Run,
 LOOK = "env; cat /proc/*/environ /proc/*/cmdline; grep -rl ghp_ /etc /tmp /dev/shm /workspace /run; ls -R /etc/ssl"
 
 
-async def test_the_secret_goes_to_its_host_and_is_never_inside(run: Run, egress_by: Make) -> None:
+async def test_the_secret_goes_to_its_host_and_never_into_the_sandbox(run: Run, egress_by: Make) -> None:
     vouched, secure = authority_of("a.test")
     async with host(secure=secure) as there, host() as plain:
-        secret = GivenSecret("GITHUB_TOKEN", TOKEN, (f"a.test:{there.port}",))
+        secret = ConfiguredSecret("GITHUB_TOKEN", TOKEN, (f"a.test:{there.port}",))
         egress = egress_by(plan(there.port, plain.port, secrets=(secret,), trusted=vouched))
         network = egress.network("order")
         header = '-H "Authorization: token $GITHUB_TOKEN"'
@@ -118,7 +118,7 @@ async def test_the_secret_goes_to_its_host_and_is_never_inside(run: Run, egress_
 
 
 async def test_orders_have_stand_ins_and_authorities_of_their_own(egress_by: Make) -> None:
-    secret = GivenSecret("GITHUB_TOKEN", TOKEN, ("a.test:443",))
+    secret = ConfiguredSecret("GITHUB_TOKEN", TOKEN, ("a.test:443",))
     egress = egress_by(plan(443, secrets=(secret,)))
     one, again, other = [egress.network(order) for order in ("one", "one", "other")]
     assert one is not None and again is not None and other is not None
@@ -129,7 +129,7 @@ async def test_orders_have_stand_ins_and_authorities_of_their_own(egress_by: Mak
     assert one.files != other.files
 
 
-async def test_what_an_order_drops_it_does_not_reach(run: Run, egress_by: Make) -> None:
+async def test_an_order_does_not_reach_hosts_that_it_dropped(run: Run, egress_by: Make) -> None:
     async with host() as there:
         egress = egress_by(plan(there.port))
         for only in ([["other.test"]], [[f"a.test:{there.port}"], ["*.test"]]):
@@ -143,16 +143,16 @@ async def test_what_an_order_drops_it_does_not_reach(run: Run, egress_by: Make) 
 
 async def test_a_program_of_the_operators_reaches_its_own_hosts_and_gets_no_secret(run: Run, egress_by: Make) -> None:
     async with host() as there:
-        secret = GivenSecret("GITHUB_TOKEN", TOKEN, ("b.test:443",))
+        secret = ConfiguredSecret("GITHUB_TOKEN", TOKEN, ("b.test:443",))
         hosts = (f"a.test:{there.port}",)
         egress = egress_by(Plan(allow=("b.test:443",), allow_private=hosts, names=NAMES, secrets=(secret,)))
-        network = egress.of_hosts(hosts)
+        network = egress.network_to(hosts)
         said = await run(network, f"curl -sS http://a.test:{there.port}/; env; curl -sS http://b.test:443/")
     assert "host: a.test" in said and "GITHUB_TOKEN" not in said
     assert list(network.denied) == ["b.test:443"]
 
 
-async def test_after_its_end_a_program_leaves_no_way_behind(run: Run, egress_by: Make) -> None:
+async def test_after_its_end_a_program_leaves_no_listener(run: Run, egress_by: Make) -> None:
     async with host() as there:
         egress = egress_by(plan(there.port))
         network = egress.network("order")
@@ -161,12 +161,12 @@ async def test_after_its_end_a_program_leaves_no_way_behind(run: Run, egress_by:
         with pytest.raises(EgressError, match="was not prepared"):
             await network.attach(os.pidfd_open(os.getpid()))
         await network.prepare()
-        await egress.ended("order")
+        await egress.forget_order("order")
         with pytest.raises(EgressError, match="no way out"):
             await network.attach(os.pidfd_open(os.getpid()))
 
 
-async def test_what_outlives_its_order_reaches_nothing_any_more(run: Run, egress_by: Make, tmp_path: Path) -> None:
+async def test_a_program_that_outlives_its_order_reaches_nothing(run: Run, egress_by: Make, tmp_path: Path) -> None:
     reached = asyncio.Event()
 
     def answer(head: Head, body: bytes) -> bytes:
@@ -179,7 +179,7 @@ async def test_what_outlives_its_order_reaches_nothing_any_more(run: Run, egress
         waits = "until test -e /workspace/over; do sleep 0.01; done"
         running = asyncio.create_task(run(egress.network("order"), f"{asked}; {waits}; {asked}"))
         await reached.wait()
-        await egress.ended("order")
+        await egress.forget_order("order")
         (tmp_path / "over").touch()
         said = await running
     assert there.connections == 1 and "curl: (7)" in said
@@ -199,7 +199,7 @@ async def test_a_proxy_that_died_is_started_again(run: Run, egress_by: Make) -> 
 
 JOIN = """
 import os
-from drone.egress.joining import Joiner
+from drone.egress.joiner import Joiner
 joiner = Joiner()
 joiner.ask(os.pidfd_open(os.getpid()))
 try:

@@ -1,12 +1,12 @@
-"""A process that asks another one something that never ends, and says who that is."""
+"""A process that asks a side process a question that never ends, and prints the pid of the side process."""
 
 import sys
 from contextlib import closing
 
-from drone.sandbox.aside import Aside
-from tests.drone.sandbox import work_aside
+from drone.sandbox.side_process import SideProcess
+from tests.drone.sandbox import side_work
 
 if __name__ == "__main__":
-    with closing(Aside(work_aside.spin)) as aside:
-        print(aside.ask("", 5.0), flush=True)
-        aside.ask(sys.argv[1], float(sys.argv[2]))
+    with closing(SideProcess(side_work.spin)) as side:
+        print(side.ask("", 5.0), flush=True)
+        side.ask(sys.argv[1], float(sys.argv[2]))

@@ -1,4 +1,4 @@
-"""What the tests of the sandbox share: a sandbox, where this machine can make one."""
+"""Fixture of the sandbox tests: a sandbox, on machines that can make one."""
 
 import pytest
 

@@ -19,7 +19,7 @@ MARGIN_SECONDS = 0.4
 
 
 def hold_for(seconds: float) -> None:
-    """Some of these take longer than what is left; all of them hold the interpreter."""
+    """Compute for about this long while holding the interpreter; may overrun."""
     over, size = time.monotonic() + seconds, 16
     sys.setswitchinterval(60.0)
     while time.monotonic() < over:

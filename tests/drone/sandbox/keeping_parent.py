@@ -1,7 +1,7 @@
 """A small parent process with children in custody: `bubblewrap` or `plain`, then SCRIPT and SECONDS.
 
 It may act for SECONDS from its start; a line on standard input gives it as many more. The child does nothing before it
-is in custody. `ended STATUS` is said when that is over.
+is in custody. The process prints `ended STATUS` when the child has ended.
 """
 
 import asyncio

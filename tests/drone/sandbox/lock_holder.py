@@ -1,6 +1,6 @@
 """A process that holds a workspace: DIRECTORY KEY ORDER INCARNATION shared|exclusive CHILDREN.
 
-It starts a child, which it writes down in the file CHILDREN, says `held` and stays until it is killed.
+It starts a child, lists it in the file CHILDREN, prints `held` and runs until it is killed.
 """
 
 import subprocess

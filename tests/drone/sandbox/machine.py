@@ -1,4 +1,5 @@
-"""The walls and programs of this machine. Where there are none a test is skipped, but for CI, which has them all."""
+"""The walls and programs of this machine. Tests that need a missing one are skipped, except in CI, which has them
+all."""
 
 import os
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ def needs(problem: str | None) -> None:
 
 
 def found_sandbox(tried: Sequence[str] = ("true",)) -> Bubblewrap:
-    """One that runs this command."""
+    """A sandbox that can run this command."""
     found = Bubblewrap.found()
     needs("bubblewrap is not installed" if found is None else found.problem(tried))
     assert found is not None

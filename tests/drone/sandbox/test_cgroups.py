@@ -1,4 +1,4 @@
-"""Control groups: where one may be used, and what they hold a program to where this machine has them."""
+"""Control groups: where they may be used, and the limits that they enforce where this machine has them."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ FILES = ("cgroup.procs", "cgroup.subtree_control", "cgroup.type")
 
 
 class Machine:
-    """Files as the kernel shows them, in which nothing happens by itself."""
+    """A fake cgroup file system: plain files with the names and contents that the kernel would show."""
 
     def __init__(self, folder: Path, own: str) -> None:
         self.proc, self.top = folder / "proc", folder / "cgroup"
@@ -49,24 +49,24 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path, "/system.slice/mcc.service")
 
 
-def test_without_a_delegated_one_there_is_none(machine: Machine) -> None:
+def test_without_a_delegated_cgroup_none_is_used(machine: Machine) -> None:
     with pytest.raises(Unavailable, match="no cgroup is delegated"):
         machine.found()
 
 
-def test_version_one_alone_is_none(machine: Machine) -> None:
+def test_cgroup_v1_alone_is_not_used(machine: Machine) -> None:
     (machine.proc / "self" / "mountinfo").write_text("30 20 0:26 / /sys/fs/cgroup rw - cgroup cgroup rw,memory\n")
     with pytest.raises(Unavailable, match="version 2"):
         machine.found()
 
 
-def test_a_delegated_one_without_controllers_is_told(machine: Machine) -> None:
+def test_a_delegated_cgroup_without_controllers_is_reported(machine: Machine) -> None:
     machine.group("system.slice/mcc.service", delegated=True)
     with pytest.raises(Unavailable, match="memory, pids, cpu"):
         machine.found()
 
 
-def test_what_was_in_a_delegated_one_moves_below_it(machine: Machine) -> None:
+def test_processes_of_the_delegated_cgroup_move_below_it(machine: Machine) -> None:
     own = machine.group("system.slice/mcc.service", delegated=True, controllers="memory pids", processes="7\n8\n")
     below = machine.group(f"system.slice/mcc.service/{OWN}")
     with pytest.raises(Unavailable):
@@ -76,7 +76,7 @@ def test_what_was_in_a_delegated_one_moves_below_it(machine: Machine) -> None:
     assert (own / f"mcc-{os.getpid()}").is_dir()
 
 
-def test_one_that_is_in_the_place_made_for_it_uses_what_is_above(tmp_path: Path) -> None:
+def test_a_drone_inside_mcc_processes_uses_the_cgroup_above(tmp_path: Path) -> None:
     machine = Machine(tmp_path, f"/user.slice/run.scope/{OWN}")
     above = machine.group("user.slice/run.scope", controllers="memory pids cpu")
     with pytest.raises(Unavailable):
@@ -84,7 +84,7 @@ def test_one_that_is_in_the_place_made_for_it_uses_what_is_above(tmp_path: Path)
     assert (above / f"mcc-{os.getpid()}").is_dir()
 
 
-def test_what_a_drone_that_is_gone_left_behind_is_removed(tmp_path: Path) -> None:
+def test_cgroups_of_a_dead_drone_are_removed(tmp_path: Path) -> None:
     machine = Machine(tmp_path, f"/user.slice/run.scope/{OWN}")
     above = machine.group("user.slice/run.scope", controllers="memory")
     (machine.proc / "11").mkdir()
@@ -95,7 +95,7 @@ def test_what_a_drone_that_is_gone_left_behind_is_removed(tmp_path: Path) -> Non
     assert (above / "mcc-11").is_dir() and not (above / "mcc-12").exists()
 
 
-def test_a_group_says_whether_something_in_it_ran_out_of_memory(tmp_path: Path) -> None:
+def test_a_group_tells_whether_a_process_in_it_ran_out_of_memory(tmp_path: Path) -> None:
     group = Group(tmp_path)
     for events, ran_out in {"oom 0\noom_kill 0\n": False, "oom 1\noom_kill 3\n": True, "": False}.items():
         (tmp_path / "memory.events").write_text(events)
@@ -106,7 +106,7 @@ def test_the_kernels_version_is_two_numbers() -> None:
     assert release() > (2, 6)
 
 
-async def test_where_they_are_delegated_a_whole_program_is_held(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_where_cgroups_are_delegated_they_limit_a_whole_program(sandbox: Bubblewrap, tmp_path: Path) -> None:
     limits = Limits(memory_bytes=128 << 20, processes=30, cpus=0.5)
     small = Bubblewrap(sandbox.program, limits=limits)
     if not all(map(small.meter.holds, CONTROLLERS)):

@@ -1,4 +1,4 @@
-"""A child in the sandbox sees little, reaches nothing, is read within bounds, and never outlives its caller."""
+"""A child in the sandbox sees little, reaches nothing, has bounded output, and never outlives its caller."""
 
 import asyncio
 import os
@@ -46,7 +46,7 @@ async def test_output_and_status_are_those_of_the_program(sandbox: Bubblewrap, t
     assert ended.stderr.head == b"wrong\n"
 
 
-async def test_arguments_are_no_shells_words(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_no_shell_interprets_the_arguments(sandbox: Bubblewrap, tmp_path: Path) -> None:
     ended = await sandbox.run(("printf", "%s|", "$(id)", "; id #", "-x"), Workspace(tmp_path), SOON)
     assert ended.stdout.head == b"$(id)|; id #|-x|"
 
@@ -61,7 +61,7 @@ async def test_nothing_can_be_written_but_a_private_tmp(sandbox: Bubblewrap, tmp
     assert (tmp_path / "file").read_text() == "content"
 
 
-async def test_neither_our_environment_nor_our_files_are_there(
+async def test_the_drones_environment_and_files_are_not_visible(
     sandbox: Bubblewrap, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
@@ -73,7 +73,7 @@ async def test_neither_our_environment_nor_our_files_are_there(
     assert ended.stderr.head.count(b"No such file") >= 5
 
 
-async def test_there_is_no_network_no_other_process_and_no_right(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_there_is_no_network_no_other_process_and_no_capability(sandbox: Bubblewrap, tmp_path: Path) -> None:
     script = "cat /proc/net/dev; cat /proc/self/status; kill -9 -1; ls -d /proc/[0-9]*"
     text = (await shell(sandbox, tmp_path, script)).stdout.head.decode()
     assert text.split("NoNewPrivs")[0].count(":") and "eth" not in text and text.splitlines()[2].startswith("    lo:")
@@ -98,7 +98,7 @@ async def test_a_long_output_keeps_its_two_ends(sandbox: Bubblewrap, tmp_path: P
 
 @pytest.mark.parametrize("size", [0, 1, 5, 6, 9, 10, 11, 200_000])
 @pytest.mark.parametrize("piece", [1, 7, 65_536])
-def test_what_is_captured_is_whole_until_it_is_too_long(size: int, piece: int) -> None:
+def test_captured_output_is_complete_until_it_exceeds_the_bounds(size: int, piece: int) -> None:
     data = bytes(index % 251 for index in range(min(size, 20_000)))
     captured = Captured(6, 4)
     for start in range(0, len(data), piece):
@@ -117,7 +117,7 @@ async def test_a_program_that_takes_too_long_is_killed_with_all_its_children(
     assert sleepers() == []
 
 
-async def test_a_flood_that_nobody_reads_to_its_end_is_killed_too(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_a_program_that_floods_its_output_is_killed_too(sandbox: Bubblewrap, tmp_path: Path) -> None:
     ended = await shell(sandbox, tmp_path, "yes", Bounds(0.3, 100, 100))
     assert ended.timed_out and len(ended.stdout.head) == 100
 
@@ -132,7 +132,7 @@ async def test_cancelling_kills_the_whole_tree_and_waits(sandbox: Bubblewrap, tm
     assert sleepers() == []
 
 
-async def test_whenever_it_is_cancelled_nothing_is_left(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_cancelling_at_any_moment_leaves_no_process(sandbox: Bubblewrap, tmp_path: Path) -> None:
     for turns in range(40):
         task = asyncio.create_task(shell(sandbox, tmp_path, FOREVER))
         for _ in range(turns):
@@ -143,7 +143,7 @@ async def test_whenever_it_is_cancelled_nothing_is_left(sandbox: Bubblewrap, tmp
         assert sleepers() == []
 
 
-async def test_many_at_once_all_come_back(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_many_programs_at_once_all_end(sandbox: Bubblewrap, tmp_path: Path) -> None:
     ended = await asyncio.gather(*(shell(sandbox, tmp_path, f"echo {number}") for number in range(30)))
     assert [one.stdout.head for one in ended] == [f"{number}\n".encode() for number in range(30)]
 
@@ -173,12 +173,12 @@ async def test_a_file_can_be_seen_with_another_content(sandbox: Bubblewrap, tmp_
     assert (tmp_path / "a" / "config").read_text() == "theirs"
 
 
-async def test_a_program_that_is_not_there_is_told_by_its_status(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_a_missing_program_is_reported_by_its_status(sandbox: Bubblewrap, tmp_path: Path) -> None:
     ended = await sandbox.run(("no-such-program",), Workspace(tmp_path), SOON)
     assert ended.status != 0 and b"no-such-program" in ended.stderr.head
 
 
-def test_why_there_is_no_sandbox_is_a_sentence(tmp_path: Path) -> None:
+def test_the_reason_for_no_sandbox_is_a_sentence(tmp_path: Path) -> None:
     assert Bubblewrap.found(str(tmp_path)) is None
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'no permission to make namespaces' >&2\nexit 1\n")
@@ -189,7 +189,7 @@ def test_why_there_is_no_sandbox_is_a_sentence(tmp_path: Path) -> None:
     assert "does not work" in (Bubblewrap(str(tmp_path / "nothing")).problem() or "")
 
 
-async def test_a_command_whose_drone_is_killed_before_it_may_begin_never_begins(
+async def test_a_command_whose_drone_is_killed_before_it_may_start_never_starts(
     sandbox: Bubblewrap, tmp_path: Path
 ) -> None:
     leash = Leash()
@@ -218,7 +218,7 @@ async def test_a_command_whose_drone_is_killed_before_it_may_begin_never_begins(
     assert not (tmp_path / "begun").exists()
 
 
-async def test_whoever_finds_the_drone_dead_finds_the_first_process_of_its_sandbox_as_well(
+async def test_the_record_of_a_dead_drone_lists_the_first_process_of_its_sandbox(
     tmp_path: Path, sandbox: Bubblewrap
 ) -> None:
     record, found = tmp_path / "children" / "record", list[list[int]]()
@@ -232,7 +232,7 @@ async def test_whoever_finds_the_drone_dead_finds_the_first_process_of_its_sandb
             ("sh", "-c", "echo begun"),
             Workspace(tmp_path),
             SOON,
-            told=lambda piece: found.append([one.pid for one in left_behind(record)]),
+            on_output=lambda piece: found.append([one.pid for one in left_behind(record)]),
         )
     finally:
         custody.close()

@@ -1,4 +1,4 @@
-"""Where the drone's container is the sandbox: what holds there of the walls, and what is said of the others."""
+"""Container mode: which walls the drone makes there itself, and what it reports of the others."""
 
 import asyncio
 import math
@@ -36,7 +36,7 @@ def sleepers() -> list[int]:
     return [pid for pid in found if (process := Process.of(pid)) and process.there]
 
 
-async def test_a_command_runs_in_its_directory_and_its_status_is_told(tmp_path: Path) -> None:
+async def test_a_command_runs_in_its_directory_and_its_status_is_reported(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     ended = await Contained().run(
         ("sh", "-c", "pwd; echo x > made; echo wrong >&2; exit 7"), Workspace(tmp_path), SOON, profile=WRITES, cwd="sub"
@@ -47,7 +47,7 @@ async def test_a_command_runs_in_its_directory_and_its_status_is_told(tmp_path: 
     assert (await Contained().run(("no-such-program",), Workspace(tmp_path), SOON, profile=WRITES)).status == 127
 
 
-async def test_nothing_of_our_environment_is_its(tmp_path: Path) -> None:
+async def test_a_program_gets_nothing_of_the_drones_environment(tmp_path: Path) -> None:
     ended = await shell(tmp_path, "env")
     assert b"PATH=/usr/local/bin" in ended.stdout.head and b"VIRTUAL_ENV" not in ended.stdout.head
     assert b"PYTEST_CURRENT_TEST" not in ended.stdout.head
@@ -59,25 +59,25 @@ async def test_the_filter_of_system_calls_holds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("last", ["true", f"sleep {NAP}"], ids=["at its end", "killed"])
-async def test_what_it_left_behind_ends_with_it(tmp_path: Path, last: str) -> None:
+async def test_processes_that_a_program_left_behind_end_with_it(tmp_path: Path, last: str) -> None:
     ended = await shell(tmp_path, f"{DAEMONS}; {last}", Bounds(1.0))
     assert ended.timed_out is (last != "true") and sleepers() == []
 
 
-async def test_one_that_goes_on_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
+async def test_a_background_program_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
     heard = asyncio.Event()
     running = await Contained().start(
         ("sh", "-c", f"{DAEMONS}; echo here; sleep {NAP}"),
         Workspace(tmp_path),
         Bounds(math.inf),
         profile=WRITES,
-        told=lambda piece: heard.set(),
+        on_output=lambda piece: heard.set(),
     )
     await heard.wait()
     assert (await running.kill()).status == 137 and sleepers() == []
 
 
-async def test_what_it_makes_of_what_is_protected_is_put_aside(tmp_path: Path) -> None:
+async def test_protected_files_that_a_program_makes_are_put_aside(tmp_path: Path) -> None:
     ended = await shell(tmp_path, "mkdir sub; echo x > sub/AGENTS.md")
     assert len(ended.undone) == 1 and not (tmp_path / "sub" / "AGENTS.md").exists()
 
@@ -90,12 +90,12 @@ async def test_what_a_container_cannot_do_is_refused(tmp_path: Path) -> None:
         await Contained().run(("true",), workspace, SOON, profile=WRITES, mounts=(Mount(workspace.fd, "/further"),))
 
 
-def test_what_stands_is_said_and_the_rest_is_the_operators_word() -> None:
+def test_the_state_names_the_drones_own_walls_and_leaves_the_rest_to_the_operator() -> None:
     state = Contained().state()
     assert state.kind == "container" and state.walls.seccomp == STANDS
     assert "operator vouches" in state.walls.namespaces and "operator vouches" in state.walls.egress
 
 
-def test_a_container_takes_no_hosts_of_its_own() -> None:
+def test_a_container_accepts_no_list_of_hosts() -> None:
     with pytest.raises(ValueError, match="leave"):
         Sandbox.model_validate({"kind": "container", "egress": {"allow": ["example.org:443"]}})

@@ -1,4 +1,5 @@
-"""Children in custody stop when their drone may not act, and never outlive it: real processes, killed and stopped."""
+"""Children in custody stop when their drone may not act, and never outlive it: with real processes, killed and
+stopped."""
 
 import asyncio
 import os
@@ -55,7 +56,7 @@ class Parent:
         self.process.send_signal(number)
 
     def end(self) -> None:
-        """Its output is not read to the end, which a child that outlived it would hold open."""
+        """Kill the parent without reading its output to the end: a child that outlives it would keep that open."""
         self.process.kill()
         self.process.wait()
         for pipe in (self.process.stdin, self.process.stdout):
@@ -92,7 +93,7 @@ def test_children_die_with_a_parent_that_is_killed(start: Start, kind: str) -> N
     until(lambda: not sleepers(), "the children are gone")
 
 
-def test_children_of_a_parent_that_is_stopped_die_when_its_time_is_over(start: Start, kind: str) -> None:
+def test_children_of_a_stopped_parent_die_when_its_time_is_over(start: Start, kind: str) -> None:
     parent = start(kind, IN_ITS_GROUP, FOR_EVER).with_children(2)
     parent.signal(signal.SIGSTOP)
     assert parent.process.poll() is None and all(child.there for child in sleepers())
@@ -111,7 +112,7 @@ def test_a_daemon_in_the_sandbox_dies_with_the_rest(start: Start, sandbox: Bubbl
     until(lambda: not sleepers(), "the children and the daemon are gone")
 
 
-def test_children_are_held_back_while_the_time_is_over_and_go_on_when_there_is_more(start: Start, kind: str) -> None:
+def test_children_are_stopped_when_the_time_is_over_and_continue_when_there_is_more(start: Start, kind: str) -> None:
     script = WITH_A_DAEMON if kind == "bubblewrap" else IN_ITS_GROUP
     parent = start(kind, script, 1.0).with_children(2)
     until(lambda: all(child.stopped for child in sleepers()), "both are stopped")
@@ -140,7 +141,7 @@ def reapers_of(parent: Parent) -> list[int]:
 
 
 def is_a_reaper(pid: int) -> bool:
-    """Not of one that has ended meanwhile."""
+    """Whether this process is a reaper; False for one that has ended meanwhile."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return b"reaper.py" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
@@ -155,9 +156,7 @@ def test_the_reaper_ends_with_its_drone(start: Start) -> None:
     until(lambda: not reaper.there, "it is gone")
 
 
-def test_children_whose_parent_and_reaper_were_both_killed_are_named_in_the_record(
-    start: Start, tmp_path: Path
-) -> None:
+def test_the_record_names_children_whose_parent_and_reaper_were_both_killed(start: Start, tmp_path: Path) -> None:
     parent = start("plain", IN_ITS_GROUP, FOR_EVER).with_children(2)
     until(lambda: bool(reapers_of(parent)), "there is a reaper")
     (reaper,) = reapers_of(parent)
@@ -171,9 +170,7 @@ def test_children_whose_parent_and_reaper_were_both_killed_are_named_in_the_reco
         os.kill(pid, signal.SIGKILL)
 
 
-async def test_a_program_is_not_started_in_the_term_after_the_one_that_wanted_it(
-    sandbox: Bubblewrap, tmp_path: Path
-) -> None:
+async def test_a_program_does_not_start_after_the_term_of_its_call(sandbox: Bubblewrap, tmp_path: Path) -> None:
     now = boot_seconds()
     lost = threading.Thread(target=sandbox.custody.end_term)
 
@@ -202,7 +199,7 @@ async def test_a_program_waits_until_its_drone_may_act(sandbox: Bubblewrap, tmp_
     sandbox.custody.close()
 
 
-async def test_losing_the_lease_kills_what_runs(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_losing_the_lease_kills_running_programs(sandbox: Bubblewrap, tmp_path: Path) -> None:
     sandbox.custody.guard(lambda: boot_seconds() + FOR_EVER, margin_seconds=2.0)
     task = asyncio.create_task(sandbox.run(("sh", "-c", WITH_A_DAEMON), Workspace(tmp_path), Bounds(60.0)))
     while len(sleepers()) < 2:
@@ -211,11 +208,11 @@ async def test_losing_the_lease_kills_what_runs(sandbox: Bubblewrap, tmp_path: P
     assert (await task).status == 137
     assert sleepers() == []
     with pytest.raises(TermOver):
-        await sandbox.custody.cleared(0)
+        await sandbox.custody.wait_until_trusted(0)
     sandbox.custody.close()
 
 
-def test_what_nobody_guards_is_simply_let_run() -> None:
+def test_unguarded_children_simply_run() -> None:
     custody = Custody()
     custody.watch(os.getpid())
     assert custody.trusted
@@ -233,13 +230,13 @@ def test_what_nobody_guards_is_simply_let_run() -> None:
         (10.0, 10.0, 8.0, Verdict.KILL),
     ],
 )
-def test_what_is_done_depends_on_the_time_and_on_the_last_sign_of_life(
+def test_the_verdict_depends_on_the_time_and_on_the_last_sign_of_life(
     now: float, until: float, heard: float, expected: Verdict
 ) -> None:
     assert verdict(now, until, heard, 1.0) is expected
 
 
-def test_commands_that_cannot_be_read_are_passed_over() -> None:
+def test_malformed_commands_are_ignored() -> None:
     reaper = Reaper(1.0)
     reaper.hear(["", "?", "+ x y", "+ 1", "= ", "- 7", "+ 4000000 1", "\ufffd"])
     assert list(reaper.watched) == [4_000_000]
@@ -247,7 +244,7 @@ def test_commands_that_cannot_be_read_are_passed_over() -> None:
     assert reaper.patience is None
 
 
-def test_a_process_is_known_by_its_number_and_its_start() -> None:
+def test_a_process_is_identified_by_its_pid_and_start_time() -> None:
     me = Process.of(os.getpid())
     assert me is not None and me.there and not me.stopped
     other = Process(me.pid, me.started + 1)

@@ -1,5 +1,4 @@
-"""A process that runs no Python any more, or does not end when it is told to, is killed by its reaper; a stopped one is
-let be. Its children go with it."""
+"""A frozen drone, or one that ignores a signal to end, is killed with its children; a stopped one is left alone."""
 
 import os
 import signal
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.reaper import Process, Reaper, Vigil, busiest, serve
+from drone.sandbox.reaper import Process, Reaper, Watchdog, busiest, serve
 from tests.drone.sandbox.machine import asleep
 from tests.waiting import until
 
@@ -41,7 +40,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     until(lambda: not asleep(NAP), "no child is left")
 
 
-def test_a_process_that_holds_the_interpreter_for_ever_is_killed_with_its_children(start: Start) -> None:
+def test_a_process_that_never_releases_the_interpreter_is_killed_with_its_children(start: Start) -> None:
     frozen = start(1.0, NEVER, "freeze")
     said = frozen.communicate(timeout=30)[1]
     assert frozen.returncode == -signal.SIGKILL
@@ -55,7 +54,7 @@ def test_the_order_whose_thread_holds_the_interpreter_is_noted(start: Start, tmp
     assert frozen.poll() is None, "it is noted before the process is killed"
 
 
-def test_an_order_that_gives_the_interpreter_back_in_time_is_struck_out(start: Start, tmp_path: Path) -> None:
+def test_the_note_of_an_order_that_releases_the_interpreter_in_time_is_deleted(start: Start, tmp_path: Path) -> None:
     process = start(3.0, NEVER, "stammer")
     until(lambda: bool(list(tmp_path.iterdir())), "the order is noted")
     assert process.stdout is not None and process.stdout.readline() == "spoke again\n"
@@ -78,7 +77,7 @@ def test_the_busiest_thread_is_the_one_that_used_most_of_the_time(after: dict[in
 
 
 @pytest.mark.parametrize("what", ["freeze", "deaf"])
-def test_a_process_that_does_not_end_when_it_is_told_to_is_killed_even_if_it_is_frozen(start: Start, what: str) -> None:
+def test_a_process_that_ignores_a_signal_to_end_is_killed_even_if_it_is_frozen(start: Start, what: str) -> None:
     process = start(NEVER, 0.5, what)
     process.send_signal(signal.SIGTERM)
     said = process.communicate(timeout=30)[1]
@@ -86,7 +85,7 @@ def test_a_process_that_does_not_end_when_it_is_told_to_is_killed_even_if_it_is_
     assert "is killed: it was told to end" in said
 
 
-def test_a_process_that_beats_or_is_stopped_is_let_be(start: Start) -> None:
+def test_a_process_that_gives_signs_of_life_or_is_stopped_is_left_alone(start: Start) -> None:
     process = start(1.0, NEVER, "deaf")
     # A program that has just been started has no command line for a moment.
     until(lambda: asleep(NAP), "its child sleeps")
@@ -106,58 +105,59 @@ class Clock:
     def __call__(self) -> float:
         return self.now
 
-    def passes(self, vigil: Vigil, seconds: float, *, stopped: bool = False) -> str | None:
-        """Looked at once a second."""
+    def passes(self, watchdog: Watchdog, seconds: float, *, stopped: bool = False) -> str | None:
+        """Let this many seconds pass, looking once a second."""
         why = None
         for _ in range(int(seconds)):
             self.now += 1.0
-            why = why or vigil.look(stopped=stopped)
+            why = why or watchdog.look(stopped=stopped)
         return why
 
 
-def vigil_of(clock: Clock) -> Vigil:
-    return Vigil(24.0, 9.8, clock)
+def watchdog_of(clock: Clock) -> Watchdog:
+    return Watchdog(24.0, 9.8, clock)
 
 
 def test_silence_is_counted_from_the_last_sign_of_life() -> None:
-    vigil = vigil_of(clock := Clock())
-    assert clock.passes(vigil, 23) is None
-    vigil.hear()
-    assert clock.passes(vigil, 23) is None
-    assert clock.passes(vigil, 1) == "it gave no sign of life for 24 s"
+    watchdog = watchdog_of(clock := Clock())
+    assert clock.passes(watchdog, 23) is None
+    watchdog.hear()
+    assert clock.passes(watchdog, 23) is None
+    assert clock.passes(watchdog, 1) == "it gave no sign of life for 24 s"
 
 
-def test_nothing_is_counted_while_it_is_stopped_and_it_has_all_its_time_afterwards() -> None:
-    vigil = vigil_of(clock := Clock())
-    vigil.asked_to_end()
-    assert clock.passes(vigil, 9) is None
-    assert clock.passes(vigil, 1_000, stopped=True) is None
-    assert clock.passes(vigil, 1) == "it was told to end 10 s ago"
-    vigil = vigil_of(clock)
-    assert clock.passes(vigil, 23) is None
-    assert clock.passes(vigil, 1, stopped=True) is None
-    assert clock.passes(vigil, 23) is None
+def test_silence_while_stopped_does_not_count_and_the_full_time_follows() -> None:
+    watchdog = watchdog_of(clock := Clock())
+    watchdog.asked_to_end()
+    assert clock.passes(watchdog, 9) is None
+    assert clock.passes(watchdog, 1_000, stopped=True) is None
+    assert clock.passes(watchdog, 1) == "it was told to end 10 s ago"
+    watchdog = watchdog_of(clock)
+    assert clock.passes(watchdog, 23) is None
+    assert clock.passes(watchdog, 1, stopped=True) is None
+    assert clock.passes(watchdog, 23) is None
 
 
 def test_time_in_which_the_watcher_itself_was_held_up_is_not_counted() -> None:
-    vigil = vigil_of(clock := Clock())
+    watchdog = watchdog_of(clock := Clock())
     clock.now += 10_000.0
-    assert vigil.look(stopped=False) is None
-    assert clock.passes(vigil, 22) is None
-    assert clock.passes(vigil, 1) is not None
+    assert watchdog.look(stopped=False) is None
+    assert clock.passes(watchdog, 22) is None
+    assert clock.passes(watchdog, 1) is not None
 
 
-def test_a_second_signal_does_not_put_the_end_off() -> None:
-    vigil = vigil_of(clock := Clock())
-    vigil.asked_to_end()
-    assert clock.passes(vigil, 9) is None
-    vigil.asked_to_end()
-    vigil.hear()
-    assert clock.passes(vigil, 1) == "it was told to end 10 s ago"
+def test_a_second_signal_does_not_postpone_the_end() -> None:
+    watchdog = watchdog_of(clock := Clock())
+    watchdog.asked_to_end()
+    assert clock.passes(watchdog, 9) is None
+    watchdog.asked_to_end()
+    watchdog.hear()
+    assert clock.passes(watchdog, 1) == "it was told to end 10 s ago"
 
 
-def test_the_number_of_a_signal_before_a_command_does_not_spoil_it() -> None:
-    """Any signal with a handler of Python stands in the pipe, not only those that tell the drone to end."""
+def test_the_number_of_a_signal_before_a_command_does_not_break_it() -> None:
+    """The interpreter writes every signal with a Python handler to the pipe, not only those that tell the drone to
+    end."""
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as child:
         process = Process.of(child.pid)
         assert process is not None

@@ -1,4 +1,4 @@
-"""What a program that may write made of what is protected is put aside; what others did meanwhile is left alone."""
+"""A program's changes to protected files are put aside; changes that others made meanwhile are left alone."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Ended
-from drone.sandbox.guard import MOST_MOUNTED, swept
+from drone.sandbox.guard import MOST_MOUNTED, sweep_placeholders
 from drone.sandbox.paths import Workspace
 from drone.sandbox.placeholders import ASIDE, Placeholders
 from drone.sandbox.protected import Protected
@@ -53,14 +53,16 @@ def aside(root: Path) -> list[str]:
     return sorted(path.name[9:] for path in (root / ".mcc-workspace" / "refused").glob("*"))
 
 
-async def test_missing_ones_cannot_be_made_and_nothing_of_it_is_left(sandbox: Bubblewrap, root: Path) -> None:
+async def test_missing_protected_files_cannot_be_made_and_no_placeholder_is_left(
+    sandbox: Bubblewrap, root: Path
+) -> None:
     names = ".env .mcp.json mcc.toml AGENTS.md .gitmodules"
     ended = await shell(sandbox, root, f"for name in {names}; do echo x > $name; done; mkdir .vscode .mcc .git; ls -A")
     assert ended.stderr.head.count(b"Permission denied") == 5 and ended.stderr.head.count(b"File exists") == 3
     assert (ended.undone, os.listdir(root)) == ((), [])
 
 
-async def test_a_checkout_works_on_with_git_while_its_protected_files_stay(sandbox: Bubblewrap, root: Path) -> None:
+async def test_git_works_in_a_checkout_whose_protected_files_stay(sandbox: Bubblewrap, root: Path) -> None:
     scene = Scene(root)
     scene.commit("First", {"a.txt": "one\n", "AGENTS.md": "# Ours\n", ".gitmodules": ""})
     before = {name: (root / name).read_bytes() for name in (".git/config", "AGENTS.md")}
@@ -97,7 +99,9 @@ MADE: dict[str, str] = {
 
 
 @pytest.mark.parametrize("path", MADE)
-async def test_what_is_made_elsewhere_is_put_aside_and_told(sandbox: Bubblewrap, root: Path, path: str) -> None:
+async def test_protected_files_made_elsewhere_are_put_aside_and_reported(
+    sandbox: Bubblewrap, root: Path, path: str
+) -> None:
     scene = Scene(root)
     scene.commit("First", {"a.txt": "one\n", "docs/AGENTS.md": "# Ours\n"})
     guarded = Bubblewrap(sandbox.program, protected=Protected(["deploy/**"]))
@@ -109,14 +113,14 @@ async def test_what_is_made_elsewhere_is_put_aside_and_told(sandbox: Bubblewrap,
     assert (await shell(guarded, root, "true")).undone == ()
 
 
-async def test_however_deep_it_is_it_is_found(sandbox: Bubblewrap, root: Path) -> None:
+async def test_a_protected_file_is_found_at_any_depth(sandbox: Bubblewrap, root: Path) -> None:
     down = "/".join(["deep-directory"] * 250)
     ended = await shell(sandbox, root, f"for turn in 1 2 3 4 5; do mkdir -p {down}; cd -P {down}; done; echo x > .env")
     assert len(ended.undone) == 1 and aside(root) == [".env"]
     await shell(sandbox, root, "rm -r deep-directory")
 
 
-async def test_a_directory_that_is_shut_is_told(sandbox: Bubblewrap, root: Path) -> None:
+async def test_a_directory_that_cannot_be_opened_is_reported(sandbox: Bubblewrap, root: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("nothing is shut for root")
     ended = await shell(sandbox, root, "mkdir -p shut; echo x > shut/.env; chmod 0 shut; mkdir -m 0400 half")
@@ -139,9 +143,7 @@ async def test_attributes_get_no_new_drivers_and_keep_the_old_ones(sandbox: Bubb
     assert len(ended.undone) == 2 and aside(root) == [".gitattributes", ".gitattributes"]
 
 
-async def test_a_link_in_a_protected_place_is_put_back_and_what_it_leads_to_is_not_changed(
-    sandbox: Bubblewrap, root: Path
-) -> None:
+async def test_a_protected_link_is_restored_and_its_target_cannot_be_changed(sandbox: Bubblewrap, root: Path) -> None:
     (root / "rules.txt").write_text("ours")
     (root / "CLAUDE.md").symlink_to("rules.txt")
     ended = await shell(sandbox, root, "echo x > CLAUDE.md; rm CLAUDE.md; echo x > rules.txt; echo evil > CLAUDE.md")
@@ -150,11 +152,11 @@ async def test_a_link_in_a_protected_place_is_put_back_and_what_it_leads_to_is_n
 
 
 async def meanwhile(sandbox: Bubblewrap, root: Path, script: str, do: Callable[[], object]) -> Ended:
-    """What came of a script, while whose wait for a file `go` something is done from outside."""
+    """The result of a script that waits for a file `go`; while it waits, something is done from outside."""
     heard = asyncio.Event()
     waits = f"echo here; while ! test -e go; do :; done; {script}"
     running = await sandbox.start(
-        ("sh", "-c", waits), Workspace(root), SOON, profile=WRITES, told=lambda piece: heard.set()
+        ("sh", "-c", waits), Workspace(root), SOON, profile=WRITES, on_output=lambda piece: heard.set()
     )
     await heard.wait()
     do()
@@ -162,7 +164,7 @@ async def meanwhile(sandbox: Bubblewrap, root: Path, script: str, do: Callable[[
     return await running.wait()
 
 
-async def test_what_a_person_exchanges_meanwhile_stays(sandbox: Bubblewrap, root: Path) -> None:
+async def test_a_file_that_a_person_replaces_meanwhile_stays(sandbox: Bubblewrap, root: Path) -> None:
     (root / "AGENTS.md").write_text("old")
 
     def edit() -> None:
@@ -176,12 +178,12 @@ async def test_what_a_person_exchanges_meanwhile_stays(sandbox: Bubblewrap, root
     assert (root / "AGENTS.md").read_text() == "new" and (root / ".env").read_text() == "MINE=1"
 
 
-async def test_two_at_once_share_what_stands_for_missing_files(sandbox: Bubblewrap, root: Path) -> None:
+async def test_two_programs_at_once_share_placeholders(sandbox: Bubblewrap, root: Path) -> None:
     both = asyncio.gather(*(shell(sandbox, root, "sleep 0.1; echo x > .env") for _ in range(2)))
     assert {ended.status for ended in await both} == {2} and os.listdir(root) == []
 
 
-async def test_what_a_killed_drone_left_goes_with_the_next_program(sandbox: Bubblewrap, root: Path) -> None:
+async def test_the_next_program_removes_placeholders_of_a_killed_drone(sandbox: Bubblewrap, root: Path) -> None:
     fd = os.open(root, os.O_RDONLY)
     assert Placeholders().put(fd, ".env")
     os.close(fd)
@@ -189,7 +191,7 @@ async def test_what_a_killed_drone_left_goes_with_the_next_program(sandbox: Bubb
     assert (await shell(sandbox, root, "echo x > .env")).status and os.listdir(root) == []
 
 
-async def test_cancelling_leaves_nothing_of_it_behind(sandbox: Bubblewrap, root: Path) -> None:
+async def test_cancelling_leaves_no_placeholder(sandbox: Bubblewrap, root: Path) -> None:
     task = asyncio.create_task(shell(sandbox, root, "mkdir a; echo x > a/.env; touch made; sleep 1000"))
     while not (root / "made").exists():
         await asyncio.to_thread(os.sched_yield)
@@ -199,7 +201,7 @@ async def test_cancelling_leaves_nothing_of_it_behind(sandbox: Bubblewrap, root:
     assert not (root / "a" / ".env").exists() and sockets(root) == []
 
 
-async def test_cancelled_while_the_workspace_is_looked_at_it_leaves_nothing(sandbox: Bubblewrap, root: Path) -> None:
+async def test_cancelling_during_the_survey_leaves_no_placeholder(sandbox: Bubblewrap, root: Path) -> None:
     looks: list[asyncio.Future[object]] = []
     began, go = asyncio.Event(), threading.Event()
 
@@ -228,7 +230,7 @@ async def test_too_many_protected_files_are_a_sentence(sandbox: Bubblewrap, root
         await shell(sandbox, root, "true")
 
 
-async def test_a_further_directory_is_guarded_beside_a_workspace_that_is_written(
+async def test_a_further_directory_is_guarded_beside_a_writable_workspace(
     sandbox: Bubblewrap, root: Path, tmp_path: Path
 ) -> None:
     Scene(tmp_path / "other").commit("First", {"a.txt": "one\n"})
@@ -241,8 +243,8 @@ async def test_a_further_directory_is_guarded_beside_a_workspace_that_is_written
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_what_a_killed_drone_left_is_swept_and_nothing_else(root: Path, whole: bool) -> None:
-    """Also below the top, if it is looked at as a whole; a socket or file of somebody's stays."""
+def test_a_sweep_removes_placeholders_and_nothing_else(root: Path, whole: bool) -> None:
+    """With `whole` also below the root; sockets and files of others stay."""
     (root / "sub" / ".git").mkdir(parents=True)
     (root / "AGENTS.md").write_text("mine")
     os.mknod(root / "CLAUDE.md", stat.S_IFSOCK | 0o600)
@@ -250,7 +252,7 @@ def test_what_a_killed_drone_left_is_swept_and_nothing_else(root: Path, whole: b
     for directory, name in ((root, ".env"), (root, ".mcc"), (root, f"{ASIDE}0"), (root / "sub" / ".git", "hooks")):
         os.mknod(directory / name, stat.S_IFSOCK)
     fd = os.open(root, os.O_RDONLY)
-    swept(fd, whole=whole)
+    sweep_placeholders(fd, whole=whole)
     os.close(fd)
     assert sorted(os.listdir(root)) == ["AGENTS.md", "CLAUDE.md", "ordinary", "sub"]
     assert os.listdir(root / "sub" / ".git") == ([] if whole else ["hooks"])
@@ -297,7 +299,7 @@ mine.take(fd, ".env")
         ("taken again", [(".env", "theirs, later"), (f"{ASIDE}*", "theirs")]),
     ],
 )
-def test_what_somebody_puts_there_while_it_is_taken_away_is_never_removed(
+def test_a_file_that_replaces_a_placeholder_during_its_removal_stays(
     root: Path, kind: str, left: list[tuple[str, str]]
 ) -> None:
     subprocess.run((sys.executable, "-c", RACE, kind, str(root)), check=True)

@@ -1,4 +1,4 @@
-"""Who holds a workspace on one machine: readers together, writers alone, and nobody who has lost it."""
+"""The lock on a workspace of one machine: shared by readers, exclusive for writers, taken from those that lost it."""
 
 import json
 import shutil
@@ -22,7 +22,7 @@ MINE = "incarnation-of-mine"
 
 
 class Other:
-    """Another process that holds the workspace, with a child."""
+    """Another process that holds the lock and has a child."""
 
     def __init__(self, folder: Path, how: str, order: str = "theirs") -> None:
         self.incarnation = f"incarnation-of-{order}"
@@ -47,7 +47,7 @@ class Other:
 
 
 class Scene:
-    """Locks of this process in one directory. `live` are the incarnations whose lease holds."""
+    """Locks of this process in one directory. `live`: the incarnations whose lease holds."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder = folder
@@ -92,7 +92,7 @@ def test_another_workspace_is_another_lock(scene: Scene) -> None:
     assert scene.lock("exclusive", "two", key="other").take()
 
 
-def test_what_is_released_leaves_no_page_behind(scene: Scene) -> None:
+def test_a_released_lock_leaves_no_page(scene: Scene) -> None:
     lock = scene.lock("shared")
     lock.take()
     assert [page.name for page in scene.folder.glob("key/*.json")] == ["mine.json"]
@@ -101,8 +101,8 @@ def test_what_is_released_leaves_no_page_behind(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("how", ["shared", "exclusive"])
-def test_what_somebody_else_made_where_the_lock_was_taken_away_is_left_alone(scene: Scene, how: str) -> None:
-    """As one finds it who was fenced, after something has tidied up among the files of this machine."""
+def test_a_lock_that_another_process_made_anew_is_left_alone(scene: Scene, how: str) -> None:
+    """The case of a fenced holder, after a clean-up of temporary files deleted its lock."""
     fenced, later = scene.lock(how), scene.lock("exclusive", epoch=2)
     assert fenced.take()
     shutil.rmtree(scene.folder / "key")
@@ -113,7 +113,7 @@ def test_what_somebody_else_made_where_the_lock_was_taken_away_is_left_alone(sce
 
 
 def test_a_writer_leaves_the_page_of_another_and_nothing_of_its_own(scene: Scene) -> None:
-    """Of one who is on another machine, or looks at other processes, it cannot be told here whether it is gone."""
+    """A holder on another machine, or in another pid namespace, may still live: that cannot be determined here."""
     writer, reader = scene.lock("exclusive"), scene.lock("shared", "reader")
     assert writer.take()
     elsewhere = replace(Holder.here("theirs", 1, "i", scene.folder / "c"), space="elsewhere")
@@ -126,7 +126,7 @@ def test_a_writer_leaves_the_page_of_another_and_nothing_of_its_own(scene: Scene
     assert page.exists()
 
 
-def test_one_that_was_released_before_its_thread_came_to_take_it_is_nobodys(scene: Scene) -> None:
+def test_a_lock_released_before_its_thread_takes_it_is_given_back(scene: Scene) -> None:
     left, next_one = scene.lock("exclusive", "left"), scene.lock("exclusive", "next")
     left.release()
     assert not left.take()
@@ -134,15 +134,15 @@ def test_one_that_was_released_before_its_thread_came_to_take_it_is_nobodys(scen
     assert next_one.take()
 
 
-def test_one_who_waited_for_a_lock_that_is_gone_takes_the_one_that_is_there(scene: Scene) -> None:
+def test_a_refused_holder_can_take_the_lock_once_it_is_released(scene: Scene) -> None:
     first, second, third = (scene.lock("exclusive", order) for order in ("a", "b", "c"))
     assert first.take() and not second.take()
     first.release()
     assert second.take() and not third.take()
 
 
-def test_what_works_for_another_service_is_waited_for_and_never_ended(scene: Scene) -> None:
-    """Nothing is known of the leases of its database."""
+def test_a_holder_of_another_service_is_waited_for_and_never_ended(scene: Scene) -> None:
+    """The leases in its database cannot be looked up here."""
     other = scene.other("exclusive")
     scene.fence(other)
     lock = scene.lock("exclusive", service="another database")
@@ -156,7 +156,7 @@ def test_drones_with_data_directories_of_their_own_share_the_locks_of_their_host
     assert locks_of_this_host(tmp_path / "one") == locks_of_this_host(tmp_path / "two")
 
 
-def test_an_earlier_holder_of_the_same_order_does_not_come_in_after_a_later_one(scene: Scene) -> None:
+def test_an_earlier_holder_of_an_order_cannot_take_the_lock_after_a_later_one(scene: Scene) -> None:
     assert scene.lock("shared", epoch=7).take()
     with pytest.raises(Overtaken):
         scene.lock("shared", epoch=6).take()
@@ -172,7 +172,7 @@ def test_children_of_a_holder_that_was_killed_are_ended_before_the_next_one_begi
     assert [page.name for page in scene.folder.glob("key/*.json")] == ["mine.json"]
 
 
-def test_a_fenced_reader_that_stands_still_loses_its_children_and_is_left_alone(scene: Scene) -> None:
+def test_a_stopped_fenced_reader_loses_its_children_and_is_left_alone(scene: Scene) -> None:
     other = scene.other("shared")
     other.stop()
     scene.fence(other)
@@ -181,7 +181,7 @@ def test_a_fenced_reader_that_stands_still_loses_its_children_and_is_left_alone(
     assert other.process.poll() is None
 
 
-def test_a_fenced_holder_that_stands_in_the_way_is_ended_with_its_children(scene: Scene) -> None:
+def test_a_fenced_holder_that_blocks_the_lock_is_killed_with_its_children(scene: Scene) -> None:
     other = scene.other("exclusive")
     other.stop()
     scene.fence(other)
@@ -204,14 +204,14 @@ def test_a_holder_whose_lease_holds_is_never_ended(scene: Scene, stopped: bool) 
     assert other.process.poll() is None and other.child.there
 
 
-def test_nobody_ends_itself(scene: Scene) -> None:
+def test_a_holder_never_kills_itself(scene: Scene) -> None:
     assert scene.lock("exclusive", "first").take()
     scene.live.clear()
     lock = scene.lock("exclusive", "second")
     assert not lock.take() and not lock.end_others()
 
 
-def test_a_process_that_got_the_number_of_a_holder_is_not_ended(scene: Scene) -> None:
+def test_a_process_that_reuses_the_pid_of_a_holder_is_not_killed(scene: Scene) -> None:
     other = scene.other("shared")
     scene.fence(other)
     page = scene.folder / "key" / "theirs.json"
@@ -224,7 +224,7 @@ def test_a_process_that_got_the_number_of_a_holder_is_not_ended(scene: Scene) ->
     assert other.process.poll() is None
 
 
-def test_a_page_that_cannot_be_read_is_nobody(scene: Scene) -> None:
+def test_an_unreadable_page_counts_as_no_holder(scene: Scene) -> None:
     (scene.folder / "key").mkdir()
     for name, content in {"a": "", "b": "[]", "c": '{"pid": 1}', "d": "\x00"}.items():
         (scene.folder / "key" / f"{name}.json").write_text(content)

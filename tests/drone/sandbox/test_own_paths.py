@@ -1,4 +1,5 @@
-"""Programs find the workspace by its own absolute path too: its files may name that, as a virtual environment's do."""
+"""Programs find the workspace by its own absolute path too: its files may contain that path, as those of a virtual
+environment do."""
 
 import tempfile
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds
 from drone.sandbox.paths import Workspace
 from drone.sandbox.private import Private
-from drone.sandbox.profile import spelled
+from drone.sandbox.profile import own_paths
 from drone.sandbox.worktree import Worktree
 
 
@@ -38,11 +39,11 @@ MOUNTED = ["/usr/src/work", "/bin/work", "/etc/work", "/proc/work", "/tmp/work",
 
 
 @pytest.mark.parametrize("path", [*MOUNTED, "/"])
-def test_where_something_is_mounted_there_is_no_further_path(tmp_path: Path, path: str) -> None:
-    assert path not in [*spelled(Workspace(tmp_path, also=path))]
+def test_a_path_into_a_mounted_directory_gets_no_link(tmp_path: Path, path: str) -> None:
+    assert path not in [*own_paths(Workspace(tmp_path, also=path))]
 
 
-async def test_one_that_was_named_by_a_link_in_itself_is_found_as_well(
+async def test_a_workspace_named_through_a_link_inside_itself_works_too(
     sandbox: Bubblewrap, outside_of_tmp: Path
 ) -> None:
     (outside_of_tmp / "itself").symlink_to(".")
@@ -51,9 +52,9 @@ async def test_one_that_was_named_by_a_link_in_itself_is_found_as_well(
     assert ended.stdout.head == b"/workspace\n"
 
 
-def test_a_worktree_has_the_paths_of_what_it_was_made_from(tmp_path: Path) -> None:
+def test_a_worktree_has_the_paths_of_its_original_workspace(tmp_path: Path) -> None:
     for name in ("tree", "git"):
         (tmp_path / name).mkdir()
     common = Workspace(tmp_path)
     worktree = Worktree(tmp_path / "tree", tmp_path / "git", common, above=Path("/home/x/repo"), private=Private())
-    assert [*spelled(worktree)] == ["--symlink", "/workspace", "/home/x/repo"]
+    assert [*own_paths(worktree)] == ["--symlink", "/workspace", "/home/x/repo"]

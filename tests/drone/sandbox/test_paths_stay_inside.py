@@ -1,4 +1,4 @@
-"""Every row of bad paths, with the kernel's own rule and with the walk that takes its place."""
+"""Every kind of bad path, with the kernel's openat2 and with the walk that replaces it."""
 
 import gc
 import os
@@ -118,7 +118,7 @@ def test_a_directory_link_that_leads_outside_is_denied(opened: Opener, root: Pat
         opened(root).open_directory("etc")
 
 
-def test_links_without_end_are_denied(opened: Opener, root: Path) -> None:
+def test_circular_links_are_denied(opened: Opener, root: Path) -> None:
     (root / "loop").symlink_to("pool")
     (root / "pool").symlink_to("loop")
     with pytest.raises(PathDenied, match="links"):
@@ -190,7 +190,7 @@ def test_a_path_that_is_too_long_is_an_error_and_is_not_repeated_whole(opened: O
     assert len(str(error.value)) < 400
 
 
-def test_what_is_missing_is_told_apart_from_what_is_denied(opened: Opener, root: Path) -> None:
+def test_missing_paths_and_denied_paths_raise_different_errors(opened: Opener, root: Path) -> None:
     with pytest.raises(PathMissing, match=r"src/nope\.py does not exist"):
         read(opened(root), "src/nope.py")
     with pytest.raises(PathError, match="not a directory"):
@@ -224,7 +224,7 @@ def test_a_new_file_is_created_inside_with_its_mode(opened: Opener, root: Path) 
 
 
 def test_a_link_swapped_in_during_the_open_never_leads_outside(opened: Opener, root: Path, tmp_path: Path) -> None:
-    """The name is now the directory inside, now a link to one outside, as fast as two threads can."""
+    """Another thread keeps swapping the name between a directory inside and a link to one outside."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "main.py").write_text("outside")
@@ -264,9 +264,9 @@ def test_a_root_that_is_no_directory_is_an_error(opened: Opener, root: Path, tmp
             Workspace(bad)
 
 
-def test_descriptors_are_given_back(opened: Opener, root: Path) -> None:
+def test_descriptors_are_closed(opened: Opener, root: Path) -> None:
     def opened_there() -> list[str]:
-        """Those of this tree alone: other threads of the process open what they like."""
+        """The open descriptors below this directory; other threads of the process open others."""
         gc.collect()
         places = []
         for fd in os.listdir("/proc/self/fd"):

@@ -1,15 +1,15 @@
-"""Programs that never end hold up those of their own order, and nobody else's."""
+"""Slow programs delay the programs of their own order only."""
 
 import asyncio
 from contextlib import AsyncExitStack
 
 import pytest
 
-from drone.sandbox.program_slots import ProgramSlots
+from drone.sandbox.bubblewrap import ProgramSlots
 
 
 async def waits(slots: ProgramSlots, holder: int) -> bool:
-    """Whether it does not get a slot as things are."""
+    """Whether this holder has to wait for a slot."""
     try:
         async with asyncio.timeout(0.02), slots.taken(holder):
             return False
@@ -17,14 +17,14 @@ async def waits(slots: ProgramSlots, holder: int) -> bool:
         return True
 
 
-async def test_an_order_takes_no_more_than_its_part() -> None:
+async def test_an_order_takes_no_more_than_its_share() -> None:
     slots = ProgramSlots(each=2, in_all=8)
     async with slots.taken(1), slots.taken(1):
         assert await waits(slots, 1)
         assert not await waits(slots, 2)
 
 
-async def test_whatever_others_take_an_order_has_one_place() -> None:
+async def test_an_order_always_has_one_slot() -> None:
     slots = ProgramSlots(each=2, in_all=4)
     async with AsyncExitStack() as taken:
         for holder in (1, 1, 2, 2):
@@ -33,7 +33,7 @@ async def test_whatever_others_take_an_order_has_one_place() -> None:
             assert await waits(slots, 3), "a second one only where there is room"
 
 
-async def test_who_waits_goes_on_when_a_place_is_left_also_by_one_that_failed() -> None:
+async def test_a_waiting_program_gets_the_slot_of_one_that_failed() -> None:
     slots = ProgramSlots(each=1, in_all=1)
     begun = asyncio.Event()
 

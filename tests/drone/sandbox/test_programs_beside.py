@@ -1,4 +1,4 @@
-"""A sandbox's program beside its caller, what it may write, and who hears what it says."""
+"""Background programs in the sandbox: what they may write, and where their output goes."""
 
 import asyncio
 import math
@@ -17,7 +17,7 @@ FOR_EVER = Bounds(math.inf)
 
 @pytest.fixture(params=[True, False], ids=["by descriptor", "by name"])
 def either(sandbox: Bubblewrap, request: pytest.FixtureRequest) -> Bubblewrap:
-    """As bubblewrap is told of directories: newer ones by descriptor."""
+    """Bubblewrap with directories mounted by descriptor, as newer versions can, and by path."""
     return Bubblewrap(sandbox.program, by_descriptor=request.param)
 
 
@@ -45,15 +45,15 @@ async def test_further_directories_are_seen_and_written_only_as_they_say(either:
     assert (tmp_path / "two" / "x").read_text() == "x\n"
 
 
-async def test_both_outputs_can_come_in_their_order_and_are_heard_at_once(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_merged_output_keeps_its_order_and_is_passed_on_at_once(sandbox: Bubblewrap, tmp_path: Path) -> None:
     heard: list[bytes] = []
     command = ("sh", "-c", "echo one; echo two >&2; echo three")
-    ended = await sandbox.run(command, Workspace(tmp_path), Bounds(20.0, 4, 0), merged=True, told=heard.append)
+    ended = await sandbox.run(command, Workspace(tmp_path), Bounds(20.0, 4, 0), merged=True, on_output=heard.append)
     assert b"".join(heard) == b"one\ntwo\nthree\n"
     assert (ended.stdout.head, ended.stdout.total, ended.stderr.total) == (b"one\n", 14, 0)
 
 
-async def test_one_is_talked_to_through_its_own_streams(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_a_piped_program_is_talked_to_through_its_streams(sandbox: Bubblewrap, tmp_path: Path) -> None:
     running = await sandbox.start(("cat",), Workspace(tmp_path), FOR_EVER, stdin=True)
     assert running.stdin is not None and running.stdout is not None
     for line in (b"hello\n", b"again\n"):
@@ -64,7 +64,7 @@ async def test_one_is_talked_to_through_its_own_streams(sandbox: Bubblewrap, tmp
     assert (await running.wait()).status == 0
 
 
-async def test_one_that_is_killed_is_gone_with_what_it_started_though_nobody_reads_it(
+async def test_a_killed_program_is_gone_with_its_children_though_its_output_is_unread(
     sandbox: Bubblewrap, tmp_path: Path
 ) -> None:
     running = await sandbox.start(("sh", "-c", "yes & yes"), Workspace(tmp_path), FOR_EVER, stdin=True)
@@ -73,10 +73,10 @@ async def test_one_that_is_killed_is_gone_with_what_it_started_though_nobody_rea
     assert await running.kill() is ended
 
 
-async def test_who_waits_no_longer_leaves_it_running(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_cancelling_a_wait_leaves_the_program_running(sandbox: Bubblewrap, tmp_path: Path) -> None:
     heard = asyncio.Event()
     command = ("sh", "-c", "echo here; sleep 1000")
-    running = await sandbox.start(command, Workspace(tmp_path), FOR_EVER, told=lambda piece: heard.set())
+    running = await sandbox.start(command, Workspace(tmp_path), FOR_EVER, on_output=lambda piece: heard.set())
     waiting = asyncio.create_task(running.wait())
     await heard.wait()
     waiting.cancel()
@@ -86,18 +86,18 @@ async def test_who_waits_no_longer_leaves_it_running(sandbox: Bubblewrap, tmp_pa
     assert ended.stdout.head == b"here\n" and ended.status == 137
 
 
-async def test_one_that_cannot_be_started_says_so(tmp_path: Path) -> None:
+async def test_a_program_that_cannot_be_started_raises(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="no-bwrap"):
         await Bubblewrap(str(tmp_path / "no-bwrap")).start(("true",), Workspace(tmp_path), SOON)
 
 
-async def test_its_time_runs_out_while_it_is_beside(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_a_background_program_is_killed_when_its_time_is_over(sandbox: Bubblewrap, tmp_path: Path) -> None:
     running = await sandbox.start(("sleep", "1000"), Workspace(tmp_path), Bounds(0.5))
     assert (await running.wait()).timed_out
 
 
 class Way:
-    """A way out that notes what is asked of it, and may not be laid."""
+    """A network that records the calls to it, and whose `attach` may fail."""
 
     environment = {"WAY": "this"}  # noqa: RUF012
     files = {"/etc/way/file": b"content"}  # noqa: RUF012
@@ -108,7 +108,7 @@ class Way:
         self._refuses = refuses
 
     async def prepare(self) -> None:
-        """There is nothing to prepare."""
+        """Does nothing."""
 
     async def attach(self, first: int) -> None:
         self.asked.append("attach")
@@ -120,7 +120,7 @@ class Way:
         self.asked.append("detach")
 
 
-async def test_a_way_out_is_laid_before_the_program_begins(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_the_network_is_attached_before_the_program_starts(sandbox: Bubblewrap, tmp_path: Path) -> None:
     way = Way()
     command = ("sh", "-c", "echo $WAY; cat /etc/way/file; echo > /etc/way/file")
     ended = await sandbox.run(command, Workspace(tmp_path), SOON, profile=Profile(egress=way))
@@ -128,7 +128,7 @@ async def test_a_way_out_is_laid_before_the_program_begins(sandbox: Bubblewrap, 
     assert way.asked == ["attach", "detach"] and Profile(egress=way).name == "read-only+network"
 
 
-async def test_without_its_way_out_a_program_does_not_begin(sandbox: Bubblewrap, tmp_path: Path) -> None:
+async def test_a_program_whose_network_cannot_be_attached_does_not_start(sandbox: Bubblewrap, tmp_path: Path) -> None:
     way = Way(refuses=True)
     profile = Profile(write=True, egress=way)
     for starting in (sandbox.run, sandbox.start):

@@ -1,4 +1,4 @@
-"""What no tool changes: a list, at any depth, there or not, whatever the case; and the operator's globs."""
+"""Protected paths: the fixed list, at any depth, existing or not, in any case; and the operator's globs."""
 
 import pytest
 
@@ -70,7 +70,7 @@ def test_the_fixed_list_holds(path: str) -> None:
         ".",
     ],
 )
-def test_what_is_not_on_it_may_be_written(path: str) -> None:
+def test_other_paths_may_be_written(path: str) -> None:
     assert Protected().refuses(path) is None
 
 
@@ -96,7 +96,7 @@ def test_what_is_not_on_it_may_be_written(path: str) -> None:
         ("/top.txt", "top.txt", True),
     ],
 )
-def test_the_operators_globs_hold_beside_it(glob: str, path: str, holds: bool) -> None:
+def test_the_operators_globs_are_protected_too(glob: str, path: str, holds: bool) -> None:
     protected = Protected([glob])
     assert (protected.refuses(path) is not None) is holds
     assert protected.covers(path, path.rpartition("/")[2]) is holds

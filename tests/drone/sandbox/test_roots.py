@@ -1,4 +1,4 @@
-"""Allowed roots are known as they are written and as they resolve; one that does not answer holds up no other."""
+"""Allowed roots match as written and as resolved; one whose file system does not answer delays no other."""
 
 import os
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from drone.sandbox.paths import PathDenied, Roots
 
 
 class Mount:
-    """Resolves paths; those under `hung` only once the mount is back."""
+    """Resolves paths; those under `hung` block until the mount is back."""
 
     def __init__(self, hung: Path) -> None:
         self.hung = hung
@@ -33,7 +33,7 @@ def mount(tmp_path: Path) -> Iterator[Mount]:
     made.back.set()
 
 
-def test_a_root_that_does_not_answer_keeps_no_drone_from_starting_and_no_other_root_away(mount: Mount) -> None:
+def test_a_root_that_does_not_answer_delays_neither_the_drone_nor_other_roots(mount: Mount) -> None:
     well = mount.hung.with_name("well")
     roots = Roots([mount.hung, well], resolve=mount.resolve, answer_seconds=0.2)
     assert roots.opened(str(well / "place")).root == well / "place"
@@ -45,7 +45,7 @@ def test_a_root_that_did_not_answer_is_resolved_when_an_order_names_it(mount: Mo
     assert roots.opened(str(mount.hung / "place")).root == mount.hung.with_name("there") / "place"
 
 
-def test_a_root_that_has_answered_is_not_followed_elsewhere(tmp_path: Path) -> None:
+def test_a_resolved_root_is_not_resolved_again(tmp_path: Path) -> None:
     (tmp_path / "root" / "place").mkdir(parents=True)
     (tmp_path / "outside" / "place").mkdir(parents=True)
     roots = Roots([tmp_path / "root"])
@@ -67,7 +67,7 @@ def test_a_root_that_has_answered_is_not_followed_elsewhere(tmp_path: Path) -> N
         ("/srv/\0", "/srv"),
     ],
 )
-def test_a_path_names_the_innermost_root_that_it_is_written_under(asked: str, named: str) -> None:
+def test_the_innermost_root_above_a_path_is_named(asked: str, named: str) -> None:
     assert Roots(["/srv", "/srv/nfs"]).named_by(asked) == named
 
 

@@ -1,4 +1,4 @@
-"""The filter of system calls decides as it is meant to, on machines of both kinds, here run by hand."""
+"""The decisions of the seccomp filter for both machine types, computed by an interpreter."""
 
 import ctypes
 import ctypes.util
@@ -20,7 +20,7 @@ CLONE_NEW |= {"pid": 0x20000000, "net": 0x40000000}
 
 
 def decision(machine: str, number: int, *arguments: int, audit: int | None = None) -> int:
-    """What the kernel would do: a small interpreter of the instructions that the filter uses."""
+    """The decision that the kernel would make: a small interpreter of the instructions that the filter uses."""
     code = program(machine)
     assert code is not None
     padded = (*arguments, *(0,) * (6 - len(arguments)))
@@ -52,7 +52,7 @@ def number(machine: str, name: str) -> int:
     return int(getattr(ARCHITECTURES[machine], name))
 
 
-def test_what_is_listed_is_refused_and_the_rest_is_not(machine: str) -> None:
+def test_listed_calls_are_refused_and_the_others_allowed(machine: str) -> None:
     column = ARCHITECTURES[machine].column
     refused = {numbers[column] for numbers in NUMBERS.values()} - {None}
     looked_at = {number(machine, name) for name in ("clone", "clone3", "ioctl", "socket", "socketpair")}
@@ -65,11 +65,11 @@ def test_calls_of_another_architecture_end_the_process(machine: str, name: str) 
     assert {decision(machine, call, audit=OTHER_AUDITS[name]) for call in (0, 1, 20, 400)} == {KILL}
 
 
-def test_calls_that_nobody_looked_at_do_not_exist_and_x32_is_among_them(machine: str) -> None:
+def test_newer_calls_and_x32_get_enosys(machine: str) -> None:
     assert {decision(machine, call) for call in (LAST + 1, 600, 0x4000_0000, 0x4000_0001, 0x4000_0208, -1)} == {MISSING}
 
 
-def test_a_new_process_has_no_namespace_of_its_own(machine: str) -> None:
+def test_clone_with_new_namespaces_is_refused(machine: str) -> None:
     clone = number(machine, "clone")
     assert decision(machine, clone, 0x01200011) == ALLOW
     assert decision(machine, clone, 0x003D0F00) == ALLOW
@@ -78,7 +78,7 @@ def test_a_new_process_has_no_namespace_of_its_own(machine: str) -> None:
     assert decision(machine, number(machine, "clone3"), 0) == MISSING
 
 
-def test_sockets_are_of_the_internet_alone_whatever_stands_in_the_upper_half(machine: str) -> None:
+def test_only_internet_sockets_are_allowed_whatever_the_upper_half_of_the_argument(machine: str) -> None:
     made = number(machine, "socket")
     for family in range(50):
         expected = ALLOW if family in (socket.AF_INET, socket.AF_INET6) else REFUSED
@@ -103,7 +103,7 @@ def test_nothing_is_typed_into_a_terminal(machine: str) -> None:
     assert decision(machine, control, 0, 0x5413) == ALLOW
 
 
-def test_there_is_none_for_a_machine_that_it_was_not_written_for() -> None:
+def test_there_is_no_filter_for_an_unknown_machine_type() -> None:
     assert program("riscv64") is None
 
 
@@ -123,6 +123,6 @@ def test_the_numbers_are_those_of_libseccomp() -> None:
         }
 
 
-def test_the_containers_profile_is_the_same_list_without_what_makes_a_sandbox() -> None:
+def test_the_containers_profile_is_this_list_without_the_calls_that_make_a_sandbox() -> None:
     assert FILE.read_text() == profile()
     assert NUMBERS.keys() > NEEDED

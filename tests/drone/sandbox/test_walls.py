@@ -1,4 +1,4 @@
-"""What stands is told as it is found: from within, in the whole profile."""
+"""The state of the walls is what the probe finds inside a sandbox with the whole profile."""
 
 import shutil
 from pathlib import Path
@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.walls import tried
+from drone.sandbox.walls import probed
 from mcc.contracts.drones import MISSING, STANDS, SandboxState, Walls
 
 WITHIN = ("namespaces", "no_userns_inside", "seccomp", "unix_sockets", "tmp_cap", "protected", "egress")
 
 
 async def test_on_a_machine_that_can_make_a_sandbox_its_walls_stand(sandbox: Bubblewrap) -> None:
-    state = await tried(sandbox)
+    state = await probed(sandbox)
     said = state.walls.model_dump()
     assert state.kind == "bubblewrap" and {said[name] for name in WITHIN} == {STANDS}
     for name in ("memory", "processes", "cpu"):
@@ -30,15 +30,15 @@ async def test_on_a_machine_that_can_make_a_sandbox_its_walls_stand(sandbox: Bub
         ("--size", "tmp_cap"),
     ],
 )
-async def test_what_is_left_out_is_told(sandbox: Bubblewrap, tmp_path: Path, left_out: str, wall: str) -> None:
-    """By a bubblewrap that leaves out one option."""
+async def test_a_missing_wall_is_reported(sandbox: Bubblewrap, tmp_path: Path, left_out: str, wall: str) -> None:
+    """With a bubblewrap that leaves out one option."""
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin:/bin")
     if python is None:
         pytest.skip("there is no python3 in the system")
     weaker = tmp_path / "bwrap"
     weaker.write_text(WEAKER.format(python=python, bwrap=sandbox.program, left_out=left_out))
     weaker.chmod(0o755)
-    said = (await tried(Bubblewrap(str(weaker)))).walls.model_dump()
+    said = (await probed(Bubblewrap(str(weaker)))).walls.model_dump()
     assert said[wall].startswith(MISSING) and "not be tried" not in said[wall]
 
 
@@ -63,12 +63,12 @@ os.execv("{bwrap}", ["{bwrap}", *sys.argv[1:]])
 """
 
 
-async def test_one_that_does_not_start_leaves_no_wall_standing(tmp_path: Path) -> None:
-    state = await tried(Bubblewrap(str(tmp_path / "bwrap")))
+async def test_a_bubblewrap_that_does_not_start_leaves_no_wall_standing(tmp_path: Path) -> None:
+    state = await probed(Bubblewrap(str(tmp_path / "bwrap")))
     assert set(state.walls.missing) == set(Walls.model_fields)
 
 
-def test_what_drones_once_said_in_a_sentence_is_still_read() -> None:
+def test_the_former_state_in_one_sentence_is_still_parsed() -> None:
     off = SandboxState.model_validate("off: no bubblewrap: install it")
     assert off.kind == "off" and off.walls.memory == "missing: no bubblewrap: install it"
     assert SandboxState.model_validate("bubblewrap").kind == "bubblewrap"

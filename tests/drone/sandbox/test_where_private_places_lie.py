@@ -1,11 +1,11 @@
-"""Whether something private may be in a workspace is asked each time it is opened, however often it was answered."""
+"""Whether a private place may lie in a workspace is determined at each opening, although answers are cached."""
 
 import os
 from pathlib import Path
 
 import pytest
 
-from drone.sandbox.below import real_path
+from drone.sandbox.mounts import real_path
 from drone.sandbox.private import Private
 
 
@@ -18,12 +18,12 @@ def work(tmp_path: Path) -> Path:
 def perhaps(private: Private, directory: Path) -> bool:
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        return private.perhaps_in(fd)
+        return private.may_be_below(fd)
     finally:
         os.close(fd)
 
 
-def test_a_place_that_comes_to_lie_in_a_directory_is_found_there(tmp_path: Path, work: Path) -> None:
+def test_a_place_that_moves_into_a_directory_is_found_there(tmp_path: Path, work: Path) -> None:
     data = tmp_path / "data"
     data.mkdir()
     private = Private([data])
@@ -34,7 +34,7 @@ def test_a_place_that_comes_to_lie_in_a_directory_is_found_there(tmp_path: Path,
     assert not perhaps(private, work)
 
 
-def test_a_link_that_comes_to_lead_into_a_directory_is_followed(tmp_path: Path, work: Path) -> None:
+def test_a_place_linked_into_a_directory_later_is_found_there(tmp_path: Path, work: Path) -> None:
     place = tmp_path / "here" / "secret"
     private = Private([place])
     assert not perhaps(private, work)
@@ -42,7 +42,7 @@ def test_a_link_that_comes_to_lead_into_a_directory_is_followed(tmp_path: Path, 
     assert perhaps(private, work), "it is not there, and would be in the directory"
 
 
-def test_a_directory_that_takes_the_place_of_another_one_is_asked_for_itself(tmp_path: Path, work: Path) -> None:
+def test_a_directory_that_replaces_another_one_gets_an_answer_of_its_own(tmp_path: Path, work: Path) -> None:
     private = Private([tmp_path / "above" / "data"])
     assert not perhaps(private, work)
     work.rename(tmp_path / "above")
@@ -50,7 +50,7 @@ def test_a_directory_that_takes_the_place_of_another_one_is_asked_for_itself(tmp
     assert perhaps(private, tmp_path / "above") and not perhaps(private, work)
 
 
-def test_each_name_of_a_file_with_several_is_a_place_of_its_own(tmp_path: Path, work: Path) -> None:
+def test_each_hard_link_of_a_file_is_a_place_of_its_own(tmp_path: Path, work: Path) -> None:
     (tmp_path / "first").write_text("", "utf-8")
     os.link(tmp_path / "first", work / "second")
     assert perhaps(Private([tmp_path / "first", work / "second"]), work)
@@ -61,7 +61,7 @@ def test_each_name_of_a_file_with_several_is_a_place_of_its_own(tmp_path: Path, 
     ["a", "a/b", "a/b/file", "a/b/file/x", "to-b", "to-b/file", "to-b/../x", "gone", "gone/deep", "to-nothing",
      "to-nothing/x", "round", "a//b/./", "a/b/\n (deleted)", "shut/x", "to-b/gone/x"],
 )  # fmt: skip
-def test_a_path_without_links_is_what_python_says_it_is(tmp_path: Path, path: str) -> None:
+def test_real_path_agrees_with_python(tmp_path: Path, path: str) -> None:
     (tmp_path / "a" / "b").mkdir(parents=True)
     (tmp_path / "a" / "b" / "file").write_text("", "utf-8")
     (tmp_path / "a" / "b" / "\n (deleted)").write_text("", "utf-8")
@@ -73,5 +73,5 @@ def test_a_path_without_links_is_what_python_says_it_is(tmp_path: Path, path: st
 
 
 @pytest.mark.parametrize("path", ["", ".", "somewhere", "/", "/proc/self/fd/0", "/nothing/there"])
-def test_so_is_any_other_one(path: str) -> None:
+def test_real_path_agrees_with_python_for_odd_paths(path: str) -> None:
     assert real_path(path) == os.path.realpath(path)

@@ -1,4 +1,4 @@
-"""A directory has one key, whoever looks at it and from where; a copy of it has another."""
+"""A directory has one key for every machine and path that reaches it; a copy of it has another."""
 
 import os
 import shutil
@@ -28,7 +28,7 @@ def test_a_directory_keeps_its_key(root: Path) -> None:
     assert key_of(root) == key_of(root) == key_of(root / ".." / "root")
 
 
-def test_it_keeps_it_when_it_is_renamed_or_reached_through_a_link(root: Path, tmp_path: Path) -> None:
+def test_the_key_survives_a_rename_and_access_through_a_link(root: Path, tmp_path: Path) -> None:
     key = key_of(root)
     (tmp_path / "link").symlink_to(root)
     assert key_of(tmp_path / "link") == key
@@ -51,7 +51,7 @@ def test_a_copy_has_another_key_although_the_marker_was_copied(root: Path, tmp_p
     assert key_of(root) == key
 
 
-def test_many_that_mark_it_at_once_agree(root: Path) -> None:
+def test_many_processes_that_mark_a_directory_at_once_agree(root: Path) -> None:
     with ThreadPoolExecutor(16) as threads:
         assert len(set(threads.map(key_of, [root] * 64))) == 1
     assert sorted(os.listdir(root / MARKER)) == [".gitignore", FILE]
@@ -66,7 +66,7 @@ def test_git_does_not_see_the_marker(root: Path) -> None:
     assert said.stdout == "?? file\n"
 
 
-def test_where_nothing_can_be_made_the_path_and_the_machine_make_the_key(
+def test_an_unwritable_directory_gets_its_key_from_machine_and_path(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / MARKER).write_text("a file is in the way")
@@ -81,7 +81,7 @@ def test_where_nothing_can_be_made_the_path_and_the_machine_make_the_key(
 
 
 @pytest.mark.parametrize("content", ["", "x" * 32, "0" * 32, f"{'0' * 32}\nmore", "0" * 5_000])
-def test_a_marker_that_is_none_of_ours_is_left_alone(root: Path, content: str) -> None:
+def test_a_foreign_marker_is_left_alone(root: Path, content: str) -> None:
     (root / MARKER).mkdir()
     (root / MARKER / FILE).write_text(content)
     assert key_of(root) == key_of(root)
@@ -100,14 +100,14 @@ def test_a_marker_that_leads_elsewhere_is_not_followed(root: Path, tmp_path: Pat
     assert key_of(root) == key_of(root)
 
 
-def test_looking_does_not_mark(root: Path) -> None:
+def test_without_mark_no_marker_is_written(root: Path) -> None:
     assert not key_of(root, mark=False).lasting
     assert not (root / MARKER).exists()
     assert key_of(root) == key_of(root, mark=False)
     assert key_of(root).lasting
 
 
-def test_what_is_no_directory_has_no_key(root: Path) -> None:
+def test_a_file_has_no_key(root: Path) -> None:
     with pytest.raises(PathError):
         key_of(root / "file")
 

@@ -88,7 +88,7 @@ async def test_a_command_is_told_as_elsewhere_and_what_it_destroys_was_kept(cont
     answer = await container.told("rm notes.txt; echo spoilt > AGENTS.md; echo out; echo wrong >&2; exit 3")
     assert (answer["exit_code"], answer["output"], answer["profile"]) == (3, "out\nwrong\n", "workspace-write")
     assert sorted(answer["changed"]) == ["AGENTS.md", "notes.txt"]
-    with container.kept.kept("call-1") as before:
+    with container.kept.view("call-1") as before:
         for path, text in {"notes.txt": b"never committed", "AGENTS.md": b"as a person wrote it"}.items():
             node = before.node(path)
             assert node is not None and before.content(node, 100) == text

@@ -49,7 +49,7 @@ async def test_plain_text_and_json_come_as_they_are(coding: str) -> None:
 
 async def test_a_redirect_is_followed_to_where_it_may_lead() -> None:
     def answer(head: Head, body: bytes) -> bytes:
-        if head.first[1] == b"/":
+        if head.start_line[1] == b"/":
             return page(b"", "text/html", "Location: //x.b.test/new", "Set-Cookie: a=b", status="302 Found")
         return page(b"here", "text/plain")
 
@@ -146,7 +146,7 @@ async def test_a_search_engine_is_asked_in_its_own_way(
         output = await web.call("web_search", query="bees & co", limit=2)
         ((head, sent),) = web.there.asked
     assert output.content == LISTED
-    assert head.first[1] == line and sent == body
+    assert head.start_line[1] == line and sent == body
     assert header is None or head.all_of(header[0]) == [header[1]]
 
 

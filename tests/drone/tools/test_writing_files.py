@@ -122,7 +122,7 @@ async def test_a_deleted_file_is_in_the_checkpoint(bench: WritingBench) -> None:
     assert output.files == {"a": ""}
     await bench.use("delete_file", path="link")
     assert bench.tree() == {} and not (bench.root / "link").is_symlink()
-    with bench.checkpoints.kept("call-1") as kept:
+    with bench.checkpoints.view("call-1") as kept:
         node = kept.node("a")
         assert node is not None and kept.content(node, 100) == b"never lost\n"
 

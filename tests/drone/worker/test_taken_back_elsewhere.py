@@ -6,8 +6,8 @@ from pathlib import Path
 from threading import Event
 
 from drone.agent.toolset import Call
-from drone.checkpoints.keeping import Keeping
-from drone.checkpoints.recording import Checkpoints
+from drone.checkpoints.directory import CheckpointDirectory
+from drone.checkpoints.recording import CallCheckpoints
 from drone.order_context import OrderContext
 from drone.sandbox.paths import Roots, Workspace
 from drone.worker.executions import Stop
@@ -30,7 +30,7 @@ class KeepingCrew(FakeCrew):
     def __init__(self, name: str, data: Path) -> None:
         super().__init__()
         self.name = name
-        self.kept = Keeping.within(data)
+        self.kept = CheckpointDirectory.within(data)
 
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         return True
@@ -45,7 +45,7 @@ class KeepingCrew(FakeCrew):
         if turn.tree.root is None:
             await turn.journal.write(who, started(order.prompt))
         call = Call(f"call of {self.name}", "write", {}, who, turn)
-        taken = Checkpoints(self.kept.of(order, workspace), call, turn, Event())
+        taken = CallCheckpoints(self.kept.of(order, workspace), call, turn, Event())
         await taken.before(call.call_id)
         await turn.journal.cleared()
         (workspace.root / "by").write_text(self.name)

@@ -1,4 +1,4 @@
-"""What the tests of worktrees share."""
+"""Fixtures of the worktree tests."""
 
 from pathlib import Path
 

@@ -29,7 +29,7 @@ ACTS = frozenset({"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "
 
 
 class Killing:
-    """Counts what is done, and kills this process right before the act of this number."""
+    """Counts acts, and kills this process right before the act with this number."""
 
     def __init__(self, at: int) -> None:
         self.at = at
@@ -47,7 +47,7 @@ class Killing:
 
 
 def journal(path: Path) -> MemoryJournal:
-    """The journal in this file; each entry is there before it counts."""
+    """A journal in this file; an entry is written before it takes effect."""
     lines = path.read_bytes().splitlines() if path.exists() else []
     kept = path.open("ab", buffering=0)
     return MemoryJournal(

@@ -1,4 +1,4 @@
-"""Scripts of orders with subagents: what each of them says, round by round."""
+"""Scripts of orders with subagents: the replies of each model, round by round."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,7 +10,7 @@ Steps = Sequence[Said]
 
 
 def script(master: Steps, **children: Steps) -> Callable[[Ask], Said]:
-    """The master's replies, and those of each child by the name that its task is."""
+    """The replies of the master, and those of each child, keyed by the text of its task."""
 
     def author(ask: Ask) -> Said:
         prompt = next((one.text for one in ask.messages if isinstance(one, UserMessage)), "")

@@ -1,4 +1,4 @@
-"""What an order leaves that was broken off is saved and deleted, unless somebody is at work there."""
+"""The worktrees of an interrupted order are saved and deleted, unless another process works there."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from tests.drone.worktrees.workshop import ORDER, Workshop
 
 
 async def broken_off(shop: Workshop) -> None:
-    """The child has written a file, and is asked for more, when the order is cancelled."""
+    """Cancel the order after its child has written a file, while the model is asked again."""
     written, never = asyncio.Event(), asyncio.Event()
     said = script([hire("x"), "done"], x=[write("x.txt", "x\n"), Line("?", gate=never)])
 
@@ -35,7 +35,7 @@ async def test_what_was_not_finished_is_saved_on_its_ref(shop: Workshop) -> None
     assert shop.left == [] and shop.home.orders() == []
 
 
-async def test_where_somebody_is_at_work_nothing_is_deleted(shop: Workshop) -> None:
+async def test_nothing_is_deleted_while_another_process_works_there(shop: Workshop) -> None:
     await broken_off(shop)
     lock = shop.home.hold(ORDER)
     assert lock is not None and await shop.clear_up() == 1 and len(shop.left) == 1

@@ -1,4 +1,4 @@
-"""A worktree that somebody deletes: what was in it is told as lost, never as unchanged."""
+"""A worktree that somebody deletes: its content is reported as lost, never as unchanged."""
 
 import asyncio
 import shutil
@@ -24,7 +24,7 @@ def place(shop: Workshop) -> Path:
     return shop.data / order / name
 
 
-async def test_deleted_while_its_agent_works_it_is_told_as_lost(shop: Workshop) -> None:
+async def test_a_worktree_deleted_while_its_agent_works_is_reported_as_lost(shop: Workshop) -> None:
     seen: list[str] = []
 
     def author(ask: Ask) -> Said:
@@ -44,7 +44,7 @@ async def test_deleted_while_its_agent_works_it_is_told_as_lost(shop: Workshop) 
     assert await shop.clear_up() == 0 and shop.home.orders() == []
 
 
-async def test_what_it_had_committed_is_on_its_ref(shop: Workshop) -> None:
+async def test_the_commits_of_a_deleted_worktree_are_on_its_ref(shop: Workshop) -> None:
     add, commit = Line(calls=(call("git_add", paths=["."]),)), Line(calls=(call("git_commit", message="Add c"),))
     steps = [write("c.txt", "c\n"), add, commit, "done"]
 
@@ -61,7 +61,7 @@ async def test_what_it_had_committed_is_on_its_ref(shop: Workshop) -> None:
 
 
 async def broken_off(shop: Workshop, steps: list[Said]) -> None:
-    """The child has done these steps when the order leaves its drone."""
+    """Take the order from its drone after its child has done these steps."""
     reached, never = asyncio.Event(), asyncio.Event()
     said = script([hire("x"), "done"], x=[*steps, Line("?", gate=never)])
 
@@ -77,7 +77,7 @@ async def broken_off(shop: Workshop, steps: list[Said]) -> None:
     await asyncio.wait((working,))
 
 
-async def test_deleted_while_its_order_rests_it_is_not_made_anew_as_if_nothing_had_been_in_it(shop: Workshop) -> None:
+async def test_a_written_worktree_deleted_while_its_order_rests_is_not_made_anew(shop: Workshop) -> None:
     await broken_off(shop, [write("x.txt", "x\n")])
     shutil.rmtree(place(shop))
     looked = Line(calls=(call("list_files"),))
@@ -95,7 +95,7 @@ async def test_deleted_while_its_order_rests_it_is_not_made_anew_as_if_nothing_h
     assert "was deleted while the order was at work" in seen[0] and shop.left == []
 
 
-async def test_one_in_which_nothing_was_done_yet_is_made_anew(shop: Workshop) -> None:
+async def test_a_deleted_worktree_without_changes_is_made_anew(shop: Workshop) -> None:
     await broken_off(shop, [Line(calls=(call("list_files"),))])
     shutil.rmtree(place(shop))
     looked = Line(calls=(call("list_files"),))
@@ -103,7 +103,7 @@ async def test_one_in_which_nothing_was_done_yet_is_made_anew(shop: Workshop) ->
     assert [one.state for one in shop.ended] == [WorktreeState.MERGED] and (shop.scene.root / "x.txt").exists()
 
 
-async def test_of_an_order_that_is_over_nothing_is_waited_for(shop: Workshop) -> None:
+async def test_a_deleted_worktree_of_a_finished_order_is_forgotten(shop: Workshop) -> None:
     await broken_off(shop, [write("x.txt", "x\n")])
     shutil.rmtree(place(shop) / "tree")
     assert await shop.clear_up() == 0 and shop.home.orders() == []

@@ -1,4 +1,4 @@
-"""A drone is killed while it makes, saves, merges or deletes worktrees: nothing is lost, and nothing is left."""
+"""A drone is killed while it makes, saves, merges or deletes worktrees: nothing is lost, and nothing is left over."""
 
 import os
 import signal

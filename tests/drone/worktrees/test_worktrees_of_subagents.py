@@ -1,4 +1,4 @@
-"""Subagents in worktrees of their own: what they see, what comes back, what is told, and that nothing is lost."""
+"""Subagents in worktrees: what they see, what is merged back, what is reported, and that nothing is lost."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from tests.drone.worktrees.workshop import Workshop
 
 
 def answered(shop: Workshop) -> list[Mapping[str, object]]:
-    """What the master was told of its children."""
+    """The results of the calls with which the master hired its children."""
     found = [one.data for one in shop.journal.entries if getattr(one.data, "name", "") == "subagents_run"]
     content = found[-1].content  # type: ignore[attr-defined]
     return list(json.loads(content[content.index("{") : content.rindex("}") + 1])["agents"])
@@ -59,7 +59,7 @@ async def test_a_child_sees_what_is_changed_and_new_but_not_what_git_ignores(sho
     assert [one.state for one in shop.ended] == [WorktreeState.EMPTY] and shop.refs == {} and shop.left == []
 
 
-async def test_of_a_conflict_the_parent_keeps_its_own_and_is_told_where_the_other_is(shop: Workshop) -> None:
+async def test_in_a_conflict_the_parent_keeps_its_file_and_learns_where_the_other_is(shop: Workshop) -> None:
     await shop.run(
         script(
             [hire("x", "y"), "done"],
@@ -79,7 +79,7 @@ async def test_of_a_conflict_the_parent_keeps_its_own_and_is_told_where_the_othe
     assert told["worktree"]["conflicts"] == ["a.txt"] and shop.left == []  # type: ignore[index]
 
 
-async def test_what_did_not_complete_is_kept_on_its_ref_and_not_merged(shop: Workshop) -> None:
+async def test_the_work_of_an_incomplete_agent_is_kept_on_its_ref_and_not_merged(shop: Workshop) -> None:
     await shop.run(
         script([hire("x"), "done"], x=[write("a.txt", "half\n"), *[write("b.txt", "more\n")] * 40]),
         limits=Limits(subagent_rounds=2),
@@ -89,7 +89,7 @@ async def test_what_did_not_complete_is_kept_on_its_ref_and_not_merged(shop: Wor
     assert shop.scene.git("show", f"{ended.ref}:a.txt") == "half" and shop.left == []
 
 
-async def test_a_childs_own_commits_and_what_it_left_uncommitted_are_both_there(shop: Workshop) -> None:
+async def test_a_childs_commits_and_its_uncommitted_changes_are_both_merged(shop: Workshop) -> None:
     head = shop.scene.git("rev-parse", "HEAD")
     await shop.run(
         script(
@@ -151,7 +151,7 @@ async def test_an_agent_without_isolation_writes_where_its_parent_does(shop: Wor
     assert shop.ended == [] and (shop.scene.root / "a.txt").read_text() == "x\n"
 
 
-async def test_where_there_is_no_repository_nobody_is_hired(shop: Workshop) -> None:
+async def test_without_a_repository_no_isolated_agent_is_hired(shop: Workshop) -> None:
     os.rename(shop.scene.root / ".git", shop.scene.root / "git-away")
     await shop.run(script([hire("x"), "done"], x=[write("a.txt", "x\n"), "done"]))
     (told,) = answered(shop)
@@ -159,7 +159,7 @@ async def test_where_there_is_no_repository_nobody_is_hired(shop: Workshop) -> N
     assert (shop.scene.root / "a.txt").read_text().startswith("one") and shop.left == []
 
 
-async def test_a_tool_that_is_not_to_be_had_in_a_worktree_is_never_run_outside_of_it(shop: Workshop) -> None:
+async def test_a_tool_that_a_worktree_does_not_offer_never_runs_outside_of_it(shop: Workshop) -> None:
     before = (shop.scene.root / "a.txt").read_text()
     shop.not_in_worktrees = frozenset({"write_file"})
     await shop.run(script([hire("x"), "done"], x=[write("a.txt", "changed\n"), "x is done"]))

@@ -1,4 +1,4 @@
-"""An order whose subagents work in worktrees, its model a script, its repository real."""
+"""An order whose subagents work in worktrees, with a scripted model and a real repository."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ from drone.tools.tool import FunctionTools, ToolContext, tool
 from drone.tools.wrappers import Only
 from drone.worktrees.ending import clear_up
 from drone.worktrees.isolation import Worktrees
-from drone.worktrees.places import Home
+from drone.worktrees.places import WorktreeHome
 from mcc.contracts.git_facts import WorktreeEnded
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits
@@ -57,7 +57,7 @@ def delete_file(context: ToolContext, path: str) -> str:
 
 @tool(name="list_files", effects="read", idempotent=True)
 def list_files(context: ToolContext) -> str:
-    """What is there."""
+    """List the files."""
     root = workspace_of(context).root
     return " ".join(
         sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file() and ".git/" not in str(path))
@@ -98,7 +98,7 @@ class OneModel:
 
 @dataclass
 class Workshop:
-    """`scene` is the order's workspace, `data` where the drone keeps worktrees."""
+    """`scene` is the order's workspace, `data` the directory of the drone's worktrees."""
 
     git: Git
     scene: Scene
@@ -111,8 +111,8 @@ class Workshop:
     shell: Shell = NO_SHELL
 
     @property
-    def home(self) -> Home:
-        return Home(self.data)
+    def home(self) -> WorktreeHome:
+        return WorktreeHome(self.data)
 
     def tools(self, workspace: Workspace) -> ToolSet:
         of_git = (*GitTools(self.git).tools(), *GitWriteTools(self.git).tools())
@@ -126,7 +126,7 @@ class Workshop:
     async def run(
         self, script: Author, *, limits: Limits | None = None, again: bool = False, permits: Permits | None = None
     ) -> Report:
-        """One order from its beginning to its end; `again`: it goes on with what its journal says."""
+        """Run one order to its end; `again`: continue from its journal."""
         tree = Tree.of(self.journal.entries) if again else None
         turn = Turn.begun(self.journal, Budget(limits or Limits()), tree=tree)
         workspace = Workspace(self.scene.root)
@@ -146,7 +146,7 @@ class Workshop:
 
     @property
     def left(self) -> list[str]:
-        """Worktrees on disk."""
+        """The names of the worktrees that are left on disk."""
         return [place.directory.name for order in self.home.orders() for place in self.home.places(order)]
 
     @property

@@ -1,4 +1,4 @@
-"""The checkpoints of a drone: of each order in its workspace, what became of it in the end, and the way back."""
+"""The checkpoints of a drone: those of each order, their summary in its outcome, pruning and reverting."""
 
 import time
 from collections.abc import Collection, Iterable
@@ -10,25 +10,25 @@ from threading import Event
 from drone.agent.journal import Journal
 from drone.agent.threads import NoThread, OwnThreads
 from drone.agent.turn import Turn
-from drone.checkpoints.ledger import Summary
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.revert import Revert
 from drone.checkpoints.scan import Stopped
 from drone.checkpoints.store import CheckpointStore, StoreBroken
+from drone.checkpoints.summary import Summary
 from drone.checkpoints.tree import EMPTY, Trees
 from drone.sandbox.paths import Workspace, WorkspaceGone
 from mcc.contracts.changes import Changes
 from mcc.contracts.order import Outcome, WorkOrder
 
 CHECKPOINTS = "checkpoints"
-"""The directory of them in a data directory."""
+"""The name of the directory in a data directory."""
 
 DAY_SECONDS = 86_400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pruned:
-    """`orders` that cannot be reverted any more, and `contents` that nothing else needed."""
+    """How many `orders` were pruned, which cannot be reverted any more, and how many `contents` were deleted."""
 
     orders: int = 0
     contents: int = 0
@@ -38,47 +38,47 @@ class Pruned:
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
-    """`directory` has a file for each workspace."""
+class CheckpointDirectory:
+    """The checkpoints of all workspaces; `directory` holds one store file for each workspace."""
 
     directory: Path
 
     @classmethod
-    def within(cls, data_dir: Path) -> "Keeping":
+    def within(cls, data_dir: Path) -> "CheckpointDirectory":
         return cls(data_dir / CHECKPOINTS)
 
     def of(self, order: WorkOrder, workspace: Workspace) -> OrderCheckpoints:
         return OrderCheckpoints(workspace, self.directory, order.id)
 
     def known(self, order_id: str, workspace: Workspace) -> frozenset[str]:
-        """Ids of the checkpoints that were taken here for an order. Blocks. Raises `StoreBroken`, OSError."""
-        return frozenset(move.id for move in OrderCheckpoints(workspace, self.directory, order_id).known())
+        """The ids of an order's checkpoints on this host. Blocks. Raises `StoreBroken`, OSError."""
+        return frozenset(checkpoint.id for checkpoint in OrderCheckpoints(workspace, self.directory, order_id).known())
 
     def prune(self, days: float) -> Pruned:
-        """Remove the checkpoints of orders that changed nothing for so long, in all workspaces; 0 days: none.
+        """Remove the checkpoints of orders whose last call began more than `days` ago, in all workspaces; 0: none.
 
         Blocks. A store that cannot be used now is left for the next time.
         """
         done, before = Pruned(), time.time() - days * DAY_SECONDS
         for path in sorted(self.directory.glob("*.db")) if days > 0 else ():
             with suppress(StoreBroken), CheckpointStore.opened(path) as store:
-                done += _cleared(store, before)
+                done += _prune(store, before)
         return done
 
     async def with_changes(
         self, order: WorkOrder, workspace: Workspace, journal: Journal, threads: OwnThreads, outcome: Outcome
     ) -> Outcome:
-        """The outcome, with what the order did to its workspace. Raises `JournalError`."""
+        """The outcome with a summary of the order's changes to its workspace. Raises `JournalError`."""
         try:
             found = await threads.claim(self._summary, order, workspace)
         except WorkspaceGone:
-            said = (
+            detail = (
                 f"Its workspace, {workspace.root}, was deleted while it worked: if it changed anything, that is lost."
             )
-            return outcome.model_copy(update={"detail": outcome.detail or said})
+            return outcome.model_copy(update={"detail": outcome.detail or detail})
         except (StoreBroken, OSError, Stopped, NoThread) as problem:
-            said = f"What it changed in its workspace cannot be told: {problem}"
-            return outcome.model_copy(update={"detail": outcome.detail or said})
+            detail = f"What it changed in its workspace cannot be told: {problem}"
+            return outcome.model_copy(update={"detail": outcome.detail or detail})
         if found is None:
             return outcome
         diff = await journal.keep(found.diff) if found.diff else None
@@ -91,24 +91,25 @@ class Keeping:
         return self.of(order, workspace).summary(Event())
 
     async def revert(self, order: WorkOrder, workspace: Workspace, turn: Turn, reached: Collection[str]) -> Outcome:
-        """Do an order of kind revert; `reached`: calls of the other order that stay. Raises `JournalError`."""
+        """Run an order of kind revert. `reached`: calls of the reverted order whose changes stay. Raises
+        `JournalError`."""
         assert order.origin is not None
         return await Revert(order, order.origin, self.of(order, workspace), turn, reached).run()
 
 
-def _cleared(store: CheckpointStore, before: float) -> Pruned:
+def _prune(store: CheckpointStore, before: float) -> Pruned:
     if not (old := store.orders_before(before)):
         return Pruned()
     with store.changing():
         store.forget(old)
         trees, contents = _needed(store.tree, store.roots())
-        removed = store.remove_besides(trees, contents)
+        removed = store.remove_except(trees, contents)
     store.shrink()
     return Pruned(len(old), removed)
 
 
 def _needed(listing: Trees, roots: Iterable[bytes]) -> tuple[set[bytes], set[bytes]]:
-    """The trees and contents that these trees are made of."""
+    """The digests of all trees and contents reachable from these trees."""
     trees, contents = set[bytes](), set[bytes]()
     pending = list(roots)
     while pending:

@@ -1,4 +1,4 @@
-"""Where things lie below an open directory, by whatever mount they are seen there."""
+"""Mounts: by which names a file or directory is visible below an open directory."""
 
 import os
 from collections.abc import Iterator
@@ -7,48 +7,49 @@ from typing import NamedTuple
 
 
 class DevicePath(NamedTuple):
-    """Where something lies in its file system (`device`, as the kernel numbers it), whatever is mounted where."""
+    """A path within a file system (`device`, major:minor as the kernel numbers it), independent of mount points."""
 
     device: str
     path: str
 
     def way_to(self, other: "DevicePath") -> str | None:
-        """From here down to `other`, empty for the same place; None when it is not below."""
+        """The relative path from here down to `other`, empty for the same place; None when it is not below."""
         if self.device != other.device:
             return None
         return "" if self.path == other.path else name_below(self.path, other.path)
 
 
-class Mount(NamedTuple):
-    """`what` is seen at `point`; `number` as in /proc/self/fdinfo."""
+class MountEntry(NamedTuple):
+    """`what` is mounted at `point`; `number` is the mount id, as in /proc/self/fdinfo."""
 
     number: str
     what: DevicePath
     point: str
 
 
-class Below:
-    """What is below an open directory at this moment, seen through all mounts. Without /proc nothing is known."""
+class MountView:
+    """What is visible below an open directory at this moment, through all mounts. Without /proc nothing is known."""
 
     def __init__(self, directory: int, mounts: bytes | None = None) -> None:
-        """`mounts`: as `mounts_here` answers, where that was asked already."""
+        """`mounts`: the answer of `mounts_here`, for callers that have it already."""
         self._directory = directory
         self._all = _by_number(mounts_here() if mounts is None else mounts)
         self._path = path_of(directory) or ""
         named = ((name_below(self._path, mount.point), mount.what) for mount in self._all.values() if self._path)
         self.mounts = {name: what for name, what in named if name}
-        """Name from the directory to what is mounted there; of several at one point the last."""
+        """Name below the directory → what is mounted there; of several mounts at one point the last."""
         self._here = self._place(directory)
 
     @property
     def is_known(self) -> bool:
-        """Whether the kernel says where the directory lies."""
+        """Whether the kernel told where the directory lies."""
         return self._here is not None
 
     def names_of(self, real: str) -> frozenset[str]:
-        """By which names this path without links is seen, or what is mounted there of it; by none when it is not below.
+        """The names by which `real`, a path without links, is visible below the directory, and mount points that show a
+        part of it; empty when it is not below.
 
-        Of what is not there: where it would be.
+        For a path that does not exist: the names that it would have.
         """
         place, here = self._place_of(real), self._here
         if place is None or here is None:
@@ -67,7 +68,7 @@ class Below:
                 yield top
 
     def _place_of(self, real: str) -> DevicePath | None:
-        """Of a path without links, which need not be there."""
+        """The device path of a path without links, which need not exist."""
         rest = ""
         while True:
             try:
@@ -97,7 +98,7 @@ _AT = getattr(os, "O_PATH", os.O_RDONLY) | os.O_CLOEXEC
 
 
 def name_below(directory: str, path: str) -> str | None:
-    """The name of one path from another one; None when it is not below."""
+    """`path` relative to `directory`, by their texts; None when it is not below."""
     below = path.removeprefix(directory.rstrip("/") + "/")
     return below if below != path and below else None
 
@@ -106,46 +107,47 @@ _AT_ONCE = 65_536
 
 
 def mounts_here() -> bytes:
-    """What the kernel says of all mounts that this process sees; empty without /proc."""
+    """The content of /proc/self/mountinfo; empty without /proc."""
     try:
-        # Not by `open`: it is asked for each workspace, and mostly says what it said before.
+        # os.open and not `open`, which is slower: this is read for each workspace, and the content rarely changes.
         info = os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
     try:
-        said = []
+        parts = []
         while part := os.read(info, _AT_ONCE):
-            said.append(part)
+            parts.append(part)
     except OSError:
         return b""
     finally:
         os.close(info)
-    return b"".join(said)
+    return b"".join(parts)
 
 
 @lru_cache(maxsize=2)
-def _by_number(mounts: bytes) -> dict[str, Mount]:
-    """Read once for as long as the same is said; nobody may change the answer."""
+def _by_number(mounts: bytes) -> dict[str, MountEntry]:
+    """Mount id → mount. Parsed once while mountinfo stays the same; callers must not change the answer."""
     found = {}
     for line in filter(None, mounts.decode("utf-8", "surrogateescape").split("\n")):
         number, _, device, root, point = line.split(" ", 5)[:5]
-        found[number] = Mount(number, DevicePath(device, _plain(root)), _plain(point))
+        found[number] = MountEntry(number, DevicePath(device, _unescaped(root)), _unescaped(point))
     return found
 
 
-def _plain(path: str) -> str:
+def _unescaped(path: str) -> str:
+    """A path of mountinfo, in which the kernel writes space, tab, newline and backslash as octal escapes."""
     if "\\" not in path:
         return path
     return path.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 
 
 _INFO_BYTES = 4_096
-"""The number of a mount stands in the first lines of what the kernel says of a descriptor."""
+"""Read from /proc/self/fdinfo/N: the mount id stands in its first lines."""
 
 
 def _mount_number(fd: int) -> str:
     try:
-        # Not by `open`, which takes longer than the kernel does: it is asked for each private place.
+        # os.open and not `open`, which takes longer than the system call: this is asked for each private place.
         info = os.open(f"/proc/self/fdinfo/{fd}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return ""
@@ -159,7 +161,7 @@ def _mount_number(fd: int) -> str:
 
 
 def path_of(fd: int) -> str | None:
-    """Where what is open lies now; None without /proc."""
+    """The path at which an open file or directory lies now; None without /proc."""
     try:
         return os.readlink(f"/proc/self/fd/{fd}")
     except OSError:
@@ -170,7 +172,7 @@ _DELETED = " (deleted)"
 
 
 def real_path(path: str) -> str:
-    """As `os.path.realpath`, asked of the kernel at once and not component by component. Raises ValueError as that."""
+    """As `os.path.realpath`, but by one question to the kernel instead of one per component. Raises ValueError too."""
     here, rest = os.path.normpath(path), ""
     while "/.." not in path and here.startswith("/"):
         try:

@@ -1,8 +1,8 @@
-"""Joins the network of a sandbox from outside and listens there: the one thing of ours that is ever inside.
+"""The joiner: enters the network namespace of a sandbox and opens the proxy's listening socket there.
 
-A process of its own does it, which forks for each sandbox: only one that has a single thread may join the users of
-another, and what has joined cannot come back. The listening socket is handed over and works from outside, so the
-sandbox needs no socket file and nothing that listens inside of it.
+A process of its own does this and forks for each sandbox: only a single-threaded process may join another user
+namespace (setns), and it cannot come back. The listening socket is handed to the proxy and works from outside, so the
+sandbox needs no socket file and no process of MCC's inside it.
 """
 
 import ctypes
@@ -12,10 +12,10 @@ import sys
 from contextlib import suppress
 
 PORT = 3128
-"""Where the proxy listens, inside of each sandbox."""
+"""The port on loopback where the proxy listens in each sandbox."""
 
 MOST = 4_096
-"""Bytes of a message."""
+"""Longest message in bytes."""
 
 _NETWORK = "/proc/self/ns/net"
 _NEW_USER = 0x10000000
@@ -24,7 +24,8 @@ _BACKLOG = 64
 
 
 class Joiner:
-    """Has sockets made in the networks of sandboxes. Start it before this process has threads, use it one by one."""
+    """Opens sockets in the networks of sandboxes. Make it before this process has threads, as it forks; send one
+    request at a time."""
 
     def __init__(self) -> None:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -36,43 +37,43 @@ class Joiner:
 
     @property
     def pipe(self) -> socket.socket:
-        """Readable when an answer is there."""
+        """The socket that becomes readable when an answer has arrived."""
         return self._ours
 
     def ask(self, first: int) -> None:
-        """For a listener in the network of this process (a pidfd)."""
+        """Request a listener in the network of this process (a pidfd)."""
         socket.send_fds(self._ours, [b"+"], [first])
 
     def answer(self) -> socket.socket:
-        """The listener. Raises OSError."""
-        said, descriptors, *_ = socket.recv_fds(self._ours, MOST, 1)
+        """Receive the requested listener. Raises OSError."""
+        message, descriptors, *_ = socket.recv_fds(self._ours, MOST, 1)
         if descriptors:
             return socket.socket(fileno=descriptors[0])
-        raise OSError(said.decode("utf-8", "replace") or "the process that joins sandboxes has ended")
+        raise OSError(message.decode("utf-8", "replace") or "the process that joins sandboxes has ended")
 
 
 def _serve(pipe: socket.socket) -> None:
-    """Fork for each sandbox until nobody asks any more."""
+    """Fork for each request until the proxy closes its end. Does not return."""
     libc = ctypes.CDLL(None, use_errno=True)
     with suppress(KeyboardInterrupt):
         while True:
-            said, descriptors, *_ = socket.recv_fds(pipe, MOST, 1)
-            if not said:
+            message, descriptors, *_ = socket.recv_fds(pipe, MOST, 1)
+            if not message:
                 break
             for first in descriptors:
                 child = os.fork()
                 if child == 0:
-                    _joined(libc, pipe, first)
+                    _join(libc, pipe, first)
                 os.close(first)
                 os.waitpid(child, 0)
     os._exit(0)
 
 
-def _joined(libc: ctypes.CDLL, pipe: socket.socket, first: int) -> None:
-    """Join, listen, hand over, end."""
+def _join(libc: ctypes.CDLL, pipe: socket.socket, first: int) -> None:
+    """Join the namespaces, open the listener, hand it over, and exit. Does not return."""
     try:
         before = os.readlink(_NETWORK)
-        # In one call: the network belongs to an outer user namespace where the sandbox made a second one for itself.
+        # Both in one call: where the sandbox made a second user namespace, its network belongs to the outer one.
         if libc.setns(first, _NEW_USER | _NEW_NET):
             problem = ctypes.get_errno()
             raise OSError(problem, os.strerror(problem))

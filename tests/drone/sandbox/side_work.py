@@ -1,4 +1,4 @@
-"""Work for the tests of processes that are asked questions: each function makes one that answers."""
+"""Work for the tests of side processes: each function returns one that answers questions."""
 
 import os
 import time
@@ -22,7 +22,7 @@ def who() -> Answering:
 
 
 def spin() -> Answering:
-    """Asked for nothing it says who it is; asked to open a pipe it never ends after that."""
+    """For an empty question it answers its pid; for the path of a pipe it opens that and then never ends."""
 
     def spinning(question: str) -> object:
         if question:

@@ -1,4 +1,4 @@
-"""Bringing files into a workspace: each is there whole or not at all, and nothing that nobody knew of is replaced."""
+"""Applying the changes between two git trees to a workspace: each file atomically, never replacing an unknown file."""
 
 import errno
 import hashlib
@@ -18,7 +18,8 @@ _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One path between two trees: `status` A (added), D (deleted), M or T (another content or kind)."""
+    """A path that differs between two trees. `status` A (added), D (deleted), M or T (changed content or type);
+    `before` and `after` are git's modes."""
 
     path: str
     status: str
@@ -30,8 +31,8 @@ class Change:
         return _GITLINK in (self.before, self.after)
 
 
-def changes_in(raw: bytes) -> list[Change]:
-    """What `git diff-tree -r -z --no-renames` printed."""
+def parse_changes(raw: bytes) -> list[Change]:
+    """Parse the output of `git diff-tree -r -z --no-renames`."""
     words = raw.decode("utf-8", "surrogateescape").split("\0")
     found = []
     for about, path in zip(words[::2], words[1::2], strict=False):
@@ -40,18 +41,25 @@ def changes_in(raw: bytes) -> list[Change]:
     return found
 
 
-def bring(workspace: Workspace, staged: Workspace, changes: Iterable[Change], protected: Protected) -> list[str]:
-    """Make the workspace what these changes say; the new files are in `staged`. Answers the paths that were left alone:
-    what is protected, a submodule, or in the way. The same again does nothing. Blocks. Raises OSError.
+def apply_changes(
+    workspace: Workspace, staged: Workspace, changes: Iterable[Change], protected: Protected
+) -> list[str]:
+    """Apply these changes to the workspace, deletions first; the new files are in `staged`. Applying them again does
+    nothing.
+
+    Answers the paths that were skipped: protected ones, submodules, and those where another file is in the way. Blocks.
+    Raises OSError.
     """
     left = []
+    # Deletions first: a file may become a directory.
     for change in sorted(changes, key=lambda one: (one.status != "D", one.path)):
-        if change.is_module or protected.refuses(change.path) or not _done(workspace, staged, change):
+        if change.is_module or protected.refuses(change.path) or not _apply(workspace, staged, change):
             left.append(change.path)
     return left
 
 
-def _done(workspace: Workspace, staged: Workspace, change: Change) -> bool:
+def _apply(workspace: Workspace, staged: Workspace, change: Change) -> bool:
+    """Apply one change; False where something is in the way."""
     try:
         above = _above(workspace, change.path, make=change.status != "D")
     except PathMissing:
@@ -81,7 +89,8 @@ def _done(workspace: Workspace, staged: Workspace, change: Change) -> bool:
 
 
 def _above(workspace: Workspace, path: str, *, make: bool) -> int:
-    """The directory that `path` is in, without a link on the way. Raises `PathError`, OSError."""
+    """Open the directory above `path`, following no link. `make`: create missing directories. Raises `PathError`,
+    OSError."""
     parts = path.split("/")[:-1]
     here = workspace.open_directory(".", symlinks=False)
     for number, part in enumerate(parts):
@@ -103,9 +112,10 @@ def _status(name: str, directory: int) -> os.stat_result | None:
 
 
 def _put(name: str, source: int, target: int, found: os.stat_result | None) -> None:
-    """Put a file or link in its place at once; of a file that was there the rights stay, but for running it."""
+    """Put a file or link in its place atomically. An existing file keeps its permissions, except the executable
+    bits."""
     status = os.stat(name, dir_fd=source, follow_symlinks=False)
-    # The same name each time: who goes on after this process was killed here replaces what it left.
+    # The draft's name is fixed, so that a repetition after a kill replaces the draft that was left behind.
     draft = f".mcc-{hashlib.sha256(os.fsencode(name)).hexdigest()[:16]}.new"
     with suppress(FileNotFoundError):
         os.unlink(draft, dir_fd=target)
@@ -113,11 +123,12 @@ def _put(name: str, source: int, target: int, found: os.stat_result | None) -> N
         os.symlink(os.readlink(name, dir_fd=source), draft, dir_fd=target)
     else:
         _copy(name, source, draft, target)
-        _allow(draft, target, found, executable=bool(status.st_mode & stat.S_IXUSR))
+        _set_mode(draft, target, found, executable=bool(status.st_mode & stat.S_IXUSR))
     os.rename(draft, name, src_dir_fd=target, dst_dir_fd=target)
 
 
-def _allow(draft: str, target: int, found: os.stat_result | None, *, executable: bool) -> None:
+def _set_mode(draft: str, target: int, found: os.stat_result | None, *, executable: bool) -> None:
+    """Set the permissions of a draft: those of the file `found` or, without one, those of a new file."""
     fresh = found is None or not stat.S_ISREG(found.st_mode)
     before = os.stat(draft, dir_fd=target) if fresh or found is None else found
     mode = stat.S_IMODE(before.st_mode) & 0o666
@@ -135,7 +146,7 @@ def _copy(name: str, source: int, draft: str, target: int) -> None:
 
 
 def _same(name: str, one: int, other: int) -> bool:
-    """Whether both directories have the same under this name already."""
+    """Whether both directories hold an equal file or link of this name."""
     first, second = _status(name, one), _status(name, other)
     assert first is not None
     if second is None or stat.S_IFMT(first.st_mode) != stat.S_IFMT(second.st_mode):
@@ -155,7 +166,7 @@ def _same(name: str, one: int, other: int) -> bool:
 
 
 def _prune(workspace: Workspace, path: str) -> None:
-    """The directories that held nothing else go as well."""
+    """Remove the directories above a deleted path that are empty now."""
     parts = path.split("/")[:-1]
     while parts:
         try:

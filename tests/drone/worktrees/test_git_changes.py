@@ -1,13 +1,13 @@
-"""What an order did with git is told with it."""
+"""The changes in an order's outcome list what it did with git."""
 
-from drone.worktrees.telling import of_facts
+from drone.worktrees.git_changes import with_git_facts
 from mcc.contracts.changes import Changes
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade, WorktreeState
 
 X, Y = "01900000-0000-7000-8000-00000000000a", "01900000-0000-7000-8000-00000000000b"
 
 
-def test_commits_and_worktrees_are_told_with_where_the_order_began() -> None:
+def test_the_changes_list_base_commits_and_worktrees() -> None:
     made = WorktreeMade(child_id=X, child="coder", ref="refs/mcc/o/x", base="1" * 40, head="0" * 40)
     ended = WorktreeEnded(
         child_id=X, child="coder", ref=made.ref, state=WorktreeState.CONFLICT, commit="2" * 40, conflicts=("a",)
@@ -18,7 +18,7 @@ def test_commits_and_worktrees_are_told_with_where_the_order_began() -> None:
         for number in "34"
     ]
     theirs = commits[0].model_copy(update={"commit": "9" * 40, "worktree": True})
-    told = of_facts(Changes(workspace="/work"), [made, left, theirs, ended, *commits])
+    told = with_git_facts(Changes(workspace="/work"), [made, left, theirs, ended, *commits])
     assert (told.base, told.branch) == ("0" * 40, "mcc/0199a3c0")
     assert [(one.id[0], one.subject) for one in told.commits] == [("3", "3"), ("4", "4")]
     assert [(one.record_id, one.state, one.conflicts) for one in told.worktrees] == [

@@ -1,4 +1,4 @@
-"""What the calls of an order did to its workspace, put together: path by path, and as people are told of it."""
+"""The changes of an order to its workspace, computed from its checkpoints: path by path, and as a summary."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -6,24 +6,24 @@ from dataclasses import dataclass
 from typing import Literal
 
 from drone.checkpoints.diff import FileDiff, file_diff, quoted
-from drone.checkpoints.store import CheckpointStore, Move
+from drone.checkpoints.store import Checkpoint, CheckpointStore
 from drone.checkpoints.tree import Node, Trees, differences
 from drone.sandbox.protected import GIT
 from mcc.contracts.changes import ChangedFile, CheckpointTaken
 
 MOST_FILES = 10_000
-"""Files that an order names; the diff says how many more there are."""
+"""Most files in a summary; the diff says how many there are in all."""
 
 _LARGEST = 1_000_000
-"""Bytes of a file of which the diff shows lines."""
+"""Largest file in bytes whose lines the diff shows."""
 
 _MOST_TEXT = 4_000_000
-"""Characters of a diff."""
+"""Most characters of the whole diff."""
 
 
 @dataclass(frozen=True, slots=True)
-class Touched:
-    """What a path was before an order's calls, and after them; None = nothing was there."""
+class PathChange:
+    """A path before an order's calls and after them; None = it did not exist."""
 
     path: bytes
     before: Node | None
@@ -34,67 +34,74 @@ class Touched:
         return self.before is not self.after and not (self.before is not None and self.before.is_like(self.after))
 
 
-def touched(trees: Trees, moves: Sequence[Move]) -> dict[bytes, Touched]:
-    """The paths that these calls of an order changed, calls that are not over left out; in the order of the paths."""
-    found: dict[bytes, tuple[Touched, int]] = {}
-    for move in moves:
-        if move.after is None or move.closed is None:
+def path_changes(trees: Trees, checkpoints: Sequence[Checkpoint]) -> dict[bytes, PathChange]:
+    """The changes by these checkpoints of an order, sorted by path. Open checkpoints are left out; where several calls
+    changed a path, the call that was closed last determines its state after."""
+    found: dict[bytes, tuple[PathChange, int]] = {}
+    for checkpoint in checkpoints:
+        if checkpoint.after is None or checkpoint.closed is None:
             continue
-        for one in differences(trees, move.before, move.after):
+        for one in differences(trees, checkpoint.before, checkpoint.after):
             known = found.get(one.path)
             if known is None:
-                found[one.path] = Touched(one.path, one.before, one.after), move.closed
-            elif move.closed > known[1]:
-                found[one.path] = Touched(one.path, known[0].before, one.after), move.closed
+                found[one.path] = PathChange(one.path, one.before, one.after), checkpoint.closed
+            elif checkpoint.closed > known[1]:
+                found[one.path] = PathChange(one.path, known[0].before, one.after), checkpoint.closed
     return {path: found[path][0] for path in sorted(found) if found[path][0].differs}
 
 
-def is_of_git(path: bytes) -> bool:
-    """Whether it lies in the directory of a repository."""
+def is_in_git_directory(path: bytes) -> bool:
+    """Whether a path is a `.git` or lies below one."""
     return os.fsencode(GIT) in path.split(b"/")
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What an order changed: its files, and the whole of it as a unified diff."""
+    """What an order changed: its files, and all changes as one unified diff."""
 
     files: tuple[ChangedFile, ...]
     diff: str
     checkpoints: tuple[CheckpointTaken, ...]
 
 
-def summary(store: CheckpointStore, moves: Sequence[Move]) -> Summary | None:
-    """None where the calls changed nothing. Directories and what is git's own are left out of the files."""
-    everything = touched(store.tree, moves)
+def summary(store: CheckpointStore, checkpoints: Sequence[Checkpoint]) -> Summary | None:
+    """The summary of these checkpoints, None where they changed nothing. Directories and files below `.git` are not
+    listed."""
+    everything = path_changes(store.tree, checkpoints)
     if not everything:
         return None
     files, texts, length = list[ChangedFile](), list[str](), 0
-    shown = [one for one in everything.values() if _is_file(one) and not is_of_git(one.path)]
+    shown = [one for one in everything.values() if _is_file(one) and not is_in_git_directory(one.path)]
     for one, source in _with_sources(shown):
         if len(files) == MOST_FILES:
             break
         diff = _diff(store, one, source) if length < _MOST_TEXT else FileDiff("", 0, 0)
-        files.append(_changed(one, source, diff))
+        files.append(_changed_file(one, source, diff))
         texts.append(diff.text)
         length += len(diff.text)
     if len(files) < len(shown) or length >= _MOST_TEXT:
         texts.append(f"[not all is shown: {len(shown):,} files were changed]\n")
-    taken = tuple(CheckpointTaken(after=move.seq - 1, id=move.id) for move in moves if move.seq is not None)
+    taken = tuple(
+        CheckpointTaken(after=checkpoint.seq - 1, id=checkpoint.id)
+        for checkpoint in checkpoints
+        if checkpoint.seq is not None
+    )
     return Summary(tuple(files), "".join(texts), taken)
 
 
-def _is_file(one: Touched) -> bool:
+def _is_file(one: PathChange) -> bool:
     return any(node is not None and node.kind != "directory" for node in (one.before, one.after))
 
 
-def _with_sources(files: Iterable[Touched]) -> Iterator[tuple[Touched, Touched | None]]:
-    """Each with what it was moved from: a file of the same content that is gone, named once."""
+def _with_sources(files: Iterable[PathChange]) -> Iterator[tuple[PathChange, PathChange | None]]:
+    """Each change with the deleted file that it was moved from: one with the same content, which serves as the source
+    of one file only. Those sources are left out."""
     files = list(files)
-    gone: dict[bytes, list[Touched]] = {}
+    gone: dict[bytes, list[PathChange]] = {}
     for one in files:
         if one.after is None and one.before is not None and one.before.kind == "file" and one.before.size:
             gone.setdefault(one.before.digest, []).append(one)
-    sources: dict[bytes, Touched] = {}
+    sources: dict[bytes, PathChange] = {}
     for one in files:
         if one.before is None and one.after is not None and (there := gone.get(one.after.digest)):
             sources[one.path] = there.pop(0)
@@ -102,7 +109,7 @@ def _with_sources(files: Iterable[Touched]) -> Iterator[tuple[Touched, Touched |
     return ((one, sources.get(one.path)) for one in files if one.path not in moved)
 
 
-def _diff(store: CheckpointStore, one: Touched, source: Touched | None) -> FileDiff:
+def _diff(store: CheckpointStore, one: PathChange, source: PathChange | None) -> FileDiff:
     path = os.fsdecode(one.path)
     name = quoted(path)
     if source is not None:
@@ -118,7 +125,7 @@ def _diff(store: CheckpointStore, one: Touched, source: Touched | None) -> FileD
 
 
 def _content(store: CheckpointStore, node: Node | None) -> bytes | str | None:
-    """A sentence instead of it where it is not shown."""
+    """The content of a file, None for no file; a sentence instead where the content cannot be shown."""
     if node is None or node.kind == "directory":
         return None
     if node.kind == "left_out":
@@ -127,7 +134,7 @@ def _content(store: CheckpointStore, node: Node | None) -> bytes | str | None:
     return found if found is not None else f"{node.size:,} bytes, not shown"
 
 
-def _changed(one: Touched, source: Touched | None, diff: FileDiff) -> ChangedFile:
+def _changed_file(one: PathChange, source: PathChange | None, diff: FileDiff) -> ChangedFile:
     path = os.fsdecode(one.path)
     if source is not None:
         return ChangedFile(path=path, change="renamed", source=os.fsdecode(source.path))

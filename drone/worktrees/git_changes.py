@@ -1,4 +1,4 @@
-"""What an order did with git, told with its outcome: where it began, its branch, its commits, its worktrees."""
+"""What an order did with git, for its outcome: the base commit, the branch, its commits and its worktrees."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,8 +11,9 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade, WorktreeState
 
 
-def of_facts(changes: Changes, facts: Iterable[Fact]) -> Changes:
-    """`facts` in the order of the journal. A worktree of which no end is told was kept."""
+def with_git_facts(changes: Changes, facts: Iterable[Fact]) -> Changes:
+    """`changes` with base, branch, commits and worktrees from these facts, which are in journal order. A worktree whose
+    end is not in the journal counts as kept."""
     known = list(facts)
     commits = [fact for fact in known if isinstance(fact, WorkspaceCommitted) and not fact.worktree]
     worktrees = {fact.child_id: _change(fact) for fact in known if isinstance(fact, WorktreeMade | WorktreeEnded)}
@@ -39,8 +40,8 @@ def _change(fact: WorktreeMade | WorktreeEnded) -> WorktreeChange:
     )
 
 
-async def with_standing(changes: Changes, git: Git, workspace: Workspace, threads: OwnThreads) -> Changes:
-    """With commit and branch of the repository as it stands, where the order's own commits say none."""
+async def with_current_head(changes: Changes, git: Git, workspace: Workspace, threads: OwnThreads) -> Changes:
+    """`changes` with the current commit and branch of the repository, where the order's own commits tell none."""
     if changes.base is not None and changes.branch is not None:
         return changes
     try:
@@ -52,5 +53,6 @@ async def with_standing(changes: Changes, git: Git, workspace: Workspace, thread
     return changes.model_copy(update={"base": changes.base or head or None, "branch": changes.branch or branch or None})
 
 
-def did_with_git(facts: Sequence[Fact]) -> bool:
+def used_git(facts: Sequence[Fact]) -> bool:
+    """Whether the order made a commit or a worktree."""
     return any(isinstance(fact, WorkspaceCommitted | WorktreeMade) for fact in facts)

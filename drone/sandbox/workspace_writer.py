@@ -1,41 +1,43 @@
-"""Changing a workspace by descriptors: each file is whole or as it was, and no link leads a change anywhere else."""
+"""Writing to a workspace by descriptors: each file changes atomically, and no link redirects a change."""
 
 import ctypes
 import errno
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from drone.sandbox.beneath import MAX_DEPTH
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace, kind_of, path_error, shown
 
 TEMPORARY = ".mcc-new-"
-"""Begins the names of files that are not in their place yet."""
+"""Prefix of the names of files that are written and not renamed to their place yet."""
 
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK)
-"""What a file system says that has no further names of files."""
+"""Errors of a file system that cannot make a hard link."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
-    """Changes in one workspace. Every method blocks and raises `PathError`. `durable`: what is done survives a power
-    failure as soon as it is done."""
+class WorkspaceWriter:
+    """Makes changes in one workspace. Every method blocks and raises `PathError`. `durable`: each change survives a
+    power failure once its method has returned."""
 
     workspace: Workspace
     durable: bool = True
 
     def put(self, path: str, pieces: Iterable[bytes], mode: int) -> None:
-        """A file with this content and these permissions, in place of what had its name, which is no directory."""
+        """Write a file with this content and these permissions, replacing any file or link of that name."""
         self.stage(path, pieces, mode).place()
 
     def stage(self, path: str, pieces: Iterable[bytes], mode: int) -> "Staged":
-        """The file beside its place, not in it yet. Directories above it are made."""
+        """Write the file under a temporary name beside its place. Missing directories above it are made."""
         above, name = _split(path)
         directory = self._directory(above, path)
         temporary = f"{TEMPORARY}{secrets.token_hex(8)}"
@@ -62,14 +64,14 @@ class Placing:
         return Staged(path, name, temporary, directory, self.durable)
 
     def link(self, path: str, target: bytes) -> None:
-        """A symbolic link, in place of what had its name, which is no directory."""
+        """Make a symbolic link, replacing any file or link of that name."""
         with self._parent(path, make=True) as (directory, name):
             temporary = f"{TEMPORARY}{secrets.token_hex(8)}"
             os.symlink(target, temporary, dir_fd=directory)
             os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
 
     def make_directory(self, path: str, mode: int) -> None:
-        """A directory with these permissions; one that is there gets them."""
+        """Make a directory with these permissions; an existing one gets them."""
         with self._parent(path, make=True) as (directory, name):
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=directory)
@@ -80,9 +82,9 @@ class Placing:
                 os.close(fd)
 
     def move(self, source: str, target: str) -> None:
-        """Give a file or link another name, which nothing has."""
+        """Rename a file or link to a free name."""
         with self._parent(source) as (old, old_name), self._parent(target, make=True) as (new, new_name):
-            # A link and not a rename: what somebody puts there at this moment is not replaced.
+            # A link and not a rename: it fails instead of replacing a file that appears there at this moment.
             try:
                 os.link(old_name, new_name, src_dir_fd=old, dst_dir_fd=new, follow_symlinks=False)
                 os.unlink(old_name, dir_fd=old)
@@ -94,31 +96,29 @@ class Placing:
             self._sync(new)
 
     def remove(self, path: str) -> None:
-        """A file or link is there no more."""
+        """Delete a file or link."""
         with self._parent(path) as (directory, name):
             os.unlink(name, dir_fd=directory)
             self._sync(directory)
 
     def remove_directory(self, path: str) -> None:
-        """An empty directory is there no more."""
+        """Delete an empty directory."""
         with self._parent(path) as (directory, name):
             os.rmdir(name, dir_fd=directory)
 
     def sweep(self, path: str) -> None:
-        """Take away what a process that died left in a directory on its way into place; nothing for one that is not
-        there."""
+        """Delete temporary files that a killed process left in a directory; a missing directory is no error."""
         with suppress(PathError):
             directory = self._opened(path)
             try:
-                left = [name for name in os.listdir(directory) if _is_temporary(name)]
-                for name in left:
+                for name in filter(_is_temporary, os.listdir(directory)):
                     with suppress(OSError):
                         os.unlink(name, dir_fd=directory)
             finally:
                 os.close(directory)
 
     def status(self, path: str) -> os.stat_result | None:
-        """Of what has this name, links not followed; None where nothing is."""
+        """The status of this path, not following links; None where it does not exist."""
         try:
             with self._parent(path) as (directory, name):
                 return os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -126,7 +126,7 @@ class Placing:
             return None
 
     def settle(self) -> None:
-        """All that was done survives a power failure."""
+        """Flush all changes to disk, so that they survive a power failure."""
         if ctypes.CDLL(None, use_errno=True).syncfs(self.workspace.fd) != 0:
             os.sync()
 
@@ -145,7 +145,7 @@ class Placing:
         return self.workspace.open_directory(path or ".", symlinks=False)
 
     def _directory(self, path: str, wanted: str) -> int:
-        """The directory, made where it is missing, with those above it."""
+        """Open a directory, making it and those above it where they are missing. `wanted`: the path for errors."""
         try:
             return self._opened(path)
         except PathMissing:
@@ -169,7 +169,7 @@ class Placing:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A file that is written and not in its place. One of the two is to be called, once."""
+    """A file that is written under a temporary name. Call either `place` or `drop`, once."""
 
     path: str
     name: str
@@ -196,8 +196,8 @@ class Staged:
 
 
 def own_path(workspace: Workspace, path: str) -> str:
-    """`path` relative to the workspace, as the names on the way to it are. Raises `PathError`, also for the root and
-    for `..`, which leads elsewhere where a link is on the way."""
+    """`path` relative to the workspace, in normal form. Raises `PathError`, also for the root itself and for `..`,
+    which leads elsewhere when a link is on the way."""
     relative = os.fsdecode(workspace.relative(path))
     parts = [part for part in relative.split("/") if part not in ("", ".")]
     if ".." in parts:
@@ -210,13 +210,32 @@ def own_path(workspace: Workspace, path: str) -> str:
 
 
 def regular(status: os.stat_result, path: str) -> None:
-    """Raises `PathError` for what is no regular file."""
+    """Raises `PathError` unless this is the status of a regular file."""
     if stat.S_ISDIR(status.st_mode):
         raise PathError(f"{shown(path)} is a directory.")
     if stat.S_ISLNK(status.st_mode):
         raise PathDenied(f"{shown(path)} is a symbolic link, and nothing is written through one: name its target.")
     if not stat.S_ISREG(status.st_mode):
         raise PathDenied(f"{shown(path)} is {kind_of(status.st_mode)}, and only regular files are changed.")
+
+
+def delete_tree(directory: Path) -> None:
+    """Delete a directory with all its content, also where programs took the permissions from it; a missing one is no
+    error. Blocks. Raises OSError."""
+
+    def open_up(function: Callable[..., object], path: str, _: object) -> None:
+        if not os.path.lexists(path):
+            return
+        for one in (os.path.dirname(path), path):
+            if stat.S_ISDIR(os.lstat(one).st_mode):
+                os.chmod(one, 0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.unlink(path)
+
+    if directory.exists():
+        shutil.rmtree(directory, onerror=open_up)
 
 
 def _is_temporary(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Work on text that strangers wrote, in a process that can be killed, and is when its time is over: both ends of it."""
+"""Untrusted text is parsed in a side process, which is killed when it exceeds its time: both ends of the pipe."""
 
 import ctypes
 import gc
@@ -20,18 +20,18 @@ from typing import Any
 from mcc.processors import PROCESSORS
 
 MEMORY_BYTES = 1 << 30
-"""Address space of the process."""
+"""Limit on the address space of the side process (RLIMIT_AS)."""
 
 ANSWER_BYTES = 16_000_000
-"""Longest answer that is taken."""
+"""Longest accepted answer."""
 
 PATIENCE = 4
-"""How many times the processor time that a question may cost its answer is waited for: other processes work as well."""
+"""Wall-clock limit of a question, as a multiple of its CPU limit: other processes need the processor as well."""
 
 _START_SECONDS = 10.0
-"""More time for the first question: on a busy machine a process takes its time to come up."""
+"""Extra wall-clock time for the first question: on a busy machine a process starts slowly."""
 
-_BEGIN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from drone.sandbox.aside import main; main()"
+_BEGIN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from drone.sandbox.side_process import main; main()"
 _POLL_SECONDS = 0.05
 _PIECE = 65_536
 
@@ -40,28 +40,29 @@ _NICER = 10
 
 
 class CutOff(Exception):
-    """The work on one question did not come to its end; a sentence that says why."""
+    """The side process did not answer a question; the message is a sentence that says why."""
 
 
-class Aside:
-    """Asks `make()`, a function made in a process beside this one, one question after the other, all of them JSON.
+class SideProcess:
+    """Calls the function that `make()` returns in a process of its own, one question at a time. Questions and answers
+    are JSON.
 
-    `make` stands at the top of a module, takes nothing and gives back the function that answers. The process is started
-    by the first question, and anew by the first after it was killed; it inherits no environment, has lower priority,
-    and ends with the thread that started it. Use by one thread; close it.
+    `make` is a module-level function without arguments. The first question starts the process, and so does the first
+    one after the process was killed. The process inherits no environment, runs at lower priority and dies with the
+    thread that started it. Use from one thread; close it.
     """
 
     def __init__(self, make: Callable[[], Callable[[Any], object]], stop: Event | None = None) -> None:
-        """`stop`: nobody waits for answers any more."""
+        """`stop`: when it is set, the caller no longer waits, and a running question raises `CutOff`."""
         self._name = f"{make.__module__}:{make.__qualname__}"
         self._stop = stop or Event()
         self._process: subprocess.Popen[bytes] | None = None
         self.starts = 0
 
     def ask(self, question: object, seconds: float) -> Any:
-        """The answer, within so many seconds of processor time.
+        """The answer, within `seconds` of CPU time.
 
-        Raises `CutOff`: it took more time or memory than it may, or the work broke; ValueError as the work did.
+        Raises `CutOff` when the work exceeds its time or memory, or fails; ValueError when the work raised one.
         """
         until = time.monotonic() + PATIENCE * seconds
         if self._process is None:
@@ -94,8 +95,8 @@ class Aside:
     def _started(self) -> "subprocess.Popen[bytes]":
         self.starts += 1
         try:
-            # Isolated and without site: neither the environment nor a directory that it stands in says what it loads.
-            with PROCESSORS.all_available():
+            # -I -S (isolated, no site): neither the environment nor the current directory decides what it imports.
+            with PROCESSORS.whole():
                 process = subprocess.Popen(
                     (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), self._name, str(os.getpid())),
                     stdin=subprocess.PIPE,
@@ -114,7 +115,7 @@ class Aside:
         return process
 
     def _exchanged(self, process: "subprocess.Popen[bytes]", line: bytes, until: float) -> bytes:
-        """Send a line, and take the one that answers it."""
+        """Send a line and read the line that answers it, until `until` on the monotonic clock. Raises `CutOff`."""
         assert process.stdin is not None and process.stdout is not None
         to, back = process.stdin.fileno(), process.stdout.fileno()
         left, answer = memoryview(line), bytearray()
@@ -137,7 +138,10 @@ class Aside:
 
 
 def _ready(back: int, to: int | None) -> frozenset[int]:
-    """Which of them can be read from, or written to, within a moment; by poll, for drones have more than 1,024 open."""
+    """Which of these descriptors is ready (`back` for reading, `to` for writing) within 50 ms.
+
+    By poll and not select: a drone has more than 1,024 descriptors open.
+    """
     polled = select.poll()
     polled.register(back, select.POLLIN)
     if to is not None:
@@ -146,21 +150,22 @@ def _ready(back: int, to: int | None) -> frozenset[int]:
 
 
 def import_path() -> list[str]:
-    """Where modules come from, this package first, so that the directory one stands in adds none of its own."""
+    """`sys.path` for a child process: this package first, relative entries left out, so that the current directory
+    contributes no modules."""
     here = str(Path(__file__).resolve().parents[2])
     return [here, *(entry for entry in sys.path if os.path.isabs(entry) and entry != here)]
 
 
 def main() -> None:
-    """`argv`: where modules are looked for, the work as `module:function`, the number of the process that asks."""
+    """The side process. `argv`: its `sys.path` as JSON, the work as `module:function`, the pid of its parent."""
     _, _, name, parent = sys.argv
-    _bound(int(parent))
+    _limit_self(int(parent))
     module, _, function = name.partition(":")
     work: Callable[[Any], object] = getattr(importlib.import_module(module), function)()
     out = sys.stdout.buffer
     for line in sys.stdin.buffer:
         asked = json.loads(line)
-        # Both end this process, whatever it is at: also when whoever waits for it is stopped itself.
+        # Either timer kills this process whatever it is doing, even while its parent is stopped (SIGSTOP).
         signal.setitimer(signal.ITIMER_PROF, asked["seconds"])
         signal.setitimer(signal.ITIMER_REAL, PATIENCE * asked["seconds"])
         out.write(json.dumps(_answer(work, asked["question"])).encode() + b"\n")
@@ -181,11 +186,11 @@ def _answer(work: Callable[[Any], object], question: object) -> dict[str, object
         return {"broke": f"reading it failed: {type(error).__name__}"}
 
 
-def _bound(parent: int) -> None:
-    """Go with the process that asks, take no more memory than may be, and let others go first."""
+def _limit_self(parent: int) -> None:
+    """Die with the parent, cap memory and file writes, and lower the priority."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    # The parent may have died before the call above, and then no signal comes any more.
+    # If the parent died before the call above, no signal comes any more.
     if os.getppid() != parent:
         sys.exit(0)
     os.nice(_NICER)

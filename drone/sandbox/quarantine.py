@@ -1,4 +1,4 @@
-"""After a program that could write has ended: what it made or changed of what is protected is put aside, and told."""
+"""Quarantine: after a program with write access has ended, protected paths that it made or changed are moved away."""
 
 import errno
 import os
@@ -15,8 +15,8 @@ from drone.sandbox.private import Identity
 from drone.sandbox.protected import ATTRIBUTES, Protected, plain, refused_attributes
 from drone.sandbox.survey import Directory, Spot, Survey, directories, is_repository, spot_of, spots_in
 
-ASIDE = f"{MARKER}/refused"
-"""Where it is put, below the directory that it was found in: nothing takes anything up from there."""
+QUARANTINE = f"{MARKER}/refused"
+"""Where refused files go, below the directory that they were found in: no program loads anything from there."""
 
 MOST_TOLD = 20
 
@@ -28,10 +28,10 @@ _OBJECTS = ("objects", "refs", "logs")
 
 @dataclass(slots=True)
 class Top:
-    """A directory that a program may write to: open as `fd`, seen at `at`, and what was found in it before.
+    """A directory that a program may write to: open as `fd`, mounted at `at`; `before` is its survey before the start.
 
-    `attributes` are the contents of its `.gitattributes`. `guarded`: what was mounted, by its directory and its name:
-    what is exchanged there was exchanged by others, as the program cannot.
+    `attributes` maps the paths of its `.gitattributes` files to their contents. `guarded` names the mounted spots by
+    directory and name: the program cannot replace a mount point, so if one was replaced, somebody else did it.
     """
 
     fd: int
@@ -42,7 +42,7 @@ class Top:
 
 
 def contents(root: int, paths: Sequence[str]) -> dict[str, bytes]:
-    """Of these files, as far as they are regular and not too long."""
+    """Path and content of these files; irregular files and files over 100,000 bytes are left out."""
     found = {}
     for path in paths:
         with suppress(OSError):
@@ -50,30 +50,30 @@ def contents(root: int, paths: Sequence[str]) -> dict[str, bytes]:
     return found
 
 
-def undone(top: Top, protected: Protected) -> tuple[str, ...]:
-    """Put aside what was made, put back what was changed; sentences that say so. Blocks."""
-    look = _Look(top, protected)
+def undo_changes(top: Top, protected: Protected) -> tuple[str, ...]:
+    """Move new protected paths to quarantine and restore changed ones. Answers sentences that say so. Blocks."""
+    walk = _Walk(top, protected)
     for _ in range(_TRIES):
         try:
-            look.through()
+            walk.run()
             break
         except OSError as error:
-            # Something else still runs in there, and moves directories.
+            # ESTALE: another process still runs in the directory and moves directories about, so try again.
             if error.errno != errno.ESTALE:
-                look.say(f"{top.at} could not be looked through for protected files: {error.strerror or error}.")
+                walk.say(f"{top.at} could not be looked through for protected files: {error.strerror or error}.")
                 break
     else:
-        look.say(f"{top.at} could not be looked through for protected files: its directories are being moved.")
-    look.links()
-    more = len(look.told) - MOST_TOLD
-    return (*look.told[:MOST_TOLD], *((f"And {more} more of them.",) if more > 0 else ()))
+        walk.say(f"{top.at} could not be looked through for protected files: its directories are being moved.")
+    walk.restore_links()
+    more = len(walk.sentences) - MOST_TOLD
+    return (*walk.sentences[:MOST_TOLD], *((f"And {more} more of them.",) if more > 0 else ()))
 
 
-class _Look:
-    """Through one directory."""
+class _Walk:
+    """One pass through a directory; `sentences` holds each sentence once."""
 
     def __init__(self, top: Top, protected: Protected) -> None:
-        self.told: list[str] = []
+        self.sentences: list[str] = []
         self._top = top
         self._protected = protected
         self._known = {spot.what for spot in top.before.spots}
@@ -81,33 +81,34 @@ class _Look:
         self._lines_before = set(lines)
 
     def say(self, sentence: str) -> None:
-        if sentence not in self.told:
-            self.told.append(sentence)
+        if sentence not in self.sentences:
+            self.sentences.append(sentence)
 
-    def through(self) -> None:
+    def run(self) -> None:
+        """Raises OSError: ESTALE when directories are moved meanwhile."""
         shut: list[str] = []
         for directory in directories(self._top.fd, shut, every=self._protected.has_globs):
-            if directory.path() == ASIDE:
+            if directory.path() == QUARANTINE:
                 directory.into = []
                 continue
             for spot in spots_in(directory, self._protected):
-                self._spot(directory, spot)
+                self._judge_spot(directory, spot)
             for name in directory.names:
                 if plain(name) == ATTRIBUTES:
-                    self._attributes(directory, name)
+                    self._judge_attributes(directory, name)
             if is_repository(directory):
                 directory.into = [name for name in directory.into if name not in _OBJECTS]
         for path in set(shut) - set(self._top.before.shut):
             self.say(f"{self._shown(path)} cannot be looked into, so protected files in there were not found.")
 
-    def _spot(self, directory: Directory, spot: Spot) -> None:
-        theirs = (spot.parent, spot.name) in self._top.guarded
-        if not (spot.is_placeholder or spot.what in self._known or theirs):
+    def _judge_spot(self, directory: Directory, spot: Spot) -> None:
+        was_mounted = (spot.parent, spot.name) in self._top.guarded
+        if not (spot.is_placeholder or spot.what in self._known or was_mounted):
             self._put_aside(directory, spot.name, "is protected: what was made there")
         elif spot.name in directory.into and spot.name != MARKER:
             directory.into.remove(spot.name)
 
-    def _attributes(self, directory: Directory, name: str) -> None:
+    def _judge_attributes(self, directory: Directory, name: str) -> None:
         try:
             content = _content(directory.fd, name)
         except OSError as error:
@@ -122,19 +123,19 @@ class _Look:
             if (former := self._top.attributes.get(path)) is not None:
                 _write(directory.fd, name, former)
 
-    def links(self) -> None:
-        """Those that stood in a protected place stand there again."""
+    def restore_links(self) -> None:
+        """Put back protected symbolic links that were replaced or removed."""
         for spot in self._top.before.spots:
             if spot.linked_to is None:
                 continue
             with suppress(OSError):
                 parent = opened_beneath(self._top.fd, os.path.dirname(spot.path) or ".", _DIRECTORY)
                 try:
-                    self._link(Directory(spot.path.split("/")[:-1], parent), spot)
+                    self._restore_link(Directory(spot.path.split("/")[:-1], parent), spot)
                 finally:
                     os.close(parent)
 
-    def _link(self, directory: Directory, spot: Spot) -> None:
+    def _restore_link(self, directory: Directory, spot: Spot) -> None:
         assert spot.linked_to is not None
         now = spot_of(directory, spot.name)
         if now is not None and now.linked_to == spot.linked_to:
@@ -146,7 +147,7 @@ class _Look:
     def _put_aside(self, directory: Directory, name: str, why: str) -> None:
         path = self._shown(directory.path(name))
         try:
-            to = _aside(self._top.fd, directory.fd, name)
+            to = _quarantine(self._top.fd, directory.fd, name)
         except OSError as error:
             self.say(f"{path} {why} could not be taken away: {error.strerror}.")
             return
@@ -159,13 +160,13 @@ class _Look:
         return whole if whole.isprintable() else ascii(whole)
 
 
-def _aside(root: int, directory: int, name: str) -> str:
-    """Moved to a place of its own, by which path below `root`. Raises OSError."""
+def _quarantine(root: int, directory: int, name: str) -> str:
+    """Move `name` of `directory` to quarantine; answers its new path below `root`. Raises OSError."""
     to = f"{secrets.token_hex(4)}-{name}"[:200]
     try:
-        home = _home(root)
+        home = _quarantine_directory(root)
     except OSError:
-        # Where its place should be, something else is: then under a name that means nothing to anybody.
+        # Something else occupies the quarantine's path: rename in place, to a name that no program looks for.
         to = f".mcc-refused-{secrets.token_hex(4)}"
         os.rename(name, to, src_dir_fd=directory, dst_dir_fd=directory)
         return to
@@ -173,13 +174,13 @@ def _aside(root: int, directory: int, name: str) -> str:
         os.rename(name, to, src_dir_fd=directory, dst_dir_fd=home)
     finally:
         os.close(home)
-    return f"{ASIDE}/{to}"
+    return f"{QUARANTINE}/{to}"
 
 
-def _home(root: int) -> int:
-    """The directory for what is put aside, which is made, and ignores itself. Raises OSError."""
+def _quarantine_directory(root: int) -> int:
+    """Make and open the quarantine, with a `.gitignore` that hides it from git. Raises OSError."""
     remove(root, MARKER)
-    for made in (MARKER, ASIDE):
+    for made in (MARKER, QUARANTINE):
         with suppress(FileExistsError):
             os.mkdir(made, 0o755, dir_fd=root)
     above = opened_beneath(root, MARKER, _DIRECTORY)
@@ -187,11 +188,11 @@ def _home(root: int) -> int:
         _write(above, ".gitignore", IGNORE.encode())
     finally:
         os.close(above)
-    return opened_beneath(root, ASIDE, _DIRECTORY)
+    return opened_beneath(root, QUARANTINE, _DIRECTORY)
 
 
 def _write(directory: int, name: str, content: bytes) -> None:
-    """Unless it is there."""
+    """Write a new file; an existing one stays as it is."""
     with suppress(FileExistsError):
         fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=directory)
         with open(fd, "wb") as file:
@@ -199,7 +200,7 @@ def _write(directory: int, name: str, content: bytes) -> None:
 
 
 def _content(root: int, path: str) -> bytes:
-    """Raises OSError, EFBIG when it is too long."""
+    """The content of a regular file. Raises OSError: EFBIG when it is longer than `_MOST_BYTES`."""
     fd = opened_beneath(root, path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
     with open(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):

@@ -1,4 +1,4 @@
-"""A process beside the drone answers questions, and is gone when it takes too much, or nobody asks any more."""
+"""A side process answers questions, and is killed when it exceeds its limits or its parent is gone."""
 
 import os
 import resource
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.aside import ANSWER_BYTES, MEMORY_BYTES, Aside, CutOff
-from tests.drone.sandbox import work_aside
+from drone.sandbox.side_process import ANSWER_BYTES, MEMORY_BYTES, CutOff, SideProcess
+from tests.drone.sandbox import side_work
 
 ROOT = Path(__file__).parents[3]
 
@@ -31,42 +31,42 @@ def wait_until_gone(pid: int) -> None:
         os.close(watch)
 
 
-def test_questions_are_answered_by_one_process_one_after_the_other() -> None:
-    with closing(Aside(work_aside.echo)) as aside:
-        assert [aside.ask(question, 5) for question in (1, ["\ud800", "é"], {"a": None})] == [
+def test_one_process_answers_questions_one_after_the_other() -> None:
+    with closing(SideProcess(side_work.echo)) as side:
+        assert [side.ask(question, 5) for question in (1, ["\ud800", "é"], {"a": None})] == [
             1,
             ["\ud800", "é"],
             {"a": None},
         ]
-        assert aside.ask("x" * 3_000_000, 5) == "x" * 3_000_000
-        assert aside.starts == 1
+        assert side.ask("x" * 3_000_000, 5) == "x" * 3_000_000
+        assert side.starts == 1
 
 
-def test_it_is_asked_also_where_more_than_a_thousand_files_are_open() -> None:
+def test_questions_work_with_more_than_a_thousand_open_files() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= hard < 2_000:
         pytest.skip("this machine lets a process open fewer")
     resource.setrlimit(resource.RLIMIT_NOFILE, (2_000, hard))
     opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
     try:
-        with closing(Aside(work_aside.echo)) as aside:
-            assert aside.ask("x" * 300_000, 5) == "x" * 300_000
+        with closing(SideProcess(side_work.echo)) as side:
+            assert side.ask("x" * 300_000, 5) == "x" * 300_000
     finally:
         for fd in opened:
             os.close(fd)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def test_it_knows_nothing_of_the_drone_and_lets_others_go_first() -> None:
-    with closing(Aside(work_aside.who)) as aside:
-        told = aside.ask(None, 5)
+def test_the_process_has_no_environment_and_lower_priority() -> None:
+    with closing(SideProcess(side_work.who)) as side:
+        told = side.ask(None, 5)
     assert told["pid"] != os.getpid() and told["nice"] > os.nice(0)
     assert set(told["environment"]) <= {"LC_CTYPE"} and told["cwd"] == "/"
 
 
 @pytest.fixture
 def pipe(tmp_path: Path) -> str:
-    """Opened by work that never ends: whoever opens it as well knows that the work has begun."""
+    """A named pipe that work which never ends opens: a test that opens it too knows that the work has begun."""
     os.mkfifo(tmp_path / "begun")
     return str(tmp_path / "begun")
 
@@ -77,48 +77,48 @@ def begun(pipe: str) -> None:
 
 def test_a_question_that_takes_too_long_is_cut_off_and_the_next_one_answered_by_another_process(pipe: str) -> None:
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    with closing(Aside(work_aside.spin)) as aside:
-        first = aside.ask("", 5)
+    with closing(SideProcess(side_work.spin)) as side:
+        first = side.ask("", 5)
         with pytest.raises(CutOff, match="too long"):
-            aside.ask(pipe, 0.2)
+            side.ask(pipe, 0.2)
         wait_until_gone(first)
-        assert aside.ask("", 5) != first and aside.starts == 2
+        assert side.ask("", 5) != first and side.starts == 2
     os.close(reader)
 
 
-def test_one_that_only_waits_is_cut_off_as_well() -> None:
-    with closing(Aside(work_aside.sleep)) as aside, pytest.raises(CutOff, match="too long"):
-        aside.ask(600, 0.1)
+def test_work_that_only_sleeps_is_cut_off_too() -> None:
+    with closing(SideProcess(side_work.sleep)) as side, pytest.raises(CutOff, match="too long"):
+        side.ask(600, 0.1)
 
 
 def test_memory_and_answers_have_a_bound() -> None:
-    with closing(Aside(work_aside.greedy)) as aside, pytest.raises(CutOff, match="memory"):
-        aside.ask(MEMORY_BYTES, 5)
-    with closing(Aside(work_aside.long)) as aside, pytest.raises(CutOff, match="too much"):
-        aside.ask(ANSWER_BYTES + 1, 5)
+    with closing(SideProcess(side_work.greedy)) as side, pytest.raises(CutOff, match="memory"):
+        side.ask(MEMORY_BYTES, 5)
+    with closing(SideProcess(side_work.long)) as side, pytest.raises(CutOff, match="too much"):
+        side.ask(ANSWER_BYTES + 1, 5)
 
 
-def test_what_the_work_refuses_and_what_breaks_it_is_told() -> None:
-    with closing(Aside(work_aside.picky)) as aside:
+def test_refusals_and_failures_of_the_work_are_reported() -> None:
+    with closing(SideProcess(side_work.picky)) as side:
         with pytest.raises(ValueError, match="not this one"):
-            aside.ask("value", 5)
+            side.ask("value", 5)
         with pytest.raises(CutOff, match="TypeError"):
-            aside.ask("other", 5)
+            side.ask("other", 5)
 
 
-def test_nobody_waits_for_an_answer_that_is_not_wanted_any_more(pipe: str) -> None:
+def test_a_stop_ends_the_wait_for_an_answer(pipe: str) -> None:
     stop = threading.Event()
-    with closing(Aside(work_aside.spin, stop)) as aside:
-        pid = aside.ask("", 5)
+    with closing(SideProcess(side_work.spin, stop)) as side:
+        pid = side.ask("", 5)
         stop.set()
         with pytest.raises(CutOff, match="nobody waits"):
-            aside.ask(pipe, 300)
+            side.ask(pipe, 300)
         wait_until_gone(pid)
 
 
 @contextmanager
 def asked(pipe: str, seconds: str) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
-    """A process that has asked something that never ends, and the process that was asked."""
+    """A parent that has asked a question which never ends, and the pid of its side process."""
     script = str(Path(__file__).with_name("asking_parent.py"))
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen((sys.executable, script, pipe, seconds), stdout=subprocess.PIPE, env=environment) as parent:
@@ -132,14 +132,14 @@ def asked(pipe: str, seconds: str) -> Iterator[tuple["subprocess.Popen[bytes]", 
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_it_ends_with_whoever_asked(pipe: str, number: signal.Signals) -> None:
+def test_the_process_ends_with_its_parent(pipe: str, number: signal.Signals) -> None:
     with asked(pipe, "300") as (parent, pid):
         parent.send_signal(number)
         parent.wait()
         wait_until_gone(pid)
 
 
-def test_it_ends_by_itself_when_whoever_asked_is_stopped(pipe: str) -> None:
+def test_the_process_ends_by_itself_while_its_parent_is_stopped(pipe: str) -> None:
     with asked(pipe, "0.5") as (parent, pid):
         parent.send_signal(signal.SIGSTOP)
         wait_until_gone(pid)
