@@ -81,7 +81,7 @@ class ProgramAccess:
         try:
             if not all(names.covers(endpoint) for names in self._lists):
                 raise Refused(f"{endpoint} is not allowed. {self._allowed_hosts()}")
-            return await self.order.rule.reached(endpoint)
+            return await self.order.rule.resolve(endpoint)
         except Refused as error:
             self.deny(str(endpoint))
             raise Denied(f"{error} Nothing was sent.") from error

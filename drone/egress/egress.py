@@ -241,7 +241,7 @@ class ProxyProcess:
 def _spawn(control: int) -> "subprocess.Popen[bytes]":
     """Start the proxy as a fresh interpreter (-I -S, no environment): neither environment nor current directory decides
     what it imports, and none of the drone's keys are in its memory, as they would be after a fork."""
-    with PROCESSORS.whole():
+    with PROCESSORS.all_available():
         return subprocess.Popen(
             (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), str(control)),
             stdin=subprocess.DEVNULL,

@@ -309,7 +309,7 @@ class _Stdout:
 
 async def _started(launch: Launch, leash: Leash, stdout: _Stdout) -> asyncio.subprocess.Process:
     # A program may use every processor, though the threads of its drone keep to one (decision 19).
-    with PROCESSORS.whole():
+    with PROCESSORS.all_available():
         process = await asyncio.create_subprocess_exec(
             *launch.argv,
             stdin=asyncio.subprocess.PIPE if launch.piped else asyncio.subprocess.DEVNULL,

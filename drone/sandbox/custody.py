@@ -251,7 +251,7 @@ def _start_reaper(
     try:
         if os.write(write_end, commands) < len(commands):
             raise BlockingIOError("more children than a pipe holds")
-        with PROCESSORS.whole():
+        with PROCESSORS.all_available():
             started = subprocess.Popen(
                 (sys.executable, "-I", "-S", reaper.__file__, repr(silent_seconds), *watched),
                 stdin=read_end,

@@ -96,7 +96,7 @@ class SideProcess:
         self.starts += 1
         try:
             # -I -S (isolated, no site): neither the environment nor the current directory decides what it imports.
-            with PROCESSORS.whole():
+            with PROCESSORS.all_available():
                 process = subprocess.Popen(
                     (sys.executable, "-I", "-S", "-c", _BEGIN, json.dumps(import_path()), self._name, str(os.getpid())),
                     stdin=subprocess.PIPE,
