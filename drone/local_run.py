@@ -135,7 +135,7 @@ class LiveTree(PlainLines):
         self._story.add(entry)
 
     def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:
-        self._story.hear(origin.record_id, kind, text)
+        self._story.add_delta(origin.record_id, kind, text)
 
     def ended(self, outcome: Outcome, journal: MemoryJournal) -> None:
         self._drawn.close()

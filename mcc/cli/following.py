@@ -127,9 +127,9 @@ class _Tree:
         if isinstance(item, Entry):
             self.story.add(item)
         elif isinstance(item, Delta):
-            self.story.hear(item.record_id, item.kind, item.text, item.offset, item.name)
+            self.story.add_delta(item.record_id, item.kind, item.text, item.offset, item.name)
         elif isinstance(self.story, Generation):
-            self.story.hear_of_progress(item)
+            self.story.progress = item
 
 
 @contextmanager

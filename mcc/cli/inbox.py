@@ -157,10 +157,10 @@ def _items(call: Call, status: str | None) -> "Iterator[AnyItem]":
 
 
 def _show(item: "AnyItem") -> None:
-    from mcc.view.inbox import whole
+    from mcc.view.inbox import in_full
     from mcc.view.output import window
 
-    print(whole(item, width=window()))
+    print(in_full(item, width=window()))
     print(f"  id {item.id}, order {item.order_id}")
 
 

@@ -262,7 +262,7 @@ def rollback(call: Call, order_id: OrderId) -> None:
 def _record_of(client: "MCC", order_id: str, agent: str | None) -> str | None:
     """The record of the agent that is shown by this name; None for none."""
     from mcc.contracts.record import RecordStatus
-    from mcc.view.naming import by_name
+    from mcc.view.lines import by_name
 
     if agent is None:
         return None
@@ -329,9 +329,8 @@ def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, ob
     from mcc.contracts.order import OrderKind
     from mcc.contracts.status import OrderStatus
     from mcc.view import figures
-    from mcc.view.changes import change_rows
     from mcc.view.inbox import permission_in_words
-    from mcc.view.lines import what_to_do
+    from mcc.view.lines import change_rows, what_to_do
 
     why = order.reason or resting
     status = f"{order.status} ({why})" if why else str(order.status)

@@ -19,7 +19,7 @@ from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 from mcc.testing.served import Served
-from mcc.view.inbox import whole
+from mcc.view.inbox import in_full
 
 CALL = ApprovalRequested(
     approval_id="a1",
@@ -132,7 +132,7 @@ def test_a_long_rule_is_broken_between_its_words_and_what_would_be_done_is_not_b
     preview = ShownPreview(kind="diff", text="+" + "a long line of a file " * 8)
     fields = {"why": Why(layer="order", key="run_shell", when=rule), "preview": preview}
     item = desk.asked(CALL.model_copy(update=fields))
-    lines = whole(item, width=80).split("\n")
+    lines = in_full(item, width=80).split("\n")
     assert preview.text in lines and max(len(line) for line in lines if line != preview.text) <= 80
     rest = "\n".join(line for line in lines if line != preview.text)
     assert rule in " ".join(rest.split())
