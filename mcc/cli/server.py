@@ -39,9 +39,9 @@ def find_server(settings: "Settings", url: str | None, *, lasting: bool = False)
     A family that still starts is waited for. `lasting`: so is the end of a family that runs for another order only.
     """
     if url:
-        from mcc.client.address import bare
+        from mcc.client.address import base_url
 
-        return Server(bare(url), _token(settings, local=urlsplit(url).hostname in LOOPBACK))
+        return Server(base_url(url), _token(settings, local=urlsplit(url).hostname in LOOPBACK))
     from mcc.local.presence import Presence, await_end, await_family
 
     presence = await_family(settings.data_dir)
