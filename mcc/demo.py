@@ -35,7 +35,7 @@ def _demonstrate() -> int:
     alone.
     """
     from mcc.cli.command import plain_errors, say_configuration
-    from mcc.cli.server import refusals
+    from mcc.cli.server import exit_on_client_errors
     from mcc.client import MCC
     from mcc.configuration.places import demo_data_dir
     from mcc.local.family import Family, family_in_thread
@@ -49,7 +49,7 @@ def _demonstrate() -> int:
         print(f"Starting Redis, API and a drone; everything is kept in {settings.data_dir} …", flush=True)
         with family_in_thread(Family(settings, Staff(flower=False), purpose="run", notify=print)) as family:
             print(f"Ready at {family.url}. Order: “{PROMPT}” on {CHECKOUT}\n", flush=True)
-            with refusals(settings.data_dir), MCC(family.url, token=family.token) as client:
+            with exit_on_client_errors(settings.data_dir), MCC(family.url, token=family.token) as client:
                 return _show_one_order(client, settings)
 
 

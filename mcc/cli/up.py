@@ -1,4 +1,4 @@
-"""The commands `mcc up` and `mcc serve`: a family, here or in the background, or the API alone."""
+"""The commands `mcc up` and `mcc serve`: all processes, here or in the background, or the API alone."""
 
 import json
 import os
@@ -94,7 +94,7 @@ def _detach(words: list[str], data_dir: Path, as_json: bool) -> None:
 
 
 async def _stay(family: "Family", as_json: bool) -> None:
-    """Keep the family until a signal; a second one ends everything at once."""
+    """Run the family until a signal stops it; a second signal kills everything at once."""
     import asyncio
     import signal
 
@@ -176,7 +176,7 @@ def _greeting(family: dict[str, Any], stop: str) -> str:
 
 
 def _drones_on(drones: int, cores: float) -> str:
-    """How many, and on how many cores; where cores are left idle, how they get work."""
+    """The number of drones and cores; where cores stay idle, the option that uses them."""
     from mcc.local.programs import drones_for
 
     more = "; --drones auto starts one for each core" if drones < drones_for(cores) else ""
@@ -184,7 +184,7 @@ def _drones_on(drones: int, cores: float) -> str:
 
 
 def _short(path: str) -> str:
-    """With ~ for the home directory, as shells read it."""
+    """`path` with ~ for the home directory."""
     home = os.path.expanduser("~")
     return f"~{path.removeprefix(home)}" if home != "/" and path.startswith(f"{home}/") else path
 
@@ -223,10 +223,8 @@ def serve(
 
 
 def _announced(settings: "Settings") -> socket.socket | None:
-    """The socket to serve on, after its address was printed as JSON; None where `serve` says why there is none."""
-    import json
-    import os
-
+    """Listen, and print the address as JSON. Answers the socket; None where that fails: the API's own attempt to listen
+    then says why."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         listening = socket.create_server((settings.host, settings.port), family=family, backlog=2048)

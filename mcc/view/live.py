@@ -1,7 +1,6 @@
 """A live tree on the terminal at stderr: redrawn while an order runs, left in place when it ends."""
 
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -88,8 +87,3 @@ def _stoppable(live: Live) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTSTP, before)
-
-
-def is_drawn() -> bool:
-    """Whether stderr is a terminal on which a tree can be drawn."""
-    return sys.stderr.isatty() and not Console(stderr=True).is_dumb_terminal

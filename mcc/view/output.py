@@ -74,6 +74,15 @@ def window(*, stderr: bool = False) -> int | None:
     return Console(stderr=stderr).width
 
 
+def can_draw() -> bool:
+    """Whether stderr is a terminal on which a live tree can be drawn."""
+    if not sys.stderr.isatty():
+        return False
+    from rich.console import Console
+
+    return not Console(stderr=True).is_dumb_terminal
+
+
 def short_id(whole: str) -> str:
     """The last 12 characters of an id, enough to name it on the command line: they are random, while ids made in the
     same minute begin alike (UUIDv7)."""

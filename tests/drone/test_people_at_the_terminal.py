@@ -150,7 +150,7 @@ async def test_where_nobody_can_be_asked_the_call_is_denied(
         {"models": script, "workspace_roots": (workspace,), "data_dir": tmp_path / "data"}
     )
     permission = {"permission": json.loads(ASK), "on_ask": said}
-    order = order_from("Look around", workspace, model="played", said=permission)
+    order = order_from("Look around", workspace, model="played", fields=permission)
     assert await run_here(settings, order, as_json=True)
     entries = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
     calls = [one["data"] for one in entries if one["kind"] == "tool.finished"]

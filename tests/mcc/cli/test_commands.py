@@ -20,7 +20,7 @@ from drone.cli import app as drone_app
 from mcc import __version__
 from mcc.cli.command import say
 from mcc.cli.main import app
-from mcc.client.calls import answered, get_order
+from mcc.client.calls import get_order, result_of
 from mcc.client.errors import Unreachable
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.entry import ORDER, Draft
@@ -686,7 +686,7 @@ def test_the_address_of_the_api_is_as_good_as_that_of_its_service(service: Servi
 
 def test_a_page_at_the_address_is_told_as_one() -> None:
     with pytest.raises(Unreachable, match="http://here answers with a page"):
-        answered(get_order("x"), 200, b" <!doctype html>", "http://here")
+        result_of(get_order("x"), 200, b" <!doctype html>", "http://here")
 
 
 def test_sessions_are_opened_listed_and_shown(service: Service) -> None:

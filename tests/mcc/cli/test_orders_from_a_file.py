@@ -36,7 +36,7 @@ def test_each_line_has_a_key_that_comes_of_what_it_asks_for() -> None:
 
 def test_a_line_says_more_than_the_defaults() -> None:
     asked = [
-        line.asked
+        line.fields
         for line in lines(
             b'\xef\xbb\xbf{"prompt": "a", "agent": "review"}',
             '{"prompt": "b", "workspace": null}',

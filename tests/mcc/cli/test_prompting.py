@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -33,11 +33,6 @@ CALL = ApprovalRequested(
 QUESTION = QuestionAsked(question_id="q1", call_id="c2", question="Which?", choices=("one", "two"), default="one")
 
 
-class Screen:
-    def aside(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-
 class Desk:
     def __init__(self, store: Store, client: MCC) -> None:
         self.store, self.client = store, client
@@ -51,7 +46,7 @@ class Desk:
         typed = iter(lines)
         prompt = Prompt(self.client, self.held.id, lambda *_: next(typed, None))
         for entry in self.store.journal.read(self.held.id):
-            prompt.see(entry, Screen())
+            prompt.see(entry, nullcontext)
         return self.store.approvals.list().items[0]
 
 
@@ -102,12 +97,12 @@ def test_what_was_decided_elsewhere_is_not_asked_here(desk: Desk) -> None:
     desk.client.inbox.deny("a1")
     read: list[str] = []
 
-    def line(prompt: str, over: Callable[[], bool]) -> str | None:
+    def line(prompt: str, is_over: Callable[[], bool]) -> str | None:
         read.append(prompt)
         return "y"
 
     for entry in desk.store.journal.read(desk.held.id):
-        Prompt(desk.client, desk.held.id, line).see(entry, Screen())
+        Prompt(desk.client, desk.held.id, line).see(entry, nullcontext)
     assert read == [] and desk.store.approvals.get("a1").status == "denied"
 
 
@@ -116,14 +111,14 @@ def test_a_question_that_was_decided_elsewhere_meanwhile_is_taken_back(
 ) -> None:
     desk.held.write(CALL)
 
-    def line(prompt: str, over: Callable[[], bool]) -> str | None:
-        assert not over()
+    def line(prompt: str, is_over: Callable[[], bool]) -> str | None:
+        assert not is_over()
         desk.client.inbox.approve("a1")
-        assert over()
+        assert is_over()
         return None
 
     for entry in desk.store.journal.read(desk.held.id):
-        Prompt(desk.client, desk.held.id, line).see(entry, Screen())
+        Prompt(desk.client, desk.held.id, line).see(entry, nullcontext)
     assert "Nothing to answer any more" in capsys.readouterr().err
 
 
