@@ -29,7 +29,7 @@ def backup(
     Example: mcc backup ~/mcc-$(date +%F).backup
     """
     import mcc
-    from mcc.local.opened import opened_store
+    from mcc.local.data_dir import opened_store
     from mcc.settings import load
     from mcc.store.backup import write_backup
 

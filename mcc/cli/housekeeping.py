@@ -38,7 +38,7 @@ def prune(
 
     Example: mcc prune --older-than 7d --dry-run
     """
-    from mcc.local.opened import opened_store
+    from mcc.local.data_dir import opened_store
     from mcc.settings import load
     from mcc.store.retention import Cleared
 

@@ -83,7 +83,7 @@ def _detach(words: list[str], data_dir: Path, as_json: bool) -> None:
         started = start_detached(words, data_dir)
     except KeyboardInterrupt:
         fail("Stopped before it was ready.")
-    for line in started.said.splitlines():
+    for line in started.log.splitlines():
         if not line.startswith("Starting"):
             say(line)
     if not started.facts:

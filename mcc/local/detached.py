@@ -1,4 +1,4 @@
-"""A family in the background: `mcc up` once more, in a session of its own, until it is ready or has failed."""
+"""`mcc up --detach`: starts `mcc up` in a session of its own, and waits until that is ready or has failed."""
 
 import os
 import signal
@@ -13,25 +13,23 @@ from mcc.local.data_dir import prepare_directory
 from mcc.local.presence import refuse_second
 
 LOG = "up.log"
-"""What the supervisor itself has to say, in `logs` of the data directory."""
+"""The log of the supervisor itself, in `logs` of the data directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """`told`: the line of JSON that it printed once it was ready, "" where it ended with `code` instead.
-
-    `said`: what it had to say meanwhile.
-    """
+    """How a start in the background went. `facts`: the line of JSON printed once it was ready, "" where it ended with
+    `code` instead. `log`: what it printed until then."""
 
     facts: str
-    said: str
+    log: str
     code: int = 0
 
 
 def start_detached(arguments: Sequence[str], data_dir: Path) -> Started:
-    """`mcc up --json` with these arguments; it stays when this process ends. An interrupted start ends it.
+    """Start `mcc up --json` with these arguments; it stays when this process ends. Interrupting the start stops it.
 
-    Raises `UnusableDirectory`, and `FamilyRunning`, whose log is left alone.
+    Raises `UnusableDirectory`, and `FamilyRunning`; then the log of the running family is not touched.
     """
     refuse_second(data_dir)
     prepare_directory(data_dir)
