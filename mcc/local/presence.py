@@ -122,9 +122,7 @@ def _holds(data_dir: Path, pid: int) -> bool:
     any process here."""
     try:
         wanted = (data_dir / LOCK_FILE).stat()
-        return any(
-            os.path.samestat(file.stat(), wanted) for file in Path(f"/proc/{pid}/fd").iterdir() if file.exists()
-        )
+        return any(os.path.samestat(file.stat(), wanted) for file in Path(f"/proc/{pid}/fd").iterdir() if file.exists())
     except OSError:
         return False
 
