@@ -165,15 +165,12 @@ class Submission:
         left = []
         for index, line in enumerate(lines):
             problem = problems.get(index)
-            if problem is None or (_is_about(problem, "workspace") and self._allow(line, str(problem["message"]))):
+            name = "" if problem is None else str(problem.get("field", "")).rpartition(".")[2]
+            if problem is None or (name == "workspace" and self._allow(line, str(problem["message"]))):
                 left.append(line)
             else:
                 self._tally.refuse(line, _message_of(problem))
         return left
-
-
-def _is_about(problem: Mapping[str, Any], name: str) -> bool:
-    return str(problem.get("field", "")).rpartition(".")[2] == name
 
 
 def _message_of(problem: Mapping[str, Any]) -> str:

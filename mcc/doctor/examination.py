@@ -70,6 +70,7 @@ def examine(
     except (StoreError, ValueError) as error:
         unrepaired = str(error)
     if repairs:
+        # A copy has none of the cached answers, so that the checks query Redis and Celery again.
         installation = replace(installation)
     findings = [finding for what, check in CHECKS.items() for finding in findings_of(what, check, installation)]
     return Examination(findings, repairs, unrepaired)

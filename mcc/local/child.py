@@ -253,6 +253,7 @@ class Child:
         self.log.note(f"--- {self.name} starts")
         output = self.log.open()
         try:
+            # -I and -S: the launcher needs only the standard library, and starts faster without `site`.
             return await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", launch.__file__, str(os.getpid())),
                 *command.arguments,

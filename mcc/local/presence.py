@@ -95,6 +95,7 @@ def end_family(data_dir: Path, family: Presence) -> None:
     Raises `DoesNotEnd`.
     """
     try:
+        # Opened before the lock is checked: the signals then reach the process that was checked, or none.
         process = os.pidfd_open(family.pid)
     except OSError:
         raise _not_here(data_dir, family) from None

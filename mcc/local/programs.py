@@ -134,6 +134,7 @@ class ChildCommands:
         wanted = [] if slots is None else ["--slots", str(slots)]
         arguments = _module_command("drone.cli", "work", "--name", name, *wanted)
         silent_seconds = SILENT_LEASES * self.settings.lease_seconds
+        # The user's own DRONE_ variables win over the family's.
         environment = {**own, **self.environment}
         return lambda: Command(arguments, environment, self.directory, silent_seconds=silent_seconds)
 
