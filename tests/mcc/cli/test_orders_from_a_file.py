@@ -1,4 +1,4 @@
-"""`mcc run --file`: many orders of one file, each accepted once and by itself, and seen to its end."""
+"""`mcc run --file`: many orders of one file, each accepted once and by itself, and followed to its end."""
 
 import json
 from io import BytesIO

@@ -1,4 +1,4 @@
-"""What a followed order asks at the terminal, and what comes of each answer."""
+"""Approvals and questions of a followed order, asked at the terminal, and the effect of each answer."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What the children of a family are told, and what they are not."""
+"""Command lines and environments of a family's children."""
 
 import socket
 from collections.abc import Mapping

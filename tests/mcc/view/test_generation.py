@@ -1,4 +1,4 @@
-"""A generation on the terminal: the nodes of the document as its tree, and how far it is."""
+"""A generation on the terminal: the document's nodes as a tree, and the progress."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""An order in plain lines, and what it waits for, in words."""
+"""An order as plain lines, what it waits for, its agents' names, and what it changed."""
 
 from datetime import timedelta
 from types import SimpleNamespace
