@@ -64,8 +64,8 @@ def list_blueprints(url: Url = None, data_dir: DataDir = None, as_json: AsJson =
 
     Example: mcc blueprints list
     """
-    with open_blueprints(url, data_dir) as (there, _):
-        found = there.list()
+    with open_blueprints(url, data_dir) as (blueprints, _):
+        found = blueprints.list()
     if as_json:
         print_json({"items": found})
         return
@@ -79,8 +79,8 @@ def show(name: Name, url: Url = None, data_dir: DataDir = None, as_json: AsJson 
 
     Example: mcc blueprints show course
     """
-    with open_blueprints(url, data_dir) as (there, _):
-        found = there.get(name)
+    with open_blueprints(url, data_dir) as (blueprints, _):
+        found = blueprints.get(name)
     if as_json:
         print_json(found)
         return

@@ -147,11 +147,11 @@ def _grants(call: Call) -> "Iterator[Grant]":
 
 
 def _items(call: Call, status: str | None) -> "Iterator[AnyItem]":
-    cursor, seen = None, 0
-    while seen < MOST_SEARCHED:
+    cursor, searched = None, 0
+    while searched < MOST_SEARCHED:
         page = call.client.inbox.list(status=status, cursor=cursor, limit=200)
         yield from page.items
-        seen += len(page.items)
+        searched += len(page.items)
         if (cursor := page.next_cursor) is None:
             return
 
@@ -214,10 +214,10 @@ class Prompt:
         if not isinstance(item, Entry) or not isinstance(item.data, ApprovalRequested | QuestionAsked):
             return
         id = item.data.approval_id if isinstance(item.data, ApprovalRequested) else item.data.question_id
-        asked = self._pending(id)
-        if asked is not None:
+        pending = self._pending(id)
+        if pending is not None:
             with aside():
-                self._ask(asked)
+                self._ask(pending)
 
     def _pending(self, id: str) -> "AnyItem | None":
         pending = self._client.inbox.list(order_id=self._order_id, limit=200).items

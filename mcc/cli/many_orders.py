@@ -235,10 +235,10 @@ def place_file(path: "Path", request: OrderRequest, options: PlacingOptions, sho
             settings = load(data_dir=options.data_dir)
             new = request.checked()
             service = service_for(settings, options.url, request, new)
-            with service as (there, _), exit_on_client_errors(settings.data_dir):
+            with service as (server, _), exit_on_client_errors(settings.data_dir):
                 from mcc.client import MCC
 
-                with MCC(there.url, token=there.token) as client:
+                with MCC(server.url, token=server.token) as client:
                     added: set[str] = set()
 
                     def allow(line: Line, refusal: str) -> bool:

@@ -73,8 +73,8 @@ def delete(call: Call, name: Name, kind: Kind = "memory", project: Project = Non
     Example: mcc notes delete build
     """
     note = _find_note(call.client.notes.list(kind=kind), name, project)
-    gone = call.client.notes.delete(note.project, note.kind, note.name)
-    if not call.printed(gone):
+    deleted = call.client.notes.delete(note.project, note.kind, note.name)
+    if not call.printed(deleted):
         say(f"{note.kind} {note.name} is deleted")
 
 

@@ -173,13 +173,13 @@ def allow_workspace(new: "NewOrder", settings: "Settings", url: str, refusal: st
 
 def last_session(client: "MCC", workspace: str) -> str:
     """The session of the newest order in `workspace`. Exits where there is none. Raises `ClientError`."""
-    cursor, seen = None, 0
-    while seen < MOST_SEARCHED:
+    cursor, searched = None, 0
+    while searched < MOST_SEARCHED:
         page = client.orders.list(limit=50, cursor=cursor)
         for order in page.items:
             if order.workspace == workspace:
                 return order.session_id
-        seen, cursor = seen + len(page.items), page.next_cursor
+        searched, cursor = searched + len(page.items), page.next_cursor
         if cursor is None:
             break
     fail(f"--continue: no earlier order worked in {workspace}; leave it out to begin a session.", USAGE)

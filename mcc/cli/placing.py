@@ -104,10 +104,10 @@ def _placed(request: OrderRequest, url: str | None, data_dir: Path | None) -> "I
 
     new = request.checked()
     settings = load(data_dir=data_dir)
-    with service_for(settings, url, request, new) as (there, here_only), exit_on_client_errors(settings.data_dir):
+    with service_for(settings, url, request, new) as (server, here_only), exit_on_client_errors(settings.data_dir):
         from mcc.client import MCC
 
-        with MCC(there.url, token=there.token) as client:
+        with MCC(server.url, token=server.token) as client:
             yield client, _submit(client, request, new, settings), here_only
 
 
@@ -124,8 +124,8 @@ def _submit(client: "MCC", request: OrderRequest, new: "NewOrder", settings: "Se
         if not outside or is_git_address(new.workspace or ""):
             raise
         # Without a workspace, `mcc generate` has used the current directory.
-        there = new if new.workspace else new.model_copy(update={"workspace": str(Path().resolve())})
-        request.tell(allow_workspace(there, settings, client.url, f"workspace: {outside[0].get('message')}"))
+        located = new if new.workspace else new.model_copy(update={"workspace": str(Path().resolve())})
+        request.tell(allow_workspace(located, settings, client.url, f"workspace: {outside[0].get('message')}"))
         return request.place(client)
 
 
@@ -152,8 +152,8 @@ def service_for(
                 fail(NONE_FOUND, UNREACHABLE)
             check_locally(new, settings)
             request.check_here(settings)
-            if own := _start_service(settings, stack, request):
-                yield own, True
+            if started := _start_service(settings, stack, request):
+                yield started, True
                 return
 
 
@@ -166,10 +166,10 @@ def _start_service(settings: "Settings", stack: ExitStack, request: OrderRequest
     request.tell("No service runs here: starting one for this order (mcc up keeps one).")
     if not request.quiet:
         say_configuration(settings)
-    own = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
+    private = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
     try:
         staff = Staff(flower=False, workspaces=(Path(request.order["workspace"] or "").resolve(),))
-        family = stack.enter_context(family_in_thread(Family(own, staff, purpose="run", notify=request.tell)))
+        family = stack.enter_context(family_in_thread(Family(private, staff, purpose="run", notify=request.tell)))
     except FamilyRunning:
         return None
     return Server(family.url, family.token)

@@ -141,9 +141,9 @@ def service_command(app: typer.Typer, name: str | None = None) -> Callable[[Call
     """
 
     def register(work: CallCommand) -> Callable[..., None]:
-        def run(url: str | None, data_dir: Path | None, as_json: bool, own: dict[str, Any]) -> None:
+        def run(url: str | None, data_dir: Path | None, as_json: bool, arguments: dict[str, Any]) -> None:
             with connected(url, data_dir) as client:
-                work(Call(client, data_dir, as_json), **_with_full_id(client, own))
+                work(Call(client, data_dir, as_json), **_with_full_id(client, arguments))
 
         return _register(app, name, work, run)
 
@@ -154,32 +154,32 @@ def reading_command(app: typer.Typer, name: str | None = None) -> Callable[[Quer
     """As `service_command`, for a function of a `Query`: the command works without a service too."""
 
     def register(work: QueryCommand) -> Callable[..., None]:
-        def run(url: str | None, data_dir: Path | None, as_json: bool, own: dict[str, Any]) -> None:
+        def run(url: str | None, data_dir: Path | None, as_json: bool, arguments: dict[str, Any]) -> None:
             with reader_of(url, data_dir) as reader:
-                work(Query(reader, as_json), **_with_full_id(reader, own))
+                work(Query(reader, as_json), **_with_full_id(reader, arguments))
 
         return _register(app, name, work, run)
 
     return register
 
 
-def _with_full_id(reader: "Reader", own: dict[str, Any]) -> dict[str, Any]:
-    if (named := own.get("order_id")) is not None:
-        return {**own, "order_id": resolve_order_id(reader, named)}
-    if (named := own.get("document_id")) is not None:
-        return {**own, "document_id": resolve_document_id(reader, named)}
-    return own
+def _with_full_id(reader: "Reader", arguments: dict[str, Any]) -> dict[str, Any]:
+    if (named := arguments.get("order_id")) is not None:
+        return {**arguments, "order_id": resolve_order_id(reader, named)}
+    if (named := arguments.get("document_id")) is not None:
+        return {**arguments, "document_id": resolve_document_id(reader, named)}
+    return arguments
 
 
 def _register(app: typer.Typer, name: str | None, work: Callable[..., None], run: Run) -> Callable[..., None]:
-    _, *owns = inspect.signature(work).parameters.values()
+    _, *parameters = inspect.signature(work).parameters.values()
 
-    def command(*, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False, **own: Any) -> None:
-        run(url, data_dir, as_json, arguments_from(owns, own))
+    def command(*, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False, **arguments: Any) -> None:
+        run(url, data_dir, as_json, arguments_from(parameters, arguments))
 
     shared = inspect.signature(command).parameters
     options = [
-        *(option for parameter in owns for option in options_of(parameter)),
+        *(option for parameter in parameters for option in options_of(parameter)),
         *(shared[option] for option in ("url", "data_dir", "as_json")),
     ]
     app.command(name)(with_parameters(command, work, options))

@@ -47,8 +47,8 @@ def up(
     with plain_errors():
         settings = load(host=host, port=port, data_dir=data_dir)
         if detach:
-            asked = {"--host": host, "--port": port, "--drones": drones, "--slots": slots, "--data-dir": data_dir}
-            words = [word for name, value in asked.items() if value is not None for word in (name, str(value))]
+            options = {"--host": host, "--port": port, "--drones": drones, "--slots": slots, "--data-dir": data_dir}
+            words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
             words += [word for directory in workspaces for word in ("--workspace", str(directory))]
             _detach([*words, "--flower" if flower else "--no-flower"], settings.data_dir, as_json)
             return

@@ -260,7 +260,7 @@ def steer(
     )
 
 
-def control_batch(order_id: str, asked: "Sequence[ControlOfBatch]") -> "Call[tuple[Receipt, ...]]":
+def control_batch(order_id: str, controls: "Sequence[ControlOfBatch]") -> "Call[tuple[Receipt, ...]]":
     from mcc.contracts.answers import Listing
     from mcc.contracts.control import NewControls, Receipt
 
@@ -268,7 +268,7 @@ def control_batch(order_id: str, asked: "Sequence[ControlOfBatch]") -> "Call[tup
         "POST",
         f"{_order_path(order_id)}/controls:batch",
         lambda body: Listing[Receipt].model_validate(body).items,
-        body=NewControls(controls=tuple(asked)).model_dump_json(exclude_defaults=True).encode(),
+        body=NewControls(controls=tuple(controls)).model_dump_json(exclude_defaults=True).encode(),
         repeatable=False,
     )
 

@@ -48,8 +48,8 @@ class Log:
         except OSError:
             return
         self._offset += len(content)
-        *whole, self._rest = (self._rest + content).split(b"\n")
-        for line in whole:
+        *complete, self._rest = (self._rest + content).split(b"\n")
+        for line in complete:
             yield self._line(line.decode("utf-8", "replace"))
 
     def _line(self, text: str) -> Line:

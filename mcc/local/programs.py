@@ -60,8 +60,8 @@ MANY_CORES = 4
 
 def drones_for(cores: float) -> int:
     """How many drones use a machine with so many cores: a drone is one event loop, and so uses one core."""
-    whole = max(1, int(cores))
-    return whole - 1 if whole >= MANY_CORES else whole
+    count = max(1, int(cores))
+    return count - 1 if count >= MANY_CORES else count
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,8 @@ MOST_IN_FINAL = 200
 def fitting(story: Generation, at: datetime, console: Console) -> RenderableType:
     """The generation with the most detail that the window holds, so that running and failed nodes stay visible."""
     height, width = console.size.height - 1, max(1, console.size.width - ECHOED)
-    whole = (WHOLE, Detail(folded=True)) if story.nodes <= height * MANY else ()
-    for detail in (*whole, Detail(folded=True, grouped=True)):
+    details = (WHOLE, Detail(folded=True)) if story.nodes <= height * MANY else ()
+    for detail in (*details, Detail(folded=True, grouped=True)):
         drawn = Constrain(picture(story, at, detail), width)
         if len(console.render_lines(drawn, pad=False)) <= height:
             return drawn

@@ -83,10 +83,10 @@ def can_draw() -> bool:
     return not Console(stderr=True).is_dumb_terminal
 
 
-def short_id(whole: str) -> str:
+def short_id(full_id: str) -> str:
     """The last 12 characters of an id, enough to name it on the command line: they are random, while ids made in the
     same minute begin alike (UUIDv7)."""
-    return whole[-12:]
+    return full_id[-12:]
 
 
 def say(sentence: str) -> None:

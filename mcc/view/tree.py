@@ -115,8 +115,8 @@ def _grow(branch: Tree, story: Story, node: Node, at: datetime, detail: Detail, 
             case ToolLine(running=0) if detail.running:
                 continue
             case Node():
-                held = paused or row.record.paused
-                _grow(branch.add(_agent(story, row, at, paused=held)), story, row, at, detail, paused=held)
+                is_paused = paused or row.record.paused
+                _grow(branch.add(_agent(story, row, at, paused=is_paused)), story, row, at, detail, paused=is_paused)
             case ControlLine():
                 branch.add(Text(f"» {one_line(row.text, 100)}", "magenta", overflow="ellipsis", no_wrap=True))
             case WarningLine():
@@ -128,7 +128,7 @@ def _grow(branch: Tree, story: Story, node: Node, at: datetime, detail: Detail, 
 
 def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
     line = Text(overflow="ellipsis", no_wrap=True)
-    held, rests = paused and node.running, (paused or story.waiting) and node.running
+    is_paused, rests = paused and node.running, (paused or story.waiting) and node.running
     mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (frame(story, at), "cyan"))
     line.append(f"{mark} ", style)
     line.append(node.name, "bold")
@@ -140,7 +140,7 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
         line.append(f"  {speech}", "italic cyan")
     elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
     line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {clean(node.model)}", "dim")
-    if held:
+    if is_paused:
         line.append("  paused", "yellow")
     if node.note and not (node is story.root and story.fold.finished):
         # The command prints why an order failed, below the last picture.
