@@ -76,21 +76,60 @@ def _directories(paths: list[Path]) -> tuple[Path, ...]:
 
 
 def _detach(words: list[str], data_dir: Path, as_json: bool) -> None:
-    from mcc.local.detached import start_detached
-
     say("Starting …")
     try:
-        started = start_detached(words, data_dir)
+        facts, log, code = _start_detached(words, data_dir)
     except KeyboardInterrupt:
         fail("Stopped before it was ready.")
-    for line in started.log.splitlines():
+    for line in log.splitlines():
         if not line.startswith("Starting"):
             say(line)
-    if not started.facts:
-        raise typer.Exit(started.code or 1)
-    print(
-        started.facts.rstrip() if as_json else _greeting(json.loads(started.facts), "Stop with: mcc down"), flush=True
-    )
+    if not facts:
+        raise typer.Exit(code or 1)
+    print(facts.rstrip() if as_json else _greeting(json.loads(facts), "Stop with: mcc down"), flush=True)
+
+
+def _start_detached(words: list[str], data_dir: Path) -> tuple[str, str, int]:
+    """Start `mcc up --json` with these arguments in a session of its own; it stays when this process ends.
+
+    Answers the line of JSON that it prints once it is ready, "" where it ended instead; what it logged until then; and
+    its exit code, 0 while it runs. Interrupting the start stops it. Raises `UnusableDirectory`, and `FamilyRunning`;
+    then the log of the running family is not touched.
+    """
+    import signal
+    import subprocess
+    import sys
+
+    from mcc.local.child import LogFile
+    from mcc.local.data_dir import prepare_directory
+    from mcc.local.presence import refuse_second
+
+    refuse_second(data_dir)
+    prepare_directory(data_dir)
+    prepare_directory(data_dir / "logs")
+    log = LogFile(data_dir / "logs" / "up.log")
+    log.rotate()
+    output = log.open()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "mcc.cli.main", "up", "--json", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+            start_new_session=True,
+        )
+    finally:
+        os.close(output)
+    assert process.stdout is not None
+    try:
+        with process.stdout:
+            facts = process.stdout.readline()
+    except BaseException:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        raise
+    return facts, log.tail(100), 0 if facts else process.wait()
 
 
 async def _stay(family: "Family", as_json: bool) -> None:

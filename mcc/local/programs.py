@@ -38,7 +38,7 @@ SHARED_WITH_DRONES = (
     "WORKSPACE_ROOTS",
     "FLOWER_TITLES",
 )
-"""Settings whose `DRONE_` variables drones do not inherit: they use the family's `MCC_` variables."""
+"""Settings whose `DRONE_` variables drones do not inherit: the family sets them, by `MCC_` variables or options."""
 
 SHELL_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "TZ")
 """The only variables that the embedded Redis inherits."""
