@@ -1,4 +1,4 @@
-"""The command `drone`: `work` runs a worker; `run` and `models` do without broker and database."""
+"""The command `drone`: `work` runs a worker; `run` and `models` need neither broker nor database."""
 
 import asyncio
 from pathlib import Path
@@ -48,7 +48,7 @@ def work(
 ) -> None:
     """Serve work orders until it is told to stop.
 
-    Beside a service that `mcc up` started it uses what that does: Redis, database, directories.
+    Beside a service that `mcc up` started it uses the same Redis, database and directories.
 
     Example: drone work --queues default,slow --slots 50
     """
@@ -64,7 +64,7 @@ def work(
 
 
 def _address(url: str) -> str:
-    """Without the user and password that it may have."""
+    """`url` without user and password."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
 
@@ -81,8 +81,8 @@ def run(
 ) -> None:
     """Do one turn right here: no broker, no database, nothing kept.
 
-    On a terminal it asks there for what you are to be asked for. Without one, or with --json, nobody is asked, and such
-    a call is denied.
+    On a terminal it asks there for approvals and answers. Without one, or with --json, nobody is asked, and a call that
+    needs approval is denied.
 
     Example: drone run "Explain this repository" --limit rounds=20
     """
@@ -90,7 +90,7 @@ def run(
 
     directory = (workspace or Path()).resolve()
     try:
-        order = order_from(prompt, directory, agent, said={**options.order(), **verify.order()})
+        order = order_from(prompt, directory, agent, fields={**options.order(), **verify.order()})
     except ValueError as error:
         say(f"drone run: {error}")
         raise typer.Exit(USAGE) from error
@@ -105,7 +105,7 @@ def models(
     check: Annotated[bool, typer.Option("--check", help="Try each in one small call, which costs a little.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="For machines: JSON on stdout.")] = False,
 ) -> None:
-    """Models that a drone with the configuration of here can ask; with --check, whether each of them answers.
+    """Models that a drone with this configuration can ask; with --check, whether each of them answers.
 
     Example: drone models --check fast openai/gpt-6.1-terra
     """
@@ -121,7 +121,7 @@ def models(
 
 @app.command()
 def login(server: Annotated[str, typer.Argument(help="The NAME of its table [mcp.NAME], which says oauth.")]) -> None:
-    """Log in to an MCP server once, with a browser on this machine; all drones of the database use what that brings.
+    """Log in to an MCP server once, with a browser on this machine, for all drones of the database.
 
     Example: drone login tracker
     """
@@ -140,7 +140,7 @@ def login(server: Annotated[str, typer.Argument(help="The NAME of its table [mcp
 
 @app.command(hidden=True)
 def check() -> None:
-    """Say what is wrong with the configuration of here, if anything is; nothing else happens."""
+    """Say what is wrong with the configuration, if anything is; nothing else happens."""
     from drone.settings import load
     from mcc.configuration.settings import BadSettings
 
@@ -153,7 +153,7 @@ def check() -> None:
 
 @app.command()
 def walls() -> None:
-    """Try the sandbox with the configuration of here, and say as JSON which of its walls stand.
+    """Try the sandbox with this configuration, and say as JSON which of its walls stand.
 
     Example: drone walls
     """

@@ -1,4 +1,4 @@
-"""`drone run` and `drone models`: what is done in this process, without broker and database."""
+"""`drone run` and `drone models`: a single turn and the models, in this process, without broker and database."""
 
 import asyncio
 import signal
@@ -31,12 +31,12 @@ from mcc.contracts.status import OrderStatus
 from mcc.definitions.agents import limits_of
 from mcc.rules.mistakes import mistakes
 from mcc.view.offers import print_checks, print_offers
-from mcc.view.output import clean, clean_json, print_json
+from mcc.view.output import can_draw, clean, clean_json, print_json
 from mcc.view.prompting import ReadLine, ask, possible, read_line
 
 
 class Watcher(Protocol):
-    """What is called with each entry and each piece of text as they come, and with the outcome at the end."""
+    """Shows a turn: gets each entry and each piece of streamed text as it comes, and the outcome at the end."""
 
     def entry(self, entry: Entry) -> None: ...
 
@@ -45,7 +45,7 @@ class Watcher(Protocol):
     def ended(self, outcome: Outcome, journal: MemoryJournal) -> None: ...
 
     def aside(self) -> AbstractContextManager[None]:
-        """Inside, nothing else is drawn on the terminal."""
+        """Within this context, nothing is drawn on the terminal."""
 
 
 @contextmanager
@@ -53,41 +53,33 @@ def watcher(*, as_json: bool) -> Iterator[Watcher]:
     """JSON lines on stdout if asked for, else on stderr a live tree where that is a terminal, else plain lines."""
     if as_json:
         yield JsonLines()
-    elif _is_drawn():
+    elif can_draw():
         with LiveTree() as live:
             yield live
     else:
         yield PlainLines()
 
 
-def _is_drawn() -> bool:
-    if not sys.stderr.isatty():
-        return False
-    from mcc.view.live import is_drawn
-
-    return is_drawn()
-
-
-class Lasting:
-    """What it shows stays where it is."""
+class Undrawn:
+    """A watcher without a picture, which other output needs not avoid."""
 
     def aside(self) -> AbstractContextManager[None]:
         return nullcontext()
 
 
-class JsonLines(Lasting):
+class JsonLines(Undrawn):
     def entry(self, entry: Entry) -> None:
         sys.stdout.buffer.write(clean_json(to_json(entry)) + b"\n")
         sys.stdout.buffer.flush()
 
     def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:
-        """Nothing: text on its way is not part of the journal."""
+        """Nothing: streamed text is not part of the journal."""
 
     def ended(self, outcome: Outcome, journal: MemoryJournal) -> None:
-        """Nothing: the journal's last line tells the outcome."""
+        """Nothing: the journal's last entry has the outcome."""
 
 
-class PlainLines(Lasting):
+class PlainLines(Undrawn):
     def __init__(self) -> None:
         from mcc.view.lines import Lines
 
@@ -110,7 +102,7 @@ class PlainLines(Lasting):
 
 
 class LiveTree(PlainLines):
-    """Redraws itself several times a second while the turn runs; the whole tree stays on the screen after it."""
+    """A tree that is redrawn several times a second while the turn runs; its last picture stays."""
 
     def __init__(self) -> None:
         from mcc.view.story import Story
@@ -122,20 +114,20 @@ class LiveTree(PlainLines):
     def __enter__(self) -> "LiveTree":
         from mcc.view.live import live_tree
 
-        self._beside = self._drawn.enter_context(live_tree(self._story))
+        self._target_for = self._drawn.enter_context(live_tree(self._story))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._drawn.close()
 
     def aside(self) -> AbstractContextManager[None]:
-        return self._beside()
+        return self._target_for()
 
     def entry(self, entry: Entry) -> None:
         self._story.add(entry)
 
     def delta(self, origin: Origin, kind: DeltaKind, text: str) -> None:
-        self._story.hear(origin.record_id, kind, text)
+        self._story.add_delta(origin.record_id, kind, text)
 
     def ended(self, outcome: Outcome, journal: MemoryJournal) -> None:
         self._drawn.close()
@@ -143,30 +135,30 @@ class LiveTree(PlainLines):
 
 
 class AtTerminal:
-    """The person at this terminal, who is asked one thing after the other; `aside` keeps the rest from being drawn."""
+    """Asks the person at this terminal, one item at a time; `aside` stops drawing meanwhile."""
 
     def __init__(self, aside: Callable[[], AbstractContextManager[None]], read: ReadLine = read_line) -> None:
         self._aside = aside
         self._read = read
-        self._one = asyncio.Lock()
-        self._stand: list[SavedRule] = []
+        self._lock = asyncio.Lock()
+        self._saved: list[SavedRule] = []
 
     async def __call__(self, item: AnyItem) -> NewDecision | NewAnswer:
-        """Raises TimeoutError where the terminal answers nothing any more."""
-        async with self._one:
-            if item.kind == "approval" and item.would_save in self._stand:
+        """The person's answer. Raises TimeoutError at the end of the terminal's input."""
+        async with self._lock:
+            if item.kind == "approval" and item.would_save in self._saved:
                 return NewDecision(decision="approve", note="The approval of a call like it was remembered.")
             over = Event()
             try:
                 with self._aside():
-                    said = await in_thread(ask, item, over.is_set, self._read)
+                    answer = await in_thread(ask, item, over.is_set, self._read)
             finally:
                 over.set()
-            if said is None:
+            if answer is None:
                 raise TimeoutError
-            if isinstance(said, NewDecision) and said.remember and item.kind == "approval" and item.would_save:
-                self._stand.append(item.would_save)
-            return said
+            if isinstance(answer, NewDecision) and answer.remember and item.kind == "approval" and item.would_save:
+                self._saved.append(item.would_save)
+            return answer
 
 
 def order_from(
@@ -175,14 +167,14 @@ def order_from(
     agent: str = "master",
     model: str | None = None,
     limits: Iterable[str] = (),
-    said: Mapping[str, object] | None = None,
+    fields: Mapping[str, object] | None = None,
 ) -> WorkOrder:
-    """An order as if it had been claimed. Raises ValueError with a sentence; `limits` are `key=value`.
+    """A running order that no database has. Raises ValueError with a sentence.
 
-    `said`: what else is said of it, by the names of the order's fields; None is left out.
+    `limits`: `key=value` texts. `fields`: further fields of the order; those that are None are left out.
     """
     order = {"prompt": prompt, "workspace": str(workspace), "agent": agent, "model": model, "limits": limits_of(limits)}
-    more = {name: value for name, value in (said or {}).items() if value is not None}
+    more = {name: value for name, value in (fields or {}).items() if value is not None}
     try:
         new = NewOrder.model_validate({**order, **more})
     except ValidationError as error:
@@ -200,10 +192,10 @@ def order_from(
 
 
 async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bool:
-    """Run the order and show it; whether it succeeded. Ctrl-C cancels it.
+    """Run the order and show it. Answers whether it succeeded; Ctrl-C cancels it.
 
-    What a person is to be asked is asked on this terminal, where there is one to read and type at, and the order, else
-    the operator, does not say otherwise.
+    Approvals and questions are asked at this terminal, if there is one; without one they are denied. `on_ask` of the
+    order, else of the operator's settings, overrides that.
     """
     crew = Crew.from_settings(settings)
     attended = possible() and not as_json
@@ -231,7 +223,7 @@ async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bo
 
 
 def list_here(settings: Settings, as_json: bool) -> bool:
-    """Print them, and why one cannot be asked; True."""
+    """Print the configured models, and why one cannot be used. Answers True."""
     found = Models(settings).capabilities()
     if as_json:
         print_json({"items": found})
@@ -241,7 +233,7 @@ def list_here(settings: Settings, as_json: bool) -> bool:
 
 
 async def check_here(settings: Settings, names: Iterable[str], *, as_json: bool) -> bool:
-    """Try these, all of them where none is named, and print what was found; whether all of them answered."""
+    """Check these models, or all where none is named, and print the results. Answers whether all of them work."""
     found: list[ModelCheck] = []
 
     async def tell(row: ModelCheck) -> None:

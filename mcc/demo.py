@@ -1,4 +1,4 @@
-"""The demo of `make demo`: a whole family, one order on this very repository, and what came of it."""
+"""The demo of `make demo`: starts all processes, places one order on this repository, and shows its result."""
 
 import os
 import shlex
@@ -15,7 +15,7 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 
 
 def main() -> int:
-    """Answers the exit code: 0 when the order succeeded, and after Ctrl-C, of which make would else make an error."""
+    """Answers the exit code: 0 when the order succeeded, and also after Ctrl-C, as make would report an error."""
     from mcc.cli.command import INTERRUPTED, say
 
     try:
@@ -29,13 +29,12 @@ def main() -> int:
 
 
 def _demonstrate() -> int:
-    """A family, and one order on it.
+    """Start a family of processes, and place one order with it. Answers the order's exit code.
 
-    Unless MCC_DATA_DIR names another place it has a data directory of its own: a family that runs here anyway is left
-    alone.
+    Unless MCC_DATA_DIR is set, it uses a data directory of its own, so that it does not meet a family that runs here.
     """
     from mcc.cli.command import plain_errors, say_configuration
-    from mcc.cli.server import refusals
+    from mcc.cli.server import exit_on_client_errors
     from mcc.client import MCC
     from mcc.configuration.places import demo_data_dir
     from mcc.local.family import Family, family_in_thread
@@ -49,7 +48,7 @@ def _demonstrate() -> int:
         print(f"Starting Redis, API and a drone; everything is kept in {settings.data_dir} …", flush=True)
         with family_in_thread(Family(settings, Staff(flower=False), purpose="run", notify=print)) as family:
             print(f"Ready at {family.url}. Order: “{PROMPT}” on {CHECKOUT}\n", flush=True)
-            with refusals(settings.data_dir), MCC(family.url, token=family.token) as client:
+            with exit_on_client_errors(settings.data_dir), MCC(family.url, token=family.token) as client:
                 return _show_one_order(client, settings)
 
 
@@ -67,7 +66,7 @@ def _show_one_order(client: "MCC", settings: "Settings") -> int:
 
 
 def _account_for(client: "MCC", order_id: str, settings: "Settings") -> None:
-    """Which model, what it cost, where it is kept."""
+    """Print which model the order used, what it cost, and where it is kept."""
     from mcc.cli.command import print_pairs
     from mcc.client import NotFound
     from mcc.configuration.providers import OFFLINE, any_key

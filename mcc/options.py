@@ -1,5 +1,4 @@
-"""What an order is given on a command line, of `mcc` and of `drone`: options with what their help says, and the fields
-of the order that they make."""
+"""Command-line options of an order, shared by `mcc` and `drone`: their help, and the order's fields they set."""
 
 import json
 import tomllib
@@ -18,7 +17,7 @@ NONE = "none"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderOptions:
-    """How the models of an order are asked, and what its agents may do and spend."""
+    """Options for an order's models, and for what its agents may do and spend."""
 
     model: Annotated[str | None, typer.Option(help="Alias or provider/model.")] = None
     thinking: Annotated[
@@ -26,11 +25,11 @@ class OrderOptions:
     ] = None
     temperature: Annotated[float | None, typer.Option(help="Temperature of the model's replies, 0 to 2.")] = None
     max_output_tokens: Annotated[int | None, typer.Option(help="Most tokens of one reply.")] = None
-    service_tier: Annotated[str | None, typer.Option(help="How the provider ranks the request, in its word.")] = None
+    service_tier: Annotated[str | None, typer.Option(help="The provider's name for how it ranks the request.")] = None
     limit: Annotated[list[str] | None, typer.Option(help="key=value, for example rounds=10; may be repeated.")] = None
     mode: Annotated[
         str | None,
-        typer.Option(metavar="MODE", help="develop (as if left out), plan (read only), build, test or ship."),
+        typer.Option(metavar="MODE", help="develop (the default), plan (read only), build, test or ship."),
     ] = None
     permission: Annotated[
         str | None,
@@ -40,20 +39,20 @@ class OrderOptions:
         str | None,
         typer.Option(
             metavar="wait|deny",
-            help="What becomes of a call that you are to be asked for; if left out, wait where you can be.",
+            help="What becomes of a call that needs your approval; if left out, wait where you can be asked.",
         ),
     ] = None
     egress: Annotated[
         list[str] | None,
         typer.Option(
             metavar="HOST",
-            help="Of the hosts that the operator allows, leave it only this one: name or name:port, none for no host;"
+            help="Of the hosts that the operator allows, allow only this one: name or name:port, none for no host;"
             " may be repeated.",
         ),
     ] = None
 
     def order(self) -> dict[str, Any]:
-        """The fields of an order, None for what was not said. Raises ValueError with a sentence."""
+        """The fields of an order, None for options left out. Raises ValueError with a sentence."""
         from mcc.definitions.agents import limits_of
 
         return {
@@ -79,38 +78,37 @@ class VerifyOptions:
     max_revisions: Annotated[int | None, typer.Option(help="Send it back so often at most (1).", min=0, max=2)] = None
 
     def order(self) -> dict[str, Any]:
-        """The same as of `OrderOptions`."""
-        said = {"rubric": self.verify_rubric, "agent": self.verify_agent, "max_revisions": self.max_revisions}
-        return {"verify": {name: value for name, value in said.items() if value is not None} or None}
+        """The fields of an order, None for options left out."""
+        values = {"rubric": self.verify_rubric, "agent": self.verify_agent, "max_revisions": self.max_revisions}
+        return {"verify": {name: value for name, value in values.items() if value is not None} or None}
 
 
 def taking_options(work: Callable[..., None]) -> Callable[..., None]:
-    """The same as a command: where it takes a dataclass of options, each field of that is an option."""
-    taken = tuple(signature(work).parameters.values())
+    """Make `work` a Typer command in which each field of a dataclass parameter is an option of its own."""
+    parameters = tuple(signature(work).parameters.values())
 
-    def command(**given: Any) -> None:
-        work(**gathered(taken, given))
+    def command(**values: Any) -> None:
+        work(**arguments_from(parameters, values))
 
-    return with_parameters(command, work, [option for one in taken for option in spread(one)])
+    return with_parameters(command, work, [option for one in parameters for option in options_of(one)])
 
 
-def gathered(taken: Iterable[Parameter], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments for these parameters, out of what was given for the options that they are spread to; of those that
-    were not given, the defaults."""
-    found: dict[str, Any] = {}
-    for one in taken:
+def arguments_from(parameters: Iterable[Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments for `parameters`, from the values of their options (see `options_of`), or the options' defaults."""
+    arguments: dict[str, Any] = {}
+    for one in parameters:
         group: Any = one.annotation
-        own = {option.name: given.get(option.name, option.default) for option in spread(one)}
-        found[one.name] = group(**own) if is_dataclass(one.annotation) else own[one.name]
-    return found
+        own = {option.name: values.get(option.name, option.default) for option in options_of(one)}
+        arguments[one.name] = group(**own) if is_dataclass(one.annotation) else own[one.name]
+    return arguments
 
 
-def spread(taken: Parameter) -> Iterator[Parameter]:
-    """The options that a parameter stands for: one, or where it takes a dataclass the fields of that."""
-    if not is_dataclass(taken.annotation):
-        yield taken.replace(kind=Parameter.KEYWORD_ONLY)
+def options_of(parameter: Parameter) -> Iterator[Parameter]:
+    """The options for a parameter: itself, or where it is a dataclass, one for each field."""
+    if not is_dataclass(parameter.annotation):
+        yield parameter.replace(kind=Parameter.KEYWORD_ONLY)
         return
-    for field in fields(taken.annotation):
+    for field in fields(parameter.annotation):
         yield Parameter(field.name, Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type)
 
 
@@ -125,32 +123,33 @@ def with_parameters(
     return command
 
 
-def names_in(said: Sequence[str] | None) -> list[str] | None:
-    """The only ones that are meant; "none" for no one at all, None for all."""
-    return [name for name in said if name != NONE] if said else None
+def names_in(values: Sequence[str] | None) -> list[str] | None:
+    """The names in the values of a repeated option, an empty list for "none"; None (= all) where it is left out."""
+    return [name for name in values if name != NONE] if values else None
 
 
-def permission_in(said: str | None) -> dict[str, Any] | None:
-    """Permission as JSON, written out or in a file; in a file whose name ends with .toml, all of it or the table
-    [permission]. Raises ValueError with a sentence."""
-    if said is None or said.lstrip().startswith("{") or not said.endswith(".toml"):
-        return object_in(said, "--permission")
-    text = _file(Path(said), "--permission")
+def permission_in(value: str | None) -> dict[str, Any] | None:
+    """Permission from JSON text, a JSON file, or a TOML file (name ends with .toml): there the table [permission], else
+    the whole file. Raises ValueError with a sentence."""
+    if value is None or value.lstrip().startswith("{") or not value.endswith(".toml"):
+        return object_in(value, "--permission")
+    text = _file(Path(value), "--permission")
     try:
         found = tomllib.loads(text)
     except (ValueError, RecursionError) as problem:
-        raise ValueError(f"{said} is not TOML: {problem}.") from None
+        raise ValueError(f"{value} is not TOML: {problem}.") from None
     table = found.get("permission", found)
     if not isinstance(table, dict):
-        raise ValueError(f"{said}: [permission] must be a table.")
+        raise ValueError(f"{value}: [permission] must be a table.")
     return table
 
 
-def object_in(said: str | None, option: str) -> dict[str, Any] | None:
-    """A JSON object, written out or in a file. Raises ValueError with a sentence."""
-    if said is None:
+def object_in(value: str | None, option: str) -> dict[str, Any] | None:
+    """A JSON object from text that begins with a brace, else from the file of that name. Raises ValueError with a
+    sentence, which names `option`."""
+    if value is None:
         return None
-    text, where = (said, option) if said.lstrip().startswith("{") else (_file(Path(said), option), said)
+    text, where = (value, option) if value.lstrip().startswith("{") else (_file(Path(value), option), value)
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as problem:
@@ -165,8 +164,8 @@ def _file(path: Path, option: str) -> str:
         with path.expanduser().open("rb") as stream:
             content = stream.read(FILE_BYTES + 1)
     except OSError as problem:
-        said = f"{option}: {path} cannot be read ({problem.strerror}); name a file, or write it out."
-        raise ValueError(said) from None
+        sentence = f"{option}: {path} cannot be read ({problem.strerror}); name a file, or write it out."
+        raise ValueError(sentence) from None
     if len(content) > FILE_BYTES:
         raise ValueError(f"{option}: {path} has more than {FILE_BYTES:,} bytes.")
     return content.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""Agent files on this machine, as `mcc agents` checks and trusts them: prompts, workspaces, single files."""
+"""Checks and trusts agent files on this machine, for `mcc agents`: prompts, workspaces, single files."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -36,9 +36,9 @@ _FILE = "system.md"
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`files` were read; `errors` keep an agent from being used, `warnings` name what an agent does without.
+    """The result of a check: the files read, errors that keep an agent from being used, and warnings.
 
-    `agents` are those that can be used, by their files.
+    `agents`: the usable ones, by their files.
     """
 
     files: tuple[str, ...] = ()
@@ -49,24 +49,24 @@ class Checked:
     def plus(self, other: "Checked") -> "Checked":
         return Checked(
             tuple(dict.fromkeys((*self.files, *other.files))),
-            tuple(_each_once((*self.errors, *other.errors))),
-            tuple(_each_once((*self.warnings, *other.warnings))),
+            tuple(_unique((*self.errors, *other.errors))),
+            tuple(_unique((*self.warnings, *other.warnings))),
             {**self.agents, **other.agents},
         )
 
 
 def checked(path: Path, prompts_dir: Path | None, models: Collection[str] | None = None) -> Checked:
-    """What is wrong at `path`: a directory of prompts, a workspace, or one agent file.
+    """Check what is at `path`: a directory of prompts, a workspace, or one agent file.
 
-    `prompts_dir` are the operator's prompts (None = only the shipped ones), to which a workspace's files are held;
-    `models` the aliases of the operator's models, None where they are not known.
+    `prompts_dir`: the operator's prompts, which limit the rights of a workspace's files (None = only the shipped ones).
+    `models`: aliases of the operator's models, None where they are not known.
     """
     found = _checked(path, prompts_dir)
     return found.plus(Checked(warnings=tuple(_doubts(found.agents, models))))
 
 
 def _doubts(agents: Mapping[str, AgentDefinition], models: Collection[str] | None) -> Iterator[DefinitionError]:
-    """What a file may say and its author hardly meant."""
+    """Warnings about what a file may say, but its author probably did not mean."""
     for source, agent in agents.items():
         if not agent.description.strip():
             yield DefinitionError(source, "there is no description, by which other agents choose whom to ask: add one")
@@ -79,31 +79,31 @@ def _doubts(agents: Mapping[str, AgentDefinition], models: Collection[str] | Non
 
 def _checked(path: Path, prompts_dir: Path | None) -> Checked:
     if path.absolute() == user_directory():
-        return _user(prompts_dir)
+        return _checked_user_agents(prompts_dir)
     if path.is_dir():
         found = Checked()
         if (path / MASTER).is_dir() or (path / "subagent").is_dir():
-            found = found.plus(_prompts(path))
+            found = found.plus(_checked_prompts(path))
         if (path / WORKSPACE_DIRECTORY).is_dir():
-            found = found.plus(_workspace(path, prompts_dir))
+            found = found.plus(_checked_workspace(path, prompts_dir))
         if found.files:
             return found
         problem = f"there is no agent file here: neither {MASTER}/ nor subagent/ nor {WORKSPACE_DIRECTORY}/"
         return Checked(errors=(DefinitionError(str(path), problem),))
-    return _of(_home_of(path, prompts_dir), str(path))
+    return _only_about(str(path), _checked_around(path, prompts_dir))
 
 
-def _home_of(path: Path, prompts_dir: Path | None) -> Checked:
-    """The check of the directory of prompts or the workspace that `path` belongs to."""
+def _checked_around(path: Path, prompts_dir: Path | None) -> Checked:
+    """The check of the directory of prompts or the workspace that the file `path` belongs to; else of it alone."""
     above = path.absolute().parents
     if above[0] == user_directory():
-        return _user(prompts_dir)
+        return _checked_user_agents(prompts_dir)
     if len(above) > 2 and above[0].match(WORKSPACE_DIRECTORY):
-        return _workspace(above[2], prompts_dir)
+        return _checked_workspace(above[2], prompts_dir)
     if path.name == _FILE and len(above) > 2 and above[1].name == "subagent":
-        return _prompts(above[2])
+        return _checked_prompts(above[2])
     if path.name == _FILE and len(above) > 1 and above[0].name == MASTER:
-        return _prompts(above[1])
+        return _checked_prompts(above[1])
     try:
         agent = installed_agent(_read(path.stem, path))
     except DefinitionError as error:
@@ -111,7 +111,7 @@ def _home_of(path: Path, prompts_dir: Path | None) -> Checked:
     return Checked((str(path),), agents={str(path): agent})
 
 
-def _of(found: Checked, path: str) -> Checked:
+def _only_about(path: str, found: Checked) -> Checked:
     """The part of `found` that concerns the file at `path`."""
     here = Path(path).absolute()
     return Checked(
@@ -122,49 +122,54 @@ def _of(found: Checked, path: str) -> Checked:
     )
 
 
-def _prompts(directory: Path) -> Checked:
+def _checked_prompts(directory: Path) -> Checked:
     files = tuple(prompt_files(directory))
     known = installed(prompt_files(shipped_prompts()), files)
     sources = {file.source for file in files}
     return Checked(
         tuple(file.source for file in files),
-        tuple(one for told in known.problems.values() if told.source in sources for one in (told, *told.others)),
+        tuple(one for error in known.problems.values() if error.source in sources for one in (error, *error.others)),
         agents={file.source: known.usable[file.name] for file in files if file.name in known.usable},
     )
 
 
-def _user(prompts_dir: Path | None) -> Checked:
+def _checked_user_agents(prompts_dir: Path | None) -> Checked:
     files = user_files()
     known = installed_here(prompts_dir)
     sources = {file.source for file in files}
-    told = [*known.problems.values(), *known.refused]
+    errors = [*known.problems.values(), *known.refused]
     return Checked(
         tuple(file.source for file in files if file.name),
-        tuple(one for error in told if error.source in sources for one in (error, *error.others)),
+        tuple(one for error in errors if error.source in sources for one in (error, *error.others)),
         known.warnings,
         {file.source: known.usable[file.name] for file in files if file.name in known.usable},
     )
 
 
-def _workspace(root: Path, prompts_dir: Path | None) -> Checked:
+def _checked_workspace(root: Path, prompts_dir: Path | None) -> Checked:
     files = workspace_files(root)
-    consent = AgentConsent.read(trust_store(), root.resolve())
-    trusted = {file.name for file in files if consent.covers(place_of(file.name), file.content)}
-    known = with_workspace(installed_here(prompts_dir), files, trusted=trusted, doubt=consent.problem)
-    refused = tuple(one for told in known.refused for one in (told, *told.others))
+    known = _agents_in(root, files, prompts_dir)
+    refused = tuple(one for error in known.refused for one in (error, *error.others))
     used = {file.source: known.usable[file.name] for file in files if file.name in known.usable}
     broken = {one.source for one in refused}
     agents = {source: agent for source, agent in used.items() if source not in broken}
     return Checked(tuple(file.source for file in files if file.name), refused, known.warnings, agents)
 
 
+def _agents_in(root: Path, files: Sequence[AgentFile], prompts_dir: Path | None) -> Agents:
+    """The agents of orders in the workspace `root`, which has these files: those of the installation and its own."""
+    consent = AgentConsent.read(trust_store(), root.resolve())
+    trusted = {file.name for file in files if consent.covers(place_of(file.name), file.content)}
+    return with_workspace(installed_here(prompts_dir), files, trusted=trusted, doubt=consent.problem)
+
+
 def workspace_files(root: Path) -> tuple[AgentFile, ...]:
-    """The agent files of a workspace, as many as drones read."""
+    """The agent files of a workspace, within the bounds that drones apply."""
     return _files_in(root / WORKSPACE_DIRECTORY, links=False)
 
 
 def user_files() -> tuple[AgentFile, ...]:
-    """The agent files of the user's own directory, which nobody else may write."""
+    """The agent files in the user's own directory; where others can write there, one entry that says so."""
     directory = user_directory()
     if not os.path.isdir(directory):
         return ()
@@ -187,34 +192,33 @@ def _files_in(directory: Path, *, links: bool = True) -> tuple[AgentFile, ...]:
 
 
 def installed_here(prompts_dir: Path | None) -> Agents:
-    """The agents of this machine's installation, `prompts_dir` before the shipped ones, the user's before all."""
+    """The agents of this installation: shipped ones, replaced by those in `prompts_dir`, replaced by the user's."""
     operators = prompt_files(prompts_dir) if prompts_dir is not None else ()
     return with_user(installed(prompt_files(shipped_prompts()), operators), user_files())
 
 
 def offers_here(prompts_dir: Path | None, tools: Iterable[Offer]) -> list[Offer]:
-    """The agents that the files of the current directory's workspace define, as orders there may have them; `tools` are
-    those of the live drones."""
+    """The agents that the current workspace's own files define, as orders there get them; `tools`: those of the live
+    drones."""
     root = Path()
     files = workspace_files(root) if (root / WORKSPACE_DIRECTORY).is_dir() else ()
-    consent = AgentConsent.read(trust_store(), root.resolve())
-    trusted = {file.name for file in files if consent.covers(place_of(file.name), file.content)}
-    known = with_workspace(installed_here(prompts_dir), files, trusted=trusted, doubt=consent.problem)
+    known = _agents_in(root, files, prompts_dir)
     own = [name for name, scope in known.scopes.items() if scope is Scope.WORKSPACE]
     of_servers = {(one.name, one.group) for one in tools if one.server}
-    there = sorted({*of_servers, *((tool, group) for group, those in TOOL_GROUPS.items() for tool in those)})
-    return [_offer(known.usable[name], there) for name in sorted(own)]
+    grouped = sorted({*of_servers, *((tool, group) for group, those in TOOL_GROUPS.items() for tool in those)})
+    return [_offer(known.usable[name], grouped) for name in sorted(own)]
 
 
-def _offer(agent: AgentDefinition, there: Iterable[tuple[str, str]]) -> Offer:
-    found = tools_of(agent, there)
+def _offer(agent: AgentDefinition, grouped_tools: Iterable[tuple[str, str]]) -> Offer:
+    """An agent with the tools it would get of `grouped_tools`, which are (tool, group)."""
+    found = tools_of(agent, grouped_tools)
     tools = None if found is None else tuple(dict.fromkeys(found))
     sheet = AgentSheet(definition=agent, origin=Scope.WORKSPACE.value, tools=tools, digest=digest(agent))
     return Offer(name=agent.name, description=agent.description, agent=sheet)
 
 
 def shipped_prompts() -> Path:
-    """The prompts that came with this installation: inside the package `drone`, in a checkout beside it."""
+    """The prompts that ship with this installation: inside the package `drone`, or in a checkout beside it."""
     root = Path(__file__).resolve().parents[2]
     packed = root / "drone" / "_prompts"
     return packed if packed.is_dir() else root / "prompts"
@@ -241,12 +245,15 @@ def _read(name: str, path: Path, *, links: bool = True) -> AgentFile:
         return AgentFile(name, str(path), problem=f"the file cannot be read: {error.strerror}")
 
 
-def _each_once(errors: Iterable[DefinitionError]) -> Iterable[DefinitionError]:
+def _unique(errors: Iterable[DefinitionError]) -> Iterable[DefinitionError]:
     return {str(error): error for error in errors}.values()
 
 
-def agreed(store: TrustStore, root: Path, prompts_dir: Path | None) -> tuple[dict[str, str], Sequence[DefinitionError]]:
-    """Trust the usable agent files of `root` as they are now: what each may do from now on, and why others are not.
+def trust_workspace(
+    store: TrustStore, root: Path, prompts_dir: Path | None
+) -> tuple[dict[str, str], Sequence[DefinitionError]]:
+    """Trust the usable agent files of `root` as they are now. Answers what each may do from now on, by its path, and
+    why the others were refused.
 
     Raises `TrustProblem`.
     """
@@ -256,10 +263,10 @@ def agreed(store: TrustStore, root: Path, prompts_dir: Path | None) -> tuple[dic
     refused = {error.source for error in known.refused}
     contents = {place_of(file.name): file for file in files if file.source not in refused}
     trust_agents(store, root, {path: file.content for path, file in contents.items()})
-    return {path: _may(file.name, before, known) for path, file in contents.items()}, known.refused
+    return {path: _rights(file.name, before, known) for path, file in contents.items()}, known.refused
 
 
-def _may(name: str, before: Agents, known: Agents) -> str:
+def _rights(name: str, before: Agents, known: Agents) -> str:
     rights = [f"replaces the agent {name!r}"] if name in before.usable else [f"adds the agent {name!r}"]
     model = known.usable[name].model
     if model not in (INHERIT, before.usable[name].model if name in before.usable else INHERIT):
@@ -268,7 +275,7 @@ def _may(name: str, before: Agents, known: Agents) -> str:
 
 
 def states(store: TrustStore) -> list[tuple[str, str]]:
-    """Every file that was trusted, and whether it is still what it was then. Raises `TrustProblem`."""
+    """Every file that was trusted, with "trusted", or why it is not any more. Raises `TrustProblem`."""
     return [(path, _state(Path(path), digest)) for path, digest in sorted(store.digests(AGENTS).items())]
 
 

@@ -1,4 +1,4 @@
-"""The commands `mcc agents`, `mcc drones` and `mcc models`: what live drones have; agent files checked."""
+"""The commands `mcc agents`, `mcc drones` and `mcc models`: what live drones offer; agent files checked and trusted."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ from mcc.cli.command import (
     print_table,
     say,
 )
-from mcc.cli.server import Call, lists_by_itself, service_command
+from mcc.cli.server import Call, list_by_default, service_command
 from mcc.view.offers import print_offers
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Agents: what there is, what each may do, what is wrong with files.", rich_markup_mode=None)
 
-_NONE = "No agent: is there a drone? mcc drones says."
+_NO_AGENT = "No agent: is there a drone? mcc drones says."
 
 
 @service_command(app, "list")
@@ -44,7 +44,7 @@ def list_agents(call: Call) -> None:
 
     Example: mcc agents list
     """
-    here = _of_this_workspace(call)
+    here = _workspace_agents(call)
     names = {one.name for one in here}
     found = sorted(
         [*here, *(one for one in call.client.agents.list() if one.name not in names)], key=lambda one: one.name
@@ -55,15 +55,15 @@ def list_agents(call: Call) -> None:
         (one, (one.agent.origin if one.agent is not None else "", ",".join(one.drones), one.description))
         for one in found
     ]
-    print_offers(("NAME", "STATE", "ORIGIN", "DRONES", "DESCRIPTION"), rows, empty=_NONE)
-    _say_what_is_wrong_here(call.data_dir)
+    print_offers(("NAME", "STATE", "ORIGIN", "DRONES", "DESCRIPTION"), rows, empty=_NO_AGENT)
+    _report_workspace_problems(call.data_dir)
 
 
-lists_by_itself(app, list_agents)
+list_by_default(app, list_agents)
 
 
-def _of_this_workspace(call: Call) -> "list[Offer]":
-    """The agents that the files of the current directory define."""
+def _workspace_agents(call: Call) -> "list[Offer]":
+    """The agents that the files of the current directory's workspace define."""
     from mcc.definitions.scopes import WORKSPACE_DIRECTORY
 
     if not Path(WORKSPACE_DIRECTORY).is_dir():
@@ -75,8 +75,8 @@ def _of_this_workspace(call: Call) -> "list[Offer]":
         return offers_here(load(data_dir=call.data_dir).prompts_dir, call.client.tools.list())
 
 
-def _say_what_is_wrong_here(data_dir: Path | None) -> None:
-    """What is wrong with the agent files of the current directory, or was not agreed to."""
+def _report_workspace_problems(data_dir: Path | None) -> None:
+    """Print what is wrong with the agent files of the current directory, or is not trusted."""
     from mcc.cli.agent_files import checked
     from mcc.definitions.scopes import WORKSPACE_DIRECTORY
     from mcc.settings import load
@@ -98,7 +98,7 @@ def show(call: Call, name: Annotated[str, typer.Argument(help="The agent's name.
 
     Example: mcc agents show review
     """
-    here = (one for one in _of_this_workspace(call) if one.name == name)
+    here = (one for one in _workspace_agents(call) if one.name == name)
     found = next(here, None) or call.client.agents.get(name)
     if call.printed(found):
         return
@@ -131,7 +131,7 @@ def check(
     with plain_errors():
         settings = load(data_dir=data_dir)
     found = Checked()
-    for path in paths or _here(settings.prompts_dir):
+    for path in paths or _default_paths(settings.prompts_dir):
         if not path.exists():
             fail(f"{path} does not exist.", USAGE)
         foreign = _checked_foreign(path, settings) if paths else None
@@ -155,13 +155,13 @@ def trust(
 ) -> None:
     """Let agent files of a workspace replace the master or another agent of yours, and choose among your models.
 
-    Look at them first. The word holds for this directory and the content that each file has now: after every change it
-    has to be said again. Adding agents needs no word, and none gives more rights than your own agents have. Drones of
-    this user on this machine go by it.
+    Look at them first. Trust holds for this directory and the content that each file has now: give it again after every
+    change. Adding agents needs no trust, and no file gives more rights than your own agents have. It counts for drones
+    of this user on this machine.
 
     Example: mcc agents trust .
     """
-    from mcc.cli.agent_files import agreed, states
+    from mcc.cli.agent_files import states, trust_workspace
     from mcc.configuration.trust import TrustProblem, forget_agents
     from mcc.definitions.scopes import WORKSPACE_DIRECTORY
     from mcc.settings import load, trust_store
@@ -181,13 +181,13 @@ def trust(
             if as_json:
                 print_json({"root": str(root), "revoked": paths})
             else:
-                say(f"{_counted(paths, 'agent file')} of {root}: trusted no longer.")
+                say(f"{_count(paths, 'agent file')} of {root}: trusted no longer.")
             return
         if not (root / WORKSPACE_DIRECTORY).is_dir():
             fail(f"{root} has no {WORKSPACE_DIRECTORY}, so there is nothing to trust.", USAGE)
         with plain_errors():
             prompts_dir = load(data_dir=data_dir).prompts_dir
-        rights, refused = agreed(store, root, prompts_dir)
+        rights, refused = trust_workspace(store, root, prompts_dir)
     except TrustProblem as problem:
         fail(str(problem))
     _print_agreed(root, rights, refused, as_json)
@@ -207,26 +207,27 @@ def _print_agreed(root: Path, rights: Mapping[str, str], refused: "Sequence[Defi
 
 
 def _checked_foreign(path: Path, settings: "Settings") -> "Checked | None":
-    """What an import would say; None for what is ours, or nobody's."""
+    """What an import of `path` would report; None for files of this system, or of no system that is known."""
     from mcc.cli.agent_files import Checked
     from mcc.cli.agents_import import aliases_of, read_foreign
     from mcc.definitions.front_matter import DefinitionError
 
     if path.is_dir() and any((path / ours).is_dir() for ours in (".mcc/agents", "master", "subagent")):
         return None
-    told = [
-        (line.verdict, DefinitionError(one.source, f"{line.verdict}: {line.sentence}", line.number))
-        for one, _ in read_foreign(path, aliases_of(settings))
-        for line in one.lines
-        if line.verdict != "kept"
-    ]
-    files = tuple(one.source for one, _ in read_foreign(path, aliases_of(settings)))
-    errors = tuple(error for verdict, error in told if verdict == "error")
-    return Checked(files, errors, tuple(error for verdict, error in told if verdict != "error")) if files else None
+    agents = [agent for agent, _ in read_foreign(path, aliases_of(settings))]
+    if not agents:
+        return None
+    found: dict[bool, list[DefinitionError]] = {True: [], False: []}
+    for agent in agents:
+        for line in agent.lines:
+            if line.verdict != "kept":
+                finding = DefinitionError(agent.source, f"{line.verdict}: {line.sentence}", line.number)
+                found[line.verdict == "error"].append(finding)
+    return Checked(tuple(agent.source for agent in agents), tuple(found[True]), tuple(found[False]))
 
 
-def _here(prompts_dir: Path | None) -> list[Path]:
-    """The prompts in use, the user's own agents, and those of the workspace that is the current directory."""
+def _default_paths(prompts_dir: Path | None) -> list[Path]:
+    """What is checked without arguments: the prompts in use, the user's own agents, and the current workspace."""
     from mcc.cli.agent_files import shipped_prompts, user_directory
     from mcc.definitions.scopes import WORKSPACE_DIRECTORY
 
@@ -245,12 +246,12 @@ def _print_checked(found: "Checked", as_json: bool) -> None:
 
     for one, level in findings:
         print(clean(f"{level}: {one}"))
-    count = _counted(found.files, "agent file")
-    summary = f"{_counted(found.errors, 'error')}, {_counted(found.warnings, 'warning')}" if findings else "all is well"
+    count = _count(found.files, "agent file")
+    summary = f"{_count(found.errors, 'error')}, {_count(found.warnings, 'warning')}" if findings else "all is well"
     print(f"{count}: {summary}")
 
 
-def _counted(found: Sequence[object], what: str) -> str:
+def _count(found: Sequence[object], what: str) -> str:
     return f"{len(found)} {what}{'' if len(found) == 1 else 's'}"
 
 
@@ -332,7 +333,7 @@ def drones(call: Call, verb: Annotated[Literal["list"] | None, typer.Argument(hi
 
 
 def _missing(sandbox: "SandboxState") -> Mapping[str, str]:
-    """The walls that do not stand, and why; the sandbox itself where there is none."""
+    """The parts of the sandbox that are missing, and why; "sandbox" alone where there is none at all."""
     from mcc.contracts.drones import OFF
 
     missing = sandbox.walls.missing

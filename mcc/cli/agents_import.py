@@ -1,4 +1,4 @@
-"""The command `mcc agents import`: agent files of Claude Code, OpenCode, Gemini CLI and Copilot made ours."""
+"""The command `mcc agents import`: converts agent files of Claude Code, OpenCode, Gemini CLI and Copilot."""
 
 import os
 import stat
@@ -12,7 +12,7 @@ import typer
 from mcc.cli.command import FAILED, USAGE, AsJson, DataDir, fail, plain_errors, print_json, say
 
 if TYPE_CHECKING:
-    from mcc.definitions.carried import Imported, Line
+    from mcc.definitions.carried import Imported
     from mcc.definitions.foreign import Format
     from mcc.settings import Settings
 
@@ -21,8 +21,8 @@ _MOST_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Brought:
-    """One agent, and the file that was written for it; None where none was, which the lines say."""
+class ImportResult:
+    """One converted agent, and the file written for it; None where none was written: the agent's lines say why."""
 
     agent: "Imported"
     format: "Format"
@@ -43,10 +43,10 @@ def import_agents(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make agent files of Claude Code, OpenCode, Gemini CLI or GitHub Copilot ours, and say what becomes of each line.
+    """Convert agent files of Claude Code, OpenCode, Gemini CLI or GitHub Copilot, and say what becomes of each line.
 
-    Kept means the same here; changed and dropped say what is different. What is wrong is told all at once, and then
-    that file is not written. mcc agents check PATH says the same and writes nothing.
+    Kept means the same here; changed and dropped say what is different. A file with errors is not written; all its
+    errors are listed. mcc agents check PATH says the same and writes nothing.
 
     Example: mcc agents import .claude/agents
     """
@@ -56,15 +56,15 @@ def import_agents(
         fail(f"{path} does not exist.", USAGE)
     with plain_errors():
         settings = load(data_dir=data_dir)
-    found = read_foreign(path, aliases_of(settings), _named(of))
+    found = read_foreign(path, aliases_of(settings), _format_named(of))
     if not found:
         fail(f"{path}: {NOT_KNOWN}", USAGE)
-    target = to or _beside(path)
+    target = to or _target_for(path)
     if to is None and any(part.is_symlink() for part in (target, target.parent)):
         fail(f"{target} leads elsewhere by a symbolic link; name the directory with --to", FAILED)
-    brought = [_written(one, format_, target, force) for one, format_ in _each_once(found)]
-    _print(brought, as_json)
-    if any(one.agent.errors for one in brought):
+    results = [_write(one, format_, target, force) for one, format_ in _unique(found)]
+    _print(results, as_json)
+    if any(one.agent.errors for one in results):
         raise typer.Exit(FAILED)
 
 
@@ -76,7 +76,7 @@ NOT_KNOWN = (
 
 
 def aliases_of(settings: "Settings") -> dict[str, str]:
-    """The operator's models by name, each with the name that its provider has for it."""
+    """The operator's model aliases, each with the provider's name for that model."""
     tables = settings.configuration.table("models")
     return {alias: str(table.get("model", alias)) for alias, table in tables.items() if isinstance(table, Mapping)}
 
@@ -84,7 +84,10 @@ def aliases_of(settings: "Settings") -> dict[str, str]:
 def read_foreign(
     path: Path, aliases: Mapping[str, str], format_: "Format | None" = None
 ) -> list[tuple["Imported", "Format"]]:
-    """The agents of every file at `path` that is of another system; empty when none is known to be."""
+    """The agents of all files at `path` that belong to another system, each with its format.
+
+    `format_`: the format of all files; None = recognise each by its place, and skip those that are not recognised.
+    """
     from mcc.definitions.foreign import format_of
     from mcc.definitions.imported import imported
 
@@ -98,7 +101,7 @@ def read_foreign(
     return found
 
 
-def _named(of: str | None) -> "Format | None":
+def _format_named(of: str | None) -> "Format | None":
     from mcc.definitions.foreign import Format
     from mcc.definitions.front_matter import suggestion
 
@@ -110,7 +113,7 @@ def _named(of: str | None) -> "Format | None":
 
 
 def _files(path: Path, any_markdown: bool) -> Iterator[Path]:
-    """`path` itself, or the files below it that lie where such files do. `any_markdown`: wherever they lie."""
+    """`path` itself, or below it the files in the places of known systems; `any_markdown`: all Markdown files there."""
     from mcc.definitions.foreign import OPENCODE_FILES, PLACES, format_of
 
     if not path.is_dir():
@@ -125,7 +128,7 @@ def _files(path: Path, any_markdown: bool) -> Iterator[Path]:
 
 
 def _text(file: Path) -> tuple[str, "Imported | None"]:
-    """The text of a file; what says why there is none, in its place."""
+    """The text of a file; or "" and an agent with the error that says why it cannot be read."""
     from mcc.definitions.carried import Imported, Line
 
     try:
@@ -149,10 +152,6 @@ def _text(file: Path) -> tuple[str, "Imported | None"]:
     return "", Imported(str(file), _stem(file), (Line("error", sentence),))
 
 
-def _without_waiting(name: str, flags: int) -> int:
-    return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
-
-
 def _stem(file: Path) -> str:
     from mcc.definitions.foreign import COPILOT_ENDS
 
@@ -160,8 +159,8 @@ def _stem(file: Path) -> str:
     return file.name.removesuffix(end)
 
 
-def _each_once(found: Sequence[tuple["Imported", "Format"]]) -> Iterator[tuple["Imported", "Format"]]:
-    """A second agent of one name is an error."""
+def _unique(found: Sequence[tuple["Imported", "Format"]]) -> Iterator[tuple["Imported", "Format"]]:
+    """The agents, with an error in each whose name another file used before."""
     first: dict[str, str] = {}
     for one, format_ in found:
         known = first.setdefault(one.name, one.source) if one.text else one.source
@@ -169,22 +168,20 @@ def _each_once(found: Sequence[tuple["Imported", "Format"]]) -> Iterator[tuple["
         yield one.wrong(f"{known} has an agent {one.name!r} too; rename one of them") if twice else one, format_
 
 
-def _beside(path: Path) -> Path:
+def _target_for(path: Path) -> Path:
     """`.mcc/agents` of the workspace in which the foreign file or directory lies."""
     from mcc.definitions.foreign import OPENCODE_FILES
     from mcc.definitions.scopes import WORKSPACE_DIRECTORY
 
-    whole = path.absolute()
-    hidden = [
-        above for above in (whole, *whole.parents) if above.name in (".claude", ".opencode", ".gemini", ".github")
-    ]
-    root = hidden[0].parent if hidden else whole if path.is_dir() else Path.cwd()
-    return (whole.parent if path.name in OPENCODE_FILES else root) / WORKSPACE_DIRECTORY
+    full = path.absolute()
+    hidden = [above for above in (full, *full.parents) if above.name in (".claude", ".opencode", ".gemini", ".github")]
+    root = hidden[0].parent if hidden else full if path.is_dir() else Path.cwd()
+    return (full.parent if path.name in OPENCODE_FILES else root) / WORKSPACE_DIRECTORY
 
 
-def _written(one: "Imported", format_: "Format", to: Path, force: bool) -> Brought:
+def _write(one: "Imported", format_: "Format", to: Path, force: bool) -> ImportResult:
     if one.errors:
-        return Brought(one, format_)
+        return ImportResult(one, format_)
     prompts = (to / "master").is_dir() or (to / "subagent").is_dir()
     file = to / "subagent" / one.name / "system.md" if prompts else to / f"{one.name}.md"
     try:
@@ -192,36 +189,32 @@ def _written(one: "Imported", format_: "Format", to: Path, force: bool) -> Broug
         with file.open("w" if force and not file.is_symlink() else "x", encoding="utf-8") as opened:
             opened.write(one.text)
     except FileExistsError:
-        return Brought(one.wrong(f"{file} is there; --force writes over it"), format_)
+        return ImportResult(one.wrong(f"{file} is there; --force writes over it"), format_)
     except OSError as error:
-        return Brought(one.wrong(f"{file}: {error.strerror}"), format_)
-    return Brought(one, format_, file)
+        return ImportResult(one.wrong(f"{file}: {error.strerror}"), format_)
+    return ImportResult(one, format_, file)
 
 
-def _print(brought: Sequence[Brought], as_json: bool) -> None:
+def _print(results: Sequence[ImportResult], as_json: bool) -> None:
     if as_json:
-        print_json({"items": [_shown(one) for one in brought]})
+        print_json({"items": [_as_json(one) for one in results]})
         return
     from mcc.view.output import clean
 
-    for one in brought:
+    for one in results:
         print(clean(f"{one.agent.source} → {one.written or 'not imported'}"))
         for line in one.agent.lines:
             where = "" if line.number is None else f"line {line.number}: "
             print(clean(f"  {line.verdict:<7}  {where}{line.sentence}"))
-    written = sum(one.written is not None for one in brought)
-    say(f"{written} of {len(brought)} agents imported." + (" Read them, then: mcc agents check" if written else ""))
+    written = sum(one.written is not None for one in results)
+    say(f"{written} of {len(results)} agents imported." + (" Read them, then: mcc agents check" if written else ""))
 
 
-def _shown(one: Brought) -> dict[str, object]:
+def _as_json(one: ImportResult) -> dict[str, object]:
     return {
         "source": one.agent.source,
         "format": one.format.value,
         "agent": one.agent.name,
         "written": None if one.written is None else str(one.written),
-        "lines": [_line(line) for line in one.agent.lines],
+        "lines": [{"line": line.number, "verdict": line.verdict, "message": line.sentence} for line in one.agent.lines],
     }
-
-
-def _line(line: "Line") -> dict[str, object]:
-    return {"line": line.number, "verdict": line.verdict, "message": line.sentence}

@@ -1,4 +1,4 @@
-"""Orders, sessions and documents as the database has them, for commands that only read, where no service runs."""
+"""Reads orders, sessions and documents from the database, for commands that only read, where no service runs."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ ENTRIES = 500
 
 
 class Orders(Protocol):
-    """What is asked of orders without changing them; as in the client."""
+    """The client's calls that read orders."""
 
     def get(self, order_id: str) -> "WorkOrder": ...
 
@@ -42,7 +42,7 @@ class Orders(Protocol):
 
 
 class Sessions(Protocol):
-    """What is asked of sessions without changing them; as in the client."""
+    """The client's calls that read sessions."""
 
     def get(self, session_id: str) -> "SessionWithTurns": ...
 
@@ -50,7 +50,7 @@ class Sessions(Protocol):
 
 
 class Documents(Protocol):
-    """What is asked of documents without changing them; as in the client."""
+    """The client's calls that read documents."""
 
     def list(
         self,
@@ -81,7 +81,7 @@ class Documents(Protocol):
 
 
 class Reader(Protocol):
-    """A service, or the database where there is none."""
+    """Where reading commands read from: a client of a service, or the database."""
 
     @property
     def documents(self) -> Documents: ...
@@ -95,7 +95,10 @@ class Reader(Protocol):
 
 @contextmanager
 def archive(settings: "Settings") -> "Iterator[Archive | None]":
-    """The database of these settings; None where it is not there. Raises `StoreError`."""
+    """The database of these settings; None where there is none. Exits where its schema is not this version's.
+
+    Raises `StoreError`.
+    """
     from mcc.store.store import open_store
 
     if settings.has_own_database and not Path(settings.database_url.removeprefix("sqlite:///")).is_file():
@@ -111,24 +114,12 @@ def archive(settings: "Settings") -> "Iterator[Archive | None]":
 
 
 class Archive:
-    """Raises `StoreError`."""
+    """A `Reader` of the database; its calls raise `StoreError`."""
 
     def __init__(self, store: "Store") -> None:
-        self._orders = ArchivedOrders(store)
-        self._sessions = ArchivedSessions(store)
-        self._documents = ArchivedDocuments(store)
-
-    @property
-    def documents(self) -> "ArchivedDocuments":
-        return self._documents
-
-    @property
-    def orders(self) -> "ArchivedOrders":
-        return self._orders
-
-    @property
-    def sessions(self) -> "ArchivedSessions":
-        return self._sessions
+        self.orders = ArchivedOrders(store)
+        self.sessions = ArchivedSessions(store)
+        self.documents = ArchivedDocuments(store)
 
 
 class ArchivedOrders:
@@ -164,7 +155,7 @@ class ArchivedOrders:
         return Listing(items=tuple(found.items), next_cursor=found.next_cursor)
 
     def record(self, order_id: str) -> "ChatRecord":
-        """The stored one of an order that has ended, else what its journal says."""
+        """The stored record, which an order that has ended has, else one folded from the journal."""
         from mcc.client.errors import NotFound
         from mcc.contracts.fold import Fold
 
@@ -178,7 +169,8 @@ class ArchivedOrders:
         return found
 
     def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[Seen]":
-        """All entries of an order that has ended; nobody goes on with another one, and so that is refused."""
+        """The entries of an order that has ended. Exits for any other order: without a service nothing works on it, and
+        watching it would never end."""
         from mcc.contracts.status import FINAL
 
         status = self.get(order_id).status

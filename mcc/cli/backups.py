@@ -1,4 +1,4 @@
-"""The commands `mcc backup` and `mcc restore`: a whole database in one file, and back."""
+"""The commands `mcc backup` and `mcc restore`: the whole database to one file, and back."""
 
 import os
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def backup(
     Example: mcc backup ~/mcc-$(date +%F).backup
     """
     import mcc
-    from mcc.local.opened import opened_store
+    from mcc.local.data_dir import opened_store
     from mcc.settings import load
     from mcc.store.backup import write_backup
 
@@ -37,12 +37,12 @@ def backup(
         settings = load(data_dir=data_dir)
         if file.exists() and not force:
             fail(f"{file} is there already: name another file, or replace it with --force.")
-        with opened_store(settings) as store, _written(file) as stream:
+        with opened_store(settings) as store, _atomic_file(file) as stream:
             contents = write_backup(store.database, stream, mcc.__version__)
     if as_json:
         print_json({"file": str(file), "bytes": file.stat().st_size, **asdict(contents)})
         return
-    print(f"Kept {_counted(contents)} in {file} ({file.stat().st_size / 1e6:,.1f} MB).")
+    print(f"Kept {_row_counts(contents)} in {file} ({file.stat().st_size / 1e6:,.1f} MB).")
 
 
 def restore(
@@ -92,18 +92,18 @@ def restore(
     if as_json:
         print_json({"file": str(file), **asdict(contents)})
         return
-    print(f"Restored {_counted(contents)}, as of {contents.made_at[:19]}Z.")
+    print(f"Restored {_row_counts(contents)}, as of {contents.made_at[:19]}Z.")
 
 
-def _counted(contents: "Contents") -> str:
+def _row_counts(contents: "Contents") -> str:
     names = {"sessions": "sessions", "orders": "orders", "journal": "journal entries", "documents": "documents"}
     names["blobs"] = "texts"
     return ", ".join(f"{contents.rows.get(table, 0):,} {name}" for table, name in names.items())
 
 
 @contextmanager
-def _written(file: Path) -> Iterator[IO[bytes]]:
-    """A file that is there whole, on the disk, or not at all."""
+def _atomic_file(file: Path) -> Iterator[IO[bytes]]:
+    """A file to write that appears under its name only when it is complete and on the disk."""
     part = file.with_name(f"{file.name}.part")
     try:
         part.unlink(missing_ok=True)

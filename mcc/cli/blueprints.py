@@ -1,4 +1,4 @@
-"""The commands `mcc blueprints`: what documents can be made of, and whether a file of them is right."""
+"""The commands `mcc blueprints`: list and show blueprints, and check a blueprint's file."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ from mcc.cli.command import (
     print_table,
     say,
 )
-from mcc.cli.server import find_server, refusals
+from mcc.cli.server import exit_on_client_errors, find_server
 
 if TYPE_CHECKING:
     from mcc.contracts.documents import BlueprintDetail, BlueprintSummary
@@ -44,9 +44,9 @@ def check(file: File, as_json: AsJson = False) -> None:
     from mcc.documents.reading import BlueprintError
 
     try:
-        blueprint = loaded(file)
+        blueprint = load_blueprint(file)
     except BlueprintError as error:
-        print_wrong(error, as_json)
+        print_mistakes(error, as_json)
         raise typer.Exit(FAILED) from None
     from mcc.api.blueprints import kept
 
@@ -64,8 +64,8 @@ def list_blueprints(url: Url = None, data_dir: DataDir = None, as_json: AsJson =
 
     Example: mcc blueprints list
     """
-    with offered(url, data_dir) as (there, _):
-        found = there.list()
+    with open_blueprints(url, data_dir) as (blueprints, _):
+        found = blueprints.list()
     if as_json:
         print_json({"items": found})
         return
@@ -79,8 +79,8 @@ def show(name: Name, url: Url = None, data_dir: DataDir = None, as_json: AsJson 
 
     Example: mcc blueprints show course
     """
-    with offered(url, data_dir) as (there, _):
-        found = there.get(name)
+    with open_blueprints(url, data_dir) as (blueprints, _):
+        found = blueprints.get(name)
     if as_json:
         print_json(found)
         return
@@ -100,8 +100,8 @@ def show(name: Name, url: Url = None, data_dir: DataDir = None, as_json: AsJson 
         print(line)
 
 
-def loaded(file: Path) -> "Blueprint":
-    """The blueprint of a file that its user named. Raises `BlueprintError`; ends the command where there is no file."""
+def load_blueprint(file: Path) -> "Blueprint":
+    """The blueprint in a file. Raises `BlueprintError`; exits where there is no such file."""
     from mcc.documents.blueprint import Blueprint
 
     if not file.is_file():
@@ -109,8 +109,8 @@ def loaded(file: Path) -> "Blueprint":
     return Blueprint.load(file)
 
 
-def print_wrong(error: "BlueprintError", as_json: bool) -> None:
-    """All that is wrong with a blueprint: a line each, or the problem that the service would answer."""
+def print_mistakes(error: "BlueprintError", as_json: bool) -> None:
+    """Print all mistakes in a blueprint, a line each; or as JSON the problem details that the service would answer."""
     from mcc.view.output import clean
 
     if as_json:
@@ -121,8 +121,8 @@ def print_wrong(error: "BlueprintError", as_json: bool) -> None:
     print(clean(str(error)))
 
 
-class Offers(Protocol):
-    """What there is of blueprints, by a service or on this machine."""
+class Blueprints(Protocol):
+    """The blueprints of a service, or of this machine."""
 
     def list(self) -> "Sequence[BlueprintSummary]": ...
 
@@ -130,25 +130,25 @@ class Offers(Protocol):
 
 
 @contextmanager
-def offered(url: str | None, data_dir: Path | None) -> Iterator[tuple[Offers, bool]]:
-    """The service's blueprints, or where none runs and none is named those of this machine; and which it is."""
+def open_blueprints(url: str | None, data_dir: Path | None) -> Iterator[tuple[Blueprints, bool]]:
+    """The service's blueprints and True; where none runs and no URL is given, this machine's and False."""
     from mcc.settings import load
 
     with plain_errors():
         settings = load(data_dir=data_dir)
         server = find_server(settings, url)
     if server is None:
-        yield Here(settings), False
+        yield LocalBlueprints(settings), False
         return
-    with refusals(settings.data_dir):
+    with exit_on_client_errors(settings.data_dir):
         from mcc.client import MCC
 
         with MCC(server.url, token=server.token) as client:
             yield client.blueprints, True
 
 
-class Here:
-    """The blueprints of this machine; wrong files are told on stderr."""
+class LocalBlueprints:
+    """The blueprints of this machine; mistakes in their files are printed to stderr."""
 
     def __init__(self, settings: "Settings") -> None:
         from mcc.api.catalogue import Catalogue
@@ -170,5 +170,5 @@ class Here:
         except UnknownBlueprint as error:
             fail(str(error), USAGE)
         except BlueprintError as error:
-            print_wrong(error, as_json=False)
+            print_mistakes(error, as_json=False)
             raise typer.Exit(FAILED) from None

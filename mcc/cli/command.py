@@ -1,4 +1,4 @@
-"""What commands share: options, exit codes, sentences on stderr, JSON and tables on stdout."""
+"""Shared by all commands: options, exit codes, errors as sentences on stderr, pairs and Markdown on stdout."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 DONE, FAILED, USAGE, UNREACHABLE = 0, 1, 2, 3
 INTERRUPTED = 130
-"""Stopped from the keyboard: what shells say of a program that SIGINT ended."""
+"""Stopped from the keyboard: the exit code that shells report for a program ended by SIGINT (128 + 2)."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="For machines: JSON on stdout.")]
 DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept; MCC_DATA_DIR if left out.")]
@@ -29,7 +29,7 @@ Url = Annotated[
 
 
 def say_configuration(settings: "Settings") -> None:
-    """Say which configuration files count, and what in these was passed over; nothing where there is no file."""
+    """Print which configuration files are in force and which of their settings are ignored; nothing without a file."""
     from mcc.view.output import one_line
 
     if sentence := settings.configuration.summary:
@@ -43,7 +43,7 @@ def fail(sentence: str, code: int = FAILED) -> NoReturn:
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Turn what a family, a store or a setting refuses into a sentence and an exit code."""
+    """Turn errors of settings, of the local processes and of the store into a sentence and an exit code."""
     from mcc.local.errors import FamilyError
     from mcc.settings import BadSettings
     from mcc.store.errors import StoreError
@@ -57,7 +57,7 @@ def plain_errors() -> Iterator[None]:
 
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
-    """A name and its value per line, in a window of a terminal broken at blanks; what is None is left out."""
+    """Print a name and its value per line, wrapped to the terminal; pairs whose value is None are left out."""
     from mcc.view.output import clean, window, wrapped
 
     shown, columns = [(name, clean(str(value))) for name, value in pairs if value is not None], window()
@@ -69,7 +69,7 @@ def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
 
 
 def print_markdown(text: str) -> None:
-    """An answer: rendered on a terminal, as it is elsewhere; nothing in it is obeyed by the terminal."""
+    """Print an answer: rendered on a terminal, else as it is; without anything that a terminal would obey."""
     from mcc.view.output import clean
 
     safe = clean(text)
@@ -80,11 +80,11 @@ def print_markdown(text: str) -> None:
     from rich.markdown import Markdown
     from rich.theme import Theme
 
-    # Code in the terminal's own colours: a black background would be a hole in a light window.
+    # Code in the terminal's own colours: rich's default is a black background, which stands out in a light window.
     colours = Theme({"markdown.code": "bold cyan", "markdown.code_block": "cyan"})
     Console(highlight=False, theme=colours).print(Markdown(safe, hyperlinks=False, code_theme="ansi_light"))
 
 
 def clock(moment: datetime | None) -> str:
-    """A time as this machine's clock shows it."""
+    """A time in this machine's time zone; "" for None."""
     return f"{moment.astimezone():%Y-%m-%d %H:%M:%S}" if moment else ""

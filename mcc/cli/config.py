@@ -1,4 +1,4 @@
-"""The commands `mcc config`: the settings that count with their sources, and the files that are trusted."""
+"""The commands `mcc config`: the settings in force with their sources, and trust in a directory's mcc.toml."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def _group() -> None:
 def show(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Every setting of the service as it counts now, passwords and tokens masked, and the files that it comes from.
 
-    Where a family runs on the data directory, its settings are shown, as far as nothing here says otherwise.
+    Where `mcc up` runs on the data directory, its settings are shown, except those that are set otherwise here.
 
     Example: MCC_PORT=9000 mcc config show
     """
@@ -52,8 +52,8 @@ def trust(
     """Let the mcc.toml of a directory count when something is started in that directory.
 
     It is laid over your own file and may set [defaults], [roles] and, of [models.ALIAS], what a model is called; never
-    an address, a key, a token or a directory. Look at it first. The word holds for this path and this content: after
-    every change it has to be said again.
+    an address, a key, a token or a directory. Look at it first. Trust holds for this path and this content: give it
+    again after every change.
 
     Example: mcc config trust ./mcc.toml
     """

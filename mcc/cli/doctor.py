@@ -1,4 +1,4 @@
-"""The commands `mcc doctor` and `mcc db`: an installation looked at and repaired, and the schema of its database."""
+"""The commands `mcc doctor` and `mcc db`: examine and repair an installation, and upgrade its database's schema."""
 
 import json
 from contextlib import suppress
@@ -40,8 +40,9 @@ def doctor(
 
     with plain_errors():
         settings = load(data_dir=data_dir)
-        with suppress(BadSettings):  # What is said of a family is not believed there; the examination tells why.
-            settings = load(data_dir=data_dir, join_family=True)
+        # Where family.json cannot be trusted this fails; the examination then reports why.
+        with suppress(BadSettings):
+            settings = load(data_dir=data_dir, beside=True)
         found = examine(settings, os.environ, seconds, stuck_seconds=stuck_after, fix=fix)
     clean = redactor_of(settings).value
     if as_json:

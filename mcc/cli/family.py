@@ -1,4 +1,4 @@
-"""The commands `mcc down` and `mcc logs`: the family of a data directory stopped, and what its processes say."""
+"""The commands `mcc down` and `mcc logs`: stop what `mcc up` started on a data directory, and show its logs."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,7 +45,7 @@ def logs(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """What the processes of the family on this data directory said last.
+    """The last lines of the logs of the processes on this data directory.
 
     Example: mcc logs -f drone-1
     """

@@ -1,4 +1,4 @@
-"""`key=value` of the command line as values of a component's fields, each in the kind of its field."""
+"""Parses `key=value` arguments into values for a component's fields, each by the type of its field."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 Section = Literal["metadata", "props"]
 
 UNSET = "null"
-"""Takes a value away."""
+"""The text that removes a value."""
 
 _SHOWN = 60
 
 
 def pairs_in(options: Iterable[str]) -> dict[str, str]:
-    """`key=value`, each. Raises ValueError with a sentence."""
+    """The keys and values of `key=value` texts. Raises ValueError with a sentence."""
     found: dict[str, str] = {}
     for one in options:
         key, sign, value = one.partition("=")
@@ -29,7 +29,7 @@ def pairs_in(options: Iterable[str]) -> dict[str, str]:
 
 
 def metadata_in(component: "Component", options: Iterable[str]) -> dict[str, Any]:
-    """The metadata of a component by its fields' names. Raises ValueError with a sentence."""
+    """Metadata values by field name; a key may begin with "metadata.". Raises ValueError with a sentence."""
     return {
         key.removeprefix("metadata."): value_in(
             _field(component.metadata, key.removeprefix("metadata."), ""), key, value
@@ -39,8 +39,11 @@ def metadata_in(component: "Component", options: Iterable[str]) -> dict[str, Any
 
 
 def values_in(component: "Component", options: Iterable[str]) -> Mapping[Section, dict[str, Any]]:
-    """Properties and metadata of a component: `props.minutes` and `metadata.focus`, or the name alone where only one of
-    both has it. Raises ValueError with a sentence."""
+    """Values of a component's properties and metadata, by section and field name.
+
+    A key is `props.minutes` or `metadata.focus`, or the name alone where only one section has it. Raises ValueError
+    with a sentence.
+    """
     found: dict[Section, dict[str, Any]] = {"metadata": {}, "props": {}}
     for key, value in pairs_in(options).items():
         section, name = _place(component, key)
@@ -72,7 +75,8 @@ def _field(fields: "Mapping[str, FieldSpec]", name: str, section: str) -> "Field
 
 
 def value_in(field: "FieldSpec | ItemField", key: str, text: str) -> Any:
-    """Raises ValueError with a sentence. Whether it keeps the field's rules is the service's to say."""
+    """`text` as a value of the field's type; `key` names it in errors. The service checks the field's rules, not this
+    function. Raises ValueError with a sentence."""
     from mcc.contracts.blueprints import BooleanField, ListField, NumberField
 
     if text == UNSET:
@@ -97,7 +101,7 @@ def _number(key: str, text: str) -> int | float:
 
 
 def _list(items: "ItemField", key: str, text: str) -> list[Any]:
-    """A JSON array, or items with commas between them."""
+    """The items of a JSON array, or of a list with commas."""
     if not text.lstrip().startswith("["):
         return [value_in(items, key, part.strip()) for part in text.split(",") if part.strip()]
     try:

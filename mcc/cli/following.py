@@ -1,4 +1,4 @@
-"""An order followed on this terminal: progress on stderr, what came of it on stdout, or all of it as JSON lines."""
+"""Follows an order on this terminal: progress on stderr and the answer on stdout, or all as JSON lines."""
 
 import sys
 import time
@@ -8,9 +8,10 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from mcc.cli.command import DONE, FAILED, INTERRUPTED, print_json, print_markdown, say
+from mcc.view.output import can_draw
 
 PROGRESS_SECONDS = 10.0
-"""How often it is said how far a generation is, where no tree is drawn."""
+"""How often a generation's progress is printed where no tree is drawn."""
 
 if TYPE_CHECKING:
     from mcc.cli.archive import Reader
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 
 
 class Shown(Enum):
-    """What of an order is shown: progress and answer, the answer alone, every entry and the order as JSON, or the
-    order alone as JSON."""
+    """What is shown of an order: progress and answer, only the answer, every entry and the order as JSON, or only the
+    order as JSON."""
 
     ALL = "all"
     ANSWER = "answer"
@@ -43,40 +44,36 @@ class Shown(Enum):
 
 
 class Screen(Protocol):
-    """Is given what a watcher sees; `whole`: it needs the order from its first entry on, and text on its way."""
+    """Shows the items of a watched order. `needs_all`: it needs every entry from the first, and streamed text."""
 
-    whole: bool
+    needs_all: bool
 
     def show(self, item: "Seen") -> None: ...
 
     def aside(self) -> AbstractContextManager[None]:
-        """Inside, nothing else is drawn on the terminal."""
+        """Within this context, nothing is drawn on the terminal."""
 
 
-class _Lasting:
-    """What it shows stays where it is."""
+class _Undrawn:
+    """A screen without a picture, which other output needs not avoid."""
+
+    needs_all = False
 
     def aside(self) -> AbstractContextManager[None]:
         return nullcontext()
 
 
-class _Nothing(_Lasting):
-    whole = False
-
+class _Nothing(_Undrawn):
     def show(self, item: "Seen") -> None:
-        """Nothing is shown."""
+        """Shows nothing."""
 
 
-class _JsonLines(_Lasting):
-    whole = False
-
+class _JsonLines(_Undrawn):
     def show(self, item: "Seen") -> None:
         print_json(item, type="entry")
 
 
-class _PlainLines(_Lasting):
-    whole = False
-
+class _PlainLines(_Undrawn):
     def __init__(self) -> None:
         from mcc.view.lines import Lines
 
@@ -90,13 +87,13 @@ class _PlainLines(_Lasting):
 
 
 class _PlainGeneration(_PlainLines):
-    """The same lines, without what each agent does on its way, and now and then one of how far it is."""
+    """Plain lines of a generation: without tool calls and changes of the document, but with its progress at times."""
 
-    whole = True
+    needs_all = True
 
     def __init__(self) -> None:
         super().__init__()
-        self._told_at = time.monotonic()
+        self._reported_at = time.monotonic()
 
     def show(self, item: "Seen") -> None:
         from mcc.contracts.entry import Entry
@@ -105,15 +102,15 @@ class _PlainGeneration(_PlainLines):
 
         if not (isinstance(item, Entry) and isinstance(item.data, DocumentChanged | ToolStarted)):
             super().show(item)
-        if isinstance(item, GenerationProgress) and time.monotonic() >= self._told_at + PROGRESS_SECONDS:
+        if isinstance(item, GenerationProgress) and time.monotonic() >= self._reported_at + PROGRESS_SECONDS:
             from mcc.view.generation import in_words
 
-            self._told_at = time.monotonic()
+            self._reported_at = time.monotonic()
             say(f"generation: {in_words(item)}")
 
 
 class _Tree:
-    whole = True
+    needs_all = True
 
     def __init__(self, story: "Story", aside: "Aside") -> None:
         self.story = story
@@ -127,20 +124,21 @@ class _Tree:
         if isinstance(item, Entry):
             self.story.add(item)
         elif isinstance(item, Delta):
-            self.story.hear(item.record_id, item.kind, item.text, item.offset, item.name)
+            self.story.add_delta(item.record_id, item.kind, item.text, item.offset, item.name)
         elif isinstance(self.story, Generation):
-            self.story.hear_of_progress(item)
+            self.story.progress = item
 
 
 @contextmanager
 def screen(shown: Shown, *, generates: bool = False) -> Iterator[Screen]:
-    """JSON lines on stdout, or on stderr a live tree where that is a terminal, else plain lines; or nothing.
+    """The screen for `shown`: JSON lines on stdout; on stderr a live tree where that is a terminal, else plain lines;
+    or nothing.
 
-    `generates`: the order generates a document, whose nodes are the tree.
+    `generates`: the order generates a document; the tree shows its nodes.
     """
     if shown is not Shown.ALL:
         yield _JsonLines() if shown is Shown.JSON else _Nothing()
-    elif _is_drawn():
+    elif can_draw():
         from mcc.view.generation import Generation
         from mcc.view.live import live_tree
         from mcc.view.story import Story
@@ -152,29 +150,21 @@ def screen(shown: Shown, *, generates: bool = False) -> Iterator[Screen]:
         yield _PlainGeneration() if generates else _PlainLines()
 
 
-def _is_drawn() -> bool:
-    if not sys.stderr.isatty():
-        return False
-    from mcc.view.live import is_drawn
-
-    return is_drawn()
-
-
 def follow(reader: "Reader", order_id: str, shown: Shown, after: int = 0, prompt: "Prompt | None" = None) -> None:
-    """Show every entry after `after` until the order ends; a tree is drawn of all of them. What the order asks is asked
-    by `prompt`.
+    """Show every entry after number `after` until the order ends; a tree always shows all. `prompt` asks the person at
+    the terminal to decide approvals and questions.
 
-    Raises `ClientError`; KeyboardInterrupt passes, and the last picture stays.
+    Raises `ClientError`. Lets KeyboardInterrupt pass; the last picture then stays.
     """
     with screen(shown, generates=shown is Shown.ALL and _generates(reader, order_id)) as onto:
-        for item in reader.orders.watch(order_id, 0 if onto.whole else after, deltas=onto.whole):
+        for item in reader.orders.watch(order_id, 0 if onto.needs_all else after, deltas=onto.needs_all):
             onto.show(item)
             if prompt is not None:
-                prompt.see(item, onto)
+                prompt.see(item, onto.aside)
 
 
-def prompt_of(client: "MCC", order_id: str, shown: Shown) -> "Prompt | None":
-    """Who asks the person at this terminal; None where nobody reads it, or nothing but the answer is wanted there."""
+def prompt_for(client: "MCC", order_id: str, shown: Shown) -> "Prompt | None":
+    """A prompt for the person at this terminal; None where there is no terminal, or progress is not shown."""
     from mcc.cli.inbox import Prompt
     from mcc.view.prompting import possible
 
@@ -188,7 +178,7 @@ def _generates(reader: "Reader", order_id: str) -> bool:
 
 
 def conclude(order: "WorkOrder", shown: Shown) -> int:
-    """Print how `order` ended, its answer on stdout, why it failed on stderr; answers the exit code."""
+    """Print how `order` ended: its answer to stdout, why it failed to stderr. Answers the exit code."""
     from mcc.contracts.status import OrderStatus
     from mcc.view import figures
 
@@ -212,8 +202,8 @@ def how_it_ended(order: "WorkOrder") -> str:
     return f"{order.status}{reason}: {order.detail or 'no reason was given'}"
 
 
-def detached(order_id: str) -> int:
-    """Say how to come back to an order that goes on; answers the exit code."""
+def say_detached(order_id: str) -> int:
+    """Tell the person how to return to an order that goes on. Answers the exit code."""
     from mcc.view.output import short_id
 
     say("\nNo longer followed; the order goes on.")
@@ -223,7 +213,7 @@ def detached(order_id: str) -> int:
 
 
 def withdraw(client: "MCC", order_id: str) -> int:
-    """Cancel an order whose service is about to stop, and wait for its end; answers the exit code."""
+    """Cancel an order whose service is about to stop, and wait for its end. Answers the exit code."""
     say("\nNo service stays to go on with this order: cancelling it, then stopping.")
     try:
         client.orders.cancel(order_id, reason="stopped from the keyboard")

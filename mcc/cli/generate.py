@@ -1,4 +1,4 @@
-"""The command `mcc generate`: a document made of a blueprint, or what one lacks."""
+"""The command `mcc generate`: generate a document from a blueprint, or what an existing one lacks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mcc.cli.asking import OrderRequest, said_by
-from mcc.cli.blueprints import Here, loaded
+from mcc.cli.blueprints import LocalBlueprints, load_blueprint
 from mcc.cli.command import USAGE, fail, say
 from mcc.cli.documents import FORMATS
 from mcc.cli.field_values import metadata_in
 from mcc.cli.following import conclude
+from mcc.cli.order_request import OrderRequest, order_fields
 from mcc.cli.placing import PlacingOptions, place_and_follow
-from mcc.cli.server import document_named
+from mcc.cli.server import resolve_document_id
 from mcc.options import OrderOptions, taking_options
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcc.settings import Settings
 
 PATHS = ("/", ".")
-"""What has one of these in it is the path of a file, and not a name."""
+"""An argument with one of these in it is the path of a file, not a blueprint's name."""
 
 Named = Annotated[
     str | None, typer.Argument(metavar="NAME_OR_PATH", help="A blueprint's name, or the path of its file.")
@@ -72,7 +72,7 @@ def generate(
     options: OrderOptions,
     placing: PlacingOptions,
 ) -> None:
-    """Generate a document of a blueprint, or with --document what is pending, stale or failed of one that is there.
+    """Generate a document from a blueprint, or with --document what is pending, stale or failed in an existing one.
 
     Its tree is drawn on stderr while agents work on its nodes. The document stays in the database, whether the order
     succeeds or fails, and is written to each --out. Where no service runs and none is named, one is started for this
@@ -84,21 +84,21 @@ def generate(
         fail("Name either a blueprint, or a document that is there with --document.", USAGE)
     if node and document is None:
         fail("--node names a node of a document: --document is missing.", USAGE)
-    files = _files(out or (), placing.detach)
+    files = _output_files(out or (), placing.detach)
     generation: dict[str, Any] = {
         "nodes": node or None,
         "outline": outline or None,
         "concurrency": concurrency,
-        "on_failure": _policy(on_failure),
+        "on_failure": _failure_policy(on_failure),
     }
     order: dict[str, Any] = {
         "kind": "generate",
         "workspace": str(workspace.resolve()) if workspace else None,
         "generation": {name: value for name, value in generation.items() if value is not None},
-        **said_by(options, placing),
+        **order_fields(options, placing),
     }
-    given = Given(named, document, tuple(set_ or ()))
-    request = GenerationRequest(brief, order, **placing.asked, given=given.read())
+    source = Source(named, document, tuple(set_ or ()))
+    request = GenerationRequest(brief, order, **placing.request_arguments, source=source.read())
     shown = placing.shown
 
     def concluded(client: "MCC", order: "WorkOrder") -> int:
@@ -110,9 +110,11 @@ def generate(
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What is to be generated, as it was said: a blueprint's name or path, or a document. `blueprint` is that of a
-    path, or of a name that means one on this machine."""
+class Source:
+    """What to generate from, as given on the command line: a blueprint's name or path, or a document.
+
+    `sets`: metadata of the root, `key=value`. `blueprint`: that of the file, once `read` has read it.
+    """
 
     named: str | None = None
     document: str | None = None
@@ -123,14 +125,14 @@ class Given:
     def is_path(self) -> bool:
         return self.named is not None and any(mark in self.named for mark in PATHS)
 
-    def read(self) -> "Given":
-        """With the blueprint of a path, checked. Ends the command where that is wrong."""
+    def read(self) -> "Source":
+        """This source, with the blueprint of its file read and checked. Exits where that is wrong."""
         if not self.is_path:
             return self
         from mcc.documents.reading import BlueprintError
 
         try:
-            found = replace(self, blueprint=loaded(Path(str(self.named))))
+            found = replace(self, blueprint=load_blueprint(Path(str(self.named))))
         except BlueprintError as error:
             say(str(error))
             raise typer.Exit(USAGE) from None
@@ -141,32 +143,32 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest(OrderRequest):
-    """A generate order as the command line says it; the service knows which blueprint a name means."""
+    """A generate order to place; the service resolves the names of blueprints and documents."""
 
-    given: Given = Given()
+    source: Source = Source()
 
-    def whole(self) -> dict[str, Any]:
-        # Whatever stands for the blueprint until a service has said which it is: only the form is looked at.
-        source = {"document_id": "00000000-0000-7000-8000-000000000000"} if self.given.document else {"blueprint": "x"}
-        return {**OrderRequest.whole(self), **source}
+    def fields(self) -> dict[str, Any]:
+        # Placeholders of the right form: only a service can say which document or blueprint is meant.
+        source = {"document_id": "00000000-0000-7000-8000-000000000000"} if self.source.document else {"blueprint": "x"}
+        return {**OrderRequest.fields(self), **source}
 
     def check_here(self, settings: "Settings") -> None:
-        if self.given.named is not None and not self.given.is_path:
-            _metadata(_of(Here(settings).get(self.given.named)), self.given.sets)
+        if self.source.named is not None and not self.source.is_path:
+            _metadata(_spec_in(LocalBlueprints(settings).get(self.source.named)), self.source.sets)
 
     def place(self, client: "MCC") -> "WorkOrder":
         order = dict(self.order)
-        if self.given.document is not None:
-            order["document_id"] = document_named(client, self.given.document)
+        if self.source.document is not None:
+            order["document_id"] = resolve_document_id(client, self.source.document)
             pinned = client.documents.get(order["document_id"], depth=0).blueprint
             reference = f"{pinned.name}:{pinned.digest.removeprefix('sha256:')[:12]}"
-        elif self.given.blueprint is not None:
-            kept = client.blueprints.keep(self.given.blueprint.text)
+        elif self.source.blueprint is not None:
+            kept = client.blueprints.keep(self.source.blueprint.text)
             reference = order["blueprint"] = f"{kept.name}:{kept.digest.removeprefix('sha256:')[:12]}"
         else:
-            reference = order["blueprint"] = str(self.given.named)
+            reference = order["blueprint"] = str(self.source.named)
         spec = _spec(client, reference)
-        order["generation"] = {**order["generation"], "metadata": _metadata(spec, self.given.sets)}
+        order["generation"] = {**order["generation"], "metadata": _metadata(spec, self.source.sets)}
         if order["workspace"] is None and _reads(spec):
             order["workspace"] = str(Path().resolve())
         return self.submit(client, order)
@@ -176,19 +178,19 @@ def _spec(client: "MCC", reference: str) -> "BlueprintSpec":
     from mcc.client import Invalid, NotFound
 
     try:
-        return _of(client.blueprints.get(reference))
+        return _spec_in(client.blueprints.get(reference))
     except (Invalid, NotFound) as error:
         fail(str(error), USAGE)
 
 
-def _of(found: "BlueprintDetail") -> "BlueprintSpec":
+def _spec_in(found: "BlueprintDetail") -> "BlueprintSpec":
     from mcc.contracts.blueprints import BlueprintSpec
 
     return BlueprintSpec.model_validate(found.content)
 
 
 def _reads(spec: "BlueprintSpec") -> bool:
-    """Whether an agent of it has tools, all of which read."""
+    """Whether an agent of the blueprint has tools, and so needs a workspace; such tools only read."""
     return any(spec.settings(name).tools for name in spec.components)
 
 
@@ -199,17 +201,17 @@ def _metadata(spec: "BlueprintSpec", sets: Sequence[str]) -> dict[str, Any]:
         fail(f"--set: {problem}", USAGE)
 
 
-def _policy(said: str | None) -> object:
-    if said is None or not said.startswith("quorum="):
-        return said
+def _failure_policy(text: str | None) -> object:
+    if text is None or not text.startswith("quorum="):
+        return text
     try:
-        return {"quorum": float(said.removeprefix("quorum="))}
+        return {"quorum": float(text.removeprefix("quorum="))}
     except ValueError:
-        fail(f"--on-failure: {said!r}: write quorum=0.9, a share of the nodes.", USAGE)
+        fail(f"--on-failure: {text!r}: write quorum=0.9, a share of the nodes.", USAGE)
 
 
-def _files(out: Sequence[Path], detach: bool) -> dict[Path, str]:
-    """Where the document is written, and as what."""
+def _output_files(out: Sequence[Path], detach: bool) -> dict[Path, str]:
+    """The files to write, with the format of each. Exits where one cannot be written."""
     if out and detach:
         fail("--out writes what has come of it, so it does not go with --detach: mcc documents export does it.", USAGE)
     for file in out:

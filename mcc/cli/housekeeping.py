@@ -1,4 +1,4 @@
-"""The command `mcc prune`: removes the journals of orders that ended long ago, and what nobody needs any more."""
+"""The command `mcc prune`: removes old journals, deleted documents, and texts and drones that nothing refers to."""
 
 from dataclasses import asdict
 from datetime import UTC, timedelta
@@ -33,13 +33,12 @@ def prune(
     """Remove the journals of orders that ended long ago. Records, answers and sessions stay.
 
     Also removes documents that were deleted as long ago, texts that nobody needs any more and drones that are long
-    gone. A running service does so by itself.
-    What is pruned can still be shown and retried, not watched again or forked. Orders that have not ended are never
-    touched.
+    gone. A running service does so by itself. Pruned orders can still be shown and retried, not watched again or
+    forked. Orders that have not ended are never touched.
 
     Example: mcc prune --older-than 7d --dry-run
     """
-    from mcc.local.opened import opened_store
+    from mcc.local.data_dir import opened_store
     from mcc.settings import load
     from mcc.store.retention import Cleared
 

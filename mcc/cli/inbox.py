@@ -1,26 +1,26 @@
-"""The commands `mcc inbox`, `mcc orders approve`, `deny`, `answer`, and `mcc grants`: what waits for a person; and what
-an order that is followed on a terminal asks there."""
+"""The commands `mcc inbox`, `mcc orders approve`, `deny`, `answer` and `mcc grants`, and the prompt that asks for
+decisions at the terminal while an order is followed."""
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mcc.cli.command import USAGE, clock, fail, print_table, say
-from mcc.cli.server import LAST, SHORTEST, Call, lists_by_itself, service_command
+from mcc.cli.server import LAST, SHORTEST, Call, list_by_default, service_command
 
 if TYPE_CHECKING:
     from mcc.client import MCC
     from mcc.contracts.approvals import AnyItem, Grant
     from mcc.contracts.wire import Seen
+    from mcc.view.live import Aside
     from mcc.view.prompting import ReadLine
 
 LEFT = "It stays in the inbox: mcc inbox."
 ELSEWHERE = "Nothing to answer any more: somebody else did, its time is over, or its order has ended."
 
-LOOKED_AT = 1_000
-"""So many of the newest pending items are looked through for one that is named."""
+MOST_SEARCHED = 1_000
+"""How many of the newest items are searched for one that the user names."""
 
 ItemId = Annotated[
     str,
@@ -33,7 +33,7 @@ Remember = Annotated[
 
 GrantId = Annotated[str, typer.Argument(metavar="ID", help="As mcc grants list prints.")]
 
-grants = typer.Typer(help="Approvals that you let stand.")
+grants = typer.Typer(help="Approvals that count for later calls too.")
 
 
 def inbox(
@@ -49,7 +49,7 @@ def inbox(
     """
     wanted = None if status == "all" else status
     if item_id is not None:
-        item = _named(call, item_id, wanted)
+        item = _find_item(call, item_id, wanted)
         if not call.printed(item):
             _show(item)
         return
@@ -63,8 +63,8 @@ def inbox(
 
 
 def approve(call: Call, item_id: ItemId, remember: Remember = None, note: Note = None) -> None:
-    """Let a tool call run, once and as it was shown; or let an outline count, whose order goes on with the document as
-    it is now. Look at it first: mcc inbox ID.
+    """Approve a tool call, which then runs once and as it was shown; or an outline, whose order then goes on with the
+    document as it is now. Look at it first: mcc inbox ID.
 
     Example: mcc orders approve @last --remember session
     """
@@ -76,7 +76,7 @@ def approve(call: Call, item_id: ItemId, remember: Remember = None, note: Note =
 
 
 def deny(call: Call, item_id: ItemId, note: Note = None) -> None:
-    """Do not let a tool call run, which its agent is told; or an outline count, which ends its order.
+    """Deny a tool call, of which its agent is told; or an outline, whose order then ends.
 
     Example: mcc orders deny @last --note "Not before Monday"
     """
@@ -88,11 +88,11 @@ def deny(call: Call, item_id: ItemId, note: Note = None) -> None:
 def answer(
     call: Call, item_id: ItemId, text: Annotated[str, typer.Argument(help="The answer, or the number of a choice.")]
 ) -> None:
-    """Answer the question of an agent, which goes on with it.
+    """Answer the question of an agent, which then goes on.
 
     Example: mcc orders answer @last "The second one"
     """
-    item = _named(call, item_id, "pending", "question")
+    item = _find_item(call, item_id, "pending", "question")
     if item.kind != "question":
         fail(f"{item.id} is no question: mcc orders approve {item.id} (or deny).", USAGE)
     from mcc.view.inbox import chosen
@@ -104,7 +104,7 @@ def answer(
 
 @service_command(grants, "list")
 def list_grants(call: Call) -> None:
-    """Approvals that stand, newest first.
+    """Approvals that count for later calls too, newest first.
 
     Example: mcc grants list
     """
@@ -117,17 +117,17 @@ def list_grants(call: Call) -> None:
     print_table(("ID", "FOR", "WHICH", "RULE", "BY"), rows, empty="No approval stands.")
 
 
-lists_by_itself(grants, list_grants)
+list_by_default(grants, list_grants)
 
 
 @service_command(grants)
 def revoke(call: Call, grant_id: GrantId) -> None:
-    """Let an approval stand no longer; calls that it fitted are asked for again.
+    """Revoke an approval: calls like it need one again.
 
     Example: mcc grants revoke 0190c9a2-0000-7000-8000-000000000000
     """
-    part = _part(grant_id)
-    found = [one for one in _grants(call) if part == LAST or _fits(one.id, part)]
+    part = _id_part(grant_id)
+    found = [one for one in _grants(call) if _matches(part, one.id)]
     if not found:
         fail(f"{grant_id} names no grant: mcc grants list prints them.")
     if len(found) > 1 and part != LAST:
@@ -147,34 +147,34 @@ def _grants(call: Call) -> "Iterator[Grant]":
 
 
 def _items(call: Call, status: str | None) -> "Iterator[AnyItem]":
-    cursor, seen = None, 0
-    while seen < LOOKED_AT:
+    cursor, searched = None, 0
+    while searched < MOST_SEARCHED:
         page = call.client.inbox.list(status=status, cursor=cursor, limit=200)
         yield from page.items
-        seen += len(page.items)
+        searched += len(page.items)
         if (cursor := page.next_cursor) is None:
             return
 
 
 def _show(item: "AnyItem") -> None:
-    from mcc.view.inbox import whole
+    from mcc.view.inbox import in_full
     from mcc.view.output import window
 
-    print(whole(item, width=window()))
+    print(in_full(item, width=window()))
     print(f"  id {item.id}, order {item.order_id}")
 
 
 def _decidable(call: Call, named: str) -> "AnyItem":
-    item = _named(call, named, "pending", "approval", "outline")
+    item = _find_item(call, named, "pending", "approval", "outline")
     if item.kind == "question":
         fail(f"{item.id} is a question: mcc orders answer {item.id} TEXT.", USAGE)
     return item
 
 
-def _named(call: Call, named: str, status: str | None, *kinds: str) -> "AnyItem":
-    """The item of this name; of several those of `kinds` count, where one is."""
-    part = _part(named)
-    items = [one for one in _items(call, status) if part == LAST or any(_fits(id, part) for id in _ids(one))]
+def _find_item(call: Call, named: str, status: str | None, *kinds: str) -> "AnyItem":
+    """The item that `named` means; where it means several, only those of `kinds` count, if there are any."""
+    part = _id_part(named)
+    items = [one for one in _items(call, status) if _matches(part, one.id, one.order_id)]
     found = [one for one in items if one.kind in kinds] or items
     if not found:
         fail("Nothing of this name waits for a decision: mcc inbox lists what does.")
@@ -183,46 +183,41 @@ def _named(call: Call, named: str, status: str | None, *kinds: str) -> "AnyItem"
     return found[0]
 
 
-def _part(named: str) -> str:
+def _id_part(named: str) -> str:
     part = named.strip().lower()
     if part != LAST and len(part) < SHORTEST:
         fail(f"{named!r} names nothing: give an id, at least {SHORTEST} characters of an end of it, or {LAST}.", USAGE)
     return part
 
 
-def _ids(item: "AnyItem") -> tuple[str, str]:
-    return item.id, item.order_id
-
-
-def _fits(id: str, part: str) -> bool:
-    return id.startswith(part) or id.endswith(part)
-
-
-class Aside(Protocol):
-    def aside(self) -> AbstractContextManager[None]:
-        """Inside, nothing else is drawn on the terminal."""
+def _matches(part: str, *ids: str) -> bool:
+    """Whether `part` is @last, or begins or ends one of `ids`."""
+    return part == LAST or any(id.startswith(part) or id.endswith(part) for id in ids)
 
 
 class Prompt:
-    """Asks the person at this terminal whatever the order asks; `read` as `read_line`, which is used without one."""
+    """Asks the person at this terminal to decide the approvals and questions of one order.
+
+    `read`: how a line is read, as `read_line` does, which is the default.
+    """
 
     def __init__(self, client: "MCC", order_id: str, read: "ReadLine | None" = None) -> None:
         self._client = client
         self._order_id = order_id
         self._read = read
 
-    def see(self, item: "Seen", screen: Aside) -> None:
-        """Ask what this entry asks, unless somebody has answered it meanwhile. Raises `ClientError`."""
+    def see(self, item: "Seen", aside: "Aside") -> None:
+        """Where `item` is an approval or question that is still open, ask it, within `aside`. Raises `ClientError`."""
         from mcc.contracts.entry import Entry
         from mcc.contracts.inbox_facts import ApprovalRequested, QuestionAsked
 
         if not isinstance(item, Entry) or not isinstance(item.data, ApprovalRequested | QuestionAsked):
             return
         id = item.data.approval_id if isinstance(item.data, ApprovalRequested) else item.data.question_id
-        asked = self._pending(id)
-        if asked is not None:
-            with screen.aside():
-                self._ask(asked)
+        pending = self._pending(id)
+        if pending is not None:
+            with aside():
+                self._ask(pending)
 
     def _pending(self, id: str) -> "AnyItem | None":
         pending = self._client.inbox.list(order_id=self._order_id, limit=200).items
@@ -240,8 +235,8 @@ class Prompt:
                     self._client.inbox.approve(item.id, remember=remember)
                 case NewDecision(note=note):
                     self._client.inbox.deny(item.id, note=note)
-                case NewAnswer(answer=said):
-                    self._client.inbox.answer(item.id, said)
+                case NewAnswer(answer=text):
+                    self._client.inbox.answer(item.id, text)
                 case None:
                     say(f"\n{LEFT if self._pending(item.id) else ELSEWHERE}")
         except (Conflict, Refused) as refusal:

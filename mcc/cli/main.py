@@ -10,6 +10,7 @@ from mcc.cli import (
     backups,
     blueprints,
     config,
+    derived,
     doctor,
     documents,
     family,
@@ -18,7 +19,6 @@ from mcc.cli import (
     inbox,
     notes,
     orders,
-    reverting,
     run,
     sessions,
     tools,
@@ -28,10 +28,10 @@ from mcc.cli.placing import JsonLinesCommand
 from mcc.cli.server import service_command
 
 COMPLETE = "_MCC_COMPLETE"
-"""The variable by which the script of a shell asks for completions."""
+"""The environment variable with which a shell's completion script asks for completions."""
 
 COMPINIT = "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }"
-"""A plain zsh knows of no completion until it is told to."""
+"""zsh has no `compdef` until compinit was run, which a plain ~/.zshrc does not do."""
 
 app = typer.Typer(
     name="mcc",
@@ -80,8 +80,9 @@ app.command("serve")(up.serve)
 app.command("run", cls=JsonLinesCommand)(run.run)
 app.command("generate", cls=JsonLinesCommand)(generate.generate)
 app.add_typer(orders.app, name="orders")
+for command in (derived.retry, derived.fork, derived.rollback, derived.revert):
+    service_command(orders.app)(command)
 service_command(app, "inbox")(inbox.inbox)
-service_command(orders.app, "revert")(reverting.revert)
 service_command(orders.app, "approve")(inbox.approve)
 service_command(orders.app, "deny")(inbox.deny)
 service_command(orders.app, "answer")(inbox.answer)

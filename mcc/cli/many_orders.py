@@ -1,4 +1,4 @@
-"""`mcc run --file`: many orders placed in groups, and seen to their ends."""
+"""`mcc run --file`: places many orders in groups, and waits for all of them to end."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from mcc.cli.asking import OrderRequest, let_work
 from mcc.cli.command import DONE, FAILED, INTERRUPTED, USAGE, fail, plain_errors
 from mcc.cli.following import Shown, how_it_ended
-from mcc.cli.order_file import Line, OrderFile, opened
-from mcc.cli.placing import PlacingOptions, end_as_from_the_keyboard, serving
-from mcc.cli.server import refusals
+from mcc.cli.order_file import Line, OrderFile, open_orders
+from mcc.cli.order_request import OrderRequest, allow_workspace
+from mcc.cli.placing import PlacingOptions, service_for, sigterm_as_ctrl_c
+from mcc.cli.server import exit_on_client_errors
 from mcc.view.output import one_line, print_json, say, short_id
 
 if TYPE_CHECKING:
@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 
 GROUP_ORDERS = 500
 GROUP_BYTES = 1_000_000
-"""Of one request: a database is not kept from others for longer than a moment."""
+"""Most orders and bytes of one request, so that its transaction holds the database's write lock only for a moment."""
 
 FULL_SECONDS = 5.0
-TOLD_SECONDS = 10.0
+REPORT_SECONDS = 10.0
 LOOK_SECONDS = (0.3, 2.0)
-"""How soon it is looked again who has ended: at first, and where nobody has for a while."""
+"""Shortest and longest pause between two looks for orders that have ended; it grows while none has."""
 
 PAGE = 200
 
 
 def groups(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Lines that go out in one request; of those with a problem any number are among them."""
+    """The lines of one request each, within GROUP_ORDERS and GROUP_BYTES; lines with a problem are kept in place."""
     group: list[Line] = []
     size = 0
     for line in lines:
-        length = len(str(line.asked))
+        length = len(str(line.fields))
         if group and (len(group) == GROUP_ORDERS or size + length > GROUP_BYTES):
             yield group
             group, size = [], 0
@@ -52,7 +52,7 @@ def groups(lines: Iterable[Line]) -> Iterator[list[Line]]:
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the lines, told as it comes."""
+    """Counts the outcomes of the lines, and prints each as it comes."""
 
     shown: Shown
     detach: bool
@@ -62,7 +62,7 @@ class Tally:
     ended: int = 0
     failed: int = 0
     lines: dict[str, list[int]] = field(default_factory=dict)
-    """Of the orders that have not ended, by their ids."""
+    """Line numbers of the orders that have not ended, by order id."""
 
     def accept(self, line: Line, placed: "PlacedOrder") -> None:
         self.accepted += 1
@@ -90,8 +90,8 @@ class Tally:
             if self.shown.as_json:
                 print_json({"line": number, **dict(order)}, type="order")
                 continue
-            said = one_line(order.answer or "") if succeeded else one_line(how_it_ended(order), 120)
-            print(f"line {number}  {short_id(order.id)}  {said if not succeeded else f'succeeded: {said}'}", flush=True)
+            end = f"succeeded: {one_line(order.answer or '')}" if succeeded else one_line(how_it_ended(order), 120)
+            print(f"line {number}  {short_id(order.id)}  {end}", flush=True)
 
     def say(self, sentence: str) -> None:
         if self.shown in (Shown.ALL, Shown.JSON):
@@ -105,24 +105,26 @@ class Tally:
 
 
 class Submission:
-    """Places the lines of a file, each by itself as far as its caller sees: what is wrong with one loses no other."""
+    """Places the lines of a file in groups; a line that is refused does not affect the others."""
 
-    def __init__(self, client: "MCC", tally: Tally, let: Callable[[Line, str], bool]) -> None:
-        """`let` may make it possible that an order works where a service has refused it, and answers whether it did."""
+    def __init__(self, client: "MCC", tally: Tally, allow: Callable[[Line, str], bool]) -> None:
+        """`allow` gets a line whose workspace the service refused, and the refusal; it may make the service accept that
+        directory, and answers whether it did."""
         self._client = client
         self._tally = tally
-        self._let = let
+        self._allow = allow
 
     def place(self, lines: Iterable[Line]) -> None:
-        """Raises `ClientError`; what was accepted before is not placed again under the same keys."""
-        told = time.monotonic()
+        """Raises `ClientError`. Lines accepted before that can be placed again: their keys keep them from counting
+        twice."""
+        reported_at = time.monotonic()
         for group in groups(lines):
             for line in group:
                 if line.problem:
                     self._tally.refuse(line, line.problem)
             self._place([line for line in group if not line.problem])
-            if time.monotonic() >= told + 1.0:
-                told = time.monotonic()
+            if time.monotonic() >= reported_at + 1.0:
+                reported_at = time.monotonic()
                 self._tally.say(f"{self._tally.accepted:,} orders accepted so far")
 
     def _place(self, lines: Sequence[Line]) -> None:
@@ -130,7 +132,7 @@ class Submission:
 
         while lines:
             try:
-                placed = self._client.orders.submit_many([line.asked for line in lines])
+                placed = self._client.orders.submit_many([line.fields for line in lines])
             except Invalid as refusal:
                 lines = self._without_refused(lines, refusal)
                 continue
@@ -144,7 +146,7 @@ class Submission:
             return
 
     def _in_halves(self, lines: Sequence[Line], refusal: Exception) -> Sequence[Line]:
-        """There is not room for all of them; for a single one it is waited."""
+        """Place the first half, and answer the rest; a single line is answered after a pause, to be tried again."""
         if len(lines) > 1:
             self._place(lines[: len(lines) // 2])
             return lines[len(lines) // 2 :]
@@ -153,6 +155,7 @@ class Submission:
         return lines
 
     def _without_refused(self, lines: Sequence[Line], refusal: "Invalid") -> Sequence[Line]:
+        """The lines to send again: those that the refusal does not name, or whose workspace is allowed now."""
         problems = {one["index"]: one for one in refusal.errors if isinstance(one.get("index"), int)}
         if not problems and len(lines) > 1:
             return self._in_halves(lines, refusal)
@@ -162,36 +165,34 @@ class Submission:
         left = []
         for index, line in enumerate(lines):
             problem = problems.get(index)
-            if problem is None or (_is_about(problem, "workspace") and self._let(line, str(problem["message"]))):
+            name = "" if problem is None else str(problem.get("field", "")).rpartition(".")[2]
+            if problem is None or (name == "workspace" and self._allow(line, str(problem["message"]))):
                 left.append(line)
             else:
-                self._tally.refuse(line, _said(problem))
+                self._tally.refuse(line, _message_of(problem))
         return left
 
 
-def _is_about(problem: Mapping[str, Any], name: str) -> bool:
-    return str(problem.get("field", "")).rpartition(".")[2] == name
-
-
-def _said(problem: Mapping[str, Any]) -> str:
-    """Without the place of the order in its request, which is not its line."""
+def _message_of(problem: Mapping[str, Any]) -> str:
+    """The problem of one order, its field named as in the file: without "orders.INDEX.", which is not its line."""
     place = str(problem.get("field", "")).split(".", 2)[2:]
     return f"{place[0]}: {problem['message']}" if place else str(problem["message"])
 
 
 def follow_all(client: "MCC", tally: Tally) -> None:
-    """Until all have ended. Raises `ClientError`."""
-    told, pause = time.monotonic(), LOOK_SECONDS[0]
+    """Report orders as they end, until all have. Raises `ClientError`."""
+    reported_at, pause = time.monotonic(), LOOK_SECONDS[0]
     total = len(tally.lines)
     while tally.lines:
         ended = 0
-        for page in _pages(sorted(tally.lines)):
-            for order in _ended_of(client, page):
+        ids = sorted(tally.lines)
+        for start in range(0, len(ids), PAGE):
+            for order in _ended_among(client, ids[start : start + PAGE]):
                 tally.end(order)
                 ended += 1
         pause = LOOK_SECONDS[0] if ended else min(pause * 1.5, LOOK_SECONDS[1])
-        if tally.lines and time.monotonic() >= told + TOLD_SECONDS:
-            told = time.monotonic()
+        if tally.lines and time.monotonic() >= reported_at + REPORT_SECONDS:
+            reported_at = time.monotonic()
             tally.say(_so_far(tally, total))
         if tally.lines:
             time.sleep(pause)
@@ -203,17 +204,13 @@ def _so_far(tally: Tally, total: int) -> str:
     return f"{tally.ended:,} of {total:,} orders have ended, {tally.failed:,} without success"
 
 
-def _pages(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), PAGE):
-        yield ids[start : start + PAGE]
-
-
-def _ended_of(client: "MCC", ids: Sequence[str]) -> Iterator["WorkOrder"]:
-    """Of these, from the oldest to the newest, those that have ended."""
+def _ended_among(client: "MCC", ids: Sequence[str]) -> Iterator["WorkOrder"]:
+    """The orders of `ids`, sorted from oldest to newest, that have ended."""
     from uuid import UUID
 
     from mcc.contracts.status import FINAL
 
+    # Ids are in the order of time, and a page holds those below its cursor: this one begins at the newest of `ids`.
     wanted, cursor = set(ids), str(UUID(int=UUID(ids[-1]).int + 1))
     while wanted:
         page = client.orders.list(cursor=cursor, limit=PAGE)
@@ -226,31 +223,33 @@ def _ended_of(client: "MCC", ids: Sequence[str]) -> Iterator["WorkOrder"]:
 
 
 def place_file(path: "Path", request: OrderRequest, options: PlacingOptions, shown: Shown) -> NoReturn:
-    """Place the orders of a file and follow them, or leave them there; ends with the exit code."""
+    """Place the orders of a file and follow them to their ends, or with --detach print their ids. Exits with the
+    command's code."""
     from mcc.settings import load
 
-    end_as_from_the_keyboard()
+    sigterm_as_ctrl_c()
     defaults = {name: value for name, value in request.order.items() if value is not None}
     tally = Tally(shown, options.detach)
     try:
-        with opened(path) as stream, plain_errors():
+        with open_orders(path) as stream, plain_errors():
             settings = load(data_dir=options.data_dir)
             new = request.checked()
-            with serving(settings, options.url, request, new) as (there, _), refusals(settings.data_dir):
+            service = service_for(settings, options.url, request, new)
+            with service as (server, _), exit_on_client_errors(settings.data_dir):
                 from mcc.client import MCC
 
-                with MCC(there.url, token=there.token) as client:
+                with MCC(server.url, token=server.token) as client:
                     added: set[str] = set()
 
-                    def let(line: Line, refusal: str) -> bool:
-                        where = str(line.asked.get("workspace"))
+                    def allow(line: Line, refusal: str) -> bool:
+                        where = str(line.fields.get("workspace"))
                         if where != defaults.get("workspace") or where in added:
                             return where in added
                         added.add(where)
-                        request.tell(let_work(new, settings, client.url, f"workspace: {refusal}"))
+                        request.tell(allow_workspace(new, settings, client.url, f"workspace: {refusal}"))
                         return True
 
-                    Submission(client, tally, let).place(OrderFile(stream, defaults, request.key or ""))
+                    Submission(client, tally, allow).place(OrderFile(stream, defaults, request.key or ""))
                     _summary(tally)
                     follow_all(client, tally)
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The commands `mcc notes`: what agents wrote down for later orders."""
+"""The commands `mcc notes`: notes that agents keep for later orders."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from mcc.cli.command import USAGE, clock, fail, print_table, say
-from mcc.cli.server import Call, lists_by_itself, service_command
+from mcc.cli.server import Call, list_by_default, service_command
 
 if TYPE_CHECKING:
     from mcc.contracts.notes import Note
@@ -34,7 +34,7 @@ def list_notes(call: Call, kind: AnyKind = None, project: Project = None) -> Non
         (
             one.kind,
             one.name,
-            _said(one),
+            one.title or " ".join(one.text.split())[:120],
             one.agent,
             clock(one.verified_at),
             one.workspace or "(session)",
@@ -45,7 +45,7 @@ def list_notes(call: Call, kind: AnyKind = None, project: Project = None) -> Non
     print_table(("KIND", "NAME", "SAYS", "BY", "VERIFIED", "WORKSPACE", "PROJECT"), rows, empty="No notes yet.")
 
 
-lists_by_itself(app, list_notes)
+list_by_default(app, list_notes)
 
 
 @service_command(app)
@@ -54,7 +54,7 @@ def show(call: Call, name: Name, kind: Kind = "memory", project: Project = None)
 
     Example: mcc notes show build
     """
-    note = _named(call.client.notes.list(kind=kind), name, project)
+    note = _find_note(call.client.notes.list(kind=kind), name, project)
     versions = call.client.notes.history(note.project, note.kind, note.name)
     if call.printed({"items": versions}):
         return
@@ -72,20 +72,16 @@ def delete(call: Call, name: Name, kind: Kind = "memory", project: Project = Non
 
     Example: mcc notes delete build
     """
-    note = _named(call.client.notes.list(kind=kind), name, project)
-    gone = call.client.notes.delete(note.project, note.kind, note.name)
-    if not call.printed(gone):
+    note = _find_note(call.client.notes.list(kind=kind), name, project)
+    deleted = call.client.notes.delete(note.project, note.kind, note.name)
+    if not call.printed(deleted):
         say(f"{note.kind} {note.name} is deleted")
 
 
-def _named(notes: "Sequence[Note]", name: str, project: str | None) -> "Note":
+def _find_note(notes: "Sequence[Note]", name: str, project: str | None) -> "Note":
     found = [one for one in notes if one.name == name and one.project.startswith(project or "")]
     if not found:
         fail(f"There is no note {name!r} of this kind: mcc notes list shows what there is.")
     if len(found) > 1:
         fail(f"{len(found)} projects have a note {name!r}: say which with --project, as mcc notes list shows.", USAGE)
     return found[0]
-
-
-def _said(note: "Note") -> str:
-    return note.title or " ".join(note.text.split())[:120]

@@ -1,4 +1,4 @@
-"""Orders from a file: one JSON object a line, each under a key by which it is accepted once."""
+"""Orders from a file: one JSON object a line, each with an idempotency key."""
 
 import hashlib
 import json
@@ -14,26 +14,26 @@ from mcc.cli.command import USAGE, fail
 
 STDIN = "-"
 LINE_BYTES = 1_000_000
-"""More than a prompt of the greatest length takes, whatever it is written in."""
+"""More than the longest prompt needs in any encoding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """An order as a line of the file asks for it, with all that the command line adds; `problem` says why it is
-    none. Lines count from 1 on."""
+    """One line of the file, numbered from 1, as the fields of an order, with those of the command line; `problem`: why
+    it cannot be an order, "" where it can."""
 
     number: int
-    asked: Mapping[str, Any]
+    fields: Mapping[str, Any]
     problem: str = ""
 
     @property
     def key(self) -> str:
-        return str(self.asked.get("idempotency_key", ""))
+        return str(self.fields.get("idempotency_key", ""))
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """The file, or standard input for `-`; the command ends where it cannot be read."""
+def open_orders(path: Path) -> Iterator[BinaryIO]:
+    """The file, or standard input for `-`. Exits where it cannot be read."""
     if str(path) == STDIN:
         yield sys.stdin.buffer
         return
@@ -46,11 +46,11 @@ def opened(path: Path) -> Iterator[BinaryIO]:
 
 
 class OrderFile:
-    """The lines of one file. `defaults` are the fields that a line need not say; `run` tells one use of the same file
-    from another.
+    """The lines of one file. `defaults`: fields for lines that do not set them. `run`: makes the generated keys of one
+    use of the file differ from those of another.
 
-    A line without a key of its own gets one that comes of what it asks for: the same line again is the same order,
-    and of equal lines in one file each is an order.
+    A line without an idempotency key gets one from a digest of its fields and of how often an equal line came before:
+    placing the file again places nothing twice, while equal lines in one file are orders of their own.
     """
 
     def __init__(self, stream: BinaryIO, defaults: Mapping[str, Any], run: str = "") -> None:
@@ -78,7 +78,7 @@ class OrderFile:
         from mcc.rules.mistakes import mistakes
 
         try:
-            said = json.loads(text.decode("utf-8-sig"), object_pairs_hook=distinct)
+            given = json.loads(text.decode("utf-8-sig"), object_pairs_hook=distinct)
         except json.JSONDecodeError as error:
             why = f"{error.msg} at character {error.pos + 1}"
             return Line(number, {}, f"it is not JSON ({why}); write one order a line, such as {EXAMPLE}")
@@ -88,32 +88,32 @@ class OrderFile:
             return Line(number, {}, str(error))
         except RecursionError:
             return Line(number, {}, f"it is nested too deeply; write one order a line, such as {EXAMPLE}")
-        if not isinstance(said, dict):
+        if not isinstance(given, dict):
             return Line(number, {}, f"it is JSON, but no object; write one order a line, such as {EXAMPLE}")
-        asked = self._whole(said)
+        fields = self._with_defaults(given)
         try:
-            OrderOfBatch.model_validate(asked)
+            OrderOfBatch.model_validate(fields)
         except ValidationError as error:
-            return Line(number, asked, mistakes(error.errors(), OrderOfBatch)[0].sentence)
-        return Line(number, {"idempotency_key": self._key(asked), **asked})
+            return Line(number, fields, mistakes(error.errors(), OrderOfBatch)[0].sentence)
+        return Line(number, {"idempotency_key": self._key(fields), **fields})
 
-    def _whole(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """With the defaults, without what is null, and with the whole path of a directory."""
+    def _with_defaults(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of a line over the defaults, without nulls, and with a directory's absolute path."""
         from mcc.configuration.workspaces import is_git_address
 
-        asked = {name: value for name, value in {**self._defaults, **said}.items() if value is not None}
-        where = asked.get("workspace")
+        fields = {name: value for name, value in {**self._defaults, **given}.items() if value is not None}
+        where = fields.get("workspace")
         if isinstance(where, str) and where and "\0" not in where and not is_git_address(where):
-            asked["workspace"] = str(Path(where).expanduser().resolve())
-        return asked
+            fields["workspace"] = str(Path(where).expanduser().resolve())
+        return fields
 
-    def _key(self, asked: Mapping[str, Any]) -> str:
+    def _key(self, fields: Mapping[str, Any]) -> str:
         from mcc.contracts.shape import to_json
 
-        content = hashlib.sha256(to_json(sorted(asked.items()))).digest()
+        content = hashlib.sha256(to_json(sorted(fields.items()))).digest()
         self._seen[content] += 1
-        whole = b"%b %d %b" % (content, self._seen[content], self._run.encode())
-        return f"file:{hashlib.sha256(whole).hexdigest()}"
+        numbered = b"%b %d %b" % (content, self._seen[content], self._run.encode())
+        return f"file:{hashlib.sha256(numbered).hexdigest()}"
 
 
 EXAMPLE = '{"prompt": "Which functions have no test?"}'

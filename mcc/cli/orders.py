@@ -1,4 +1,4 @@
-"""The commands `mcc orders`: orders listed, shown, followed, controlled, and made of others."""
+"""The commands `mcc orders`: list, show, follow and control orders."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from mcc.cli.command import DONE, FAILED, USAGE, clock, fail, print_json, print_markdown, print_pairs, print_table, say
-from mcc.cli.server import Call, Look, lists_by_itself, reading_command, service_command
+from mcc.cli.server import Call, Query, list_by_default, reading_command, service_command
 from mcc.view.tables import CELL_CHARACTERS
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ OrderId = Annotated[str, typer.Argument(help="The order: its id, 4 characters or
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addressed:
-    """Whom of an order a control is for, why, and whether its outcome is waited for."""
+    """Options of a control: the agent it is for, its reason, and whether to wait for its outcome."""
 
     record_id: Annotated[
         str | None,
@@ -41,14 +41,14 @@ class Addressed:
     reason: Annotated[str | None, typer.Option(help="Why; kept in the journal.")] = None
     wait: Annotated[bool, typer.Option("--wait", help="Wait until it is applied (exit 0) or refused (exit 1).")] = False
 
-    def said(self, client: "MCC", order_id: str) -> dict[str, str | None]:
-        """What the client is told of it."""
+    def arguments(self, client: "MCC", order_id: str) -> dict[str, str | None]:
+        """The arguments of a control of the client."""
         return {"record_id": self.record_id or _record_of(client, order_id, self.agent), "reason": self.reason}
 
 
 @reading_command(app, "list")
 def list_orders(
-    look: Look,
+    query: Query,
     status: Annotated[str | None, typer.Option(help="Only those queued, running, waiting, succeeded …")] = None,
     session: Annotated[str | None, typer.Option(help="Only those of this session.")] = None,
     label: Annotated[str | None, typer.Option(help="Only those with this label.")] = None,
@@ -59,19 +59,19 @@ def list_orders(
 
     Example: mcc orders list --status running
     """
-    page = look.reader.orders.list(status=status, session_id=session, label=label, limit=limit, cursor=cursor)
-    if look.printed(page):
+    page = query.reader.orders.list(status=status, session_id=session, label=label, limit=limit, cursor=cursor)
+    if query.printed(page):
         return
     print_table(LISTED, map(_row, page.items), empty="No order.")
     if page.next_cursor is not None and sys.stdout.isatty():
         say(f"older ones: --cursor {page.next_cursor}")
 
 
-lists_by_itself(app, list_orders)
+list_by_default(app, list_orders)
 
 
 GENERATOR = "generator"
-"""Stands where chats have their agent."""
+"""Shown as the agent of an order that generates a document."""
 
 LISTED = ("ID", "STATUS", "CREATED", "TIME", "COST", "AGENT", "DRONE", "PROMPT")
 
@@ -95,15 +95,15 @@ def _row(order: "WorkOrder") -> Sequence[str]:
 
 
 @reading_command(app)
-def show(look: Look, order_id: OrderId) -> None:
+def show(query: Query, order_id: OrderId) -> None:
     """One order as it is now, with its answer when there is one.
 
     Example: mcc orders show 0190c9a2-0000-7000-8000-000000000000
     """
-    order = look.reader.orders.get(order_id)
-    if look.printed(order):
+    order = query.reader.orders.get(order_id)
+    if query.printed(order):
         return
-    print_pairs(_facts(order, _resting(look.reader, order)))
+    print_pairs(_facts(order, _paused(query.reader, order)))
     if order.answer:
         print()
         print_markdown(order.answer)
@@ -111,7 +111,7 @@ def show(look: Look, order_id: OrderId) -> None:
 
 @reading_command(app)
 def watch(
-    look: Look,
+    query: Query,
     order_id: OrderId,
     after: Annotated[int, typer.Option(help="Begin after this entry, where no tree is drawn.", min=0)] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress; the answer alone, or why none.")] = False,
@@ -120,53 +120,53 @@ def watch(
 
     Example: mcc orders watch 0190c9a2-0000-7000-8000-000000000000
     """
-    from mcc.cli.following import Shown, conclude, detached, follow
+    from mcc.cli.following import Shown, conclude, follow, say_detached
 
-    shown = Shown.of(as_json=look.as_json, quiet=quiet)
+    shown = Shown.of(as_json=query.as_json, quiet=quiet)
     try:
-        follow(look.reader, order_id, shown, after)
+        follow(query.reader, order_id, shown, after)
     except KeyboardInterrupt:
-        raise typer.Exit(detached(order_id)) from None
-    raise typer.Exit(conclude(look.reader.orders.get(order_id), shown))
+        raise typer.Exit(say_detached(order_id)) from None
+    raise typer.Exit(conclude(query.reader.orders.get(order_id), shown))
 
 
 @reading_command(app)
-def record(look: Look, order_id: OrderId) -> None:
+def record(query: Query, order_id: OrderId) -> None:
     """The chat record: who was asked what, what it did, what it answered. Always JSON, on a terminal indented.
 
     Example: mcc orders record 0190c9a2-0000-7000-8000-000000000000 | jq .subagent_history
     """
-    print_json(look.reader.orders.record(order_id), indented=sys.stdout.isatty() and not look.as_json)
+    print_json(query.reader.orders.record(order_id), indented=sys.stdout.isatty() and not query.as_json)
 
 
 @service_command(app)
 def cancel(call: Call, order_id: OrderId, to: Addressed) -> None:
-    """Stop an order, or one agent of it with all below it.
+    """Stop an order, or one of its agents with all its subagents.
 
     Example: mcc orders cancel 0190c9a2-0000-7000-8000-000000000000 --reason "wrong branch"
     """
-    receipt = call.client.orders.cancel(order_id, **to.said(call.client, order_id))
-    _end_with(call, order_id, "cancel", receipt, wait=to.wait)
+    receipt = call.client.orders.cancel(order_id, **to.arguments(call.client, order_id))
+    _print_control(call, order_id, "cancel", receipt, wait=to.wait)
 
 
 @service_command(app)
 def pause(call: Call, order_id: OrderId, to: Addressed) -> None:
-    """Let an order, or one agent with all below it, rest after the step it is at.
+    """Pause an order, or one of its agents with all its subagents, after the current step.
 
     Example: mcc orders pause 0190c9a2-0000-7000-8000-000000000000
     """
-    receipt = call.client.orders.pause(order_id, **to.said(call.client, order_id))
-    _end_with(call, order_id, "pause", receipt, wait=to.wait)
+    receipt = call.client.orders.pause(order_id, **to.arguments(call.client, order_id))
+    _print_control(call, order_id, "pause", receipt, wait=to.wait)
 
 
 @service_command(app)
 def resume(call: Call, order_id: OrderId, to: Addressed) -> None:
-    """Let what is paused, or waits for its provider, go on.
+    """Resume an order that is paused or waits for its provider, or one of its agents.
 
     Example: mcc orders resume 0190c9a2-0000-7000-8000-000000000000
     """
-    receipt = call.client.orders.resume(order_id, **to.said(call.client, order_id))
-    _end_with(call, order_id, "resume", receipt, wait=to.wait)
+    receipt = call.client.orders.resume(order_id, **to.arguments(call.client, order_id))
+    _print_control(call, order_id, "resume", receipt, wait=to.wait)
 
 
 @service_command(app)
@@ -174,7 +174,7 @@ def steer(
     call: Call,
     order_id: OrderId,
     to: Addressed,
-    message: Annotated[str | None, typer.Argument(help="What the agent shall hear before its next step.")] = None,
+    message: Annotated[str | None, typer.Argument(help="What the agent reads before its next step.")] = None,
     redirect: Annotated[bool, typer.Option("--redirect", help="The message is its task from now on.")] = False,
     remove_tools: Annotated[
         list[str] | None,
@@ -192,9 +192,9 @@ def steer(
         message,
         redirect=redirect,
         remove_tools=remove_tools or (),
-        **to.said(call.client, order_id),
+        **to.arguments(call.client, order_id),
     )
-    _end_with(call, order_id, "steer", receipt, wait=to.wait)
+    _print_control(call, order_id, "steer", receipt, wait=to.wait)
 
 
 @service_command(app, "set-metadata")
@@ -210,59 +210,19 @@ def set_metadata(
 
     Example: mcc orders set-metadata 0190c9a2-0000-7000-8000-000000000000 ticket=OPS-17 attempts=3
     """
-    from mcc.cli.asking import metadata_in
+    from mcc.cli.order_request import metadata_in
 
     metadata = metadata_in(pairs or (), unset or ())
     if metadata is None:
         fail("Name what is to be set: key=value, or --unset KEY.", USAGE)
-    receipt = call.client.orders.set_metadata(order_id, metadata, **to.said(call.client, order_id))
-    _end_with(call, order_id, "set-metadata", receipt, wait=to.wait)
-
-
-@service_command(app)
-def retry(call: Call, order_id: OrderId) -> None:
-    """Place an order that has ended once more, as the next turn of its session.
-
-    Example: mcc orders retry 0190c9a2-0000-7000-8000-000000000000
-    """
-    _print_placed(call, call.client.orders.retry(order_id))
-
-
-@service_command(app)
-def fork(
-    call: Call,
-    order_id: OrderId,
-    prompt: Annotated[
-        str | None, typer.Argument(help="What its master hears next; it just goes on if left out.")
-    ] = None,
-    after: Annotated[
-        int | None,
-        typer.Option(help="The last entry that it takes over, from 1 on: the `seq` of a step, say; all if left out."),
-    ] = None,
-) -> None:
-    """Begin a new order, in a session of its own, with what another one had done by some entry.
-
-    Example: mcc orders fork 0190c9a2-0000-7000-8000-000000000000 --after 17 "Look at the tests instead"
-    """
-    last = after if after is not None else call.client.orders.get(order_id).last_seq
-    _print_placed(call, call.client.orders.fork(order_id, after=last, prompt=prompt))
-
-
-@service_command(app)
-def rollback(call: Call, order_id: OrderId) -> None:
-    """Leave a turn that has ended out of the context of its session's later turns; it stays in history.
-
-    Example: mcc orders rollback 0190c9a2-0000-7000-8000-000000000000
-    """
-    order = call.client.orders.roll_back(order_id)
-    if not call.printed(order):
-        print(f"turn {order.session_seq} of session {order.session_id} is left out of its context")
+    receipt = call.client.orders.set_metadata(order_id, metadata, **to.arguments(call.client, order_id))
+    _print_control(call, order_id, "set-metadata", receipt, wait=to.wait)
 
 
 def _record_of(client: "MCC", order_id: str, agent: str | None) -> str | None:
-    """The record of the agent that is shown by this name; None for none."""
+    """The id of the record of the agent with this display name; None for None. Exits where there is no such agent."""
     from mcc.contracts.record import RecordStatus
-    from mcc.view.naming import by_name
+    from mcc.view.lines import by_name
 
     if agent is None:
         return None
@@ -273,8 +233,8 @@ def _record_of(client: "MCC", order_id: str, agent: str | None) -> str | None:
     return found[agent].id
 
 
-def _end_with(call: Call, order_id: str, what: str, receipt: "Receipt", *, wait: bool) -> NoReturn:
-    """Print the receipt of a control, or with `wait` the outcome once there is one; ends with the exit code."""
+def _print_control(call: Call, order_id: str, what: str, receipt: "Receipt", *, wait: bool) -> NoReturn:
+    """Print the receipt of a control, or with `wait` its outcome once it has one, and exit."""
     if not wait:
         if not call.printed(receipt):
             print(f"{what} requested at {clock(receipt.requested_at)} (receipt {receipt.id})")
@@ -290,7 +250,7 @@ def _end_with(call: Call, order_id: str, what: str, receipt: "Receipt", *, wait:
 
 
 def _settled(client: "MCC", order_id: str, control_id: str) -> "Control":
-    """The control once it is settled, which every control is at the latest when its order ends."""
+    """The control once it is applied or refused; that happens to every control when its order ends, at the latest."""
     while True:
         control = next(one for one in client.orders.controls(order_id) if one.id == control_id)
         if not control.open:
@@ -298,18 +258,8 @@ def _settled(client: "MCC", order_id: str, control_id: str) -> "Control":
         time.sleep(LOOK_SECONDS)
 
 
-def _print_placed(call: Call, order: "WorkOrder") -> None:
-    """Say where the new order was placed; its id alone goes to stdout, so that another command can take it."""
-    if call.printed(order):
-        return
-    say(f"placed as turn {order.session_seq} of session {order.session_id}")
-    if order.origin is not None and order.origin.note:
-        say(order.origin.note)
-    print(order.id)
-
-
-def _resting(reader: "Reader", order: "WorkOrder") -> str | None:
-    """Which agents are paused in a running order; None when none is."""
+def _paused(reader: "Reader", order: "WorkOrder") -> str | None:
+    """Which agents of a running order are paused, in words; None when none is."""
     from mcc.client import NotFound
     from mcc.contracts.status import OrderStatus
     from mcc.view.lines import paused_in
@@ -325,17 +275,16 @@ def _resting(reader: "Reader", order: "WorkOrder") -> str | None:
 _ASKED = {"wait": "yes: it waits for the answer", "deny": "no: such calls are denied"}
 
 
-def _facts(order: "WorkOrder", resting: str | None = None) -> list[tuple[str, object]]:
+def _facts(order: "WorkOrder", paused: str | None) -> list[tuple[str, object]]:
     from mcc.contracts.order import OrderKind
     from mcc.contracts.status import OrderStatus
     from mcc.view import figures
-    from mcc.view.changes import change_rows
     from mcc.view.inbox import permission_in_words
-    from mcc.view.lines import what_to_do
+    from mcc.view.lines import change_rows, what_to_do
 
-    why = order.reason or resting
+    why = order.reason or paused
     status = f"{order.status} ({why})" if why else str(order.status)
-    reason = "paused" if resting else order.reason if order.status is OrderStatus.WAITING else None
+    reason = "paused" if paused else order.reason if order.status is OrderStatus.WAITING else None
     origin = order.origin
     after = f" after entry {origin.after}" if origin and origin.after is not None else ""
     return [

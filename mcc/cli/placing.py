@@ -1,4 +1,4 @@
-"""An order placed with the service that runs, or with one that is started for it alone, and followed to its end."""
+"""Places an order with the running service, or with one started for it alone, and follows it to its end."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand
 
-from mcc.cli.asking import OrderRequest, check_for_here, key_in, let_work
 from mcc.cli.command import (
     DONE,
     INTERRUPTED,
@@ -23,8 +22,9 @@ from mcc.cli.command import (
     print_json,
     say_configuration,
 )
-from mcc.cli.following import Shown, detached, follow, prompt_of, withdraw
-from mcc.cli.server import NONE_FOUND, Server, find_server, refusals
+from mcc.cli.following import Shown, follow, prompt_for, say_detached, withdraw
+from mcc.cli.order_request import OrderRequest, allow_workspace, check_locally, checked_key
+from mcc.cli.server import NONE_FOUND, Server, exit_on_client_errors, find_server
 
 if TYPE_CHECKING:
     from mcc.client import MCC
@@ -36,7 +36,7 @@ EVERY, FINAL = "all", "final"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacingOptions:
-    """Which service takes an order, under which names, and what is shown of it."""
+    """Options of placing an order: the service, labels, queue and idempotency key, and what is shown."""
 
     label: Annotated[list[str] | None, typer.Option(help="A label to find it by; may be repeated.")] = None
     queue: Annotated[str, typer.Option(help="Queue of the drones that shall do it.")] = "default"
@@ -53,13 +53,13 @@ class PlacingOptions:
     ] = None
 
     def order(self) -> dict[str, Any]:
-        """The fields of an order, None for what was not said."""
+        """The fields of an order, None for options left out."""
         return {"labels": self.label or None, "queue": self.queue}
 
     @property
-    def asked(self) -> dict[str, Any]:
-        """What an `OrderRequest` knows of them."""
-        return {"key": key_in(self.idempotency_key), "detach": self.detach, "quiet": self.quiet}
+    def request_arguments(self) -> dict[str, Any]:
+        """The arguments of an `OrderRequest` that these options give."""
+        return {"key": checked_key(self.idempotency_key), "detach": self.detach, "quiet": self.quiet}
 
     @property
     def shown(self) -> Shown:
@@ -69,7 +69,7 @@ class PlacingOptions:
 
 
 class JsonLinesCommand(TyperCommand):
-    """`--json` alone stands for all lines; of `--json=final` the parser itself knows nothing but with a value."""
+    """Lets `--json` stand alone beside `--json=final`: the parser knows it only as an option with a value."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         options = args.index("--") if "--" in args else len(args)
@@ -80,18 +80,18 @@ class JsonLinesCommand(TyperCommand):
 def place_and_follow(
     request: OrderRequest, options: PlacingOptions, shown: Shown, *, conclude: "Callable[[MCC, WorkOrder], int]"
 ) -> NoReturn:
-    """Place what is asked and follow it, or leave it there; ends with the exit code, of an order that has ended that
-    of `conclude`."""
-    end_as_from_the_keyboard()
+    """Place the order and follow it to its end, or with --detach print its id. Exits with the command's code, which
+    `conclude` answers for an order that has ended."""
+    sigterm_as_ctrl_c()
     try:
         with plain_errors(), _placed(request, options.url, options.data_dir) as (client, order, here_only):
             if request.detach:
                 print_json(order, type="order") if shown.as_json else print(order.id)
                 raise typer.Exit(DONE)
             try:
-                follow(client, order.id, shown, prompt=prompt_of(client, order.id, shown))
+                follow(client, order.id, shown, prompt=prompt_for(client, order.id, shown))
             except KeyboardInterrupt:
-                raise typer.Exit(withdraw(client, order.id) if here_only else detached(order.id)) from None
+                raise typer.Exit(withdraw(client, order.id) if here_only else say_detached(order.id)) from None
             raise typer.Exit(conclude(client, client.orders.get(order.id)))
     except KeyboardInterrupt:
         fail("Stopped before the order was accepted.", INTERRUPTED)
@@ -99,20 +99,21 @@ def place_and_follow(
 
 @contextmanager
 def _placed(request: OrderRequest, url: str | None, data_dir: Path | None) -> "Iterator[tuple[MCC, WorkOrder, bool]]":
-    """The client that asked, the order as accepted, and whether the service runs for this order only."""
+    """The client, the order as accepted, and whether the service was started for this order only."""
     from mcc.settings import load
 
     new = request.checked()
     settings = load(data_dir=data_dir)
-    with serving(settings, url, request, new) as (there, here_only), refusals(settings.data_dir):
+    with service_for(settings, url, request, new) as (server, here_only), exit_on_client_errors(settings.data_dir):
         from mcc.client import MCC
 
-        with MCC(there.url, token=there.token) as client:
-            yield client, _accepted(client, request, new, settings), here_only
+        with MCC(server.url, token=server.token) as client:
+            yield client, _submit(client, request, new, settings), here_only
 
 
-def _accepted(client: "MCC", request: OrderRequest, new: "NewOrder", settings: "Settings") -> "WorkOrder":
-    """The order as accepted, in a directory that was not among the family's before where that is its user's own."""
+def _submit(client: "MCC", request: OrderRequest, new: "NewOrder", settings: "Settings") -> "WorkOrder":
+    """Place the order. Where the service refuses its workspace, allow that directory, if the service is this user's
+    own and on this machine, and try once more."""
     from mcc.client import Invalid
     from mcc.configuration.workspaces import is_git_address
 
@@ -122,14 +123,14 @@ def _accepted(client: "MCC", request: OrderRequest, new: "NewOrder", settings: "
         outside = [one for one in refusal.errors if one.get("field") == "workspace"]
         if not outside or is_git_address(new.workspace or ""):
             raise
-        # Where none was named, it is the current one.
-        there = new if new.workspace else new.model_copy(update={"workspace": str(Path().resolve())})
-        request.tell(let_work(there, settings, client.url, f"workspace: {outside[0].get('message')}"))
+        # Without a workspace, `mcc generate` has used the current directory.
+        located = new if new.workspace else new.model_copy(update={"workspace": str(Path().resolve())})
+        request.tell(allow_workspace(located, settings, client.url, f"workspace: {outside[0].get('message')}"))
         return request.place(client)
 
 
-def end_as_from_the_keyboard() -> None:
-    """SIGTERM counts as Ctrl-C, so that no process stays behind."""
+def sigterm_as_ctrl_c() -> None:
+    """Handle SIGTERM like Ctrl-C, so that the processes started here are stopped too."""
 
     def interrupt(number: int, frame: object) -> NoReturn:
         raise KeyboardInterrupt
@@ -138,10 +139,10 @@ def end_as_from_the_keyboard() -> None:
 
 
 @contextmanager
-def serving(
+def service_for(
     settings: "Settings", url: str | None, request: OrderRequest, new: "NewOrder"
 ) -> Iterator[tuple[Server, bool]]:
-    """The service to talk to, and whether that service runs for this order only."""
+    """The service to use, and whether it was started for this order only, until the block ends."""
     with ExitStack() as stack:
         while True:
             if server := find_server(settings, url, lasting=True):
@@ -149,15 +150,15 @@ def serving(
                 return
             if request.detach:
                 fail(NONE_FOUND, UNREACHABLE)
-            check_for_here(new, settings)
+            check_locally(new, settings)
             request.check_here(settings)
-            if own := _brought(settings, stack, request):
-                yield own, True
+            if started := _start_service(settings, stack, request):
+                yield started, True
                 return
 
 
-def _brought(settings: "Settings", stack: ExitStack, request: OrderRequest) -> Server | None:
-    """A family for the order that is asked, until `stack` closes; None when another family started first."""
+def _start_service(settings: "Settings", stack: ExitStack, request: OrderRequest) -> Server | None:
+    """Start a service for this order, until `stack` closes; None when another one started first on this directory."""
     from mcc.local.errors import FamilyRunning
     from mcc.local.family import Family, family_in_thread
     from mcc.local.programs import Staff
@@ -165,10 +166,10 @@ def _brought(settings: "Settings", stack: ExitStack, request: OrderRequest) -> S
     request.tell("No service runs here: starting one for this order (mcc up keeps one).")
     if not request.quiet:
         say_configuration(settings)
-    own = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
+    private = settings.model_copy(update={"host": "127.0.0.1", "port": 0})
     try:
         staff = Staff(flower=False, workspaces=(Path(request.order["workspace"] or "").resolve(),))
-        family = stack.enter_context(family_in_thread(Family(own, staff, purpose="run", notify=request.tell)))
+        family = stack.enter_context(family_in_thread(Family(private, staff, purpose="run", notify=request.tell)))
     except FamilyRunning:
         return None
     return Server(family.url, family.token)

@@ -1,4 +1,4 @@
-"""The command `mcc run`: one order, submitted and followed."""
+"""The command `mcc run`: one order or a file of them, submitted and followed."""
 
 import sys
 from dataclasses import dataclass
@@ -7,17 +7,17 @@ from typing import Annotated, Any
 
 import typer
 
-from mcc.cli.asking import OrderRequest, metadata_in, moment_in, said_by
 from mcc.cli.command import USAGE, fail
 from mcc.cli.following import conclude
 from mcc.cli.many_orders import place_file
+from mcc.cli.order_request import OrderRequest, metadata_in, order_fields, time_in
 from mcc.cli.placing import PlacingOptions, place_and_follow
 from mcc.options import OrderOptions, VerifyOptions, names_in, object_in, taking_options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnOptions:
-    """Who works where and when, what comes of it, and what is kept with it."""
+    """Options of one turn: workspace, agent, session and time, the form of its result, metadata and controls."""
 
     workspace: Annotated[
         str | None,
@@ -52,14 +52,14 @@ class TurnOptions:
 
     def order(self) -> dict[str, Any]:
         return {
-            **where_in(self.workspace, self.ref),
+            **workspace_fields(self.workspace, self.ref),
             "agent": self.agent,
             "session_id": self.session,
             "metadata": metadata_in(self.metadata or []),
             "controls": names_in(self.control),
             "result_schema": object_in(self.schema, "--schema"),
             "rules": [{"cel": one} for one in self.rule or []] or None,
-            "not_before": moment_in(self.not_before),
+            "not_before": time_in(self.not_before),
         }
 
 
@@ -81,46 +81,49 @@ def run(
 ) -> None:
     """Submit one work order and follow it to its end: progress on stderr, the answer on stdout.
 
-    With --file, many orders, each accepted by itself: a line that cannot be is told with its number, and keeps no other
-    back. The same command again goes on where one was stopped, and places no order twice.
+    With --file, many orders, each accepted by itself: a line that cannot be accepted is reported with its number, and
+    the others go on. The same command again goes on where one was stopped, and places no order twice.
 
     Where no service runs and none is named, one is started for this command alone. Ctrl-C stops following, not the
-    order, unless it was started so: then there is nobody left to do it.
+    order; but it cancels an order for which the service was started, as nothing would be left to do it.
 
     Example: mcc run "Explain this repository" --workspace . --limit rounds=20 --limit cost_usd=0.50
     """
     if (prompt is None) == (file is None):
         fail("Say what to do: a prompt, or --file with one order a line.", USAGE)
-    order = said_by(turn, options, verify, placing)
+    order = order_fields(turn, options, verify, placing)
     if file is not None:
-        _refuse_what_is_of_one_order(turn)
-        place_file(file, OrderRequest(PLACEHOLDER, order, **placing.asked), placing, placing.shown)
+        _refuse_options_of_one_order(turn)
+        defaults = OrderRequest(PLACEHOLDER, order, **placing.request_arguments)
+        place_file(file, defaults, placing, placing.shown)
     assert prompt is not None
-    request = OrderRequest(_read() if prompt == "-" else prompt, order, go_on=turn.go_on, **placing.asked)
+    text = _read_prompt() if prompt == "-" else prompt
+    request = OrderRequest(text, order, go_on=turn.go_on, **placing.request_arguments)
     shown = placing.shown
     place_and_follow(request, placing, shown, conclude=lambda client, order: conclude(order, shown))
 
 
 PLACEHOLDER = "-"
-"""Stands for the prompts of a file where its options are looked at."""
+"""The prompt with which the options of a whole file are validated."""
 
 
-def _refuse_what_is_of_one_order(turn: TurnOptions) -> None:
-    for said, option in ((turn.session, "--session"), (turn.go_on, "--continue"), (turn.not_before, "--not-before")):
-        if said:
+def _refuse_options_of_one_order(turn: TurnOptions) -> None:
+    for value, option in ((turn.session, "--session"), (turn.go_on, "--continue"), (turn.not_before, "--not-before")):
+        if value:
             fail(f"{option} belongs to one order: with --file, say it in the lines that it is for.", USAGE)
 
 
-def where_in(said: str | None, ref: str | None) -> dict[str, str | None]:
-    """A git address as it stands, else the whole path of a directory."""
+def workspace_fields(where: str | None, ref: str | None) -> dict[str, str | None]:
+    """The fields `workspace` and `ref`: a git address unchanged, else a directory's absolute path; None = the current
+    directory."""
     from mcc.configuration.workspaces import is_git_address
 
-    is_address = said is not None and is_git_address(said)
-    return {"workspace": said if is_address else str(Path(said or "").resolve()), "ref": ref}
+    is_address = where is not None and is_git_address(where)
+    return {"workspace": where if is_address else str(Path(where or "").resolve()), "ref": ref}
 
 
-def _read() -> str:
-    """The prompt from standard input, no more of it than any service would take."""
+def _read_prompt() -> str:
+    """The prompt from standard input, cut at one character more than any service takes."""
     from mcc.contracts.order import PROMPT_CHARACTERS
 
     try:

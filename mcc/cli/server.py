@@ -1,4 +1,4 @@
-"""The service that a command talks to: found, called, and its refusals turned into exit codes."""
+"""Connects commands to a service or the database: finds it, resolves ids, turns errors into exit codes."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from mcc.cli.command import UNREACHABLE, USAGE, AsJson, DataDir, Url, fail, plain_errors, print_json, say
-from mcc.options import gathered, spread, with_parameters
+from mcc.options import arguments_from, options_of, with_parameters
 
 if TYPE_CHECKING:
     from mcc.cli.archive import Reader
@@ -34,14 +34,15 @@ class Server:
 
 
 def find_server(settings: "Settings", url: str | None, *, lasting: bool = False) -> Server | None:
-    """The service at `url`, else the family on this data directory; None when there is neither.
+    """The service at `url`, else the one that runs on this data directory; None when there is neither.
 
-    A family that still starts is waited for. `lasting`: so is the end of a family that runs for another order only.
+    Waits for a service that is still starting. `lasting`: waits also until a service that runs for another order only
+    has ended, and does not answer it.
     """
     if url:
-        from mcc.client.address import bare
+        from mcc.client.address import base_url
 
-        return Server(bare(url), _token(settings, local=urlsplit(url).hostname in LOOPBACK))
+        return Server(base_url(url), _token(settings, local=urlsplit(url).hostname in LOOPBACK))
     from mcc.local.presence import Presence, await_end, await_family
 
     presence = await_family(settings.data_dir)
@@ -53,8 +54,8 @@ def find_server(settings: "Settings", url: str | None, *, lasting: bool = False)
 
 
 @contextmanager
-def served(url: str | None, data_dir: Path | None) -> "Iterator[MCC]":
-    """A client of the service that the command talks to; errors become a sentence and an exit code."""
+def connected(url: str | None, data_dir: Path | None) -> "Iterator[MCC]":
+    """A client of the service that the command uses. Errors become a sentence and an exit code."""
     with plain_errors():
         settings = _settings(data_dir)
         server = find_server(settings, url)
@@ -66,7 +67,7 @@ def served(url: str | None, data_dir: Path | None) -> "Iterator[MCC]":
 
 @contextmanager
 def _client(settings: "Settings", server: Server) -> "Iterator[MCC]":
-    with refusals(settings.data_dir):
+    with exit_on_client_errors(settings.data_dir):
         from mcc.client import MCC
 
         with MCC(server.url, token=server.token) as client:
@@ -74,15 +75,15 @@ def _client(settings: "Settings", server: Server) -> "Iterator[MCC]":
 
 
 @contextmanager
-def read_from(url: str | None, data_dir: Path | None) -> "Iterator[Reader]":
-    """The service that a command reads from, or where none runs and none is named the database itself."""
+def reader_of(url: str | None, data_dir: Path | None) -> "Iterator[Reader]":
+    """A client of the service, or where none runs and no URL is given, the database. Errors become exit codes."""
     with plain_errors():
         settings = _settings(data_dir)
         server = find_server(settings, url)
         if server is None:
             from mcc.cli.archive import archive
 
-            with refusals(settings.data_dir), archive(settings) as kept:
+            with exit_on_client_errors(settings.data_dir), archive(settings) as kept:
                 if kept is None:
                     fail(NONE_FOUND, UNREACHABLE)
                 say("No service runs here: this is what the database says.")
@@ -100,92 +101,93 @@ def _settings(data_dir: Path | None) -> "Settings":
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a command that calls the service works with; `as_json`: JSON is wanted on stdout."""
+    """What a command that calls the service gets. `as_json`: it prints JSON to stdout."""
 
     client: "MCC"
     data_dir: Path | None
     as_json: bool
 
     def printed(self, value: object) -> bool:
-        """Whether JSON is wanted; `value` is then on stdout, and nothing is left to say."""
+        """Where JSON is wanted, print `value`, and answer True: nothing else is printed then."""
         if self.as_json:
             print_json(value)
         return self.as_json
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What a command that only reads works with: a service, or the database where none runs."""
+class Query:
+    """What a command that only reads gets: a service, or the database where none runs."""
 
     reader: "Reader"
     as_json: bool
 
     def printed(self, value: object) -> bool:
-        """As of a `Call`."""
+        """As `Call.printed`."""
         if self.as_json:
             print_json(value)
         return self.as_json
 
 
-Work = Callable[Concatenate[Call, ...], None]
-Reading = Callable[Concatenate[Look, ...], None]
+CallCommand = Callable[Concatenate[Call, ...], None]
+QueryCommand = Callable[Concatenate[Query, ...], None]
 Run = Callable[[str | None, Path | None, bool, dict[str, Any]], None]
 
 
-def service_command(app: typer.Typer, name: str | None = None) -> Callable[[Work], Callable[..., None]]:
-    """Turns a function of a `Call` into a command of `app`; --url, --data-dir and --json follow its own options.
+def service_command(app: typer.Typer, name: str | None = None) -> Callable[[CallCommand], Callable[..., None]]:
+    """A decorator that registers a function of a `Call` as a command of `app`; --url, --data-dir and --json follow its
+    own options.
 
-    What it takes as `order_id` or `document_id` is the id, however it is named on the command line.
+    Arguments called `order_id` and `document_id` may be abbreviated on the command line; the function gets the full id.
     """
 
-    def register(work: Work) -> Callable[..., None]:
-        def run(url: str | None, data_dir: Path | None, as_json: bool, own: dict[str, Any]) -> None:
-            with served(url, data_dir) as client:
-                work(Call(client, data_dir, as_json), **_with_id(client, own))
+    def register(work: CallCommand) -> Callable[..., None]:
+        def run(url: str | None, data_dir: Path | None, as_json: bool, arguments: dict[str, Any]) -> None:
+            with connected(url, data_dir) as client:
+                work(Call(client, data_dir, as_json), **_with_full_id(client, arguments))
 
-        return _registered(app, name, work, run)
-
-    return register
-
-
-def reading_command(app: typer.Typer, name: str | None = None) -> Callable[[Reading], Callable[..., None]]:
-    """The same for a function of a `Look`, which does its work where no service runs too."""
-
-    def register(work: Reading) -> Callable[..., None]:
-        def run(url: str | None, data_dir: Path | None, as_json: bool, own: dict[str, Any]) -> None:
-            with read_from(url, data_dir) as reader:
-                work(Look(reader, as_json), **_with_id(reader, own))
-
-        return _registered(app, name, work, run)
+        return _register(app, name, work, run)
 
     return register
 
 
-def _with_id(reader: "Reader", own: dict[str, Any]) -> dict[str, Any]:
-    if (named := own.get("order_id")) is not None:
-        return {**own, "order_id": order_named(reader, named)}
-    if (named := own.get("document_id")) is not None:
-        return {**own, "document_id": document_named(reader, named)}
-    return own
+def reading_command(app: typer.Typer, name: str | None = None) -> Callable[[QueryCommand], Callable[..., None]]:
+    """As `service_command`, for a function of a `Query`: the command works without a service too."""
+
+    def register(work: QueryCommand) -> Callable[..., None]:
+        def run(url: str | None, data_dir: Path | None, as_json: bool, arguments: dict[str, Any]) -> None:
+            with reader_of(url, data_dir) as reader:
+                work(Query(reader, as_json), **_with_full_id(reader, arguments))
+
+        return _register(app, name, work, run)
+
+    return register
 
 
-def _registered(app: typer.Typer, name: str | None, work: Callable[..., None], run: Run) -> Callable[..., None]:
-    _, *owns = inspect.signature(work).parameters.values()
+def _with_full_id(reader: "Reader", arguments: dict[str, Any]) -> dict[str, Any]:
+    if (named := arguments.get("order_id")) is not None:
+        return {**arguments, "order_id": resolve_order_id(reader, named)}
+    if (named := arguments.get("document_id")) is not None:
+        return {**arguments, "document_id": resolve_document_id(reader, named)}
+    return arguments
 
-    def command(*, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False, **own: Any) -> None:
-        run(url, data_dir, as_json, gathered(owns, own))
+
+def _register(app: typer.Typer, name: str | None, work: Callable[..., None], run: Run) -> Callable[..., None]:
+    _, *parameters = inspect.signature(work).parameters.values()
+
+    def command(*, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False, **arguments: Any) -> None:
+        run(url, data_dir, as_json, arguments_from(parameters, arguments))
 
     shared = inspect.signature(command).parameters
     options = [
-        *(option for parameter in owns for option in spread(parameter)),
+        *(option for parameter in parameters for option in options_of(parameter)),
         *(shared[option] for option in ("url", "data_dir", "as_json")),
     ]
     app.command(name)(with_parameters(command, work, options))
     return command
 
 
-def lists_by_itself(app: typer.Typer, listing: Callable[..., None]) -> None:
-    """Without a further word, a group of commands is its list."""
+def list_by_default(app: typer.Typer, listing: Callable[..., None]) -> None:
+    """Let a group of commands, called without a command, run `listing`."""
 
     def group(context: typer.Context, url: Url = None, data_dir: DataDir = None, as_json: AsJson = False) -> None:
         if context.invoked_subcommand is None:
@@ -196,13 +198,14 @@ def lists_by_itself(app: typer.Typer, listing: Callable[..., None]) -> None:
 
 LAST = "@last"
 SHORTEST = 4
-"""Characters of an id's beginning or end that name an order where no other one has them."""
+"""Least characters of the beginning or end of an id that may stand for it."""
 
 
-def order_named(reader: "Reader", named: str) -> str:
-    """The id of the order that is named by its id, by a beginning or end that no other one has, or as the newest.
+def resolve_order_id(reader: "Reader", named: str) -> str:
+    """The id of the order that `named` means: its id, a unique beginning or end of it, or @last for the newest. Exits
+    where no order or several match.
 
-    Raises `ClientError`, of a database `StoreError`.
+    Raises `ClientError`; where `reader` is the database, `StoreError`.
     """
     from mcc.view.output import one_line
 
@@ -210,35 +213,36 @@ def order_named(reader: "Reader", named: str) -> str:
         orders = reader.orders.list(part=part, limit=limit).items
         return [(one.id, f"{one.status}  {one_line(one.prompt, 60)}") for one in orders]
 
-    return _named("order", named, found)
+    return _resolve_id("order", named, found)
 
 
-def document_named(reader: "Reader", named: str) -> str:
-    """The same of a document. Raises `ClientError`, of a database `StoreError`."""
+def resolve_document_id(reader: "Reader", named: str) -> str:
+    """As `resolve_order_id`, for a document."""
     from mcc.view.output import one_line
 
     def found(part: str | None, limit: int) -> list[tuple[str, str]]:
         documents = reader.documents.list(part=part, limit=limit).items
         return [(one.id, f"{one.status}  {one_line(one.title, 60)}") for one in documents]
 
-    return _named("document", named, found)
+    return _resolve_id("document", named, found)
 
 
-def _named(what: str, named: str, look: Callable[[str | None, int], list[tuple[str, str]]]) -> str:
-    """`look` finds ids, the newest first, with words about each."""
+def _resolve_id(what: str, named: str, find: Callable[[str | None, int], list[tuple[str, str]]]) -> str:
+    """`find`, given a part of an id (None = any) and a limit, answers matching ids, newest first, with a description
+    of each; `what` is the noun for messages."""
     from mcc.contracts.ids import is_identifier
 
     part = named.strip().lower()
     if is_identifier(part):
         return part
     if part == LAST:
-        newest = look(None, 1)
+        newest = find(None, 1)
         return newest[0][0] if newest else fail(f"{LAST}: there is no {what} yet.")
     if len(part) < SHORTEST or set(part) - set("0123456789abcdef-"):
         fail(
             f"{named!r} names no {what}: give its id, at least {SHORTEST} characters of an end of it, or {LAST}.", USAGE
         )
-    found = look(part, 6)
+    found = find(part, 6)
     if len(found) == 1:
         return found[0][0]
     if not found:
@@ -252,10 +256,11 @@ def _named(what: str, named: str, look: Callable[[str | None, int], list[tuple[s
 
 
 @contextmanager
-def refusals(data_dir: Path) -> Iterator[None]:
-    """Exit codes for the errors of a client: 3 for a service that is not reached, 2 for invalid arguments, else 1.
+def exit_on_client_errors(data_dir: Path) -> Iterator[None]:
+    """Turn errors of a client into a sentence and an exit code: 3 where no service is reached, 2 for invalid arguments,
+    else 1.
 
-    A family on `data_dir` has its token in there.
+    `data_dir`: where the local service keeps its token, for the sentence about a missing or wrong one.
     """
     from mcc.client.errors import ClientError, Invalid, NoToken, Unauthorized, Unreachable
 
@@ -267,22 +272,23 @@ def refusals(data_dir: Path) -> Iterator[None]:
         fail(str(error))
     except Unauthorized as error:
         what = "There is no token" if "Send the operator" in error.detail else "This token is not the right one"
-        told = f"{what} (see {data_dir / 'token'}, of another service the same file in its own data directory)"
-        fail(f"{told}: it belongs in MCC_TOKEN or MCC_TOKEN_FILE." if error.status == 401 else error.detail)
+        where = f"{what} (see {data_dir / 'token'}, of another service the same file in its own data directory)"
+        fail(f"{where}: it belongs in MCC_TOKEN or MCC_TOKEN_FILE." if error.status == 401 else error.detail)
     except Invalid as error:
-        fail("; ".join(map(_placed, error.errors)) or str(error), USAGE)
+        fail("; ".join(map(_with_place, error.errors)) or str(error), USAGE)
     except ClientError as error:
         fail(str(error))
 
 
-def _placed(mistake: Mapping[str, Any]) -> str:
-    """What is wrong, behind its place where it does not begin with that."""
-    place, said = str(mistake.get("field") or mistake.get("place") or ""), str(mistake.get("message"))
-    return said if said.startswith(place) else f"{place}: {said}"
+def _with_place(mistake: Mapping[str, Any]) -> str:
+    """The message of a mistake, after its place unless it begins with that."""
+    place, message = str(mistake.get("field") or mistake.get("place") or ""), str(mistake.get("message"))
+    return message if message.startswith(place) else f"{place}: {message}"
 
 
 def _token(settings: "Settings", *, local: bool) -> str:
-    """The configured token; the token in the data directory is sent to services on this machine only."""
+    """The configured token, else for a service on this machine the one in the data directory; "" where there is none.
+    Exits where its file cannot be read."""
     if settings.token is not None:
         return settings.token.get_secret_value()
     file = settings.token_file or (settings.data_dir / "token" if local else None)

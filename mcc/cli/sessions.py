@@ -5,14 +5,14 @@ from typing import Annotated
 import typer
 
 from mcc.cli.command import clock, print_pairs, print_table
-from mcc.cli.server import Call, Look, lists_by_itself, reading_command, service_command
+from mcc.cli.server import Call, Query, list_by_default, reading_command, service_command
 
 app = typer.Typer(help="Conversations and their turns.", rich_markup_mode=None)
 
 
 @reading_command(app, "list")
 def list_sessions(
-    look: Look,
+    query: Query,
     limit: Annotated[int, typer.Option(help="How many.", min=1, max=200)] = 50,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
 ) -> None:
@@ -20,24 +20,24 @@ def list_sessions(
 
     Example: mcc sessions list --limit 10
     """
-    page = look.reader.sessions.list(limit=limit, cursor=cursor)
-    if look.printed(page):
+    page = query.reader.sessions.list(limit=limit, cursor=cursor)
+    if query.printed(page):
         return
     rows = [(one.id, clock(one.created_at), one.turns, one.title) for one in page.items]
     print_table(("ID", "CREATED", "TURNS", "TITLE"), rows, empty="No session yet.")
 
 
-lists_by_itself(app, list_sessions)
+list_by_default(app, list_sessions)
 
 
 @reading_command(app)
-def show(look: Look, session_id: Annotated[str, typer.Argument(help="The session's id.")]) -> None:
+def show(query: Query, session_id: Annotated[str, typer.Argument(help="The session's id.")]) -> None:
     """One session with its turns.
 
     Example: mcc sessions show 0190c9a2-0000-7000-8000-000000000000
     """
-    session = look.reader.sessions.get(session_id)
-    if look.printed(session):
+    session = query.reader.sessions.get(session_id)
+    if query.printed(session):
         return
     print_pairs((("id", session.id), ("title", session.title), ("created", clock(session.created_at))))
     rows = [

@@ -1,4 +1,4 @@
-"""The commands `mcc tools`: what agents can be given, what it costs to show, MCP servers tried and approved."""
+"""The commands `mcc tools`: list tools and their cost in tokens, test MCP servers, approve their tools."""
 
 import json
 from collections import defaultdict
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mcc.cli.command import FAILED, USAGE, fail, print_pairs, say
-from mcc.cli.server import Call, lists_by_itself, service_command
+from mcc.cli.server import Call, list_by_default, service_command
 from mcc.view.offers import print_offers
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ Server = Annotated[str, typer.Argument(metavar="SERVER", help="The NAME of its t
 
 @service_command(app, "list")
 def list_tools(call: Call) -> None:
-    """Tools that the live drones have, what a call may do, and what showing one to a model costs; what is wrong with
-    the others, and how much each MCP server costs.
+    """Tools that the live drones have, what a call may do, and how many tokens showing one to a model costs; what is
+    wrong with the others, and how much each MCP server costs.
 
     Example: mcc tools list
     """
@@ -36,7 +36,7 @@ def list_tools(call: Call) -> None:
         print(line)
 
 
-lists_by_itself(app, list_tools)
+list_by_default(app, list_tools)
 
 
 @service_command(app, "test")
@@ -46,9 +46,9 @@ def test(
     tool: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="Call this tool of it as well.")] = None,
     arguments: Annotated[str | None, typer.Argument(metavar="[JSON]", help="Its arguments, a JSON object.")] = None,
 ) -> None:
-    """Have a drone speak with an MCP server: what it offers, and what a call of one of its tools brings.
+    """Let a drone connect to an MCP server: what it offers, and what a call of one of its tools brings.
 
-    The call is yours: it is made at once, and no approval is asked. Exit code 1 when something is wrong.
+    The call is yours: it is made at once, without approval. Exit code 1 when something is wrong.
 
     Example: mcc tools test tracker search_issues '{"query": "rounding"}'
     """
@@ -75,7 +75,7 @@ def approve(
     server: Server,
     tool: Annotated[str | None, typer.Argument(metavar="[TOOL]", help="Only this tool of it.")] = None,
 ) -> None:
-    """Let definitions of an MCP server's tools count that are other ones than were approved, or came later.
+    """Approve definitions of an MCP server's tools that are new, or changed since they were approved.
 
     Look at them first: mcc tools list --json. Drones offer them within seconds.
 
@@ -103,7 +103,7 @@ def _from(one: "Offer") -> str:
 
 
 def _servers(found: Sequence["Offer"]) -> Sequence[str]:
-    """What each MCP server costs with every question, and what its deferred tools would."""
+    """A line for each MCP server: the tokens its tools cost with every question, and what its deferred tools would."""
     by_server: dict[str, list[Offer]] = defaultdict(list)
     for one in found:
         if one.server:

@@ -1,4 +1,4 @@
-"""The commands `mcc up` and `mcc serve`: a family, here or in the background, or the API alone."""
+"""The commands `mcc up` and `mcc serve`: all processes, here or in the background, or the API alone."""
 
 import json
 import os
@@ -47,8 +47,8 @@ def up(
     with plain_errors():
         settings = load(host=host, port=port, data_dir=data_dir)
         if detach:
-            asked = {"--host": host, "--port": port, "--drones": drones, "--slots": slots, "--data-dir": data_dir}
-            words = [word for name, value in asked.items() if value is not None for word in (name, str(value))]
+            options = {"--host": host, "--port": port, "--drones": drones, "--slots": slots, "--data-dir": data_dir}
+            words = [word for name, value in options.items() if value is not None for word in (name, str(value))]
             words += [word for directory in workspaces for word in ("--workspace", str(directory))]
             _detach([*words, "--flower" if flower else "--no-flower"], settings.data_dir, as_json)
             return
@@ -76,25 +76,64 @@ def _directories(paths: list[Path]) -> tuple[Path, ...]:
 
 
 def _detach(words: list[str], data_dir: Path, as_json: bool) -> None:
-    from mcc.local.detached import start_detached
-
     say("Starting …")
     try:
-        started = start_detached(words, data_dir)
+        facts, log, code = _start_detached(words, data_dir)
     except KeyboardInterrupt:
         fail("Stopped before it was ready.")
-    for line in started.said.splitlines():
+    for line in log.splitlines():
         if not line.startswith("Starting"):
             say(line)
-    if not started.facts:
-        raise typer.Exit(started.code or 1)
-    print(
-        started.facts.rstrip() if as_json else _greeting(json.loads(started.facts), "Stop with: mcc down"), flush=True
-    )
+    if not facts:
+        raise typer.Exit(code or 1)
+    print(facts.rstrip() if as_json else _greeting(json.loads(facts), "Stop with: mcc down"), flush=True)
+
+
+def _start_detached(words: list[str], data_dir: Path) -> tuple[str, str, int]:
+    """Start `mcc up --json` with these arguments in a session of its own; it stays when this process ends.
+
+    Answers the line of JSON that it prints once it is ready, "" where it ended instead; what it logged until then; and
+    its exit code, 0 while it runs. Interrupting the start stops it. Raises `UnusableDirectory`, and `FamilyRunning`;
+    then the log of the running family is not touched.
+    """
+    import signal
+    import subprocess
+    import sys
+
+    from mcc.local.child import LogFile
+    from mcc.local.data_dir import prepare_directory
+    from mcc.local.presence import refuse_second
+
+    refuse_second(data_dir)
+    prepare_directory(data_dir)
+    prepare_directory(data_dir / "logs")
+    log = LogFile(data_dir / "logs" / "up.log")
+    log.rotate()
+    output = log.open()
+    try:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "mcc.cli.main", "up", "--json", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=output,
+            text=True,
+            start_new_session=True,
+        )
+    finally:
+        os.close(output)
+    assert process.stdout is not None
+    try:
+        with process.stdout:
+            facts = process.stdout.readline()
+    except BaseException:
+        process.send_signal(signal.SIGTERM)
+        process.wait()
+        raise
+    return facts, log.tail(100), 0 if facts else process.wait()
 
 
 async def _stay(family: "Family", as_json: bool) -> None:
-    """Keep the family until a signal; a second one ends everything at once."""
+    """Run the family until a signal stops it; a second signal kills everything at once."""
     import asyncio
     import signal
 
@@ -176,7 +215,7 @@ def _greeting(family: dict[str, Any], stop: str) -> str:
 
 
 def _drones_on(drones: int, cores: float) -> str:
-    """How many, and on how many cores; where cores are left idle, how they get work."""
+    """The number of drones and cores; where cores stay idle, the option that uses them."""
     from mcc.local.programs import drones_for
 
     more = "; --drones auto starts one for each core" if drones < drones_for(cores) else ""
@@ -184,7 +223,7 @@ def _drones_on(drones: int, cores: float) -> str:
 
 
 def _short(path: str) -> str:
-    """With ~ for the home directory, as shells read it."""
+    """`path` with ~ for the home directory."""
     home = os.path.expanduser("~")
     return f"~{path.removeprefix(home)}" if home != "/" and path.startswith(f"{home}/") else path
 
@@ -223,10 +262,8 @@ def serve(
 
 
 def _announced(settings: "Settings") -> socket.socket | None:
-    """The socket to serve on, after its address was printed as JSON; None where `serve` says why there is none."""
-    import json
-    import os
-
+    """Listen, and print the address as JSON. Answers the socket; None where that fails: the API's own attempt to listen
+    then says why."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     try:
         listening = socket.create_server((settings.host, settings.port), family=family, backlog=2048)

@@ -1,6 +1,6 @@
-"""Calling a control service from Python: `MCC` for ordinary code, `AsyncMCC` for an event loop.
+"""The Python client of a control service: `MCC` for ordinary code, `AsyncMCC` for an event loop.
 
-Importing it is cheap; what talks HTTP is loaded with the first client that is made.
+Importing it is cheap: httpx is loaded when the first client is made.
 """
 
 from mcc.client.asynchronous import AsyncMCC

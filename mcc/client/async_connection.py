@@ -1,4 +1,4 @@
-"""The way to one service for an event loop: every call is awaited."""
+"""HTTP connection to a service for an event loop: every call is awaited."""
 
 import asyncio
 from typing import TYPE_CHECKING, TypeVar
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Connection:
-    """Sends calls to one service, those that can be repeated more than once."""
+    """Sends calls to one service, and retries repeatable ones."""
 
     def __init__(
         self, service: address.Address, timeout_seconds: float, transport: "httpx.AsyncBaseTransport | None"
@@ -31,6 +31,7 @@ class Connection:
         )
 
     async def send(self, call: Call[T]) -> T:
+        """The result of `call`, after at most `calls.TRIES` requests if it is repeatable. Raises `ClientError`."""
         import httpx
 
         for attempt in range(calls.TRIES if call.repeatable else 1):
@@ -50,6 +51,6 @@ class Connection:
                 await asyncio.sleep(calls.retry_wait(attempt, None))
                 continue
             if last or answer.status_code not in calls.RETRYABLE:
-                return calls.answered(call, answer.status_code, answer.content, self._url)
+                return calls.result_of(call, answer.status_code, answer.content, self._url)
             await asyncio.sleep(calls.retry_wait(attempt, answer.headers.get("retry-after")))
-        raise AssertionError("the last try answers or raises")
+        raise AssertionError("the last try returns or raises")

@@ -27,12 +27,12 @@ class Blueprints:
         self._connection = connection
 
     async def keep(self, text: str) -> "KeptBlueprint":
-        """Hand the service a blueprint's file, YAML or JSON; it is found by `name:DIGEST12` then. `Invalid` with all
-        that is wrong with it: its `errors` are {line, place, message}."""
+        """Store a blueprint from the text of its file, YAML or JSON; it is then found as `name:DIGEST12`. Raises
+        `Invalid` with every mistake in it: its `errors` are {line, place, message}."""
         return await self._connection.send(calls.keep_blueprint(text))
 
     async def list(self) -> "Sequence[BlueprintSummary]":
-        """Those that ship, and the operator's."""
+        """The blueprints that ship with MCC, and the operator's."""
         return await self._connection.send(calls.list_blueprints())
 
     async def get(self, name: str) -> "BlueprintDetail":
@@ -52,9 +52,10 @@ class Documents:
         *,
         idempotency_key: str | None = None,
     ) -> "DocumentView":
-        """A new document. `metadata` is the root's, held; `nodes` are what it begins with, such as those of an export.
+        """Create a document. `metadata`: values of the root, which agents then cannot change. `nodes`: its first nodes,
+        such as those of an export.
 
-        A key is made when none is given, so that a repeated request cannot make a second document.
+        Without an `idempotency_key` one is generated, so that a retried request cannot make a second document.
         """
         return await self._connection.send(calls.create(blueprint, metadata or {}, nodes, idempotency_key))
 
@@ -67,7 +68,7 @@ class Documents:
         cursor: str | None = None,
         limit: int = 50,
     ) -> "Listing[DocumentSummary]":
-        """One page without nodes, newest first; `part`: those whose id begins or ends so, by at least four
+        """One page, without nodes, newest first. `part`: only documents whose id begins or ends with it, at least four
         characters."""
         return await self._connection.send(
             calls.list_documents(blueprint=blueprint, status=status, part=part, cursor=cursor, limit=limit)
@@ -83,18 +84,18 @@ class Documents:
         cursor: str | None = None,
         limit: int | None = None,
     ) -> "DocumentView":
-        """The document with a page of its nodes, depth first; from `node` (path or id) down, `depth` levels below it,
-        as it was at `version`."""
+        """The document with one page of its nodes, depth first. `node` (path or id): only this node and those below it.
+        `depth`: only so many levels below the first. `version`: as of that version; None = now."""
         return await self._connection.send(
             calls.get_document(document_id, node=node, depth=depth, version=version, cursor=cursor, limit=limit)
         )
 
     async def history(self, document_id: str, *, cursor: str | None = None, limit: int = 50) -> "Listing[HistoryItem]":
-        """One page of what was done to it, newest first."""
+        """One page of the document's changes, newest first."""
         return await self._connection.send(calls.history(document_id, cursor=cursor, limit=limit))
 
     async def diff(self, document_id: str, since: int, to: int | None = None) -> "DocumentDiff":
-        """What differs between two versions; `to` None: now."""
+        """The differences between versions `since` and `to`; None = the current version."""
         return await self._connection.send(calls.diff(document_id, since, to))
 
     async def export(self, document_id: str, format: str = "json") -> bytes:
@@ -109,21 +110,21 @@ class Documents:
         expected_version: int | None = None,
         idempotency_key: str | None = None,
     ) -> "CommandsDone":
-        """Do these commands, all or none. `Conflict` (with `version` and `changed` in its `problem`) when a node that
-        they name changed after `expected_version`, `Invalid` for what a document does not take."""
+        """Run these commands, all or none. Raises `Conflict` (its `problem` has `version` and `changed`) when a node
+        that they name changed after `expected_version`, `Invalid` when the document cannot take a command."""
         return await self._connection.send(calls.commands(document_id, commands, expected_version, idempotency_key))
 
     async def change_blueprint(self, document_id: str, blueprint: str) -> "BlueprintChanged":
-        """Move it to another content of its blueprint. `Conflict` while an order works on it."""
+        """Move the document to another version of its blueprint. Raises `Conflict` while an order works on it."""
         return await self._connection.send(calls.change_blueprint(document_id, blueprint))
 
     async def delete(self, document_id: str) -> None:
-        """Its running order is cancelled first."""
+        """Delete the document. An order that is running on it is cancelled first."""
         await self._connection.send(calls.delete(document_id))
 
 
 class Notes:
-    """What agents wrote down for later orders of a project."""
+    """Notes that agents keep for later orders of a project."""
 
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
@@ -133,9 +134,9 @@ class Notes:
         return await self._connection.send(calls.notes(project, kind))
 
     async def history(self, project: str, kind: "NoteKind", name: str) -> "Sequence[Note]":
-        """All versions that are kept, newest first."""
+        """All stored versions of a note, newest first."""
         return await self._connection.send(calls.note_history(project, kind, name))
 
     async def delete(self, project: str, kind: "NoteKind", name: str) -> "Note":
-        """Take it away from all agents. `NotFound` when it is not there."""
+        """Delete a note, so that no agent sees it. Raises `NotFound`."""
         return await self._connection.send(calls.delete_note(project, kind, name))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from mcc.client import address, calls
 from mcc.client.async_connection import Connection
 from mcc.client.async_documents import Blueprints, Documents, Notes
-from mcc.client.async_inbox import Grants, Inbox
 from mcc.client.errors import ClientError, Unreachable
 from mcc.client.watching import READ_SECONDS, EventParser, LostEntry, Position
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     import httpx
 
     from mcc.contracts.answers import Listing, ModelCheck, Offer, PlacedOrder, RecordSetup
+    from mcc.contracts.approvals import AnyItem, Grant
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 
 class AsyncMCC:
-    """A control service. Without `url` and `token` it is found by environment or by this machine's family.
+    """A client of one control service. Without `url` and `token`, both come from the environment (`MCC_URL`,
+    `MCC_TOKEN`, `MCC_TOKEN_FILE`), else from the service that `mcc up` started on this machine.
 
-    Calls raise `ClientError`; those that can be repeated without harm are, a few times.
+    Calls raise `ClientError`. Calls that are safe to repeat are retried, up to three times.
     """
 
     def __init__(
@@ -72,40 +73,45 @@ class Orders:
     async def submit(
         self, prompt: str, *, idempotency_key: str | None = None, attended: bool = False, **fields: Any
     ) -> "WorkOrder":
-        """Place an order; `fields` are those of `NewOrder`. A key is made when none is given, so that a repeated
-        request cannot make a second order. `attended`: somebody watches it, whom its agents can ask (`on_ask`)."""
+        """Place an order; `fields` are those of `NewOrder`.
+
+        Without an `idempotency_key` one is generated, so that a retried request cannot place a second order.
+        `attended`: somebody watches the order and can answer its agents (see `on_ask`).
+        """
         return await self._connection.send(calls.submit(prompt, fields, idempotency_key, attended))
 
     async def submit_many(self, orders: "Sequence[Mapping[str, Any]]") -> "Sequence[PlacedOrder]":
-        """Place up to 1,000 orders in one transaction, all or none; one result for each, in their order.
+        """Place up to 1,000 orders in one transaction, all or none. Answers one result per order, in the same order.
 
-        Each is the fields of `NewOrder`, its `prompt` among them, and may have an `idempotency_key`; one is made for
-        those that have none. `Invalid` when some of them cannot be accepted: its `errors` name these by `index`.
+        Each item holds the fields of `NewOrder`, `prompt` included, and optionally an `idempotency_key`; one is
+        generated where it is missing. Raises `Invalid` when any order is rejected: its `errors` name those by `index`.
         """
         return await self._connection.send(calls.submit_many(orders))
 
     async def retry(self, order_id: str, *, idempotency_key: str | None = None) -> "WorkOrder":
-        """A new order from the same input, as the next turn of its session. `Conflict` before the order has ended."""
+        """Place a new order with the same input, as the next turn of the session. Raises `Conflict` while the order
+        has not ended."""
         return await self._connection.send(calls.retry(order_id, idempotency_key))
 
     async def fork(
         self, order_id: str, *, after: int, prompt: str | None = None, idempotency_key: str | None = None
     ) -> "WorkOrder":
-        """A new order in a new session that goes on from entry `after` of this one, and hears `prompt` next.
+        """Place a new order, in a new session, that continues this one from journal entry `after`, with `prompt` next.
 
-        `origin` of the answer says where it was cut: the last place before that where no call was under way.
+        The result's `origin` says where the journal was cut: at `after`, or before it where a call was open there.
         """
         return await self._connection.send(calls.fork(order_id, after, prompt, idempotency_key))
 
     async def revert(
         self, order_id: str, *, to: int | None = None, overwrite: bool = False, idempotency_key: str | None = None
     ) -> "WorkOrder":
-        """A new order that brings back the files of the workspace as they were before this one wrote, or after its
-        entry `to`; `overwrite`: also those that somebody else changed since. `Conflict` before the order has ended."""
+        """Place a new order that restores the workspace's files to their state before this order wrote, or after its
+        journal entry `to`. `overwrite`: also files that somebody else changed since. Raises `Conflict` while the order
+        has not ended."""
         return await self._connection.send(calls.revert(order_id, to, overwrite, idempotency_key))
 
     async def roll_back(self, order_id: str) -> "WorkOrder":
-        """Leave a finished turn out of the context of its session's later turns."""
+        """Exclude a finished turn from the context of later turns in its session."""
         return await self._connection.send(calls.roll_back(order_id))
 
     async def get(self, order_id: str) -> "WorkOrder":
@@ -121,25 +127,27 @@ class Orders:
         cursor: str | None = None,
         limit: int = 50,
     ) -> "Listing[WorkOrder]":
-        """One page, newest first; `part`: those whose id begins or ends so, by at least four characters."""
+        """One page, newest first. `part`: only orders whose id begins or ends with it, at least four characters."""
         return await self._connection.send(
             calls.list_orders(status=status, session_id=session_id, label=label, part=part, cursor=cursor, limit=limit)
         )
 
     async def record(self, order_id: str) -> "ChatRecord":
-        """The chat record as a tree, also while the order runs; `NotFound` before its first agent has started."""
+        """The chat record as a tree, also while the order runs. Raises `NotFound` before its first agent has
+        started."""
         return await self._connection.send(calls.record(order_id))
 
     async def setup(self, order_id: str, record_id: str) -> "RecordSetup":
-        """What the model of this record's agent was asked with; `NotFound` where there is no such record."""
+        """The setup (prompt, tools, settings) that the record's agent gave its model. Raises `NotFound` where there
+        is no such record."""
         return await self._connection.send(calls.setup(order_id, record_id))
 
     async def artifact(self, order_id: str, artifact_id: str) -> str:
-        """The whole of a text that a result of the order names; `NotFound` where none does."""
+        """The full text of an artifact that a result in the order refers to. Raises `NotFound` where none does."""
         return await self._connection.send(calls.artifact(order_id, artifact_id))
 
     async def journal(self, order_id: str, *, after: int = 0, limit: int = 1000) -> "Sequence[Entry]":
-        """Entries after number `after`, at most `limit` (≤ 1,000)."""
+        """Journal entries after number `after`, at most `limit` (up to 1,000)."""
         page = await self._connection.send(calls.journal(order_id, after, limit))
         return page.items
 
@@ -148,10 +156,10 @@ class Orders:
     @overload
     def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "AsyncGenerator[Seen, None]": ...
     async def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "AsyncGenerator[Seen, None]":
-        """Every entry after number `after`, once and in order, until the final one, over any number of connections.
+        """Every journal entry after number `after`, once and in order, up to the final one; reconnects as needed.
 
-        With `deltas`, also text on its way, and how far a generation is. Raises `Unreachable` when the service stays
-        away, `Refused`.
+        `deltas`: also streamed text, and a generation's progress. Raises `Unreachable` when the service does not come
+        back, `Refused`.
         """
         position = Position(after, deltas)
         while not position.over:
@@ -166,7 +174,7 @@ class Orders:
                 await asyncio.sleep(position.next_wait(problem))
 
     async def _follow(self, order_id: str, position: Position) -> "AsyncGenerator[Seen, None]":
-        """One connection. Raises `Unreachable` when it breaks or cannot be made."""
+        """Items of one connection. Raises `Unreachable` when it breaks or cannot be made."""
         import httpx
 
         parser = EventParser()
@@ -179,7 +187,7 @@ class Orders:
                     )
                 )
                 if answer.status_code != 200:
-                    position.over = calls.stream_ends(answer.status_code, await answer.aread())
+                    position.over = calls.stream_is_over(answer.status_code, await answer.aread())
                     return
                 async for chunk in answer.aiter_bytes():
                     for event in parser.feed(chunk):
@@ -190,11 +198,11 @@ class Orders:
                 raise calls.unreachable(str(self._connection.http.base_url), error) from error
 
     async def cancel(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
-        """Stop the order, or the agent of `record_id` with all below it."""
+        """Stop the order, or the agent of `record_id` and its subagents."""
         return await self._connection.send(calls.control(order_id, "cancel", record_id=record_id, reason=reason))
 
     async def pause(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
-        """Begin no further model or tool call, of the order or of the agent of `record_id` with all below it."""
+        """Start no further model or tool call, in the order or in the agent of `record_id` and its subagents."""
         return await self._connection.send(calls.control(order_id, "pause", record_id=record_id, reason=reason))
 
     async def resume(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
@@ -210,10 +218,10 @@ class Orders:
         remove_tools: Sequence[str] = (),
         reason: str | None = None,
     ) -> "Receipt":
-        """Say something to the master, or to the agent of `record_id`, before its next model call.
+        """Send a message to the master, or to the agent of `record_id`; it reads it before its next model call.
 
-        `redirect`: the message is its task from now on. `remove_tools`: names of tools or groups that it and all below
-        it lose. A steer is never sent twice.
+        `redirect`: the message becomes its task. `remove_tools`: names of tools or groups to take away from it and
+        its subagents. Never retried.
         """
         return await self._connection.send(
             calls.steer(
@@ -229,18 +237,19 @@ class Orders:
         record_id: str | None = None,
         reason: str | None = None,
     ) -> "Receipt":
-        """Merge these into the order's metadata, or that of the agent of `record_id`; None takes a key away."""
+        """Merge `metadata` into that of the order, or of the agent of `record_id`; a value of None removes its key.
+        Never retried."""
         return await self._connection.send(
             calls.control(order_id, "metadata", metadata=metadata, record_id=record_id, reason=reason)
         )
 
     async def control(self, order_id: str, asked: "Sequence[ControlOfBatch]") -> "Sequence[Receipt]":
-        """Several controls at once, all or none, one receipt for each; never sent twice. A cancel of the whole order
-        wins: the others are refused."""
+        """Place several controls in one transaction, all or none; one receipt for each. Never retried. A cancel of the
+        whole order wins: the service refuses the others."""
         return await self._connection.send(calls.control_batch(order_id, asked))
 
     async def controls(self, order_id: str) -> "Sequence[Control]":
-        """What was asked of the order, and what became of it."""
+        """The controls placed on the order, with their outcome."""
         return await self._connection.send(calls.controls(order_id))
 
 
@@ -259,6 +268,67 @@ class Sessions:
         return await self._connection.send(calls.list_sessions(cursor=cursor, limit=limit))
 
 
+class Inbox:
+    """Items that wait for a person: tool calls, outlines of documents, questions."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def list(
+        self,
+        *,
+        status: str | None = "pending",
+        order_id: str | None = None,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> "Listing[AnyItem]":
+        """One page, newest first. `status`: pending, approved, denied, used, answered, expired, void; None = all."""
+        filters = {"status": status, "order_id": order_id, "cursor": cursor, "limit": limit}
+        return await self._connection.send(calls.inbox_items("/inbox", **filters))
+
+    async def approvals(
+        self, *, status: str | None = "pending", cursor: str | None = None, limit: int = 50
+    ) -> "Listing[AnyItem]":
+        """One page of the items to approve or deny, tool calls and outlines, newest first."""
+        return await self._connection.send(calls.inbox_items("/approvals", status=status, cursor=cursor, limit=limit))
+
+    async def questions(
+        self, *, status: str | None = "pending", cursor: str | None = None, limit: int = 50
+    ) -> "Listing[AnyItem]":
+        """One page of the questions, newest first."""
+        return await self._connection.send(calls.inbox_items("/questions", status=status, cursor=cursor, limit=limit))
+
+    async def approve(self, item_id: str, *, note: str | None = None, remember: str | None = None) -> "AnyItem":
+        """Approve a tool call (for one run) or an outline. `remember` (order, session, workspace): similar calls in
+        that scope need no approval from now on. Raises `Conflict` when the item was denied, `Refused` (410) when
+        nothing waits for it any more."""
+        return await self._connection.send(calls.decide(item_id, "approve", note, remember))
+
+    async def deny(self, item_id: str, *, note: str | None = None) -> "AnyItem":
+        """Deny a tool call, which then does not run (its agent reads the denial and `note`), or an outline, whose
+        order then ends."""
+        return await self._connection.send(calls.decide(item_id, "deny", note, None))
+
+    async def answer(self, item_id: str, answer: str) -> "AnyItem":
+        """Answer a question. Raises `Conflict` when it has another answer already."""
+        return await self._connection.send(calls.answer_question(item_id, answer))
+
+
+class Grants:
+    """Approvals that a person let count for later calls too."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def list(self, *, cursor: str | None = None, limit: int = 50) -> "Listing[Grant]":
+        """One page, newest first."""
+        return await self._connection.send(calls.list_grants(cursor=cursor, limit=limit))
+
+    async def revoke(self, grant_id: str) -> None:
+        """Revoke a grant: no later call is approved by it."""
+        await self._connection.send(calls.revoke_grant(grant_id))
+
+
 class Drones:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -268,14 +338,14 @@ class Drones:
 
 
 class Offers:
-    """Agents, tools or models that drones have."""
+    """What drones offer of one kind: agents, tools or models."""
 
-    def __init__(self, connection: Connection, what: str) -> None:
+    def __init__(self, connection: Connection, kind: str) -> None:
         self._connection = connection
-        self._what = what
+        self._kind = kind
 
     async def list(self) -> "Sequence[Offer]":
-        return await self._connection.send(calls.list_offers(self._what))
+        return await self._connection.send(calls.list_offers(self._kind))
 
 
 class Agents(Offers):
@@ -288,15 +358,15 @@ class Tools(Offers):
     async def test(
         self, server: str, tool: str | None = None, arguments: "Mapping[str, Any] | None" = None
     ) -> "ToolTested":
-        """What an MCP server says to a drone now, and what this call of a tool of it brings; no approval is asked."""
+        """Let a drone connect to an MCP server, list its tools, and call `tool` if one is named, without approval."""
         return await self._connection.send(calls.test_tools(server, tool, arguments or {}))
 
     async def approve(self, server: str, tool: str | None = None) -> "ToolsApproved":
-        """Let the definitions count that were seen last, of one tool or of all of an MCP server."""
+        """Approve the tool definitions that an MCP server sent last: of `tool`, or of all its tools."""
         return await self._connection.send(calls.approve_tools(server, tool))
 
 
 class Models(Offers):
     async def check(self, names: Sequence[str] = ()) -> "Sequence[ModelCheck]":
-        """What one small call to each of these models showed, to all where none is named; it costs a little."""
+        """Check each of these models, or all where none is named, by one small call; the calls cost a little."""
         return await self._connection.send(calls.check_models(names))

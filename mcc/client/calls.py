@@ -1,4 +1,4 @@
-"""What each call sends and how its answer is read, without any input or output."""
+"""The request of each call and the parsing of its answer, without I/O: for both clients."""
 
 import json
 import random
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcc.contracts.answers import Listing, ModelCheck, Offer, PlacedOrder, RecordSetup
+    from mcc.contracts.approvals import AnyItem, Grant
     from mcc.contracts.control import Control, ControlOfBatch, Receipt
     from mcc.contracts.drones import Drone
     from mcc.contracts.entry import Entry
@@ -24,16 +25,17 @@ T = TypeVar("T")
 
 API = "/api/v1"
 RETRYABLE = frozenset({429, 502, 503, 504})
-"""Answers after which a repeatable call is tried again."""
+"""Statuses after which a repeatable call is retried."""
 TEST_SECONDS = 90.0
-"""For a drone to speak with an MCP server and make a call; it gives up before."""
+"""Timeout of a tool test, in which a drone connects to an MCP server and makes a call; the drone gives up earlier."""
 TRIES = 4
-"""Every call may be repeated: reading changes nothing, orders carry a key, a second control asks for the same."""
+"""Requests for a repeatable call. Calls are repeatable unless marked otherwise: reads change nothing, orders carry an
+idempotency key, and a second pause, resume or cancel has no further effect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One request; `read` makes the answer's JSON into what the caller gets."""
+    """One request; `read` turns the answer's JSON into the caller's result."""
 
     method: str
     path: str
@@ -43,13 +45,14 @@ class Call(Generic[T]):
     headers: Mapping[str, str] = field(default_factory=dict)
     repeatable: bool = True
     seconds: float | None = None
-    """How long the answer may take; None = as long as other answers."""
+    """Timeout of this call; None = the connection's."""
     raw: bool = False
-    """The answer is no JSON; `read` takes its bytes."""
+    """The answer is not JSON; `read` gets its bytes."""
 
 
-def answered(call: Call[T], status: int, content: bytes, url: str = "this address") -> T:
-    """Raises `Refused` for an error, `Unreachable` for something that is no answer of this service."""
+def result_of(call: Call[T], status: int, content: bytes, url: str = "this address") -> T:
+    """The caller's result from an answer. Raises `Refused` for an error status, `Unreachable` where the answer cannot
+    be one of a control service."""
     if call.raw and status < 400:
         return call.read(content)
     if content.lstrip()[:1] == b"<" and (status < 400 or status in (404, 405)):
@@ -63,8 +66,8 @@ def answered(call: Call[T], status: int, content: bytes, url: str = "this addres
     try:
         return call.read(body)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        said = str(error).splitlines()[0]
-        raise Unreachable(f"{url} answers, but not as a control service would ({call.path}: {said}).") from error
+        reason = str(error).splitlines()[0]
+        raise Unreachable(f"{url} answers, but not as a control service would ({call.path}: {reason}).") from error
 
 
 def headers(call: Call[Any]) -> dict[str, str]:
@@ -76,10 +79,10 @@ def unreachable(url: str, error: Exception) -> Unreachable:
     return Unreachable(f"The control service at {url} does not answer ({why}): is it running there?")
 
 
-def stream_ends(status: int, content: bytes) -> bool:
-    """What an answer other than 200 to a watcher means: True at 204, the order is over and all was seen.
+def stream_is_over(status: int, content: bytes) -> bool:
+    """Interpret a status other than 200 from the event stream: True for 204, the order is over and its last entry read.
 
-    Raises `Unreachable` for what may pass, `Refused` for what will not.
+    Raises `Unreachable` where a later try may succeed, else `Refused`.
     """
     if status == 204:
         return True
@@ -93,14 +96,14 @@ def stream_ends(status: int, content: bytes) -> bool:
 
 
 def query(**values: object) -> dict[str, str | int]:
-    """The arguments that were given."""
+    """Query parameters of a request, without those that are None."""
     return {
         name: value if isinstance(value, int) else str(value) for name, value in values.items() if value is not None
     }
 
 
 def retry_wait(attempt: int, retry_after: str | None) -> float:
-    """Seconds before the next try: what the service asked for (at most 60), else longer each time."""
+    """Seconds before the next try: the Retry-After of the answer (at most 60), else exponential backoff with jitter."""
     if retry_after is not None and retry_after.isdigit():
         return min(float(retry_after), 60.0)
     return 0.2 * 2.0**attempt * random.uniform(0.5, 1.0)
@@ -120,20 +123,20 @@ def submit(
     from mcc.contracts.ids import fresh_id
     from mcc.contracts.shape import to_json
 
-    body = to_json(_asked({"prompt": prompt, **fields}))
+    body = to_json(_order_fields({"prompt": prompt, **fields}))
     headers = {"Idempotency-Key": idempotency_key or fresh_id(), **({"MCC-Attended": "true"} if attended else {})}
     return Call("POST", "/orders", _order, body=body, headers=headers)
 
 
-def _asked(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The fields of an order as they are sent."""
+def _order_fields(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The fields of an order as JSON values, without those that are None."""
     from pathlib import PurePath
 
     from mcc.contracts.limits import Limits
 
     given = {name: value for name, value in fields.items() if value is not None}
     if isinstance(limits := given.get("limits"), Limits):
-        # What is not said is for the service to say: it differs with the kind of the order.
+        # Unset limits are left to the service: their defaults depend on the kind of the order.
         given["limits"] = limits.model_dump(exclude_unset=True)
     return given | {name: str(value) for name, value in given.items() if isinstance(value, PurePath)}
 
@@ -143,12 +146,12 @@ def submit_many(orders: "Sequence[Mapping[str, Any]]") -> "Call[tuple[PlacedOrde
     from mcc.contracts.ids import fresh_id
     from mcc.contracts.shape import to_json
 
-    asked = [{"idempotency_key": fresh_id(), **_asked(one)} for one in orders]
+    batch = [{"idempotency_key": fresh_id(), **_order_fields(one)} for one in orders]
     return Call(
         "POST",
         "/orders:batch",
         lambda body: Listing[PlacedOrder].model_validate(body).items,
-        body=to_json({"orders": asked}),
+        body=to_json({"orders": batch}),
     )
 
 
@@ -223,11 +226,11 @@ def journal(order_id: str, after: int, limit: int) -> "Call[Listing[Entry]]":
     return Call("GET", path, Listing[Entry].model_validate, query(after=after, limit=limit))
 
 
-def control(order_id: str, kind: str, **asked: object) -> "Call[Receipt]":
+def control(order_id: str, kind: str, **fields: object) -> "Call[Receipt]":
     from mcc.contracts.control import Receipt
     from mcc.contracts.shape import to_json
 
-    body = to_json({name: value for name, value in asked.items() if value is not None})
+    body = to_json({name: value for name, value in fields.items() if value is not None})
     return Call(
         "POST",
         f"{_order_path(order_id)}/{kind}",
@@ -257,7 +260,7 @@ def steer(
     )
 
 
-def control_batch(order_id: str, asked: "Sequence[ControlOfBatch]") -> "Call[tuple[Receipt, ...]]":
+def control_batch(order_id: str, controls: "Sequence[ControlOfBatch]") -> "Call[tuple[Receipt, ...]]":
     from mcc.contracts.answers import Listing
     from mcc.contracts.control import NewControls, Receipt
 
@@ -265,7 +268,7 @@ def control_batch(order_id: str, asked: "Sequence[ControlOfBatch]") -> "Call[tup
         "POST",
         f"{_order_path(order_id)}/controls:batch",
         lambda body: Listing[Receipt].model_validate(body).items,
-        body=NewControls(controls=tuple(asked)).model_dump_json(exclude_defaults=True).encode(),
+        body=NewControls(controls=tuple(controls)).model_dump_json(exclude_defaults=True).encode(),
         repeatable=False,
     )
 
@@ -297,6 +300,43 @@ def list_sessions(**filters: object) -> "Call[Listing[Session]]":
     return Call("GET", "/sessions", Listing[Session].model_validate, query(**filters))
 
 
+def inbox_items(path: str, **filters: object) -> "Call[Listing[AnyItem]]":
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.approvals import AnyItem
+
+    return Call("GET", path, Listing[AnyItem].model_validate, query(**filters))
+
+
+def decide(item_id: str, decision: str, note: str | None, remember: str | None) -> "Call[AnyItem]":
+    from mcc.contracts.shape import to_json
+
+    body = to_json({"decision": decision, "note": note, "remember": remember})
+    return Call("POST", f"/approvals/{quote(item_id, safe='')}", _inbox_item, body=body)
+
+
+def answer_question(item_id: str, answer: str) -> "Call[AnyItem]":
+    from mcc.contracts.shape import to_json
+
+    return Call("POST", f"/questions/{quote(item_id, safe='')}", _inbox_item, body=to_json({"answer": answer}))
+
+
+def list_grants(**filters: object) -> "Call[Listing[Grant]]":
+    from mcc.contracts.answers import Listing
+    from mcc.contracts.approvals import Grant
+
+    return Call("GET", "/grants", Listing[Grant].model_validate, query(**filters))
+
+
+def revoke_grant(grant_id: str) -> "Call[None]":
+    return Call("DELETE", f"/grants/{quote(grant_id, safe='')}", lambda _: None)
+
+
+def _inbox_item(body: object) -> "AnyItem":
+    from mcc.contracts.approvals import ItemByKind
+
+    return ItemByKind.model_validate(body).root
+
+
 def list_drones() -> "Call[tuple[Drone, ...]]":
     from mcc.contracts.answers import Listing
     from mcc.contracts.drones import Drone
@@ -310,14 +350,14 @@ def agent(name: str) -> "Call[Offer]":
     return Call("GET", f"/agents/{quote(name, safe='')}", Offer.model_validate)
 
 
-def list_offers(what: str) -> "Call[tuple[Offer, ...]]":
+def list_offers(kind: str) -> "Call[tuple[Offer, ...]]":
     from mcc.contracts.answers import Listing, Offer
 
-    return Call("GET", f"/{what}", lambda body: Listing[Offer].model_validate(body).items)
+    return Call("GET", f"/{kind}", lambda body: Listing[Offer].model_validate(body).items)
 
 
 def test_tools(server: str, tool: str | None, arguments: Mapping[str, Any]) -> "Call[ToolTested]":
-    """Not repeated: a tool may do what cannot be undone."""
+    """Not repeatable: the tool call may have effects that cannot be undone."""
     from mcc.contracts.shape import to_json
     from mcc.contracts.tool_tests import ToolTested
 
@@ -334,7 +374,7 @@ def approve_tools(server: str, tool: str | None) -> "Call[ToolsApproved]":
 
 
 def check_models(names: Sequence[str]) -> "Call[tuple[ModelCheck, ...]]":
-    """Not repeated: each check costs a call of every model."""
+    """Not repeatable: each check pays for a call to every model."""
     from mcc.contracts.answers import MOST_NAMES, Listing, ModelCheck, longest_check
     from mcc.contracts.shape import to_json
 

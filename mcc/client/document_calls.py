@@ -1,4 +1,4 @@
-"""What each call about documents and blueprints sends and how its answer is read."""
+"""Requests about documents, blueprints and notes, and the parsing of their answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -42,8 +42,8 @@ def get_blueprint(name: str) -> "Call[BlueprintDetail]":
     return Call("GET", f"/blueprints/{quote(name, safe='')}", BlueprintDetail.model_validate)
 
 
-def _path(document_id: str, *below: str) -> str:
-    return "/".join(("/documents", quote(document_id, safe=""), *below))
+def _path(document_id: str, *parts: str) -> str:
+    return "/".join(("/documents", quote(document_id, safe=""), *parts))
 
 
 def create(
@@ -65,39 +65,39 @@ def list_documents(**filters: object) -> "Call[Listing[DocumentSummary]]":
     return Call("GET", "/documents", Listing[DocumentSummary].model_validate, query(**filters))
 
 
-def get_document(document_id: str, **asked: object) -> "Call[DocumentView]":
+def get_document(document_id: str, **filters: object) -> "Call[DocumentView]":
     from mcc.contracts.documents import DocumentView
 
-    return Call("GET", _path(document_id), DocumentView.model_validate, query(**asked))
+    return Call("GET", _path(document_id), DocumentView.model_validate, query(**filters))
 
 
-def history(document_id: str, **asked: object) -> "Call[Listing[HistoryItem]]":
+def history(document_id: str, **filters: object) -> "Call[Listing[HistoryItem]]":
     from mcc.contracts.answers import Listing
     from mcc.contracts.documents import HistoryItem
 
-    return Call("GET", _path(document_id, "history"), Listing[HistoryItem].model_validate, query(**asked))
+    return Call("GET", _path(document_id, "history"), Listing[HistoryItem].model_validate, query(**filters))
 
 
 def diff(document_id: str, since: int, to: int | None) -> "Call[DocumentDiff]":
     from mcc.contracts.documents import DocumentDiff
 
-    asked = {"from": since} if to is None else {"from": since, "to": to}
-    return Call("GET", _path(document_id, "diff"), DocumentDiff.model_validate, asked)
+    versions = {"from": since} if to is None else {"from": since, "to": to}
+    return Call("GET", _path(document_id, "diff"), DocumentDiff.model_validate, versions)
 
 
 def commands(
-    document_id: str, done: Sequence[Mapping[str, Any]], expected_version: int | None, idempotency_key: str | None
+    document_id: str, batch: Sequence[Mapping[str, Any]], expected_version: int | None, idempotency_key: str | None
 ) -> "Call[CommandsDone]":
     from mcc.contracts.documents import CommandsDone
     from mcc.contracts.ids import fresh_id
     from mcc.contracts.shape import to_json
 
-    given: dict[str, Any] = {"commands": list(done)}
+    body: dict[str, Any] = {"commands": list(batch)}
     if expected_version is not None:
-        given["expected_version"] = expected_version
+        body["expected_version"] = expected_version
     headers = {"Idempotency-Key": idempotency_key or fresh_id()}
     path = _path(document_id, "commands")
-    return Call("POST", path, CommandsDone.model_validate, body=to_json(given), headers=headers)
+    return Call("POST", path, CommandsDone.model_validate, body=to_json(body), headers=headers)
 
 
 def change_blueprint(document_id: str, blueprint: str) -> "Call[BlueprintChanged]":
@@ -120,16 +120,16 @@ def notes(project: str | None, kind: str | None) -> "Call[tuple[Note, ...]]":
     from mcc.contracts.answers import Listing
     from mcc.contracts.notes import Note
 
-    found = query(project=project, kind=kind)
-    return Call("GET", "/notes", lambda body: Listing[Note].model_validate(body).items, found)
+    filters = query(project=project, kind=kind)
+    return Call("GET", "/notes", lambda body: Listing[Note].model_validate(body).items, filters)
 
 
 def note_history(project: str, kind: str, name: str) -> "Call[tuple[Note, ...]]":
     from mcc.contracts.answers import Listing
     from mcc.contracts.notes import Note
 
-    found = query(project=project, kind=kind, name=name)
-    return Call("GET", "/notes/history", lambda body: Listing[Note].model_validate(body).items, found)
+    one = query(project=project, kind=kind, name=name)
+    return Call("GET", "/notes/history", lambda body: Listing[Note].model_validate(body).items, one)
 
 
 def delete_note(project: str, kind: str, name: str) -> "Call[Note]":

@@ -1,13 +1,13 @@
 """Errors of calling a service.
 
 ClientError
-├── Unreachable       start the service, or correct the address; or it did not answer as one
-├── NoToken           say which token to use
-└── Refused           the service said no: `status` and `detail` are its own words
-    ├── Unauthorized  401, 403: another token
+├── Unreachable       no control service answers at the address: start it, or correct the address
+├── NoToken           no token was given or found
+└── Refused           the service answered with an error: `status` and `detail` are from its answer
+    ├── Unauthorized  401, 403: use another token
     ├── NotFound      404: no such order, session, record, document or blueprint
     ├── Conflict      409: the order is final, the session busy, the idempotency key used, a node changed meanwhile
-    └── Invalid       400, 413, 415, 422: ask differently; `errors` names the fields
+    └── Invalid       400, 413, 415, 422: change the request; `errors` names the fields
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class ClientError(Exception):
-    """The message is a sentence for people."""
+    """Base of all errors here; its message is a sentence for people."""
 
 
 class Unreachable(ClientError):
@@ -27,7 +27,7 @@ class NoToken(ClientError):
 
 
 class Refused(ClientError):
-    """`problem` is the whole answer: what it says beside status, detail and errors, such as a document's version."""
+    """The service's error. `problem`: its whole JSON answer, with members of its own, such as a document's version."""
 
     def __init__(
         self,
@@ -72,7 +72,8 @@ KINDS: dict[int, type[Refused]] = {
 
 
 def refusal(status: int, body: object) -> Refused:
-    """The error for an answer with this status; `body` is its JSON, a problem if the service wrote it."""
+    """The error for an answer with this status; `body`: its JSON, RFC 9457 problem details where the service wrote it,
+    None where it has no JSON."""
     problem = body if isinstance(body, dict) else {}
     detail = str(problem.get("detail") or f"the service answered with status {status}")
     errors = problem.get("errors")

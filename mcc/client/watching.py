@@ -1,4 +1,4 @@
-"""Following an order: server-sent events out of bytes, and the position reached in its journal."""
+"""Watching an order: a parser of server-sent events, and the position reached in the journal."""
 
 import json
 import random
@@ -19,12 +19,12 @@ SHORTEST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 5.0
 PATIENCE_SECONDS = 300.0
 READ_SECONDS = 45.0
-"""The service pings every 15 s; silence for longer means that the connection is dead."""
+"""Read timeout of the event stream. The service pings every 15 s: after three missed pings the connection is dead."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`id` None: this event is not an entry and does not change the position in the journal."""
+    """A server-sent event. `id`: the number of a journal entry; None for any other event."""
 
     name: str
     data: str
@@ -32,7 +32,7 @@ class Event:
 
 
 class EventParser:
-    """Fed with bytes as they come; only line feeds end a line, since text may hold every other separator."""
+    """Parses server-sent events from chunks of bytes. Only line feeds end a line: text may hold other separators."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -65,13 +65,13 @@ class EventParser:
 
 
 class LostEntry(Exception):
-    """The stream skipped an entry: connect again at the position reached."""
+    """The stream skipped an entry: reconnect from the position reached."""
 
 
 class Position:
-    """The last entry that a watcher has seen. Entries pass once and in order, whatever the connections bring.
+    """The last entry that a watcher has read; it passes each entry once and in order, across reconnects.
 
-    `patience_seconds` is how long the service may be away once it has answered.
+    `patience_seconds`: how long the service may be away after it has answered once.
     """
 
     def __init__(self, after: int, deltas: bool, patience_seconds: float = PATIENCE_SECONDS) -> None:
@@ -80,16 +80,19 @@ class Position:
         self._deltas = deltas
         self._patience_seconds = patience_seconds
         self._failures = 0
-        self._heard: float | None = None
+        self._last_event_at: float | None = None
 
     @property
     def headers(self) -> dict[str, str]:
         return {"Accept": "text/event-stream", "Last-Event-ID": str(self.seq)}
 
     def take(self, event: Event) -> "Seen | None":
-        """What the watcher is given of this event; None for what it has seen or did not ask for."""
+        """The item to pass on for this event; None for an entry read before, or a delta nobody asked for.
+
+        Raises `LostEntry`.
+        """
         self._failures = 0
-        self._heard = time.monotonic()
+        self._last_event_at = time.monotonic()
         if event.name in DELTAS:
             from mcc.contracts.wire import Delta
 
@@ -110,15 +113,16 @@ class Position:
         return entry
 
     def next_wait(self, problem: ClientError | None) -> float:
-        """Seconds until the next connection: longer with each failure, with some chance in it.
+        """Seconds before the next connection: exponential backoff with jitter.
 
-        Raises `problem` when patience is over; a service that never answered is tried a few times only.
+        Raises `problem` when it is time to give up: after `patience_seconds`, or after `TRIES` connections to a service
+        that has never answered.
         """
         self._failures += 1
-        if self._heard is None:
+        if self._last_event_at is None:
             given_up = self._failures >= TRIES
         else:
-            given_up = time.monotonic() - self._heard > self._patience_seconds
+            given_up = time.monotonic() - self._last_event_at > self._patience_seconds
         if given_up and problem is not None:
             raise problem
         wait = min(SHORTEST_WAIT_SECONDS * 2.0 ** (self._failures - 1), LONGEST_WAIT_SECONDS)

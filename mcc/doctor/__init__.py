@@ -1,1 +1,1 @@
-"""What database, Celery, Redis, processes and this machine say of the same orders: compared, judged, repaired."""
+"""`mcc doctor`: compares database, Celery, Redis and the processes of this machine, reports findings, makes repairs."""

@@ -1,4 +1,4 @@
-"""Findings about the database: schema, health, drones and leases, clock, and what orders left behind."""
+"""Findings about the database: schema, health and size, drones and leases, clock, and what orders left behind."""
 
 import stat
 from collections import Counter
@@ -19,19 +19,19 @@ from mcc.store.store import Store, open_store
 from mcc.store.values import Health, IdleTransaction
 
 IDLE_SECONDS = 5.0
-"""The server cuts off our own idle connections after this long."""
+"""The server closes MCC's own connections that are idle in a transaction for longer."""
 
 UNSWEPT_SECONDS = 10.0
-"""Every MCC and every drone sweeps twice a second."""
+"""Many times the half second after which every service and every drone sweeps again."""
 
 TOLERATED_SKEW_SECONDS = 2.0
 
-LOOKED_AT = 500
-"""Orders that could be pruned whose size is looked at."""
+MOST_MEASURED = 500
+"""How many orders that could be pruned are measured."""
 
 
 def check_database(installation: Installation) -> Iterator[Finding]:
-    """The database's schema, health and size, the drones and leases that it knows, and its clock."""
+    """The database's schema, health and size, the drones and leases in it, and its clock."""
     settings = installation.settings
     if settings.has_own_database and not (settings.data_dir / "mcc.db").exists():
         yield Finding(
@@ -82,7 +82,7 @@ def _up(drones: Sequence[Drone]) -> Finding:
 
 
 def _leases(found: Sequence[Drone]) -> Finding:
-    """Silent drones; a process that lost its lease and registered again is not silent."""
+    """Silent drones, except those whose process registered again after it lost its lease."""
     there = {(one.host, one.pid) for one in found if one.status != "silent"}
     silent = [one for one in found if one.status == "silent" and (one.host, one.pid) not in there]
     if not silent:
@@ -94,7 +94,7 @@ def _leases(found: Sequence[Drone]) -> Finding:
 
 
 def _problems(registrations: Sequence[Registration]) -> Iterator[Finding]:
-    """The problems that drones registered with their models, agents and tools, each once, with all that have it."""
+    """Problems that drones registered about their models, agents and tools: each once, with all that have it."""
     for what in ("models", "agents", "tools"):
         names: dict[str, dict[str, None]] = {}
         for one in (one for drone in registrations for one in getattr(drone, what) if one.problem):
@@ -105,7 +105,7 @@ def _problems(registrations: Sequence[Registration]) -> Iterator[Finding]:
 
 
 def _tokens(servers: Sequence[str], file: Path | None) -> Iterator[Finding]:
-    """Servers that drones are logged in at; `file`: that of an SQLite database."""
+    """Tokens of MCP servers that the database holds. `file`: that of an SQLite database, None for another one."""
     if not servers:
         return
     named = f"those of {', '.join(servers)} stand in the database as they are"
@@ -116,7 +116,7 @@ def _tokens(servers: Sequence[str], file: Path | None) -> Iterator[Finding]:
 
 
 def _size(store: Store, days: float) -> Finding:
-    """How large the database is, and what would be removed of it."""
+    """The size of the database, and what `mcc prune` would remove."""
     size = store.retention.size()
     parts = [f"{size.bytes / 1e6:,.1f} MB"]
     if size.free:
@@ -125,9 +125,9 @@ def _size(store: Store, days: float) -> Finding:
         parts.append(f"an order's journal usually takes {size.per_order / 1e3:,.0f} KB")
     if not days:
         return Finding("size", "ok", "; ".join((*parts, "nothing is ever removed (retention_days = 0)")))
-    found = store.retention.look(store.database.clock.now() - timedelta(days=days), most=LOOKED_AT)
+    found = store.retention.look(store.database.clock.now() - timedelta(days=days), most=MOST_MEASURED)
     if found.bytes:
-        least = "at least " if found.orders == LOOKED_AT else ""
+        least = "at least " if found.orders == MOST_MEASURED else ""
         parts.append(f"{least}{found.bytes / 1e6:,.1f} MB older than {days:g} days could go now: mcc prune")
     return Finding("size", "ok", "; ".join(parts))
 
@@ -146,7 +146,7 @@ def _clock(store: Store) -> Finding:
 
 
 def leftovers(snapshot: Snapshot) -> Iterator[Finding]:
-    """Locks and open receipts of orders that are over."""
+    """Workspace locks and open receipts of orders that have ended."""
     for stale in snapshot.examined.locks:
         taken = f"order {stale.order_id}, which does not run under epoch {stale.epoch}"
         detail = f"workspace {stale.workspace_key} is locked by {taken}"
@@ -159,7 +159,7 @@ def leftovers(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def unswept(snapshot: Snapshot) -> Iterator[Finding]:
-    """Whether there are unfinished orders, and no MCC and no drone sweeps any more."""
+    """A finding where there are unfinished orders, but no service and no drone sweeps any more."""
     swept = snapshot.examined.swept_at
     if swept is not None and snapshot.examined.orders and snapshot.age(swept) > UNSWEPT_SECONDS:
         late = duration(snapshot.age(swept))
@@ -168,7 +168,7 @@ def unswept(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def health_findings(health: Health) -> Iterator[Finding]:
-    """No finding when the database is well."""
+    """What is wrong with the database; no finding when all is well."""
     for problem in health.problems:
         advice = "stop everything, keep a copy, and restore a backup (sqlite3 mcc.db .recover saves what can be read)"
         yield Finding("database", "broken", f"the file is damaged: {problem}", advice)

@@ -1,4 +1,4 @@
-"""Findings about drones: processes that outlive their incarnation, silent ones, unknown workers, refused messages."""
+"""Findings about drones: processes that outlived their incarnation, silent ones, unknown workers, refused messages."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from mcc.doctor.snapshot import Node, ProcessState, RunningTask, Snapshot
 from mcc.store.values import SeenDrone, SeenOrder
 
 LEAVING_SECONDS = 30.0
-"""A process that has left ends within this time."""
+"""The process of a drone that has left ends within this time."""
 
 PROCESS_CLAUSES = {
     ProcessState.STOPPED: "; its process is stopped (SIGSTOP, a debugger, or Ctrl-Z)",
@@ -19,13 +19,13 @@ PROCESS_CLAUSES = {
 
 
 def zombies(snapshot: Snapshot) -> Iterator[Finding]:
-    """Processes that go on with orders, or with a lease, that the database gave to others."""
+    """Processes that go on with orders that are no longer theirs, or run on without the lease they lost."""
     for node in snapshot.nodes or ():
         for task in node.tasks:
             if task.seconds > snapshot.thresholds.grace_seconds and (finding := _zombie_task(snapshot, node, task)):
                 yield finding
     for drone in snapshot.examined.drones:
-        if (finding := _undead(snapshot, drone)) is not None:
+        if (finding := _outlived(snapshot, drone)) is not None:
             yield finding
 
 
@@ -65,9 +65,9 @@ def _kill_advice(snapshot: Snapshot, node: Node) -> str:
     return f"end that process: {kill(processes[-1])}" if processes else f"end the process of {node.name}"
 
 
-def _undead(snapshot: Snapshot, drone: SeenDrone) -> Finding | None:
-    """A process that outlived the incarnation `drone` and did not register as another one."""
-    if drone.state == "live" or _lives_on(snapshot, drone):
+def _outlived(snapshot: Snapshot, drone: SeenDrone) -> Finding | None:
+    """A finding where the process outlived its incarnation `drone` and did not register as another one."""
+    if drone.state == "live" or _is_replaced(snapshot, drone):
         return None
     ended = LEAVING_SECONDS if drone.state == "left" else snapshot.thresholds.lost_seconds
     if snapshot.age(drone.heartbeat_at) <= ended:
@@ -89,14 +89,14 @@ def _undead(snapshot: Snapshot, drone: SeenDrone) -> Finding | None:
     return Finding("zombie", "warning", detail, advice, drone=drone.name)
 
 
-def _lives_on(snapshot: Snapshot, drone: SeenDrone) -> bool:
-    """Whether the process registered as a newer incarnation, or another drone has its pid."""
+def _is_replaced(snapshot: Snapshot, drone: SeenDrone) -> bool:
+    """Whether a newer incarnation has this pid: the same process registered again, or another drone."""
     after = [one for one in snapshot.examined.drones if (one.host, one.pid) == (drone.host, drone.pid)]
     return any(one.state == "live" or one.started_at > drone.started_at for one in after if one is not drone)
 
 
 def unknown_workers(snapshot: Snapshot) -> Iterator[Finding]:
-    """Workers that answer Celery and are no drone of this database."""
+    """Celery workers that answer but are not registered as drones in this database."""
     for node in snapshot.nodes or ():
         if not snapshot.incarnations(node):
             pid = f" (pid {node.pid})" if node.pid is not None else ""
@@ -106,7 +106,7 @@ def unknown_workers(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def silent(snapshot: Snapshot) -> Iterator[Finding]:
-    """Drones that are registered and do not renew their lease, or do not answer Celery."""
+    """Registered drones that do not renew their lease, or do not answer Celery."""
     for drone in snapshot.examined.drones:
         if drone.state == "live" and (finding := _silent(snapshot, drone)) is not None:
             yield finding
@@ -139,7 +139,7 @@ def _silent(snapshot: Snapshot, drone: SeenDrone) -> Finding | None:
 
 
 def refused_messages(snapshot: Snapshot) -> Iterator[Finding]:
-    """Drones that received messages of no use to them: something else writes into their Redis."""
+    """Drones that refused messages which no drone can use: something else writes into their Redis."""
     for drone in snapshot.examined.drones:
         count = drone.counters.refused_messages
         if drone.up and count:

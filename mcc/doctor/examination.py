@@ -1,4 +1,4 @@
-"""The examination of an installation: every check in its order, after the repairs that were asked for."""
+"""The examination of an installation: repairs, if they are wanted, and then every check."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ Check = Callable[[Installation], Iterable[Finding]]
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """`repairs` were made before the checks; `unrepaired` says why none could be tried."""
+    """The result. `repairs` were made before the checks; `unrepaired`: why none could be tried, "" where it could."""
 
     findings: Sequence[Finding]
     repairs: Sequence[Repair] = ()
@@ -61,7 +61,7 @@ def examine(
     stuck_seconds: float | None = None,
     fix: bool = False,
 ) -> Examination:
-    """All findings, check by check; with `fix` after the repairs by rule."""
+    """Run all checks; with `fix`, first the repairs. `seconds` and `stuck_seconds`: see `Installation`."""
     installation = Installation(settings, environment, settings.redis_url or "", seconds, stuck_seconds)
     repairs: Sequence[Repair] = ()
     unrepaired = ""
@@ -70,13 +70,14 @@ def examine(
     except (StoreError, ValueError) as error:
         unrepaired = str(error)
     if repairs:
+        # A copy has none of the cached answers, so that the checks query Redis and Celery again.
         installation = replace(installation)
     findings = [finding for what, check in CHECKS.items() for finding in findings_of(what, check, installation)]
     return Examination(findings, repairs, unrepaired)
 
 
 def findings_of(what: str, check: Check, installation: Installation) -> list[Finding]:
-    """The findings of a check; a check that itself fails is a finding, so that the others are still made."""
+    """The findings of one check. A check that fails becomes a finding itself, so that the others still run."""
     try:
         return list(check(installation))
     except Exception as error:
@@ -84,7 +85,7 @@ def findings_of(what: str, check: Check, installation: Installation) -> list[Fin
 
 
 def _repaired(installation: Installation) -> Sequence[Repair]:
-    """Raises `StoreError`, and ValueError for an address of no database."""
+    """Make the repairs that the findings call for. Raises `StoreError`, and ValueError for an invalid address."""
     with installation.store() as store:
         snapshot = _snapshot(installation, store)
         fixes = {finding.fix for finding in (*judge(snapshot), *check_redis(installation)) if finding.fix}
@@ -105,7 +106,7 @@ def _abandoned(installation: Installation) -> Sequence[str]:
 
 
 def check_redis(installation: Installation) -> Iterable[Finding]:
-    """Whether Redis answers, can be written and keeps its messages, and what lies in the queues."""
+    """Whether Redis answers, can be written and keeps its messages, and what its queues hold."""
     match installation.redis:
         case None:
             return [_redis_program()]
@@ -150,7 +151,7 @@ def check_celery(installation: Installation) -> Iterable[Finding]:
 
 
 def check_orders(installation: Installation) -> Iterable[Finding]:
-    """What database, Celery and processes say of the same orders and drones, compared."""
+    """Compare what database, Celery and processes say about the same orders and drones."""
     try:
         with installation.store() as store:
             return judge(_snapshot(installation, store))
@@ -159,7 +160,7 @@ def check_orders(installation: Installation) -> Iterable[Finding]:
 
 
 def judge(snapshot: Snapshot) -> list[Finding]:
-    """One finding that counts the orders, then whatever does not agree, the worst first."""
+    """One finding that counts the orders, then one for each contradiction or problem, the worst first."""
     found = [
         *zombies(snapshot),
         *ghosts(snapshot),
@@ -171,10 +172,10 @@ def judge(snapshot: Snapshot) -> list[Finding]:
         *leftovers(snapshot),
     ]
     found.sort(key=lambda finding: -SEVERITY.index(finding.state))
-    return [_counted(snapshot, well=not found), *bounded(found)]
+    return [_summary(snapshot, well=not found), *bounded(found)]
 
 
-def _counted(snapshot: Snapshot, *, well: bool) -> Finding:
+def _summary(snapshot: Snapshot, *, well: bool) -> Finding:
     counts = sorted(snapshot.examined.counts.items(), key=lambda item: -item[1])
     counted = ", ".join(f"{number:,} {status.value}" for status, number in counts) or "none is unfinished"
     more = "" if snapshot.examined.whole else "; of those that are not well there are more than are told here"
@@ -198,4 +199,4 @@ CHECKS: Mapping[str, Check] = {
     "keys": check_keys,
     "prices": check_prices,
 }
-"""In the order in which their findings are shown."""
+"""The checks by name, in the order in which their findings are shown."""

@@ -1,4 +1,4 @@
-"""The finding: what a check found, in which state, with what to do; and the phrases that several findings share."""
+"""Findings: what a check found, its state and what to do about it; and phrases that several findings share."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -17,7 +17,8 @@ FIX_COMMAND = "mcc doctor --fix"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`what` names the check, `advice` what to do about a state other than "ok"; `drone` is a drone's name."""
+    """One result of a check. `what` names the check. `advice`: what to do about a state other than "ok". `drone`: a
+    drone's name. `fix`: the repair that would help."""
 
     what: str
     state: State
@@ -32,7 +33,7 @@ class Finding:
 
 
 def bounded(findings: Iterable[Finding], most: int = MOST_OF_A_KIND) -> list[Finding]:
-    """At most `most` findings of each `what`, followed by one that counts the rest."""
+    """At most `most` findings of each `what`, followed by one that counts the others."""
     kinds: dict[str, list[Finding]] = {}
     for finding in findings:
         kinds.setdefault(finding.what, []).append(finding)

@@ -1,4 +1,4 @@
-"""The installation that is examined: its settings, and its store, Redis and Celery workers, each asked once."""
+"""The installation to examine: its settings, and its store, Redis and Celery workers, each queried once."""
 
 import threading
 import time
@@ -19,19 +19,19 @@ from mcc.store.store import Store, open_store
 
 T = TypeVar("T")
 FIRST_SECONDS = 1.0
-"""A worker that does not answer a ping in this time is asked once more, for the rest of the time."""
+"""How long the first ping waits; missing workers are pinged once more, for the rest of the time."""
 
 
 def ask_nodes(redis_url: str, queues: Sequence[str], *, seconds: float, expected: int = 0) -> Sequence[Node]:
-    """Every worker that answers; with fewer than `expected` of them a second ping is sent.
+    """The Celery workers that answer within `seconds`. With fewer than `expected`, a second ping is sent.
 
-    Takes at most about four times `seconds`, whatever Redis does. Raises `DispatchUnavailable`.
+    Takes at most about four times `seconds`, even if Redis hangs. Raises `DispatchUnavailable`.
     """
     return within(4 * seconds, lambda: _ask(redis_url, queues, seconds, expected))
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
-    """The result of `work`, waited for at most `seconds`. Raises `DispatchUnavailable`, or what `work` raises."""
+    """The result of `work`, run in a thread. Raises `DispatchUnavailable` after `seconds`, or what `work` raises."""
     answers: list[T] = []
     failures: list[Exception] = []
 
@@ -58,7 +58,7 @@ def nodes_of(
     queues: Mapping[str, Any],
     now: float,
 ) -> Sequence[Node]:
-    """Celery's answers to `inspect`, each by worker name, as nodes; `now` in seconds since 1970."""
+    """Nodes made of Celery's answers to `inspect`, each a mapping by worker name. `now`: seconds since 1970."""
     return [
         Node(
             name=name,
@@ -100,9 +100,11 @@ START_DRONES = "start one: mcc up, or drone work"
 
 @dataclass(frozen=True)
 class Installation:
-    """`redis_url` is the configured one, else that of the family that runs here, else "".
+    """An installation and how to query it. `redis_url`: the configured one, else that of the service that runs here,
+    else "".
 
-    `seconds`: how long to wait for a part that does not answer. `stuck_seconds` None: as the orders' own limits allow.
+    `seconds`: how long to wait for a part that does not answer. `stuck_seconds`: from what silence on an order counts
+    as stuck; None = as its own limits allow.
     """
 
     settings: Settings
@@ -117,7 +119,7 @@ class Installation:
 
     @cached_property
     def unreachable(self) -> str:
-        """Why the database cannot be asked; "" when it can. Raises ValueError for an address of no database."""
+        """Why the database cannot be reached; "" when it can. Raises ValueError for an invalid address."""
         store = open_store(self.settings.database_url)
         try:
             store.schema_problem()
@@ -129,7 +131,7 @@ class Installation:
 
     @cached_property
     def redis(self) -> RedisSeen | DispatchUnavailable | None:
-        """What Redis holds, or why Redis could not be asked; None: there is none."""
+        """What Redis holds, or why it could not be queried; None: there is no Redis."""
         if not self.redis_url:
             return None
         try:
@@ -139,7 +141,7 @@ class Installation:
 
     @cached_property
     def nodes(self) -> Sequence[Node] | DispatchUnavailable | None:
-        """Celery's workers, or why they could not be asked; None: there is no Redis."""
+        """Celery's workers, or why they could not be queried; None: there is no Redis."""
         if self.redis is None or isinstance(self.redis, DispatchUnavailable):
             return self.redis
         if self.redis.refusal:
@@ -151,12 +153,12 @@ class Installation:
 
     @property
     def answering(self) -> Sequence[Node] | None:
-        """The workers that answered; None when they could not be asked."""
+        """The workers that answered; None when they could not be queried."""
         return None if isinstance(self.nodes, DispatchUnavailable) else self.nodes
 
     @contextmanager
     def store(self) -> Iterator[Store]:
-        """The store, at this version's schema. Raises `StoreError`, and ValueError for an address of no database."""
+        """The store, with this version's schema. Raises `StoreError`, and ValueError for an invalid address."""
         if self.settings.has_own_database and not (self.settings.data_dir / "mcc.db").exists():
             raise StoreUnavailable(f"there is no database in {self.settings.data_dir} yet")
         if self.unreachable:
@@ -170,7 +172,7 @@ class Installation:
             store.close()
 
     def models_at_work(self) -> frozenset[str]:
-        """Models that a live drone can ask, as far as the database says it: they have what they need there."""
+        """Names of the models that live drones registered without a problem; none where the database is unavailable."""
         try:
             with self.store() as store:
                 models = [model for drone in store.leases.registrations() for model in drone.models]

@@ -1,4 +1,4 @@
-"""Findings about this machine: data directory, disk, sandbox, git, search, keys of providers, prices."""
+"""Findings about this machine: data directory, configuration, disk, cores, sandbox, git, search, keys and prices."""
 
 import os
 import shutil
@@ -23,7 +23,7 @@ from mcc.view import figures
 CHECK_SECONDS = 20.0
 LITTLE_BYTES, TOO_LITTLE_BYTES = 1_000_000_000, 100_000_000
 GIT_PATH = "/usr/local/bin:/usr/bin:/bin"
-"""Where the sandbox of a drone finds programs."""
+"""Where programs in the sandbox of a drone are found."""
 OFF_ADVICE = "install bubblewrap (Debian and Ubuntu: apt-get install bubblewrap) and allow user namespaces"
 CGROUPS_ADVICE = "delegate cgroups to the drone (docs/how-to/limit-programs.md)"
 WALL_ADVICE = "docs/security.md says what this wall stops; keep shell tools from agents that read strangers' text"
@@ -44,22 +44,17 @@ def check_data_dir(installation: Installation) -> Iterable[Finding]:
     except NotPrivate as problem:
         detail = f"no client believes what is said of a service there: {problem}"
         return [Finding("data dir", "warning", detail, f"chmod 700 {directory}, or set MCC_DATA_DIR")]
-    open_ones = [
-        name for name in ("token", "family.json", "flower.auth", "mcc.db") if others_may_read(directory / name)
-    ]
-    if open_ones and others_may_read(directory, stat.S_IXGRP | stat.S_IXOTH):
-        detail = f"others on this machine can read {', '.join(open_ones)} in {directory}"
+    readable = [name for name in ("token", "family.json", "flower.auth", "mcc.db") if others_may_read(directory / name)]
+    if readable and others_may_read(directory, stat.S_IXGRP | stat.S_IXOTH):
+        detail = f"others on this machine can read {', '.join(readable)} in {directory}"
         return [Finding("data dir", "warning", detail, f"chmod 700 {directory}")]
     return [Finding("data dir", "ok", f"{directory} can be written, and its secrets are yours alone")]
 
 
 def check_configuration(installation: Installation) -> Iterable[Finding]:
-    """Whether drones can use the configuration, of which the service itself reads a part."""
-    command = [sys.executable, "-P", "-m", "drone.cli", "check"]
+    """Whether drones can use the configuration; the service itself reads only parts of it."""
     try:
-        tried = subprocess.run(
-            command, env=dict(installation.environment), capture_output=True, text=True, timeout=CHECK_SECONDS
-        )
+        tried = _run_drone(installation, "check")
     except subprocess.TimeoutExpired:
         return [Finding("config", "warning", f"a look at it took longer than {CHECK_SECONDS:g} s", "try once more")]
     if tried.returncode:
@@ -69,8 +64,19 @@ def check_configuration(installation: Installation) -> Iterable[Finding]:
     return [Finding("config", "ok", counts or "there is no mcc.toml, so defaults count")]
 
 
+def _run_drone(installation: Installation, command: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of `drone` in a process of its own: `mcc` does not import `drone`."""
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "drone.cli", command],
+        env=dict(installation.environment),
+        capture_output=True,
+        text=True,
+        timeout=CHECK_SECONDS,
+    )
+
+
 def check_disk(installation: Installation) -> Iterable[Finding]:
-    """Free space of the data directory's disk, and of the disk of an SQLite file that lies elsewhere."""
+    """Free space on the disk of the data directory, and on that of an SQLite file if it is another one."""
     wanted = [installation.settings.data_dir]
     if (file := database_file(installation.settings.database_url)) is not None:
         wanted.append(file.parent)
@@ -80,16 +86,16 @@ def check_disk(installation: Installation) -> Iterable[Finding]:
 
 
 def check_cores(_: Installation) -> Iterable[Finding]:
-    """How many drones this machine has work for."""
+    """How many cores there are, and how many drones use them."""
     cores = cores_here()
     return [Finding("cores", "ok", f"{cores:g} for processes here; mcc up --drones auto starts {drones_for(cores)}")]
 
 
 def check_checkouts(installation: Installation) -> Iterable[Finding]:
-    """Checkouts of git addresses that were to be deleted, and have what nobody else has."""
+    """Old checkouts of git addresses that were not deleted, because they hold what is nowhere else."""
     try:
-        told = (installation.settings.data_dir / KEPT_CHECKOUTS).read_bytes()
-        kept = KeptCheckouts.model_validate_json(told).kept
+        content = (installation.settings.data_dir / KEPT_CHECKOUTS).read_bytes()
+        kept = KeptCheckouts.model_validate_json(content).kept
     except FileNotFoundError:
         yield Finding("checkouts", "ok", "no checkout of a git address was kept because of what only it has")
         return
@@ -102,7 +108,7 @@ def check_checkouts(installation: Installation) -> Iterable[Finding]:
 
 
 def database_file(url: str) -> Path | None:
-    """The file of an SQLite database; None for another one."""
+    """The file of an SQLite database; None for another database."""
     path = url.partition("?")[0].removeprefix("sqlite:///")
     return Path(path) if path != url.partition("?")[0] else None
 
@@ -121,13 +127,9 @@ def _space(place: Path, free: int, reserve: int) -> Finding:
 
 
 def check_sandbox(installation: Installation) -> Iterator[Finding]:
-    """What stands of the walls around programs that tools start, as a drone started here would find it."""
-    command = [sys.executable, "-P", "-m", "drone.cli", "walls"]
+    """Which parts of the sandbox for tools' programs work, as found by a drone started here."""
     try:
-        tried = subprocess.run(
-            command, env=dict(installation.environment), capture_output=True, text=True, timeout=CHECK_SECONDS
-        )
-        state = SandboxState.model_validate_json(tried.stdout)
+        state = SandboxState.model_validate_json(_run_drone(installation, "walls").stdout)
     except (OSError, ValueError, subprocess.TimeoutExpired):
         yield Finding("sandbox", "warning", "it could not be tried", "look at what config says, and try once more")
         return
@@ -160,7 +162,8 @@ def check_search(installation: Installation) -> Iterable[Finding]:
 
 
 def check_keys(installation: Installation) -> Iterator[Finding]:
-    """The names of missing keys; of a key's value only the presence is looked at."""
+    """Missing keys of providers, and keys that a model's address must not get. Of a key's value only the presence is
+    checked."""
     models, environment = _models(installation), installation.environment
     wanted = {name: str(model["api_key_env"]) for name, model in models.items() if model.get("api_key_env")}
     missing = {key: _models_named(name for name, its in wanted.items() if its == key) for key in wanted.values()}
@@ -190,7 +193,7 @@ def check_keys(installation: Installation) -> Iterator[Finding]:
 
 
 def check_prices(installation: Installation) -> Iterator[Finding]:
-    """The configured models whose price is unknown."""
+    """Configured models whose price is unknown."""
     listed = find_spec("genai_prices") is not None
     unknown = [name for name, model in _models(installation).items() if not _has_price(model, listed)]
     if unknown:
@@ -210,7 +213,7 @@ def _models_named(names: Iterable[str]) -> str:
 
 
 def _has_price(model: Mapping[str, Any], listed: bool) -> bool:
-    """As drones price a model: the list of genai-prices counts only for a provider's own address."""
+    """Whether drones know a price of the model; the list of genai-prices counts only for a provider's own address."""
     return (
         bool(model.get("price")) or model.get("provider") in WITHOUT_NETWORK or (listed and not model.get("base_url"))
     )

@@ -1,4 +1,4 @@
-"""Findings about orders: held by nobody, late, stuck, or left in the queue."""
+"""Findings about orders: held by no live drone, overdue, stuck, or left in the queue."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,16 +18,17 @@ TIMED = frozenset(
         WaitingReason.FUNCTION.value,
     }
 )
-"""Reasons to wait that end by the clock."""
+"""Waiting reasons that end at a set time."""
 
 ANSWERED = frozenset({WaitingReason.APPROVAL.value, WaitingReason.QUESTION.value})
-"""Reasons to wait that end with a person's answer."""
+"""Waiting reasons that end with a person's answer."""
 
-FLOWING_SECONDS = 900.0
-"""A reply that streams has no time limit of its own, and is written down when it is whole: few take longer."""
+STREAMED_SECONDS = 900.0
+"""How long a streamed reply may take. It has no time limit of its own, and reaches the journal only when it is
+complete; few take longer."""
 
 SLACK_SECONDS = 30.0
-"""How late a call may be: its time limit works from within the drone."""
+"""How late a call's time limit, which the drone enforces, may take effect."""
 
 
 def ghosts(snapshot: Snapshot) -> Iterator[Finding]:
@@ -42,7 +43,7 @@ def ghosts(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def _lost(snapshot: Snapshot, order: SeenOrder) -> str | None:
-    """How the holder of `order` got lost, when a sweep has had the time to notice."""
+    """How the order's holder was lost, where a sweep should have noticed by now; else None."""
     holder, grace = snapshot.drone(order.incarnation), snapshot.thresholds.grace_seconds
     if snapshot.age(order.moved_at) <= grace:
         return None
@@ -80,7 +81,7 @@ def _overdue(snapshot: Snapshot, order: SeenOrder) -> Finding | None:
 
 
 def stuck(snapshot: Snapshot) -> Iterator[Finding]:
-    """Orders that nobody lost and that do not get on."""
+    """Orders that make no progress although no drone was lost."""
     yield from _silent(snapshot)
     yield from _unclaimed(snapshot)
     yield from _endless(snapshot)
@@ -88,8 +89,8 @@ def stuck(snapshot: Snapshot) -> Iterator[Finding]:
 
 
 def allowed_seconds(limits: Limits, waiting: OpenCalls) -> float:
-    """How long an order may be silent: as long as its slowest open call may take, and `SLACK_SECONDS`."""
-    asking = min(limits.wall_seconds, max(limits.model_call_seconds, FLOWING_SECONDS))
+    """For how long an order may write no entry: the time that its slowest open call may take, plus `SLACK_SECONDS`."""
+    asking = min(limits.wall_seconds, max(limits.model_call_seconds, STREAMED_SECONDS))
     if not waiting.calls:
         return max(asking, limits.tool_seconds) + SLACK_SECONDS
     longest = max(
@@ -128,7 +129,7 @@ def _unclaimed(snapshot: Snapshot) -> Iterator[Finding]:
     queued = [order for order in snapshot.examined.orders if order.status is OrderStatus.QUEUED]
     for queue, depth in snapshot.examined.queued.items():
         serving = [one for one in snapshot.examined.drones if one.up and not one.draining and queue in one.queues]
-        late = [one for one in queued if one.queue == queue and one.claimable and _for_long(snapshot, one)]
+        late = [one for one in queued if one.queue == queue and one.claimable and _waited_long(snapshot, one)]
         if not serving:
             yield from _unserved(snapshot, queue, depth, [order for order in queued if order.queue == queue])
         elif (free := sum(max(drone.slots - drone.active, 0) for drone in serving)) > 0:
@@ -139,13 +140,13 @@ def _unclaimed(snapshot: Snapshot) -> Iterator[Finding]:
             yield Finding("stuck", "warning", detail, "start a drone of the version that took it in", order.id)
 
 
-def _for_long(snapshot: Snapshot, order: SeenOrder) -> bool:
+def _waited_long(snapshot: Snapshot, order: SeenOrder) -> bool:
     since = max(order.moved_at, order.not_before or order.moved_at)
     return snapshot.age(since) > snapshot.thresholds.queued_seconds
 
 
 def _unserved(snapshot: Snapshot, queue: str, depth: int, orders: Sequence[SeenOrder]) -> Iterator[Finding]:
-    """`orders`: those of the queue that were seen; none when they were all claimed meanwhile."""
+    """A finding about a queue without drones. `orders`: those seen in it, none where all were claimed meanwhile."""
     if oldest := min(orders, key=lambda order: order.moved_at, default=None):
         waited = duration(snapshot.age(oldest.moved_at))
         detail = f"no live drone serves queue {queue}: {depth:,} queued, the first for {waited} ({oldest.id})"
@@ -162,7 +163,8 @@ def _overlooked(snapshot: Snapshot, order: SeenOrder, free: int) -> Finding:
 
 
 def _is_unreadable(snapshot: Snapshot, order: SeenOrder) -> bool:
-    """Whether `order` cannot be claimed for no reason that the store knows: its journal is of another version."""
+    """Whether the order's journal is of another version. That is so where it cannot be claimed although it is due, has
+    not expired and is not blocked."""
     due = order.not_before is None or snapshot.age(order.not_before) >= 0
     fresh = order.expires_at is None or snapshot.age(order.expires_at) < 0
     return not order.claimable and order.blocked_by is None and due and fresh

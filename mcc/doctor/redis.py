@@ -1,4 +1,4 @@
-"""Redis as the doctor sees it: a bounded look at queues, memory and rights, findings, and the removal of garbage."""
+"""The doctor's view of Redis: reads queues, memory and rights within bounds, makes findings, and removes garbage."""
 
 import base64
 import json
@@ -20,13 +20,13 @@ REMOVED = f"{KEY_PREFIX}doctor.removed"
 
 REMOVED_MOST, REMOVED_SECONDS = 1_000, 7 * 86_400
 CANARY = "canary."
-"""What the name of a queue of a single drone begins with."""
+"""Prefix of the name of a queue that belongs to a single drone."""
 
 MESSAGES = 1_000
-"""How many messages of a list are read."""
+"""How many messages of a list are read at most."""
 
 KEYS = 5_000
-"""How many keys are looked at in search of lists of no declared queue."""
+"""How many keys are scanned at most for lists that belong to no declared queue."""
 
 PROBE_SECONDS = 5
 CODES: Mapping[type[Exception], str] = {
@@ -34,12 +34,13 @@ CODES: Mapping[type[Exception], str] = {
     redis.exceptions.ReadOnlyError: "READONLY",
     redis.exceptions.NoPermissionError: "NOPERM",
 }
-"""The codes that redis-py takes off the beginning of an error."""
+"""The codes that redis-py removes from the beginning of an error's text."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSeen:
-    """A declared queue: the number of its messages, of those that name no order, and its keys that are no lists."""
+    """A declared queue. `length`: its messages. `garbage`: those that name no order. `wrong_keys`: its keys that hold
+    something other than a list."""
 
     name: str
     length: int
@@ -49,10 +50,10 @@ class QueueSeen:
 
 @dataclass(frozen=True, slots=True)
 class RedisSeen:
-    """`server`: "redis" or "valkey" with its `version`, "" where INFO does not tell.
+    """What was found in Redis. `server`: "redis" or "valkey", with its `version`; "" where INFO does not say.
 
-    `refusal`: the error of a trial write; `policy` "" and `memory_limit` 0: unknown, or none. `strays`: lists of queues
-    that are not declared, with their lengths; `canaries`: queues of single drones.
+    `refusal`: the error of a trial write, "" for none. `policy` "", `memory_limit` 0: unknown or not set. `strays`:
+    lengths of the lists that belong to no declared queue, by name. `canaries`: queues of single drones.
     """
 
     server: str = ""
@@ -67,16 +68,16 @@ class RedisSeen:
 
 
 def look_at(url: str, queues: Sequence[str], *, seconds: float) -> RedisSeen:
-    """Raises `DispatchUnavailable`."""
+    """Look at Redis and the declared `queues`. Writes one key that expires. Raises `DispatchUnavailable`."""
     with translated(), connect(url, seconds=seconds) as link:
         link.ping()
         memory = _info(link, "memory")
-        server, version = _program(link)
-        strays, canaries = _others(link, queues)
+        server, version = _server_version(link)
+        strays, canaries = _undeclared_lists(link, queues)
         return RedisSeen(
             server=server,
             version=version,
-            refusal=_refusal(link),
+            refusal=_write_error(link),
             policy=str(memory.get("maxmemory_policy", "")),
             memory_used=int(memory.get("used_memory", 0)),
             memory_limit=int(memory.get("maxmemory", 0)),
@@ -87,7 +88,7 @@ def look_at(url: str, queues: Sequence[str], *, seconds: float) -> RedisSeen:
 
 
 def clear(url: str, queues: Sequence[str], canaries: Sequence[str], *, seconds: float) -> int:
-    """Move garbage out of `queues` and delete `canaries`; answers how many messages and keys went.
+    """Move garbage out of `queues` and delete `canaries`. Answers how many messages and keys were removed.
 
     Raises `DispatchUnavailable`.
     """
@@ -112,7 +113,7 @@ def order_in(message: bytes | str) -> str | None:
     return order_id if isinstance(order_id, str) and is_identifier(order_id) else None
 
 
-def _program(link: redis.Redis) -> tuple[str, str]:
+def _server_version(link: redis.Redis) -> tuple[str, str]:
     server = _info(link, "server")
     if "valkey_version" in server:
         return "valkey", str(server["valkey_version"])
@@ -120,7 +121,7 @@ def _program(link: redis.Redis) -> tuple[str, str]:
 
 
 def _info(link: redis.Redis, section: str) -> Mapping[str, Any]:
-    """A section of INFO; empty where the account may not ask for it, as with some hosted Redis."""
+    """A section of INFO; empty where the account may not read it, as with some hosted Redis."""
     try:
         answer: Any = link.info(section)
         return answer if isinstance(answer, dict) else {}
@@ -128,7 +129,7 @@ def _info(link: redis.Redis, section: str) -> Mapping[str, Any]:
         return {}
 
 
-def _refusal(link: redis.Redis) -> str:
+def _write_error(link: redis.Redis) -> str:
     try:
         link.set(f"{KEY_PREFIX}doctor.{fresh_id()}", "probe", ex=PROBE_SECONDS)
     except redis.ResponseError as error:
@@ -150,7 +151,7 @@ def _messages(link: redis.Redis, key: str) -> Sequence[bytes]:
     return list(found)
 
 
-def _others(link: redis.Redis, queues: Sequence[str]) -> tuple[dict[str, int], Sequence[str]]:
+def _undeclared_lists(link: redis.Redis, queues: Sequence[str]) -> tuple[dict[str, int], Sequence[str]]:
     declared = {key for queue in queues for key in queue_keys(queue)}
     strays: dict[str, int] = {}
     canaries: dict[str, None] = {}
@@ -175,7 +176,7 @@ def _clear_key(link: redis.Redis, key: str) -> int:
 
 
 def _remove(link: redis.Redis, key: str, message: bytes) -> int:
-    """Move one message; LREM decides between the doctor and a worker that takes the same message."""
+    """Move one message to `REMOVED`. LREM decides the race with a worker that takes the same message."""
     if not _int(link.lrem(key, 1, message)):  # type: ignore[arg-type]
         return 0
     with link.pipeline() as together:
@@ -216,7 +217,8 @@ ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """`fixed`: the first good release of each line; a line between these that is not named was never fixed."""
+    """A known vulnerability, in releases from `since` on. `fixed`: the first good release of each release line; a line
+    before the last of them that is not named was never fixed."""
 
     name: str
     server: str
@@ -238,11 +240,11 @@ KNOWN = (
     Hole("CVE-2025-49844", "valkey", SCRIPTS, (0,), ((7, 2, 11), (8, 0, 6), (8, 1, 4))),
     Hole("CVE-2026-23479", "redis", "a client with a login may run foreign code in the server", (7, 2), ((8, 6, 3),)),
 )
-"""From the advisories of both projects. A distribution may fix an older release without changing its number."""
+"""From the security advisories of both projects. A distribution may fix an older release without a new number."""
 
 
 def redis_findings(seen: RedisSeen) -> Iterator[Finding]:
-    """No finding when Redis is well."""
+    """What is wrong with Redis and its queues; no finding when all is well."""
     if seen.refusal:
         code = seen.refusal.split()[0]
         detail = REFUSALS.get(code, f"it refuses to be written: {seen.refusal}")
@@ -271,7 +273,7 @@ def redis_findings(seen: RedisSeen) -> Iterator[Finding]:
 
 
 def _holes_in(server: str, version: str) -> Sequence[Hole]:
-    """The holes that a release came out with; none for a version that cannot be read."""
+    """The known vulnerabilities of a release; none for a version that cannot be parsed."""
     parts = version.split(".")
     if not all(part.isascii() and part.isdecimal() for part in parts):
         return ()
@@ -290,7 +292,7 @@ def _queue_findings(queue: QueueSeen) -> Iterator[Finding]:
 
 
 def abandoned(canaries: Sequence[str], nodes: Sequence[Node] | None) -> Sequence[str]:
-    """The canaries of drones that no longer answer; none when Celery could not be asked."""
+    """The canary queues of drones that no longer answer; none when Celery could not be queried."""
     if nodes is None:
         return []
     owned = {queue for node in nodes for queue in node.queues}
@@ -298,7 +300,7 @@ def abandoned(canaries: Sequence[str], nodes: Sequence[Node] | None) -> Sequence
 
 
 def canary_findings(names: Sequence[str]) -> Iterator[Finding]:
-    """`names`: abandoned canaries."""
+    """A finding about abandoned canary queues, if there are any."""
     if names:
         detail = f"queues of single drones that no drone reads any more: {len(names)} ({', '.join(sorted(names)[:3])})"
         advice = f"Redis forgets them after five minutes; {FIX_COMMAND} removes them now"

@@ -1,4 +1,4 @@
-"""Repairs by rule, each noted in the audit; an order that a live drone holds is never touched."""
+"""The repairs of `mcc doctor --fix`, each noted in the audit log; orders held by a live drone are never touched."""
 
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -22,7 +22,7 @@ PAUSE_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was done, or (`done` False) why it could not be."""
+    """What a repair did; or where `done` is False, why it could not be made."""
 
     fix: Fix
     detail: str
@@ -35,7 +35,7 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """The Redis at `url` with its declared `queues`; `canaries`: abandoned queues of single drones."""
+    """The Redis at `url` with its declared `queues`. `canaries`: abandoned queues of single drones."""
 
     url: str
     queues: Sequence[str]
@@ -48,7 +48,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class RepairContext:
-    """What repairs work on. `broker` None: there is no Redis."""
+    """What repairs work on. `broker` None: there is no usable Redis."""
 
     store: Store
     broker: Broker | None
@@ -60,7 +60,7 @@ Maker = Callable[[Snapshot, RepairContext], Iterator[Repair]]
 
 
 def repair(fixes: Collection[Fix], snapshot: Snapshot, context: RepairContext) -> list[Repair]:
-    """Make the repairs of `fixes`, in an order in which one helps the next; a failed one is answered too."""
+    """Make the repairs `fixes`, in the order in which one helps the next. Answers failed ones too."""
     makers: dict[Fix, Maker] = {
         "locks": _unlock,
         "receipts": _settle,
@@ -108,7 +108,7 @@ def _nudge(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
 
 
 def _sweep(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
-    """As an MCC sweeps: leases count as lost only after the doctor's own heartbeats were steady for a while."""
+    """Sweep as a service does. A lease counts as lost only after this process ran steadily for `STEADY_SECONDS`."""
     with ExitStack() as stack:
         nudger = publisher = None
         if context.broker is not None:
@@ -116,7 +116,7 @@ def _sweep(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
             publisher = stack.enter_context(closing(Publisher(context.broker.url)))
         loop = SweepLoop(context.store, nudger, publisher, sweeper=DOCTOR, clock=context.clock)
         yield from _swept(loop.once())
-        # Leases that ran out unnoticed are declared lost by the first round after `STEADY_SECONDS`.
+        # The first round after `STEADY_SECONDS` declares leases lost that ran out while nobody swept.
         overdue = any(drone.state == "live" and not drone.in_time for drone in snapshot.examined.drones)
         for _ in range(int(STEADY_SECONDS / PAUSE_SECONDS) + 2 if overdue else 0):
             context.pause(PAUSE_SECONDS)

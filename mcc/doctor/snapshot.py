@@ -1,4 +1,4 @@
-"""The snapshot: what store, Celery and this machine's processes say at one moment, before any of it is judged."""
+"""The snapshot: the state of store, Celery workers and this machine's processes at one moment, for the checks."""
 
 import os
 import socket
@@ -21,20 +21,21 @@ ENTRIES = 2_000
 """How many of an order's newest entries are read to find its open calls."""
 
 QUIET_ORDERS, QUIET_SECONDS = 50, 20.0
-"""Open calls are looked for in at most so many orders, the most silent first, each silent for at least so long."""
+"""Open calls are searched for in at most this many orders, those silent for longest first; and only in orders that have
+been silent for this long."""
 
 PROC = Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")
 EARLIER_SECONDS = 5.0
-"""A process starts before its drone registers; a process that started this much later has the pid by chance."""
+"""A drone registers after its process starts. A process that started this much later than that reuses the pid."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """Durations from which something counts as wrong.
+    """Durations after which a state counts as wrong.
 
-    `grace_seconds` allows for a sweep and two queries that never happen at one moment. `stuck_seconds` None: as long
-    as the order's own limits allow a call to take.
+    `grace_seconds` allows for a sweep, and for the time between the two queries that are compared. `stuck_seconds`
+    None: as long as the order's own limits allow a call to take.
     """
 
     lease_seconds: float = 12.0
@@ -45,18 +46,18 @@ class Thresholds:
 
     @property
     def heartbeat_seconds(self) -> float:
-        """A heartbeat that is older is late."""
+        """From this age on a heartbeat is late."""
         return max(4 * self.renew_seconds, 3.0)
 
     @property
     def lost_seconds(self) -> float:
-        """A drone that was last heard of longer ago should have been declared lost."""
+        """After this time without a heartbeat a drone should have been declared lost."""
         return self.lease_seconds + self.grace_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class RunningTask:
-    """A message that a worker works on, since `seconds`; `order_id` None: its argument is not the id of an order."""
+    """A message that a worker has worked on for `seconds`. `order_id` None: its argument is not the id of an order."""
 
     order_id: str | None
     seconds: float
@@ -64,7 +65,7 @@ class RunningTask:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A Celery worker that answered. `pid` None: the answer did not say."""
+    """A Celery worker that answered. `pid` None: its answer did not include it."""
 
     name: str
     pid: int | None
@@ -73,7 +74,7 @@ class Node:
 
 
 class ProcessState(StrEnum):
-    """What this machine knows of the process of a drone."""
+    """The state of a drone's process; UNKNOWN on another host, or without /proc."""
 
     RUNS = "runs"
     STOPPED = "stopped"
@@ -91,9 +92,10 @@ class OpenCalls:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """`nodes` None: Celery could not be asked. `known`: the orders that tasks name, by id. `open_calls`: by order id.
+    """The state at one moment. `nodes` None: Celery could not be queried. `known`: orders that running tasks name, by
+    id. `open_calls`: by order id.
 
-    `processes`: the state of each incarnation's process, for incarnations of this host.
+    `processes`: the state of each incarnation's process, for incarnations on this host.
     """
 
     examined: Examined
@@ -104,7 +106,7 @@ class Snapshot:
     processes: Mapping[str, ProcessState] = field(default_factory=dict)
 
     def age(self, moment: datetime) -> float:
-        """Seconds from `moment` to the snapshot, by the store's clock."""
+        """Seconds from `moment` to the time of the snapshot, by the store's clock."""
         return (self.examined.now - moment).total_seconds()
 
     def drone(self, incarnation: str | None) -> SeenDrone | None:
@@ -114,7 +116,7 @@ class Snapshot:
         return self.processes.get(drone.incarnation, ProcessState.UNKNOWN)
 
     def incarnations(self, node: Node) -> Sequence[SeenDrone]:
-        """The drones that the process behind `node` registered as."""
+        """The incarnations that the process of `node` registered: those of its name and pid, else those of its pid."""
         near = [
             drone
             for drone in self.examined.drones
@@ -128,13 +130,14 @@ class Snapshot:
 
 
 def _same_name(node: Node, drone: SeenDrone) -> bool:
-    """`drone work` calls its node NAME@drone, Celery's own command celery@HOST."""
+    """Whether the names fit: `drone work` names its worker NAME@drone, Celery's own command celery@HOST."""
     name, _, host = node.name.partition("@")
     return name == drone.name or (node.pid is not None and host.partition(".")[0] == drone.host.partition(".")[0])
 
 
 def take_snapshot(store: Store, nodes: Sequence[Node] | None, thresholds: Thresholds, *, host: str = "") -> Snapshot:
-    """`nodes` are asked before the store, so that the store's word is the newer one. `host` "": this machine.
+    """Take a snapshot of `store`. Query `nodes` before, so that the store's state is the newer one. `host`: the host
+    whose processes are looked at, "" = this machine.
 
     Raises `StoreUnavailable`.
     """
@@ -157,14 +160,15 @@ def take_snapshot(store: Store, nodes: Sequence[Node] | None, thresholds: Thresh
 
 
 def _quiet(examined: Examined, seconds: float) -> Sequence[SeenOrder]:
-    """The running orders without an entry for longer than `seconds`, the most silent first."""
+    """The running orders without an entry for longer than `seconds`, those silent for longest first; QUIET_ORDERS of
+    them."""
     running = [order for order in examined.orders if order.status is OrderStatus.RUNNING]
     quiet = [order for order in running if (examined.now - order.last_entry_at).total_seconds() > seconds]
     return sorted(quiet, key=lambda order: order.last_entry_at)[:QUIET_ORDERS]
 
 
 def open_calls(entries: Iterable[Entry]) -> OpenCalls:
-    """What is open after `entries`, which may begin in the middle of a journal."""
+    """The calls that are open after `entries`, which may begin in the middle of a journal."""
     tracker, paused = OpenCallTracker(), False
     for entry in entries:
         tracker.add(entry)
@@ -181,7 +185,7 @@ def processes_of(drones: Iterable[SeenDrone], host: str, proc: Path = PROC) -> M
 
 
 def process_state(drone: SeenDrone, proc: Path = PROC) -> ProcessState:
-    """By pid and start time; UNKNOWN where there is no /proc."""
+    """The state of a drone's process on this host, found by pid and start time; UNKNOWN where there is no /proc."""
     if not (proc / "uptime").exists():
         return ProcessState.UNKNOWN
     try:

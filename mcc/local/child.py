@@ -1,4 +1,4 @@
-"""A supervised child process: started, watched, restarted and stopped; its signs of life, and its log kept small."""
+"""A supervised child process: started, restarted and stopped, watched by its heartbeat; and its log, kept small."""
 
 import asyncio
 import contextlib
@@ -17,14 +17,14 @@ from mcc.local import launch
 
 LOOK_SECONDS = 0.5
 VARIABLE = "DRONE_HEARTBEAT"
-"""The environment variable that tells a child its descriptor."""
+"""The environment variable that holds the descriptor to which a child writes its heartbeats."""
 
 
 class Silence:
-    """For how long a child has given no sign of life, in the supervisor's own running time.
+    """Measures for how long a child has sent no heartbeat, in time during which the supervisor itself ran.
 
-    Nothing counts before the first sign, nor while the child is stopped. Of a gap between two looks at most
-    `most_gap_seconds` count: in a longer one the supervisor itself was held up.
+    Time before the first heartbeat does not count, nor time in which the child is stopped. Of the time between two
+    looks at most `most_gap_seconds` count: if it was longer, the supervisor itself was held up.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, most_gap_seconds: float = 2 * LOOK_SECONDS) -> None:
@@ -35,6 +35,7 @@ class Silence:
         self._seconds = 0.0
 
     def look(self, *, heard: bool, stopped: bool) -> float:
+        """The seconds of silence by now. `heard`: a heartbeat came since the last look; `stopped`: see `is_stopped`."""
         now = self._clock()
         gap, self._looked_at = min(now - self._looked_at, self._most_gap_seconds), now
         self._begun = self._begun or heard
@@ -43,7 +44,7 @@ class Silence:
 
 
 class Heartbeat:
-    """The pipe of one child; the child writes to `descriptor`."""
+    """The pipe of one child's heartbeats; the child writes to `descriptor`."""
 
     def __init__(self, most_seconds: float) -> None:
         self._most_seconds = most_seconds
@@ -52,7 +53,7 @@ class Heartbeat:
         os.set_blocking(self.descriptor, False)
 
     async def lost(self, pid: int) -> float:
-        """Returns the seconds of silence of the child, once they are more than `most_seconds`."""
+        """Wait until the child has been silent for `most_seconds`. Answers for how many seconds it was."""
         silence, seconds = Silence(), 0.0
         while seconds < self._most_seconds:
             await asyncio.sleep(LOOK_SECONDS)
@@ -72,7 +73,7 @@ class Heartbeat:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether a signal or a debugger holds the process."""
+    """Whether the process is stopped, by a signal or a debugger."""
     try:
         state = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
     except (OSError, IndexError):
@@ -81,17 +82,17 @@ def is_stopped(pid: int) -> bool:
 
 
 Notify = Callable[[str], None]
-"""Takes one line for people."""
+"""Prints one line for people."""
 
 LARGEST_BYTES = 5_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What to run: `environment` is complete, nothing is inherited; `descriptors` stay open in the child.
+    """What to run. `environment` is complete: nothing is inherited. `descriptors` stay open in the child.
 
-    `umask` -1: that of this process. `silent_seconds`: a child that gave a sign of life and then none for so long is
-    killed; None: the child gives no signs of life.
+    `umask` -1: that of this process. `silent_seconds`: a child that sent a heartbeat and then none for so long is
+    killed; None: the child sends no heartbeats.
     """
 
     arguments: Sequence[str]
@@ -105,7 +106,8 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Waits between starts: `first_seconds`, doubled by each failure in a row; `steady_seconds` at work end the row."""
+    """Waits between starts: `first_seconds`, doubled with each failure in a row up to `most_seconds`. A run of
+    `steady_seconds` ends the row."""
 
     first_seconds: float = 0.5
     most_seconds: float = 30.0
@@ -117,7 +119,7 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """The log of a child: at most about `largest` bytes at `path`, and older lines at `path`.1."""
+    """The log of a child: at most about `largest` bytes at `path`, with older lines at `path`.1."""
 
     path: Path
     largest: int = LARGEST_BYTES
@@ -127,16 +129,16 @@ class LogFile:
         return self.path.with_name(self.path.name + ".1")
 
     def rotate(self) -> None:
-        """Set aside what an earlier family wrote."""
+        """Move what an earlier family wrote to `older`."""
         if self.path.exists():
             self.path.replace(self.older)
 
     def open(self) -> int:
-        """A descriptor to append with; a new file is its owner's alone. The caller closes the descriptor."""
+        """A descriptor for appending, which the caller closes. A new file is private to its owner."""
         return os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def note(self, line: str) -> None:
-        """Append a line, or do without it when the disk is full or the directory is gone."""
+        """Append a line; dropped without an error when the disk is full or the directory is gone."""
         with contextlib.suppress(OSError):
             descriptor = self.open()
             try:
@@ -145,9 +147,8 @@ class LogFile:
                 os.close(descriptor)
 
     def bound(self) -> None:
-        """Copy a file that grew too large to `older`, then empty it: its writer appends, and so need not reopen it.
-
-        Without room for the copy the lines are lost.
+        """Copy a file that is larger than `largest` to `older`, then empty it. Its writer appends, and so need not
+        reopen it. Where there is no room for the copy, the lines are lost.
         """
         if not self.path.exists() or self.path.stat().st_size <= self.largest:
             return
@@ -169,7 +170,8 @@ class LogFile:
 
 @dataclass(slots=True)
 class Child:
-    """A program that runs from `start` to `stop`; `command` is asked before every start, so that a port may change."""
+    """A program that is kept running from `start` to `stop`. `command` is called before every start, so that it can
+    choose another port."""
 
     name: str
     command: Callable[[], Command]
@@ -185,7 +187,7 @@ class Child:
         self._task = asyncio.create_task(self._keep(), name=self.name)
 
     async def stop(self, grace_seconds: float) -> None:
-        """End the program by SIGTERM, after `grace_seconds` by SIGKILL, and its whole process group."""
+        """End the program with SIGTERM, after `grace_seconds` with SIGKILL; then kill its whole process group."""
         self._stopping.set()
         if self._task is None:
             return
@@ -198,7 +200,7 @@ class Child:
         await asyncio.wait({self._task})
 
     def kill(self) -> None:
-        """End the program and its process group now, and for good."""
+        """Kill the program and its process group now; it is not started again."""
         self._stopping.set()
         self._kill_group()
 
@@ -251,6 +253,7 @@ class Child:
         self.log.note(f"--- {self.name} starts")
         output = self.log.open()
         try:
+            # -I and -S: the launcher needs only the standard library, and starts faster without `site`.
             return await asyncio.create_subprocess_exec(
                 *(sys.executable, "-I", "-S", launch.__file__, str(os.getpid())),
                 *command.arguments,

@@ -1,4 +1,4 @@
-"""The data directory: made for its owner alone, closed to others, with Flower's login and a database in it."""
+"""The data directory: made private to its owner, with Flower's login and the database in it."""
 
 import os
 import secrets
@@ -7,10 +7,15 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from mcc.configuration.places import make_private_directory
 from mcc.local.errors import UnusableDatabase, UnusableDirectory
 from mcc.redaction import FLOWER_FILE
+
+if TYPE_CHECKING:
+    from mcc.settings import Settings
+    from mcc.store.store import Store
 
 FILES = (
     "token",
@@ -24,7 +29,7 @@ FILES = (
     "mcc.db-journal",
 )
 DIRECTORIES = ("logs", "run", "redis")
-"""What MCC makes in a data directory; anything else there is left alone."""
+"""What MCC makes in a data directory; the rights of anything else there are not changed."""
 
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 DEEPEST = 6
@@ -32,7 +37,7 @@ FLOWER_USER = "mcc"
 
 
 def prepare_directory(directory: Path) -> None:
-    """Make `directory` (0700) if it is not there, and see that it can be written. Raises `UnusableDirectory`."""
+    """Make `directory` (0700) if it does not exist, and check that it can be written. Raises `UnusableDirectory`."""
     try:
         make_private_directory(directory)
         probe = directory / f".probe-{os.getpid()}"
@@ -46,14 +51,14 @@ def prepare_directory(directory: Path) -> None:
 
 
 def make_private(data_dir: Path) -> Sequence[str]:
-    """Take the rights of others away from `data_dir` and from MCC's files in it.
+    """Remove the rights of other users from `data_dir` and from MCC's files in it.
 
-    Answers sentences about what was open and what stays open: symlinks are not followed, files of another user are
-    left alone.
+    Answers sentences about a directory that was open, and about files that stay open: symlinks are not followed, files
+    of another user are left alone.
     """
     notes: list[str] = []
     with _directory(None, data_dir) as descriptor:
-        if _closed(descriptor, ".", data_dir, notes):
+        if _close(descriptor, ".", data_dir, notes):
             notes.append(f"{data_dir} was open to others; now it is yours alone.")
         for name in (*FILES, *DIRECTORIES):
             _close_below(descriptor, name, data_dir / name, notes, DEEPEST if name in DIRECTORIES else 0)
@@ -61,8 +66,9 @@ def make_private(data_dir: Path) -> Sequence[str]:
 
 
 def _close_below(parent: int, name: str, path: Path, notes: list[str], depth: int) -> None:
-    _closed(parent, name, path, notes)
-    if not depth or not stat.S_ISDIR(_found(parent, name)):
+    """Close `path`, and if it is a directory, what is in it, down to `depth` levels."""
+    _close(parent, name, path, notes)
+    if not depth or not stat.S_ISDIR(_mode(parent, name)):
         return
     try:
         with _directory(parent, path) as directory:
@@ -72,15 +78,16 @@ def _close_below(parent: int, name: str, path: Path, notes: list[str], depth: in
         notes.append(f"{path} could not be looked into: {error.strerror}.")
 
 
-def _found(parent: int, name: str) -> int:
+def _mode(parent: int, name: str) -> int:
+    """The mode of a file in a directory; 0 where it cannot be read."""
     try:
         return os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode
     except OSError:
         return 0
 
 
-def _closed(parent: int, name: str, path: Path, notes: list[str]) -> bool:
-    """Close `path` to others; whether it was open."""
+def _close(parent: int, name: str, path: Path, notes: list[str]) -> bool:
+    """Close `path` to other users; `notes` gets a sentence where it stays open. Answers whether it was changed."""
     try:
         found = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if stat.S_ISLNK(found.st_mode):
@@ -88,7 +95,7 @@ def _closed(parent: int, name: str, path: Path, notes: list[str]) -> bool:
         elif found.st_mode & OTHERS and found.st_uid != os.geteuid():
             notes.append(f"{path} is open to others and belongs to another user (uid {found.st_uid}): left as it is.")
         elif found.st_mode & OTHERS:
-            _close(parent, name, found)
+            _remove_rights(parent, name, found)
             return True
     except FileNotFoundError:
         pass
@@ -97,10 +104,10 @@ def _closed(parent: int, name: str, path: Path, notes: list[str]) -> bool:
     return False
 
 
-def _close(parent: int, name: str, found: os.stat_result) -> None:
-    """Change the mode of the very file that was `found`; by name, a symlink could be followed.
+def _remove_rights(parent: int, name: str, found: os.stat_result) -> None:
+    """Remove the rights of others from the file that was `found`, not from one that has taken its name since.
 
-    O_PATH, because closing any other descriptor of an SQLite file would give up this process's locks on that file.
+    Opened with O_PATH: closing an ordinary descriptor of an SQLite file would give up this process's locks on it.
     """
     if sys.platform != "linux":
         os.chmod(name, stat.S_IMODE(found.st_mode) & ~OTHERS, dir_fd=parent, follow_symlinks=False)
@@ -116,7 +123,7 @@ def _close(parent: int, name: str, found: os.stat_result) -> None:
 
 @contextmanager
 def _directory(parent: int | None, path: Path) -> Iterator[int]:
-    """The descriptor of a directory; below a `parent`, a symlink is not followed."""
+    """The descriptor of a directory. With `parent`, the descriptor of the directory above, no symlink is followed."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     opened = os.open(path, flags) if parent is None else os.open(path.name, flags | os.O_NOFOLLOW, dir_fd=parent)
     try:
@@ -126,7 +133,10 @@ def _directory(parent: int | None, path: Path) -> Iterator[int]:
 
 
 def flower_login(data_dir: Path) -> str:
-    """`user:password` of Flower; made (0600) when there is none. Two processes that make one end with the same."""
+    """`user:password` of Flower, from its file, which is made (0600) where there is none.
+
+    Two processes that make it at the same time get the same login: the first link wins.
+    """
     path = data_dir / FLOWER_FILE
     if found := _text_of(path):
         return found
@@ -153,7 +163,7 @@ def _text_of(path: Path) -> str:
 
 
 def upgrade_database(url: str) -> str | None:
-    """Migrate the database at `url` to this version's schema; answers a sentence, None when there was nothing to do.
+    """Migrate the database at `url` to this version's schema. Answers what was done as a sentence, None for nothing.
 
     Raises `UnusableDatabase`.
     """
@@ -175,3 +185,28 @@ def upgrade_database(url: str) -> str | None:
     if problem.startswith("the database has no schema"):
         return "A new database was made."
     return f"The database was brought up to date (before: {problem.partition(':')[0]})."
+
+
+@contextmanager
+def opened_store(settings: "Settings") -> "Iterator[Store]":
+    """The store of these settings, for a command that needs no service.
+
+    Raises `BadSettings` for an invalid address, `StoreUnavailable` when there is no database or it has another
+    version's schema.
+    """
+    from mcc.settings import BadSettings
+    from mcc.store.errors import StoreUnavailable
+    from mcc.store.store import open_store
+
+    if settings.has_own_database and not (settings.data_dir / "mcc.db").exists():
+        raise StoreUnavailable(f"There is no database in {settings.data_dir}: name another directory with --data-dir.")
+    try:
+        store = open_store(settings.database_url)
+    except ValueError as error:
+        raise BadSettings(f"MCC_DATABASE_URL cannot be used: {error}.") from error
+    try:
+        if problem := store.schema_problem():
+            raise StoreUnavailable(problem)
+        yield store
+    finally:
+        store.close()

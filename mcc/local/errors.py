@@ -1,4 +1,4 @@
-"""What keeps a family from starting; each message is a sentence that says what to do.
+"""Errors of starting or keeping a family of processes; each message is a sentence that says what to do.
 
 FamilyError
 ├── NoRedis              there is no Redis to be found, or the configured one does not answer
@@ -12,7 +12,7 @@ FamilyError
 
 
 class FamilyError(Exception):
-    """A family that cannot be started or kept; the message is for people."""
+    """Base of all errors here; its message is a sentence for people."""
 
 
 class NoRedis(FamilyError):

@@ -1,4 +1,4 @@
-"""The family: everything that `mcc up` runs, started in order, supervised, and stopped together."""
+"""The family: all processes that `mcc up` runs, started in order, supervised, and stopped together."""
 
 import asyncio
 import contextlib
@@ -38,21 +38,22 @@ DRONE_GRACE_SECONDS = 2.5
 API_GRACE_SECONDS = 1.0
 REDIS_GRACE_SECONDS = 1.0
 FLOWER_GRACE_SECONDS = 0.3
-"""Together less than the 5 s in which a family is gone."""
+"""Time to end in order, for each stage; together less than the 5 s within which a family ends."""
 
 LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
-"""Where this machine reaches a service that listens everywhere."""
+"""The address at which this machine reaches a service that listens on all addresses."""
 
 
 def say_nothing(line: str) -> None:
-    """The `notify` of a family that says nothing."""
+    """The default `notify`: prints nothing."""
 
 
 class Family:
     """Redis, API, drones and Flower on this machine; `async with Family(…)`, or `family_in_thread` in blocking code.
 
-    `purpose` is published: "up" for a family that stays, "run" for one order's. `search_path` is where a Redis may be
-    found (None = PATH). Entering raises `FamilyError` or `BadSettings`; leaving ends every process within 5 s.
+    `purpose` is published: "up" for a family that stays, "run" for one started for a single order. `search_path`: where
+    a Redis is looked for (None = PATH). Entering raises `FamilyError` or `BadSettings`; leaving ends every process
+    within 5 s.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Family:
         self._search_path = search_path
         self._port = settings.port
         self._flower: Flower | None = None
-        self._undo = contextlib.AsyncExitStack()
+        self._cleanup = contextlib.AsyncExitStack()
 
     @property
     def url(self) -> str:
@@ -89,7 +90,7 @@ class Family:
 
     @property
     def roots(self) -> Sequence[str]:
-        """Where orders may work; empty when drones read that in mcc.toml."""
+        """Directories in which orders may work; empty where mcc.toml has them for drones to read."""
         return workspace_roots(self.settings, self._environment, self.staff.workspaces)
 
     @property
@@ -104,19 +105,19 @@ class Family:
         try:
             await self._start()
         except BaseException:
-            await self._undo.aclose()
+            await self._cleanup.aclose()
             raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._undo.aclose()
+        await self._cleanup.aclose()
 
     async def _start(self) -> None:
         refuse_open_door(self.settings)
         hold = self._take_hold()
-        listening = self._undo.enter_context(contextlib.closing(self._listen()))
+        listening = self._cleanup.enter_context(contextlib.closing(self._listen()))
         self.token = operator_token(self.settings)
         self.redis = find_redis(self.settings.redis_url, search_path=self._search_path)
         problem, done = await asyncio.gather(
@@ -126,7 +127,7 @@ class Family:
             raise BadSettings(problem)
         if done:
             self._notify(done)
-        await self._undo.enter_async_context(self.supervisor)
+        await self._cleanup.enter_async_context(self.supervisor)
         redis_url = await self._start_redis(self.redis)
         commands = self._commands(redis_url)
         self._start_children(commands, listening)
@@ -137,10 +138,10 @@ class Family:
         )
 
     def _commands(self, redis_url: str) -> ChildCommands:
-        return ChildCommands.of(self.settings, self._environment, self._private, redis_url, self.staff.workspaces)
+        return ChildCommands.of(self.settings, self._environment, self._run_directory, redis_url, self.staff.workspaces)
 
     @property
-    def _private(self) -> Path:
+    def _run_directory(self) -> Path:
         return self.settings.data_dir / "run"
 
     def _take_hold(self) -> Hold:
@@ -148,12 +149,12 @@ class Family:
         for sentence in make_private(self.settings.data_dir):
             self._notify(sentence)
         hold = Hold.take(self.settings.data_dir)
-        self._undo.callback(hold.release)
-        for directory in (self.logs, self._private, self.settings.data_dir / "redis"):
+        self._cleanup.callback(hold.release)
+        for directory in (self.logs, self._run_directory, self.settings.data_dir / "redis"):
             prepare_directory(directory)
         added = AddedRoots(self.settings.data_dir)
         added.clear()
-        self._undo.callback(added.clear)
+        self._cleanup.callback(added.clear)
         return hold
 
     def _listen(self) -> socket.socket:
@@ -173,17 +174,17 @@ class Family:
         if isinstance(source, ConfiguredRedis):
             await asyncio.to_thread(check_configured_redis, source.url)
             return source.url
-        path = socket_in(self._private)
-        if path.parent != self._private:
-            self._undo.callback(shutil.rmtree, path.parent, ignore_errors=True)
+        path = socket_in(self._run_directory)
+        if path.parent != self._run_directory:
+            self._cleanup.callback(shutil.rmtree, path.parent, ignore_errors=True)
         arguments = server_arguments(source.path, path, self.settings.data_dir / "redis")
-        bare = ChildCommands(self.settings, self._environment, self._private)
-        children = self.supervisor.start({"redis": lambda: bare.redis(arguments)}, REDIS_GRACE_SECONDS)
+        commands = ChildCommands(self.settings, self._environment, self._run_directory)
+        children = self.supervisor.start({"redis": lambda: commands.redis(arguments)}, REDIS_GRACE_SECONDS)
         await self.supervisor.until(lambda: asyncio.to_thread(redis_answers, path), children, START_SECONDS)
         return socket_url(path)
 
     def _start_children(self, commands: ChildCommands, listening: socket.socket) -> None:
-        """The API is a stage of its own: it stops after the drones, and so can still show how they leave."""
+        """Start API and drones. The API is a stage of its own: it stops after the drones, so viewers see them leave."""
         self.supervisor.start({"api": lambda: commands.api(listening)}, API_GRACE_SECONDS)
         names = [f"drone-{number}" for number in range(1, self.staff.drones + 1)]
         self.supervisor.start(
@@ -191,7 +192,7 @@ class Family:
         )
 
     def _start_flower(self, commands: ChildCommands) -> None:
-        """Last of all: nobody waits for it, and its start would hold up the others'."""
+        """Start Flower, last of all: nothing waits for it, and its start would delay that of the others."""
         if not self.staff.flower:
             return
         self._flower = Flower(commands, flower_login(self.settings.data_dir))
@@ -199,7 +200,7 @@ class Family:
             self._notify(sentence)
         children = self.supervisor.start({"flower": self._flower.command}, FLOWER_GRACE_SECONDS)
         watching = asyncio.create_task(self._watch_flower(self._flower, children))
-        self._undo.callback(watching.cancel)
+        self._cleanup.callback(watching.cancel)
 
     async def _until_ready(self) -> None:
         host = LOOPBACK.get(self.settings.host, self.settings.host)
@@ -210,7 +211,7 @@ class Family:
             await self.supervisor.until(lambda: asyncio.to_thread(service.drones_up), needed, START_SECONDS)
 
     async def _watch_flower(self, flower: Flower, children: Sequence[Child]) -> None:
-        """Nobody waits for Flower: everything goes on without it."""
+        """Print a note where Flower does not answer; everything else works without it."""
         try:
             await self.supervisor.until(lambda: asyncio.to_thread(flower.answers), children, FLOWER_SECONDS)
         except StartFailed as error:
@@ -218,7 +219,8 @@ class Family:
 
 
 class FamilyThread:
-    """A thread with an event loop for one family. It outlives the children: the kernel kills them with their thread."""
+    """A thread with an event loop for one family. The thread lives as long as the children: the kernel kills a child
+    when the thread that started it ends (PR_SET_PDEATHSIG, see launch.py)."""
 
     def __init__(self, family: Family) -> None:
         self._family = family
@@ -227,12 +229,12 @@ class FamilyThread:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="family", daemon=True)
 
     def enter(self) -> None:
-        """Returns when the family is ready; raises what entering the family raises."""
+        """Wait until the family is ready. Raises what entering the family raises."""
         self._thread.start()
         self._ready.result()
 
     def leave(self) -> None:
-        """Returns when the family is gone, also when the family was not ready yet."""
+        """Stop the family, ready or not, and wait until all its processes have ended."""
         loop, task = self._begun.result()
         if task is not None:
             with contextlib.suppress(RuntimeError):
@@ -255,7 +257,7 @@ class FamilyThread:
 
 @contextmanager
 def family_in_thread(family: Family) -> Iterator[Family]:
-    """The family for blocking code, ready while the block runs. Raises `FamilyError` or `BadSettings`."""
+    """Run a family while the block runs, for blocking code. Raises `FamilyError` or `BadSettings`."""
     thread = FamilyThread(family)
     try:
         thread.enter()

@@ -1,7 +1,7 @@
-"""The launcher of a child: binds the child's life to the supervisor's, then becomes the program.
+"""Launcher of a child process: makes the kernel kill the child with its supervisor, then becomes the program.
 
-Run as a script: `launch.py SUPERVISOR_PID PROGRAM [ARGUMENT …]`. A hook between fork and exec would do the same,
-but may hang in a process that has threads.
+Run as a script: `launch.py SUPERVISOR_PID PROGRAM [ARGUMENT …]`. A script, not a `preexec_fn`: code between fork and
+exec may deadlock in a process that has threads.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 SET_DEATH_SIGNAL = 1
-"""PR_SET_PDEATHSIG of prctl(2); it outlives the exec, and fires when the thread that started the child ends."""
+"""PR_SET_PDEATHSIG of prctl(2): survives exec, and sends its signal when the thread that started the child ends."""
 
 CANNOT_RUN = 127
 
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     supervisor, program = int(arguments[0]), arguments[1]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(SET_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != supervisor:
+    if os.getppid() != supervisor:  # it ended before the death signal was set
         return CANNOT_RUN
     try:
         os.execvp(program, list(arguments[1:]))

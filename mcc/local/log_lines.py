@@ -1,4 +1,4 @@
-"""The logs of a family as one: the last lines of each process in the order of their times, then what is added."""
+"""The logs of all processes of a data directory, merged by time: their last lines, then new ones as they are added."""
 
 import json
 import os
@@ -10,14 +10,14 @@ from pathlib import Path
 
 LOOK_SECONDS = 0.3
 MOST_BYTES = 200_000
-"""Of each log so much of its end is read."""
+"""How much of the end of each log is read."""
 
-_KNOWN = ("event", "level", "logger", "timestamp")
+_STANDARD_KEYS = ("event", "level", "logger", "timestamp")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the log of `process`; `at` is its time as it says it, or that of the line before, "" for none."""
+    """A line of the log of `process`. `at`: its own timestamp, else that of the line before, "" for none."""
 
     process: str
     at: str
@@ -26,33 +26,34 @@ class Line:
 
 @dataclass(slots=True)
 class Log:
-    """One file, read on from where the last reading ended; a file that was emptied or replaced from its beginning."""
+    """One log file. Each reading continues where the last one ended, or starts anew where the file was emptied or
+    replaced."""
 
     process: str
     path: Path
     _inode: int = 0
-    _read: int = 0
+    _offset: int = 0
     _rest: bytes = b""
     _at: str = field(default="")
 
     def lines(self) -> Iterator[Line]:
-        """What is new, whole lines only."""
+        """The lines added since the last reading, complete ones only."""
         try:
             with self.path.open("rb") as file:
                 found = os.fstat(file.fileno())
-                if found.st_ino != self._inode or found.st_size < self._read:
-                    self._inode, self._read, self._rest = found.st_ino, max(0, found.st_size - MOST_BYTES), b""
-                file.seek(self._read)
+                if found.st_ino != self._inode or found.st_size < self._offset:
+                    self._inode, self._offset, self._rest = found.st_ino, max(0, found.st_size - MOST_BYTES), b""
+                file.seek(self._offset)
                 content = file.read(MOST_BYTES)
         except OSError:
             return
-        self._read += len(content)
-        *whole, self._rest = (self._rest + content).split(b"\n")
-        for line in whole:
+        self._offset += len(content)
+        *complete, self._rest = (self._rest + content).split(b"\n")
+        for line in complete:
             yield self._line(line.decode("utf-8", "replace"))
 
     def _line(self, text: str) -> Line:
-        at, shown = _read(text)
+        at, shown = _for_people(text)
         self._at = at or self._at
         return Line(self.process, self._at, shown)
 
@@ -62,25 +63,25 @@ def logs_in(directory: Path) -> Sequence[Log]:
 
 
 def last_lines(logs: Sequence[Log], count: int) -> Sequence[Line]:
-    """The last `count` lines of each, in the order of their times."""
+    """The last `count` lines of each log, sorted by time."""
     return sorted((line for log in logs for line in deque(log.lines(), maxlen=count)), key=lambda line: line.at)
 
 
 def following(logs: Sequence[Log], look_seconds: float = LOOK_SECONDS) -> Iterator[Line]:
-    """What is added, without end."""
+    """Lines as they are added, endlessly; sorted by time within each look."""
     while True:
         yield from sorted((line for log in logs for line in log.lines()), key=lambda line: line.at)
         time.sleep(look_seconds)
 
 
-def _read(text: str) -> tuple[str, str]:
-    """The time of a line, and the line as people read it: an event, then what else it says."""
+def _for_people(text: str) -> tuple[str, str]:
+    """The timestamp of a line, "" for none, and its text: of a JSON line the event and then its other keys."""
     try:
-        said = json.loads(text)
+        record = json.loads(text)
     except (ValueError, RecursionError):
         return "", text
-    if not isinstance(said, dict) or "event" not in said:
+    if not isinstance(record, dict) or "event" not in record:
         return "", text
-    more = " ".join(f"{name}={value}" for name, value in said.items() if name not in _KNOWN)
-    level = "" if said.get("level") in (None, "info") else f"{said['level']}: "
-    return str(said.get("timestamp", "")), f"{level}{said['event']}{' ' if more else ''}{more}"
+    more = " ".join(f"{name}={value}" for name, value in record.items() if name not in _STANDARD_KEYS)
+    level = "" if record.get("level") in (None, "info") else f"{record['level']}: "
+    return str(record.get("timestamp", "")), f"{level}{record['event']}{' ' if more else ''}{more}"

@@ -1,4 +1,4 @@
-"""The lock on a data directory, held by one family at a time, and the service at the address that it publishes."""
+"""The lock of a family (all processes of one `mcc up`) on its data directory, and the service that it publishes."""
 
 import fcntl
 import http.client
@@ -31,7 +31,10 @@ class Hold:
 
     @classmethod
     def take(cls, data_dir: Path, *, patience_seconds: float = 0.5) -> "Hold":
-        """Raises `FamilyRunning`, after a moment: `find_family` holds the lock for an instant as well."""
+        """Take the lock, within `patience_seconds`: `find_family` in another process holds it for an instant too.
+
+        Raises `FamilyRunning`.
+        """
         descriptor = os.open(data_dir / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         until = time.monotonic() + patience_seconds
         while not running.lock(descriptor, fcntl.LOCK_EX):
@@ -62,7 +65,7 @@ def started_now() -> str:
 
 
 def find_family(data_dir: Path) -> Presence | Held:
-    """The family that holds `data_dir`; the family.json of a killed family counts for nothing.
+    """The family that holds the lock on `data_dir`; the family.json that a killed family left behind is ignored.
 
     Raises `UnusableDirectory` when others than this user could have written family.json.
     """
@@ -71,13 +74,13 @@ def find_family(data_dir: Path) -> Presence | Held:
 
 
 def await_family(data_dir: Path) -> Presence | Held:
-    """As `find_family`, with patience for a family that still starts."""
+    """As `find_family`, but waits for a family that is still starting."""
     with _believed():
         return running.await_family(data_dir)
 
 
 def await_end(data_dir: Path) -> None:
-    """Returns when no family holds `data_dir` for one order only."""
+    """Wait until no `mcc run` holds `data_dir` with a family for its own order."""
     while isinstance(found := find_family(data_dir), Presence) and found.purpose == "run":
         time.sleep(LOOK_SECONDS)
 
@@ -86,11 +89,13 @@ ORDERLY_SECONDS, FORCED_SECONDS = 10.0, 5.0
 
 
 def end_family(data_dir: Path, family: Presence) -> None:
-    """Tell the family that holds `data_dir` to end, and return when it has; the second signal kills its children.
+    """End the family that holds `data_dir`, and wait until it has ended. A second SIGTERM, after ORDERLY_SECONDS, makes
+    it kill its children.
 
     Raises `DoesNotEnd`.
     """
     try:
+        # Opened before the lock is checked: the signals then reach the process that was checked, or none.
         process = os.pidfd_open(family.pid)
     except OSError:
         raise _not_here(data_dir, family) from None
@@ -114,20 +119,18 @@ def _not_here(data_dir: Path, family: Presence) -> DoesNotEnd:
 
 
 def _holds(data_dir: Path, pid: int) -> bool:
-    """Whether the process has the lock open: in another container the number may be anybody's."""
+    """Whether the process has the lock file open. Where the family runs in another container, its pid may be that of
+    any process here."""
     try:
         wanted = (data_dir / LOCK_FILE).stat()
-        return any(os.path.samestat(one.stat(), wanted) for one in _open_files(pid))
+        return any(os.path.samestat(file.stat(), wanted) for file in Path(f"/proc/{pid}/fd").iterdir() if file.exists())
     except OSError:
         return False
 
 
-def _open_files(pid: int) -> Iterator[Path]:
-    return (file for file in Path(f"/proc/{pid}/fd").iterdir() if file.exists())
-
-
 @contextmanager
 def _believed() -> Iterator[None]:
+    """Translate `NotPrivate`: a family.json that others could have written must not be believed."""
     try:
         yield
     except NotPrivate as problem:
@@ -135,7 +138,7 @@ def _believed() -> Iterator[None]:
 
 
 def refuse_second(data_dir: Path) -> None:
-    """Raises `FamilyRunning` where a family runs."""
+    """Raises `FamilyRunning` where a family holds `data_dir`."""
     if find_family(data_dir) is not Held.NOBODY:
         raise _running(data_dir)
 
@@ -167,7 +170,7 @@ class Service:
     token: str = ""
 
     def get(self, path: str) -> tuple[int, Any]:
-        """Status and decoded JSON of `path`; status 0 when nobody answers."""
+        """Status and decoded JSON of `path`, None for no JSON; status 0 when nobody answers."""
         link = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_SECONDS)
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         try:

@@ -1,4 +1,4 @@
-"""The programs of a family: command line and environment of each child, and the port of Flower."""
+"""The programs that `mcc up` runs: command line and environment of each child process, and the port of Flower."""
 
 import asyncio
 import contextlib
@@ -17,13 +17,13 @@ from mcc.settings import Settings, token_file
 
 DRAIN_CANCEL_SECONDS = 0.8
 DRAIN_HAND_BACK_SECONDS = 1.6
-"""A family must be gone in 5 s, so its drones hand their orders back sooner than those that a service stops."""
+"""A family must end within 5 s, so its drones hand their orders back sooner than drones that are run by themselves."""
 
 SILENT_LEASES = 2
-"""A drone that gives no sign of life for so many leases is killed and started again."""
+"""A drone without a heartbeat for this many lease times is killed and started again."""
 
 OWN_PREFIXES = ("FLOWER_", "MCC_")
-"""Prefixes that children do not inherit: the family sets what counts."""
+"""Prefixes of variables that children do not inherit: the family sets them itself."""
 
 SHARED_WITH_DRONES = (
     "DATABASE_URL",
@@ -38,16 +38,16 @@ SHARED_WITH_DRONES = (
     "WORKSPACE_ROOTS",
     "FLOWER_TITLES",
 )
-"""`DRONE_` names that a family sets for its drones."""
+"""Settings whose `DRONE_` variables drones do not inherit: the family sets them, by `MCC_` variables or options."""
 
 SHELL_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "TZ")
-"""All that the embedded Redis inherits of the environment."""
+"""The only variables that the embedded Redis inherits."""
 
 SERVICE_PREFIXES = ("LC_", "LD_", "PG", "PYTHON", "SSL_CERT_", "XDG_", *OWN_PREFIXES)
-"""Prefixes of what API and Flower inherit as well: the keys of providers are for drones alone."""
+"""Prefixes of variables that API and Flower inherit besides: the keys of providers are for drones alone."""
 
 PRIVATE_UMASK = 0o077
-"""umask of children that write into the data directory only; drones keep their user's, for files in workspaces."""
+"""umask of children that write only to the data directory; drones keep the user's, for files in workspaces."""
 
 
 FLOWER_HOST = "127.0.0.1"
@@ -55,18 +55,18 @@ PORTS_TRIED = 20
 
 
 MANY_CORES = 4
-"""From so many on, service, Redis and Flower have a core of their own."""
+"""With this many cores or more, one is left to API, Redis and Flower."""
 
 
 def drones_for(cores: float) -> int:
-    """How many drones a machine with so many cores has work for: a drone is one event loop, and so fills one core."""
-    whole = max(1, int(cores))
-    return whole - 1 if whole >= MANY_CORES else whole
+    """How many drones use a machine with so many cores: a drone is one event loop, and so uses one core."""
+    count = max(1, int(cores))
+    return count - 1 if count >= MANY_CORES else count
 
 
 @dataclass(frozen=True, slots=True)
 class Staff:
-    """How many drones with how many slots each (None = as configured), and whether there is a Flower.
+    """Which children a family has: drones, with `slots` orders at a time each (None = as configured), and Flower.
 
     `workspaces`: directories in which orders may work besides the configured ones.
     """
@@ -79,8 +79,8 @@ class Staff:
 
 @dataclass(frozen=True, slots=True)
 class ChildCommands:
-    """The commands of one family's children. `directory` is where the children work: a private one, so that nothing is
-    imported from the directory in which the family was started."""
+    """The commands of one family's children. `directory`: their working directory, a private one, so that they import
+    nothing from the directory in which the family was started."""
 
     settings: Settings
     environment: Mapping[str, str]
@@ -114,8 +114,8 @@ class ChildCommands:
         return Command(arguments, environment, self.directory, umask=PRIVATE_UMASK)
 
     def api(self, listening: socket.socket) -> Command:
-        """`mcc serve` on a socket that is already open, so that callers wait through a restart instead of failing."""
-        arguments = _python("mcc.cli.main", "serve", "--socket", str(listening.fileno()))
+        """`mcc serve` on a socket that is open already: while the API restarts, connections wait instead of failing."""
+        arguments = _module_command("mcc.cli.main", "serve", "--socket", str(listening.fileno()))
         token = self.settings.token
         chosen = {"MCC_TOKEN": token.get_secret_value()} if token else {}
         environment = {**self._without_keys, **chosen}
@@ -123,7 +123,7 @@ class ChildCommands:
         return Command(arguments, environment, self.directory, descriptors, umask=PRIVATE_UMASK)
 
     def drone(self, name: str, slots: int | None, shares: int = 1) -> Callable[[], Command]:
-        """`shares`: how many drones share the machine's memory."""
+        """`drone work` under this name. `shares`: how many drones share the machine's memory."""
         own = {
             "DRONE_MEMORY_SHARES": str(shares),
             "DRONE_DRAIN_CANCEL_SECONDS": str(DRAIN_CANCEL_SECONDS),
@@ -132,15 +132,16 @@ class ChildCommands:
         if self.settings.token:
             own["MCC_TOKEN"] = self.settings.token.get_secret_value()
         wanted = [] if slots is None else ["--slots", str(slots)]
-        arguments = _python("drone.cli", "work", "--name", name, *wanted)
+        arguments = _module_command("drone.cli", "work", "--name", name, *wanted)
         silent_seconds = SILENT_LEASES * self.settings.lease_seconds
+        # The user's own DRONE_ variables win over the family's.
         environment = {**own, **self.environment}
         return lambda: Command(arguments, environment, self.directory, silent_seconds=silent_seconds)
 
     async def refused_by_drones(self) -> str:
-        """Why a drone would not start with this configuration, of which the service reads a part; "" if it would."""
+        """Why drones would refuse to start with this configuration, parts of which only they read; "" if they start."""
         process = await asyncio.create_subprocess_exec(
-            *_python("drone.cli", "check"),
+            *_module_command("drone.cli", "check"),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
@@ -148,15 +149,16 @@ class ChildCommands:
             cwd=self.directory,
         )
         try:
-            _, said = await process.communicate()
+            _, problem = await process.communicate()
         except asyncio.CancelledError:
             process.kill()
             raise
-        return "" if process.returncode == 0 else said.decode("utf-8", "replace").strip()
+        return "" if process.returncode == 0 else problem.decode("utf-8", "replace").strip()
 
     def flower(self, port: int, login: str) -> Command:
-        """Flower behind a password, which is not on the command line; without one, any web page could call it."""
-        arguments = _python(
+        """Flower, with a password from its environment, as command lines are public. Without a password any web page
+        in the user's browser could call it."""
+        arguments = _module_command(
             "celery",
             "-A",
             "drone.worker.app",
@@ -172,7 +174,7 @@ class ChildCommands:
 
     @property
     def shared(self) -> Mapping[str, str]:
-        """What a drone that is started beside this family has to know."""
+        """The variables for a drone that is started beside this family."""
         return {name: value for name, value in self.environment.items() if name.startswith("MCC_")}
 
     @property
@@ -185,12 +187,12 @@ class ChildCommands:
 
 
 class Flower:
-    """Flower of a family: on the port that is wanted, or the next free one; after a restart as well."""
+    """Flower of a family, on the configured port or the next free one, which is looked for at each restart."""
 
     def __init__(self, commands: ChildCommands, login: str) -> None:
         self._commands = commands
         self._login = login
-        self._port = free_from(commands.settings.flower_port)
+        self._port = free_port(commands.settings.flower_port)
 
     @property
     def url(self) -> str:
@@ -198,12 +200,12 @@ class Flower:
 
     @property
     def elsewhere(self) -> str:
-        """That Flower is not where it is wanted, in a sentence; "" where it is."""
+        """A sentence that says that Flower is not on the configured port; "" where it is."""
         wanted = self._commands.settings.flower_port
         return f"Port {wanted} is in use, so Flower is at {self.url}." if wanted not in (0, self._port) else ""
 
     def command(self) -> Command:
-        self._port = free_from(self._port)
+        self._port = free_port(self._port)
         return self._commands.flower(self._port, self._login)
 
     def answers(self) -> bool:
@@ -212,10 +214,10 @@ class Flower:
 
 
 def workspace_roots(settings: Settings, inherited: Mapping[str, str], workspaces: Sequence[Path] = ()) -> Sequence[str]:
-    """The directories in which this family's orders may work: the configured ones, else the current one; `workspaces`
-    as well.
+    """The directories in which this family's orders may work: the configured ones, else the current one, and
+    `workspaces`.
 
-    Empty when mcc.toml alone names them, under [drone], which drones read themselves.
+    Empty where only mcc.toml configures them, under [drone]: drones read that themselves.
     """
     configured = settings.configuration.table("drone").get("workspace_roots")
     if named := inherited.get("DRONE_WORKSPACE_ROOTS"):
@@ -255,13 +257,13 @@ def _settings_of(settings: Settings, redis_url: str) -> dict[str, str]:
     return chosen
 
 
-def _python(module: str, *arguments: str) -> Sequence[str]:
-    """A module of this installation, never one of the current directory (-P)."""
+def _module_command(module: str, *arguments: str) -> Sequence[str]:
+    """The command that runs a module of this installation; -P keeps the current directory out of the import path."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
-def free_from(port: int) -> int:
-    """This port or the next free one; any free one for 0, and where none of the next is free."""
+def free_port(port: int) -> int:
+    """`port` or the next free one within PORTS_TRIED; for 0, and where none of these is free, any free port."""
     tries = range(port, min(port + PORTS_TRIED, 65_536)) if port else ()
     for one in (*tries, 0):
         with contextlib.suppress(OSError), socket.create_server((FLOWER_HOST, one)) as probe:

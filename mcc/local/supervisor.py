@@ -1,4 +1,4 @@
-"""The supervisor of a family's children: started in stages, stopped in reverse order, their logs kept small."""
+"""The supervisor of a family's children: starts them in stages, stops them in reverse order, keeps their logs small."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from mcc.local.errors import StartFailed
 LOOK_SECONDS = 0.05
 HOUSEKEEPING_SECONDS = 5.0
 FAILED_STARTS = 3
-"""A child that ended so often in a row is given up."""
+"""After this many ends in a row, waiting for a child is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Supervisor:
         self._housekeeping: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "Supervisor":
-        self._housekeeping = asyncio.create_task(self._keep_house())
+        self._housekeeping = asyncio.create_task(self._bound_logs())
         return self
 
     async def __aexit__(
@@ -52,7 +52,7 @@ class Supervisor:
         return tuple(child for stage in self._stages for child in stage.children)
 
     def start(self, commands: Mapping[str, Callable[[], Command]], grace_seconds: float) -> tuple[Child, ...]:
-        """Start a stage of named programs; the log of an earlier program of the same name is set aside."""
+        """Start a stage of programs, by name. The log of an earlier program of the same name is rotated away."""
         logs = {name: LogFile(self._logs / f"{name}.log") for name in commands}
         children = tuple(
             Child(name, command, logs[name], self._notify, self._backoff) for name, command in commands.items()
@@ -68,18 +68,20 @@ class Supervisor:
         for child in self.children:
             child.kill()
 
-    async def until(self, true: Callable[[], Awaitable[object]], needed: Iterable[Child], seconds: float) -> None:
-        """Wait until `true` is. Raises `StartFailed` when one of `needed` does not stay up, or after `seconds`."""
+    async def until(self, condition: Callable[[], Awaitable[object]], needed: Iterable[Child], seconds: float) -> None:
+        """Wait until `condition` answers true. Raises `StartFailed` when one of `needed` does not stay up, or after
+        `seconds`."""
         needed, end = tuple(needed), time.monotonic() + seconds
-        while not await true():
+        while not await condition():
             for child in needed:
                 if child.failures >= FAILED_STARTS:
-                    raise StartFailed(f"{child.name} does not stay up. {_why(child)}")
+                    raise StartFailed(f"{child.name} does not stay up. {_end_of_log(child)}")
             if time.monotonic() > end:
-                raise StartFailed(f"Not ready after {seconds:g} s.\n" + "\n".join(_why(child) for child in needed))
+                logs = "\n".join(_end_of_log(child) for child in needed)
+                raise StartFailed(f"Not ready after {seconds:g} s.\n{logs}")
             await asyncio.sleep(LOOK_SECONDS)
 
-    async def _keep_house(self) -> None:
+    async def _bound_logs(self) -> None:
         while True:
             await asyncio.sleep(HOUSEKEEPING_SECONDS)
             for file in await asyncio.to_thread(lambda: sorted(self._logs.glob("*.log"))):
@@ -87,6 +89,6 @@ class Supervisor:
                     await asyncio.to_thread(LogFile(file).bound)
 
 
-def _why(child: Child) -> str:
+def _end_of_log(child: Child) -> str:
     lines = child.log.tail()
     return f"The end of {child.log.path}:\n{lines}" if lines else f"{child.log.path} is empty."

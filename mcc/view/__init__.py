@@ -1,1 +1,1 @@
-"""An order on a terminal: a tree that grows with its journal, or one line per entry."""
+"""Orders, documents and inbox items as text, tables, live trees and JSON, for both command lines."""

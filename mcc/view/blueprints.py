@@ -22,7 +22,7 @@ INDENT = "  "
 
 
 def lines_of(spec: BlueprintSpec) -> Iterator[str]:
-    """The root first, then what may stand below it, each component once."""
+    """Each component once: the root first, then its possible descendants, breadth first."""
     for name in _from_the_root(spec):
         component = spec.components[name]
         yield ""

@@ -1,4 +1,4 @@
-"""Documents as lines for people: a tree of nodes, one node in full, what differs."""
+"""Documents as lines for people: the tree of nodes, one node in full, the differences between versions."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ def counts_in_words(counts: Counts) -> str:
 
 
 def tree_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
-    """A line for each node, indented by its place: its mark, its name, and what it lacks."""
+    """A line for each node, indented by its depth: status mark, name, summary, and why it is not done."""
     top: int | None = None
     for node in nodes:
         depth = node.path.count("/") if node.path != "/" else 0
@@ -29,19 +29,12 @@ def tree_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
         key = node.path.rpartition("/")[2] or "/"
         why = why_in_words(node)
         name = f"{'  ' * (depth - top)}{MARKS[node.status]} {key}"
-        yield one_line_kept(
-            f"{name}  {one_line(node.summary, BRIEF_CHARACTERS)}".rstrip() + (f"  {why}" if why else "")
-        )
-
-
-def one_line_kept(text: str) -> str:
-    """One line, with the blanks that it begins with."""
-    rest = text.lstrip(" ")
-    return " " * (len(text) - len(rest)) + clean(" ".join(rest.split("\n")))
+        line = f"{name}  {one_line(node.summary, BRIEF_CHARACTERS)}".rstrip() + (f"  {why}" if why else "")
+        yield clean(line.replace("\n", " "))
 
 
 def why_in_words(node: NodeView) -> str:
-    """Why a node is not done, or which of its fields are in conflict; "" for neither."""
+    """Why a node is not done, and which of its fields are in conflict; "" for neither."""
     parts: list[str] = []
     match node.status:
         case "failed" if node.failure is not None:
@@ -56,7 +49,7 @@ def why_in_words(node: NodeView) -> str:
 
 
 def node_lines(node: NodeView) -> Iterator[str]:
-    """One node in full: its values with where each comes from, and the rules that do not hold."""
+    """One node in full: its values and who set each, the rules that do not hold, and those not judged yet."""
     yield from _pairs((("node", node.path), ("component", node.component), ("status", node.status)))
     yield from _pairs((("version", node.version), ("id", node.id), ("why", why_in_words(node) or None)))
     yield from _pairs((("summary", node.summary or None), ("children", ", ".join(node.children) or None)))
@@ -72,11 +65,11 @@ def node_lines(node: NodeView) -> Iterator[str]:
         yield ""
         yield "rules that do not hold"
         yield from (f"  {one.rule}: {one_line(one.message, 300)}" for one in wrong)
-    open_ones = [one for one in node.verdicts if one.ok is None and one.kind not in ("guideline",)]
-    if open_ones:
+    unjudged = [one for one in node.verdicts if one.ok is None and one.kind != "guideline"]
+    if unjudged:
         yield ""
         yield "rules that nobody has judged"
-        yield from (f"  {one.rule}: {one_line(one.message, 300)}" for one in open_ones)
+        yield from (f"  {one.rule}: {one_line(one.message, 300)}" for one in unjudged)
 
 
 def _pairs(pairs: Sequence[tuple[str, object]]) -> Iterator[str]:
@@ -97,7 +90,7 @@ def _set_by(node: NodeView, field: str) -> str:
 
 
 def in_brief(value: object, characters: int = BRIEF_CHARACTERS) -> str:
-    """A value on one line; text as it is, anything else as JSON."""
+    """A value on one line of at most `characters`: text without quotes, anything else as JSON, "–" for None."""
     if value is None:
         return "–"
     return one_line(value if isinstance(value, str) else to_json(value).decode(), characters)
@@ -109,12 +102,12 @@ def changes_in_words(fields: Mapping[str, tuple[Any, Any]]) -> str:
 
 
 def history_row(item: HistoryItem) -> tuple[object, ...]:
-    """Version, who, what, where, and the values."""
+    """The cells of one change: version, author, command, node, and its fields before and after."""
     return (item.version, item.by, item.command, item.node, changes_in_words(item.fields))
 
 
 def diff_lines(diff: DocumentDiff) -> Iterator[str]:
-    """A line for each node that differs, and one for each of its fields."""
+    """A line for each node that differs, and one for each field that differs in it."""
     for node in diff.nodes:
         mark = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}[node.change]
         moved = f"  from {clean(node.before)}" if node.before is not None and node.before != node.path else ""

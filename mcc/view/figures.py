@@ -1,4 +1,4 @@
-"""Figures as people read them: seconds, tokens, dollars, bytes, and what delegation saved a parent from reading."""
+"""Figures for people: seconds, tokens, dollars, bytes, and the reading that delegation saved a parent."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
 
 CHARACTERS_PER_TOKEN = 4
-"""A rough figure for English text and code; only shares and sizes that people read are made of it."""
+"""A rough figure for English text and code; used only for figures shown to people."""
 
 
 def seconds(value: float) -> str:
@@ -19,25 +19,25 @@ def seconds(value: float) -> str:
 
 
 def wait(value: float) -> str:
-    """Seconds that were announced, to a tenth as long as they are few."""
+    """A planned wait, in seconds: without trailing zeros, and to a tenth when it is short."""
     return f"{round(value, 1):g} s" if value < 59.95 else seconds(value)
 
 
 def tokens(usage: Usage) -> str:
-    """All of them, and which part of what models read came from their provider's cache."""
+    """Total tokens, and the percentage of input tokens that came from the provider's cache."""
     cached = 100 * usage.cached_input_tokens // max(1, usage.input_tokens)
     return f"{usage.total_tokens:,} tokens" + (f" ({cached} % cached)" if cached else "")
 
 
 def cost(usage: Usage) -> str:
-    """US dollars; unknown when the price of any part is."""
+    """Cost in US dollars; "cost unknown" when the price of any part is unknown."""
     if usage.cost_usd is None:
         return "cost unknown"
     return f"${usage.cost_usd:.4f}" if usage.cost_usd else "$0"
 
 
 def spent(usage: Usage) -> str:
-    """Tokens and money; nothing of either where the models that answered have no tokens."""
+    """Tokens and cost; "no tokens" where models were called that count none."""
     if not usage.total_tokens and not usage.cost_usd and usage.model_calls:
         return "no tokens"
     return f"{tokens(usage)} · {cost(usage)}"
@@ -54,19 +54,19 @@ def bytes_(value: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """In characters: `worked` is what all children said, called and read, `reported` what their parents got of it."""
+    """In characters: `worked` is all that children wrote, called tools with and read; `reported` what parents got."""
 
     worked: int = 0
     reported: int = 0
 
     @property
     def tokens(self) -> int:
-        """About how many tokens the parents did not have to carry."""
+        """About how many tokens parents were spared, see CHARACTERS_PER_TOKEN."""
         return max(0, self.worked - self.reported) // CHARACTERS_PER_TOKEN
 
     @property
     def share(self) -> float:
-        """The part of the children's work that was not carried, 0 to 1."""
+        """The fraction of the children's work that parents were spared, 0 to 1."""
         return max(0.0, 1 - self.reported / self.worked) if self.worked else 0.0
 
     def plus(self, other: "Savings") -> "Savings":
@@ -74,7 +74,7 @@ class Savings:
 
 
 def saved_by_delegation(record: ChatRecord) -> Savings:
-    """Of the whole tree under `record`."""
+    """The savings of all delegations in the tree under `record`."""
     reported = sum(len(step.content) for step in record.steps if isinstance(step, ToolStep) and step.subagent_ids)
     total = Savings(sum(_worked(child) for child in record.subagent_history), reported)
     for child in record.subagent_history:
@@ -83,7 +83,7 @@ def saved_by_delegation(record: ChatRecord) -> Savings:
 
 
 def _worked(record: ChatRecord) -> int:
-    """Characters of a transcript, without the task, which the parent wrote itself."""
+    """Characters of a transcript without its task, which the parent wrote."""
     worked = 0
     for step in record.steps:
         if isinstance(step, ModelStep):

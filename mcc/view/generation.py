@@ -1,4 +1,4 @@
-"""A generation as a viewer sees it: the story of its order, arranged by the nodes of the document."""
+"""The state of a generation for display: the story of its order, arranged by the nodes of the document."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -19,32 +19,32 @@ COUNTED = (
     ("failed", "failed"),
     ("conflicts", "in conflict"),
 )
-"""What is counted, and how people are told."""
+"""Fields of `GenerationProgress` that are shown, each with its word."""
 
 
 def in_words(progress: GenerationProgress) -> str:
-    """How far a generation is, on one line."""
+    """A generation's progress on one line."""
     parts = [f"{count:,} {word}" for name, word in COUNTED if (count := getattr(progress, name))]
     left = [] if progress.seconds_left is None else [f"about {figures.seconds(progress.seconds_left)} left"]
     return " · ".join([*parts, f"{progress.output_tokens:,} tokens of output", *left])
 
 
 def part_of(agent: str) -> str:
-    """Of the names `course/lesson:metadata` and `course/lesson:outline` the last word; "" of the agent that sets the
-    values of a node, after which nothing of it is left to be done."""
+    """The part of a node that an agent works on: "metadata" for `course/lesson:metadata`, "outline" for
+    `course/lesson:outline`, "" for the agent that sets the node's values, which comes last."""
     return agent.rpartition("/")[2].partition(":")[2]
 
 
 @dataclass(slots=True, eq=False)
 class Branch:
-    """A node of the document and those below it that are known so far; `agents` are the runs for it, the newest last.
+    """A node of the document with its children, as far as agents have started on them.
 
-    `failing`: rules that did not hold when its agent last asked.
+    `agents`: the runs for this node, newest last. `failing`: how many rules failed at its agent's latest gate check.
     """
 
     path: str
     agents: list[Node] = field(default_factory=list)
-    below: list["Branch"] = field(default_factory=list)
+    children: list["Branch"] = field(default_factory=list)
     failing: int = 0
 
     @property
@@ -53,10 +53,10 @@ class Branch:
 
     @property
     def state(self) -> str:
-        """running, done, failed, waiting: nobody works on it, and it is not finished; or passed: nothing is to be done
-        there, and it is known for what is below it."""
+        """One of "running", "done", "failed", "waiting" (unfinished, no agent is running) and "untouched" (no agent
+        worked on it; it is here because a descendant is)."""
         if not self.agents:
-            return "passed"
+            return "untouched"
         newest = self.agents[-1]
         if newest.running:
             return "running"
@@ -65,17 +65,19 @@ class Branch:
         return "waiting" if part_of(newest.record.agent) else "done"
 
     def walk(self) -> Iterator["Branch"]:
-        """It and all below it, depth first."""
+        """This branch and all its descendants, depth first."""
         waiting = [self]
         while waiting:
             one = waiting.pop()
             yield one
-            waiting.extend(reversed(one.below))
+            waiting.extend(reversed(one.children))
 
 
 class Generation(Story):
-    """Entries in, as in any story; `top` is the document's root once an agent has begun. `progress` is the newest that
-    was heard of: entries alone do not tell of nodes that nobody has begun."""
+    """A story whose agents are also arranged by the nodes of the document; `top` is the document's root.
+
+    `progress` is the generator's latest report: it counts nodes that no agent has started, which entries do not show.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -86,37 +88,33 @@ class Generation(Story):
 
     @property
     def nodes(self) -> int:
-        """How many are known so far."""
+        """How many nodes of the document are known so far."""
         return len(self._branches)
 
     def done_below(self) -> dict[str, int]:
-        """Of the nodes that are done with all below them, by path, how many nodes that is."""
+        """Subtrees that are done entirely: the path of each one's top, and how many nodes it has."""
         done: dict[str, int] = {}
         for branch in reversed(list(self.top.walk())):
-            below = branch.below
-            if branch.state == "done" and all(one.path in done for one in below):
-                done[branch.path] = 1 + sum(done[one.path] for one in below)
+            if branch.state == "done" and all(one.path in done for one in branch.children):
+                done[branch.path] = 1 + sum(done[one.path] for one in branch.children)
         return done
 
     @property
     def counts(self) -> dict[str, int]:
-        """Nodes by state, as the generator says, else as far as agents have begun."""
+        """Number of nodes by state: the generator's report while the order runs, else a count of the known nodes."""
         if (progress := self.progress) is not None and self.ended is None:
             return {name: getattr(progress, name) for name, _ in COUNTED}
-        states = Counter(one.state for one in self._known() if one.agents)
+        states = Counter(one.state for one in self._snapshot() if one.agents)
         return {"done": states["done"], "running": states["running"], "failed": states["failed"]}
 
     @property
     def failing(self) -> int:
-        """Rules that do not hold, of all nodes at work and of those that failed."""
-        return sum(one.failing for one in self._known())
+        """How many rules do not hold, in the nodes that are running or failed."""
+        return sum(one.failing for one in self._snapshot())
 
-    def _known(self) -> list[Branch]:
-        """A copy, made at once: a picture is drawn by another thread than the one that adds entries."""
+    def _snapshot(self) -> list[Branch]:
+        """A copy in one step: one thread adds entries while another draws."""
         return list(self._branches.values())
-
-    def hear_of_progress(self, progress: GenerationProgress) -> None:
-        self.progress = progress
 
     def add(self, entry: Entry) -> None:
         super().add(entry)
@@ -134,16 +132,16 @@ class Generation(Story):
                 branch.failing = 0
 
     def _branch(self, path: str) -> Branch:
-        """That of a node; those above it are made too, when an order begins further down."""
+        """The branch of a node. Missing ones are made, ancestors included: an order may start below the root."""
         found = self._branches.get(path)
         if found is None:
             found = self._branches[path] = Branch(path)
-            above = self._branch(path.rpartition("/")[0] or "/")
-            above.below = sorted([*above.below, found], key=_in_order)
+            parent = self._branch(path.rpartition("/")[0] or "/")
+            parent.children = sorted([*parent.children, found], key=_in_order)
         return found
 
 
 def _in_order(branch: Branch) -> tuple[str, int]:
-    """Children by component and number: lesson-2 before lesson-10."""
+    """Sort key of siblings, by component and number: lesson-2 before lesson-10."""
     name, _, number = branch.key.rpartition("-")
     return (name, int(number)) if number.isdecimal() and len(number) < 12 else (branch.key, 0)

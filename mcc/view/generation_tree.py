@@ -1,4 +1,4 @@
-"""A generation as a rich renderable: a heading, how far it is, and its nodes as the tree of the document."""
+"""A generation as a rich renderable: a heading, its progress, and its nodes as the tree of the document."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,16 @@ from mcc.view.generation import COUNTED, Branch, Generation, part_of
 from mcc.view.output import clean, one_line
 from mcc.view.tree import ECHOED, frame, heading
 
-MARKS = {"done": ("✓", "green"), "failed": ("✗", "red"), "waiting": ("·", "dim"), "passed": ("–", "dim")}
+MARKS = {"done": ("✓", "green"), "failed": ("✗", "red"), "waiting": ("·", "dim"), "untouched": ("–", "dim")}
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much of the document is drawn. `folded`: of what is done below a node, a line; `grouped`: of the done ones
-    beside each other, a line; `most`: so many nodes, those at work and the failed ones first."""
+    """How much of the document is drawn.
+
+    `folded`: a subtree that is done takes one line. `grouped`: sibling subtrees that are done share one line. `most`:
+    no tree, only this many of the running and failed nodes.
+    """
 
     folded: bool = False
     grouped: bool = False
@@ -29,18 +32,18 @@ class Detail:
 
 WHOLE = Detail()
 MANY = 20
-"""Nodes for each line of the window: with more of them the whole is not even tried."""
+"""With more nodes than this for each line of the window, the tree is drawn grouped at once, without trying more."""
 
 
-MOST_LEFT = 200
-"""Nodes of which each has a line in the last picture."""
+MOST_IN_FINAL = 200
+"""With more nodes than this, the final picture is folded and grouped."""
 
 
 def fitting(story: Generation, at: datetime, console: Console) -> RenderableType:
-    """As much as the window takes, so that what runs and what failed is seen."""
+    """The generation with the most detail that the window holds, so that running and failed nodes stay visible."""
     height, width = console.size.height - 1, max(1, console.size.width - ECHOED)
-    whole = (WHOLE, Detail(folded=True)) if story.nodes <= height * MANY else ()
-    for detail in (*whole, Detail(folded=True, grouped=True)):
+    details = (WHOLE, Detail(folded=True)) if story.nodes <= height * MANY else ()
+    for detail in (*details, Detail(folded=True, grouped=True)):
         drawn = Constrain(picture(story, at, detail), width)
         if len(console.render_lines(drawn, pad=False)) <= height:
             return drawn
@@ -48,7 +51,7 @@ def fitting(story: Generation, at: datetime, console: Console) -> RenderableType
 
 
 def picture(story: Generation, at: datetime, detail: Detail = WHOLE) -> RenderableType:
-    """The generation as it is at the moment `at`."""
+    """The generation at the time `at`."""
     lines: list[RenderableType] = [heading(story, at)]
     if story.advice:
         lines.append(_line(f"  go on: {one_line(story.advice, 200)}", "yellow"))
@@ -63,13 +66,13 @@ def picture(story: Generation, at: datetime, detail: Detail = WHOLE) -> Renderab
     return Group(*lines, top)
 
 
-def left(story: Generation, at: datetime) -> RenderableType:
-    """What stays on the terminal when all is over: the whole, of a large document what is not done of it."""
-    return picture(story, at, WHOLE if story.nodes <= MOST_LEFT else Detail(folded=True, grouped=True))
+def final_picture(story: Generation, at: datetime) -> RenderableType:
+    """What stays on the terminal at the end: all nodes, or of a large document those that are not done."""
+    return picture(story, at, WHOLE if story.nodes <= MOST_IN_FINAL else Detail(folded=True, grouped=True))
 
 
 def _progress(story: Generation) -> Text:
-    """Nodes by what they are, rules that do not hold, and the time that is left."""
+    """Nodes by state, rules that do not hold, and the time left."""
     line = Text("  ", overflow="ellipsis", no_wrap=True)
     parts = [f"{count:,} {word}" for name, word in COUNTED if (count := story.counts.get(name))]
     if failing := story.failing:
@@ -80,8 +83,8 @@ def _progress(story: Generation) -> Text:
 
 
 def _grow(branch: Tree, story: Generation, node: Branch, at: datetime, detail: Detail, done: Mapping[str, int]) -> None:
-    """`done`: of the nodes that are done with all below them, how many that are."""
-    rows: Sequence[Branch] = node.below
+    """Add the children of `node` to `branch`. `done`: sizes of the subtrees that are done, by path."""
+    rows: Sequence[Branch] = node.children
     ended = [one for one in rows if one.path in done] if detail.grouped else []
     if len(ended) > 1:
         count = sum(done[one.path] for one in ended)
@@ -95,7 +98,7 @@ def _grow(branch: Tree, story: Generation, node: Branch, at: datetime, detail: D
 
 
 def _busiest(story: Generation, at: datetime, most: int) -> Iterator[Text]:
-    """A line each of those at work and of those that failed, by their paths."""
+    """A line for each of the running and then of the failed nodes, with its path; `most` of them."""
     of_interest = [one for state in ("running", "failed") for one in story.top.walk() if one.state == state]
     for one in of_interest[:most]:
         yield _node(story, one, at, name=one.path)
@@ -131,7 +134,7 @@ def _node(story: Generation, branch: Branch, at: datetime, *, below: int = 0, na
 
 
 def _doing(branch: Branch) -> str:
-    """What the agent at work is at: which of the two, and the tool or model that it waits for."""
+    """What the running agent is doing: its part of the node, and the tool or the model that it waits for."""
     newest = branch.agents[-1]
     open_tools = [line for line in list(newest.tools.values()) if line.running]
     doing = open_tools[-1].name if open_tools else newest.speech.in_brief if newest.speech is not None else ""

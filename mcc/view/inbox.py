@@ -1,4 +1,4 @@
-"""Items of the inbox in words: in a line of a list, and whole for whoever decides."""
+"""Inbox items as text: one line for lists, in full for the person who decides."""
 
 import json
 from collections.abc import Iterator
@@ -10,14 +10,14 @@ from mcc.view.lines import call_in_brief, clock
 from mcc.view.output import clean, one_line, wrapped
 
 PREVIEW_LINES = 60
-"""So many lines of a preview are shown where the person is asked right there; the whole is in `mcc inbox ID`."""
+"""Lines of a preview shown where a person is asked at the terminal; `mcc inbox ID` shows all of it."""
 
 _SHOWN = 500
 _INDENT = 4
 
 
 def in_brief(item: AnyItem) -> str:
-    """What an item asks, on one line."""
+    """What an item asks for, on one line."""
     match item:
         case QuestionItem():
             return one_line(item.question)
@@ -27,20 +27,21 @@ def in_brief(item: AnyItem) -> str:
             return one_line(f"{item.tool} {call_in_brief(item.arguments)}")
 
 
-def whole(item: AnyItem, preview_lines: int | None = None, width: int | None = None) -> str:
-    """All that a person must know to decide; of a preview, which is never broken, the first lines, None = all.
+def in_full(item: AnyItem, preview_lines: int | None = None, width: int | None = None) -> str:
+    """All that a person must know to decide.
 
-    `width`: the columns of the terminal that it is for, None = as wide as need be.
+    `preview_lines`: how many lines of the preview to show, None = all. `width`: terminal columns to wrap to, None = do
+    not wrap; the preview is never wrapped.
     """
-    told = [part for line in clean("\n".join(_lines(item))).split("\n") for part in wrapped(line, width, _INDENT)]
+    lines = [part for line in clean("\n".join(_lines(item))).split("\n") for part in wrapped(line, width, _INDENT)]
     if item.kind == "approval" and item.preview is not None:
-        told += ["", *clean("\n".join(_preview(item, item.preview, preview_lines))).split("\n")]
-    if standing := _standing(item):
-        told += wrapped(standing, width, _INDENT)
-    return "\n".join(told)
+        lines += ["", *clean("\n".join(_preview(item, item.preview, preview_lines))).split("\n")]
+    if status := _status(item):
+        lines += wrapped(status, width, _INDENT)
+    return "\n".join(lines)
 
 
-def _standing(item: AnyItem) -> str:
+def _status(item: AnyItem) -> str:
     if item.status != "pending":
         return f"  {item.status}" + (f" by {clean(item.by)}" if item.by else "")
     return "" if item.expires_at is None else f"  until {clock(item.expires_at)}"
@@ -86,7 +87,7 @@ def _preview(item: ApprovalItem, preview: ShownPreview, most: int | None) -> Ite
 
 
 def why_in_words(why: Why) -> str:
-    """What decided over a call, in words that go on after "because"."""
+    """Which rule decided that a call needs approval, as words to follow "because"."""
     what = {
         "operator": "the operator's configuration says so",
         "mode": "the mode of the order says so",
@@ -102,23 +103,25 @@ def why_in_words(why: Why) -> str:
 
 
 def rule_in_words(rule: SavedRule) -> str:
-    """A rule that a person let stand, on one line."""
+    """A rule that a person saved with a decision, on one line."""
     when = f" where {one_line(rule.when, 300)}" if rule.when else ", always"
     return f"{rule.then} {rule.key}{when}"
 
 
 def permission_in_words(permission: Permission) -> Iterator[str]:
-    """A line for each word or rule, in the order in which they are looked at."""
-    for key, said in permission.items():
-        for rule in said if not isinstance(said, str) else ():
+    """A line for each key that has one word ("allow", "ask", "deny"), and for each rule of a key that has rules; in the
+    order in which they are tried."""
+    for key, word_or_rules in permission.items():
+        if isinstance(word_or_rules, str):
+            yield f"{key}: {word_or_rules}"
+            continue
+        for rule in word_or_rules:
             when = f" when {rule.when}" if rule.when else ""
             yield f"{key}: {rule.then}{when}{f'  ({rule.message})' if rule.message else ''}"
-        if isinstance(said, str):
-            yield f"{key}: {said}"
 
 
 def chosen(text: str, choices: tuple[str, ...]) -> str:
-    """The choice of this number, where it is the number of one; else the text itself."""
+    """The choice that `text` numbers, from 1 on; `text` itself where it is no such number, or is a choice itself."""
     answer = text.strip()
     number = int(answer) if answer.isascii() and answer.isdigit() and len(answer) < 4 else 0
     return choices[number - 1] if answer not in choices and 1 <= number <= len(choices) else text

@@ -1,9 +1,11 @@
-"""An order in plain words: one line per journal entry that a person wants to read, and its parts in brief."""
+"""An order as plain lines: one per journal entry worth showing, names of its agents, and short forms of its parts."""
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
+from mcc.contracts.changes import Changes
 from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import Entry
 from mcc.contracts.fact import Note
@@ -33,15 +35,14 @@ from mcc.contracts.order_facts import (
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import WaitingReason
 from mcc.view import figures
-from mcc.view.naming import Names
 from mcc.view.output import clean, one_line
 
 CHARACTERS = 200
 WAITING_CHARACTERS = 600
-"""Longer, because this line ends with the command that lets the order go on."""
+"""Longer than other lines: this one ends with the command that continues the order."""
 
 _GATED = frozenset({"submit_result", "validate", "done"})
-"""Tools whose refusals are shown by the entries of the gate."""
+"""Tools whose failures are not shown: the gate's own entry says the same."""
 
 
 _SHOWN_ARGUMENTS = (
@@ -57,7 +58,7 @@ _SHOWN_ARGUMENTS = (
     "id",
     "prompt",
 )
-"""Arguments of tools, the one that says most first."""
+"""Tool arguments worth showing, the most telling first."""
 
 _CALL_CHARACTERS = 60
 _APPLIED = {"pause": "paused", "resume": "goes on", "cancel": "is cancelled"}
@@ -66,18 +67,48 @@ _BY_A_RESUME = frozenset(
 )
 
 
+_SHOWN_PATHS = 5
+_PATH_CHARACTERS = 4_096
+"""The longest path that Linux takes (PATH_MAX)."""
+
+
+class Names:
+    """Gives each agent of an order its own display name, in the order of their starts: "explore", "explore 2", …"""
+
+    def __init__(self) -> None:
+        self._count: Counter[str] = Counter()
+
+    def next_of(self, agent: str) -> str:
+        """The name for one more start of `agent`. Call it once per start, in the journal's order."""
+        agent = clean(agent)
+        self._count[agent] += 1
+        return agent if self._count[agent] == 1 else f"{agent} {self._count[agent]}"
+
+
+def by_name(record: ChatRecord) -> Mapping[str, ChatRecord]:
+    """The agents of a tree by the display names that `Names` gives them."""
+    names = Names()
+    return {names.next_of(one.agent): one for one in sorted(_walk(record), key=lambda one: one.started_at)}
+
+
+def _walk(record: ChatRecord) -> Iterator[ChatRecord]:
+    yield record
+    for child in record.subagent_history:
+        yield from _walk(child)
+
+
 class Lines:
-    """The lines of one order. Agents of one name are told apart by a number, from the second on."""
+    """Turns the entries of one order, fed in order, into lines."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
-        self._names_of_all = Names()
-        self._trouble: dict[str, str] = {}
+        self._numbered = Names()
+        self._last_error: dict[str, str] = {}
 
     def line_of(self, entry: Entry) -> str | None:
-        """`entry` as one line, indented by its place in the tree; None when it is not worth one."""
+        """`entry` as one line, indented by its agent's depth in the tree; None when it is not worth a line."""
         who = self._name(entry)
-        text = _order_line(entry) or self._again(entry) or _agent_line(entry)
+        text = _order_line(entry) or self._repeated_retry(entry) or _agent_line(entry)
         if text is None:
             return None
         indent = "  " * entry.depth if entry.record_id else ""
@@ -85,26 +116,26 @@ class Lines:
         line = f"{who}: {one_line(text, width)}" if who else one_line(text, width)
         return f"{entry.at.astimezone():%H:%M:%S} {indent}{line}"
 
-    def _again(self, entry: Entry) -> str | None:
-        """The line of a model that is asked again for the reason that was told last."""
+    def _repeated_retry(self, entry: Entry) -> str | None:
+        """A shorter line for a retry whose error is the one shown last for this agent; None for any other entry."""
         data, record = entry.data, entry.record_id or ""
         if isinstance(data, ModelReplied):
-            self._trouble.pop(record, None)
+            self._last_error.pop(record, None)
         if not isinstance(data, ModelRetried):
             return None
-        last_error, self._trouble[record] = self._trouble.get(record), data.error
+        last_error, self._last_error[record] = self._last_error.get(record), data.error
         same = last_error == data.error
         return f"{data.model} is asked again in {figures.wait(data.wait_seconds)}: the same" if same else None
 
     def _name(self, entry: Entry) -> str:
         agent = entry.agent or ""
         if isinstance(entry.data, AgentStarted) and entry.record_id is not None:
-            self._names[entry.record_id] = _node_name(entry.data, agent) or self._names_of_all.next_of(agent)
+            self._names[entry.record_id] = _node_name(entry.data, agent) or self._numbered.next_of(agent)
         return self._names.get(entry.record_id or "", clean(agent))
 
 
 def _node_name(started: AgentStarted, agent: str) -> str | None:
-    """Who works on a node of a document is known by that node; None for all others."""
+    """The name of an agent that works on a node of a document: the node's path; None for any other agent."""
     if started.node is None:
         return None
     part = agent.rpartition("/")[2].partition(":")[2]
@@ -123,7 +154,7 @@ def _order_line(entry: Entry) -> str | None:
         case OrderRequeued(message=message) | OrderHandedBack(message=message) | OrderResumed(message=message):
             return f"order queued again: {message}"
         case OrderFinished(status=status, reason=reason, usage=usage):
-            # Why, in a sentence, is said once: by whoever shows how the order ended.
+            # The message is left out: the command prints it once, with how the order ended.
             why = f" ({reason})" if reason else ""
             return f"order {status}{why}: {figures.spent(usage)}"
     return None
@@ -142,7 +173,7 @@ def _agent_line(entry: Entry) -> str | None:
         case ToolStarted(name=name, arguments=arguments):
             return f"{name} {call_in_brief(arguments)}".rstrip()
         case ToolFinished(is_error=True, name=name, content=content):
-            return None if name in _GATED else f"{name} failed: {_in_words(content)}"
+            return None if name in _GATED else f"{name} failed: {_failure(content)}"
         case ToolFinished(exit_code=int() as code, name=name) if code:
             return f"{name} ended with status {code}"
         case ToolFinished(artifact=str() as digest, name=name):
@@ -172,8 +203,8 @@ def _agent_line(entry: Entry) -> str | None:
     return None
 
 
-def _in_words(content: str) -> str:
-    """The content of a failed call; of a report, which is JSON for the model, only the summary."""
+def _failure(content: str) -> str:
+    """The content of a failed call; where that is a subagent's report (JSON), only its summary."""
     content = unfenced(content)
     try:
         result = json.loads(content) if content.startswith("{") else None
@@ -184,16 +215,16 @@ def _in_words(content: str) -> str:
 
 
 def _gate_line(checked: GateChecked) -> str:
-    wrong, changed = "; ".join(checked.errors), "".join(f"; {said}" for said in checked.warnings)
+    errors, warnings = "; ".join(checked.errors), "".join(f"; {one}" for one in checked.warnings)
     if checked.check_only:
-        return "its result would be accepted" if checked.ok else f"its result would not be accepted yet: {wrong}"
+        return "its result would be accepted" if checked.ok else f"its result would not be accepted yet: {errors}"
     if checked.ok:
-        return f"its result was accepted{changed}"
-    return f"its result was sent back (attempt {checked.attempt}): {wrong}{changed}"
+        return f"its result was accepted{warnings}"
+    return f"its result was sent back (attempt {checked.attempt}): {errors}{warnings}"
 
 
 def verdict_in_brief(verdict: VerifyChecked) -> str:
-    """A verifier's verdict in words that go on after the agent's name."""
+    """A verifier's verdict, as words to follow the agent's name."""
     if verdict.passed is None:
         return f"not verified: {verdict.error}"
     if verdict.passed:
@@ -214,7 +245,7 @@ def call_in_brief(arguments: Mapping[str, object] | str) -> str:
 
 
 def control_in_brief(applied: ControlApplied) -> str:
-    """An applied control in words that go on after the agent's name."""
+    """An applied control, as words to follow the agent's name."""
     parts = [_APPLIED[applied.control]] if applied.control in _APPLIED else []
     if applied.control == "steer" and applied.message is not None:
         redirected = applied.mode == SteerMode.REDIRECT
@@ -227,7 +258,7 @@ def control_in_brief(applied: ControlApplied) -> str:
 
 
 def workspace_file(started: AgentStarted) -> str | None:
-    """The file of the workspace that defines the agent; None when it is not defined there."""
+    """The file in the workspace that defines the agent; None when its definition comes from elsewhere."""
     origin = started.definition_origin
     return origin.path if origin is not None and origin.scope == "workspace" else None
 
@@ -238,7 +269,7 @@ def waiting_in_brief(waiting: OrderWaiting) -> str:
 
 
 def what_to_do(order_id: str, reason: str | None) -> str | None:
-    """The command that lets a waiting order go on; None where there is none, or nothing to be done."""
+    """The command that continues an order waiting for `reason`; None where no command does."""
     if reason == WaitingReason.APPROVAL:
         return f"mcc orders approve {order_id} (or deny; mcc inbox lists what waits)"
     if reason == WaitingReason.QUESTION:
@@ -250,7 +281,7 @@ def what_to_do(order_id: str, reason: str | None) -> str | None:
 
 
 def paused_in(record: ChatRecord) -> str | None:
-    """Which agents of a running order are paused, in words that go on after its status; None when none is."""
+    """Which agents of a running order are paused, as words to follow its status; None when none is."""
     if record.status is RecordStatus.WAITING:
         return "paused"
     paused = _topmost_paused(record)
@@ -265,5 +296,25 @@ def _topmost_paused(record: ChatRecord) -> list[ChatRecord]:
 
 
 def clock(at: datetime) -> str:
-    """A time as this machine's clock shows it."""
+    """A time in this machine's time zone."""
     return f"{at.astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def change_rows(changes: Changes | None, order_id: str) -> list[tuple[str, str]]:
+    """What an order changed in its workspace, as (name, text) rows; none for None.
+
+    The rows: files with line counts, commits, worktrees that were not merged, and the command that reverts it all.
+    """
+    if changes is None:
+        return []
+    added, removed = sum(one.added for one in changes.files), sum(one.removed for one in changes.files)
+    paths = [one_line(one.path, _PATH_CHARACTERS) for one in changes.files]
+    more = [f"{len(paths) - _SHOWN_PATHS} more"] if len(paths) > _SHOWN_PATHS else []
+    rows = [("changed", f"+{added} −{removed} lines: {', '.join(paths[:_SHOWN_PATHS] + more)}")] if paths else []
+    rows += [("commit", f"{one.id[:12]} {one_line(one.subject, _PATH_CHARACTERS)}") for one in changes.commits]
+    rows += [
+        ("worktree", f"{one.agent}: {one.state}, {one.ref}")
+        for one in changes.worktrees
+        if one.state in ("conflict", "kept", "lost")
+    ]
+    return [*rows, ("take back", f"mcc orders revert {order_id}")] if changes.checkpoints else rows

@@ -1,7 +1,6 @@
-"""A live tree on the terminal behind stderr: redrawn while an order runs, left standing when that ends."""
+"""A live tree on the terminal at stderr: redrawn while an order runs, left in place when it ends."""
 
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -22,16 +21,17 @@ Aside: TypeAlias = Callable[[], AbstractContextManager[None]]
 
 @contextmanager
 def live_tree(story: Story) -> Iterator[Aside]:
-    """Draws `story` several times a second; however the block ends, the last picture stays, and the whole of it.
+    """Draw `story` several times a second; however the block ends, a complete last picture stays.
 
-    What it gives keeps the picture away for a while, in which other lines may be written.
+    Gives a context manager that removes the picture while other lines are written.
     """
     console, is_away = Console(stderr=True, highlight=False), False
 
     @contextmanager
     def aside() -> Iterator[None]:
         nonlocal is_away
-        # The picture begins again over as many lines as it had last: none, or what was written meanwhile is lost.
+        # On restart rich clears as many lines as the last picture had, so draw an empty one first: otherwise the lines
+        # written meanwhile would be cleared.
         is_away = True
         live.refresh()
         live.stop()
@@ -52,7 +52,7 @@ def live_tree(story: Story) -> Iterator[Aside]:
         with live, _stoppable(live):
             yield aside
     finally:
-        console.print(_whole(story))
+        console.print(_final_picture(story))
 
 
 def _fitting(story: Story, console: Console) -> RenderableType:
@@ -61,15 +61,15 @@ def _fitting(story: Story, console: Console) -> RenderableType:
     return fitting(story, now(), console)
 
 
-def _whole(story: Story) -> RenderableType:
+def _final_picture(story: Story) -> RenderableType:
     if isinstance(story, Generation):
-        return generation_tree.left(story, now())
+        return generation_tree.final_picture(story, now())
     return tree(story, now())
 
 
 @contextmanager
 def _stoppable(live: Live) -> Iterator[None]:
-    """Ctrl-Z takes the picture away and gives the cursor back; when the process goes on, it is drawn again."""
+    """Make Ctrl-Z remove the picture and restore the cursor; the picture is drawn again when the process continues."""
     in_main = threading.current_thread() is threading.main_thread()
     if not in_main or signal.getsignal(signal.SIGTSTP) is signal.SIG_IGN:
         yield
@@ -87,8 +87,3 @@ def _stoppable(live: Live) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTSTP, before)
-
-
-def is_drawn() -> bool:
-    """Whether stderr is a terminal on which a tree can be drawn."""
-    return sys.stderr.isatty() and not Console(stderr=True).is_dumb_terminal

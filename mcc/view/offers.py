@@ -1,4 +1,4 @@
-"""What drones have and what checks of models showed, as both command lines print it."""
+"""Tables of what drones offer (agents, tools, models) and of model checks, for both command lines."""
 
 import functools
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def print_offers(
     columns: Sequence[str], rows: Sequence[tuple["Offer | Capability", Sequence[object]]], *, empty: str
 ) -> None:
-    """A row of name, state and these cells for each of what drones have; below them what is wrong with some."""
+    """A row for each offer (its name, its state, and the cells given with it), then the problems of the broken ones."""
     states = [_state(one) for one, _ in rows]
     cells = [(one.name, state, *more) for (one, more), state in zip(rows, states, strict=True)]
     print_table(columns, cells, empty=empty)
@@ -25,7 +25,7 @@ def print_offers(
 
 
 def _state(one: "Offer | Capability") -> str:
-    """Of a tool as it is told; agents and models are usable, or broken."""
+    """A tool has a state of its own; an agent or a model is usable, or broken."""
     state = one.state or (BROKEN if one.problem else USABLE)
     return f"{state}, default" if one.default else state
 
@@ -38,7 +38,7 @@ CHECKED = ("NAME", "STATE", "KEY", "WINDOW", "TOOLS", "STREAM", "THINK", "CACHE"
 
 
 def print_checks(checks: Sequence["ModelCheck"]) -> None:
-    """A row per model, below them what is wrong and what else is worth knowing, at the end what it cost."""
+    """A row per model, then the problems and notes found, then what the checks cost."""
     from mcc.view import figures
 
     print_table(CHECKED, map(_cells, checks), empty="No model: is there a drone? mcc drones says.")
@@ -49,7 +49,7 @@ def print_checks(checks: Sequence["ModelCheck"]) -> None:
 
 
 def total(checks: Iterable["ModelCheck"]) -> "Usage | None":
-    """What all of the calls spent, None where none said anything of that."""
+    """What all checks spent together; None where no check has usage figures."""
     spent = [one.usage for one in checks if one.usage is not None]
     return functools.reduce(lambda one, other: one.plus(other), spent) if spent else None
 

@@ -1,4 +1,4 @@
-"""What both command lines write to a terminal: clean text for people, JSON for machines."""
+"""Terminal output of both command lines: clean text for people, JSON for machines."""
 
 import json
 import re
@@ -17,8 +17,8 @@ _SEQUENCES = re.compile(
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _UNSEEN = "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
-"""Marks and overrides of direction, separators, tags and other characters of no width: text can be hidden in them, or
-shown in another order than it has. The joiner of emoji and the variation selectors of scripts are not among them."""
+"""Direction marks and overrides, line separators, tags and other zero-width characters: they can hide text or show it
+in another order. The joiner of emoji and the variation selectors are left alone."""
 _HIDDEN = re.compile(f"[{_UNSEEN}]")
 _NOT_IN_JSON = re.compile(f"[\x7f-\x9f{_UNSEEN}]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -27,16 +27,15 @@ ELLIPSIS = "…"
 
 
 def clean(text: str) -> str:
-    """`text` as a terminal may print it: line breaks and tabs stay; escape sequences, other controls, characters that
-    hide or reorder text, and lone surrogates do not."""
+    """`text` made safe for a terminal: line breaks and tabs stay; escape sequences, other controls, and characters that
+    hide or reorder text are removed; lone surrogates become U+FFFD."""
     text = _SEQUENCES.sub("", text.replace("\r\n", "\n"))
     text = _HIDDEN.sub("", _CONTROLS.sub("", text))
     return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def clean_json(made: bytes) -> bytes:
-    """JSON as a terminal may print it, and equal to `made` for whoever reads it: escapes take the place of what `clean`
-    takes out."""
+    """`made`, JSON, made safe for a terminal and equal when parsed: what `clean` removes is written as \\u escapes."""
     return _NOT_IN_JSON.sub(_escaped, made.decode()).encode()
 
 
@@ -52,8 +51,8 @@ def one_line(text: str, width: int = 80) -> str:
 
 
 def wrapped(text: str, width: int | None, indent: int) -> Iterator[str]:
-    """One line as lines of at most `width` columns (None = as it is), broken at blanks; all but the first are indented.
-    A word that is longer stays whole."""
+    """Wrap one line at blanks to at most `width` columns (None = do not wrap); all lines but the first are indented.
+    A word longer than that stays whole."""
     from rich.cells import cell_len
 
     line, *words = text.split(" ")
@@ -67,7 +66,7 @@ def wrapped(text: str, width: int | None, indent: int) -> Iterator[str]:
 
 
 def window(*, stderr: bool = False) -> int | None:
-    """How many columns there are on the terminal behind stdout, or stderr; None where there is no terminal."""
+    """Columns of the terminal at stdout, or at stderr; None where that is not a terminal."""
     if not (sys.stderr if stderr else sys.stdout).isatty():
         return None
     from rich.console import Console
@@ -75,28 +74,40 @@ def window(*, stderr: bool = False) -> int | None:
     return Console(stderr=stderr).width
 
 
-def short_id(whole: str) -> str:
-    """The end of an id, which names it on the command line: it is random, while ids of one minute begin alike."""
-    return whole[-12:]
+def can_draw() -> bool:
+    """Whether stderr is a terminal on which a live tree can be drawn."""
+    if not sys.stderr.isatty():
+        return False
+    from rich.console import Console
+
+    return not Console(stderr=True).is_dumb_terminal
+
+
+def short_id(full_id: str) -> str:
+    """The last 12 characters of an id, enough to name it on the command line: they are random, while ids made in the
+    same minute begin alike (UUIDv7)."""
+    return full_id[-12:]
 
 
 def say(sentence: str) -> None:
-    """A sentence for people, on stderr so that stdout holds only what was asked for; lost when nobody reads stderr."""
+    """Print a sentence for people, wrapped to the terminal. To stderr, so that stdout holds only the command's result.
+    Dropped without an error where stderr is a closed pipe."""
     columns = window(stderr=True)
     show("\n".join(part for line in clean(sentence).split("\n") for part in wrapped(line, columns, 0)))
 
 
 def show(text: str) -> None:
-    """Clean text for people on stderr, no line of which is broken."""
-    # In `mcc up 2>&1 | tee log` a Ctrl-C ends tee first, and the family has still to stop.
+    """Print text that is clean already to stderr, without wrapping it."""
+    # In `mcc up 2>&1 | tee log` a Ctrl-C ends tee first; `mcc up` must still stop its children.
     with suppress(BrokenPipeError):
         print(text, file=sys.stderr, flush=True)
 
 
 def print_json(value: object, *, type: str = "", indented: bool = False) -> None:
-    """`value` (contracts included) as one line of JSON, with escapes for what a terminal would obey or hide.
+    """Print `value` (contracts included) as one line of JSON, with escapes for what a terminal would obey or hide.
 
-    `type`, where it is given, becomes the first key of an object that has others. `indented`: on many lines.
+    `type`, if given, becomes the first key; `value` must then be an object with at least one key. `indented`: print
+    on several lines.
     """
     from mcc.contracts.shape import to_json
 

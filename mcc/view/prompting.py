@@ -1,4 +1,4 @@
-"""What an order asks, shown at a terminal and answered right there."""
+"""Inbox items of an order, asked and answered at the terminal."""
 
 import select
 import sys
@@ -13,48 +13,48 @@ from mcc.contracts.approvals import (
     NewDecision,
     QuestionItem,
 )
-from mcc.view.inbox import chosen, whole
+from mcc.view.inbox import chosen, in_full
 from mcc.view.output import say, show, window
 
-Over: TypeAlias = Callable[[], bool]
-ReadLine: TypeAlias = Callable[[str, Over], str | None]
-Line: TypeAlias = Callable[[str], str | None]
+IsOver: TypeAlias = Callable[[], bool]
+ReadLine: TypeAlias = Callable[[str, IsOver], str | None]
+Prompt: TypeAlias = Callable[[str], str | None]
 
 
 def possible() -> bool:
-    """Whether a person can read and type here."""
+    """Whether a person can be asked here: stdin and stderr are terminals."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def read_line(prompt: str, over: Over) -> str | None:
-    """A line of the terminal; None at the end of input, or once it is `over`, which is asked each second."""
+def read_line(prompt: str, is_over: IsOver) -> str | None:
+    """A line typed at the terminal; None at the end of input, or once `is_over` (called each second) answers True."""
     print(prompt, end="", file=sys.stderr, flush=True)
     while not select.select([sys.stdin], [], [], 1.0)[0]:
-        if over():
+        if is_over():
             return None
     line = sys.stdin.readline()
     return line.strip() if line else None
 
 
 def ask(
-    item: AnyItem, over: Over, read: ReadLine = read_line, preview_lines: int | None = None
+    item: AnyItem, is_over: IsOver, read: ReadLine = read_line, preview_lines: int | None = None
 ) -> NewDecision | NewAnswer | None:
-    """What the person at this terminal says to the item; None where nobody says anything before it is `over`.
+    """Show the item and ask the person at this terminal; None where input ends, or `is_over`, before an answer.
 
-    Of its preview the first lines are shown, None = all. Blocks.
+    `preview_lines`: how many lines of its preview to show, None = all. Blocks.
     """
-    show(f"\n{whole(item, preview_lines, window(stderr=True))}")
+    show(f"\n{in_full(item, preview_lines, window(stderr=True))}")
 
-    def line(prompt: str) -> str | None:
-        return read(prompt, over)
+    def prompt(text: str) -> str | None:
+        return read(text, is_over)
 
-    return _answer(item, line) if item.kind == "question" else _decision(item, line)
+    return _answer(item, prompt) if item.kind == "question" else _decision(item, prompt)
 
 
-def _decision(item: AnyItem, line: Line) -> NewDecision | None:
+def _decision(item: AnyItem, prompt: Prompt) -> NewDecision | None:
     saves = item.kind == "approval" and item.would_save is not None
-    prompt = f"May it? y(es), n(o){', a(lways in this session)' if saves else ''}, or say why not: "
-    while (typed := line(prompt)) is not None:
+    text = f"May it? y(es), n(o){', a(lways in this session)' if saves else ''}, or say why not: "
+    while (typed := prompt(text)) is not None:
         match typed.lower():
             case "":
                 continue
@@ -71,9 +71,9 @@ def _decision(item: AnyItem, line: Line) -> NewDecision | None:
     return None
 
 
-def _answer(item: QuestionItem, line: Line) -> NewAnswer | None:
+def _answer(item: QuestionItem, prompt: Prompt) -> NewAnswer | None:
     default = f" ({item.default})" if item.default is not None else ""
-    while (typed := line(f"Answer{default}: ")) is not None:
+    while (typed := prompt(f"Answer{default}: ")) is not None:
         answer = chosen(typed, item.choices) if typed else item.default
         if answer:
             return NewAnswer(answer=answer[:ANSWER_CHARACTERS])

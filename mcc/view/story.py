@@ -1,4 +1,4 @@
-"""An order as a viewer sees it: what the fold of its entries says, with rows of tools, controls and notes."""
+"""The state of an order for display: the fold of its entries, with rows of tools, controls and notes."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -30,6 +30,7 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
 from mcc.view import figures
 from mcc.view.lines import (
+    Names,
     call_in_brief,
     control_in_brief,
     verdict_in_brief,
@@ -37,18 +38,17 @@ from mcc.view.lines import (
     what_to_do,
     workspace_file,
 )
-from mcc.view.naming import Names
 
 KEPT_CHARACTERS = 4_000
-"""Of text on its way, the end."""
+"""How much of streamed text is kept, counted from its end."""
 
 
 @dataclass(slots=True, eq=False)
 class Speech:
-    """What a call, of a model or a tool, says until it is answered, as far as the terminal shows it.
+    """Streamed output of an open model or tool call, as far as it is shown.
 
-    `kind` "" = nothing has come; `tail` is the end of what came last.
-    `called` are the tools of which calls are being written, with how many characters of arguments there are.
+    `kind`: kind of the latest delta, "" before the first. `tail`: the end of the text of that kind. `characters`: its
+    length so far. `called`: tool calls being written, by tool, with their argument characters so far.
     """
 
     kind: str = ""
@@ -56,8 +56,8 @@ class Speech:
     characters: int = 0
     called: dict[str, int] = field(default_factory=dict)
 
-    def hear(self, kind: str, text: str, offset: int | None = None, tool: str = "") -> None:
-        """A piece of `kind` (as in `Delta`), that begins behind `offset` characters of this kind; None = the next."""
+    def add(self, kind: str, text: str, offset: int | None = None, tool: str = "") -> None:
+        """Add a delta of `kind` (as in `Delta`), preceded by `offset` characters of its kind; None = all so far."""
         if kind == "tool_call.delta":
             self.kind = kind
             self.called[tool] = (self.called.get(tool, 0) if offset is None else offset) + len(text)
@@ -70,12 +70,12 @@ class Speech:
 
     @property
     def last_line(self) -> str:
-        """The last line that has words."""
+        """The last line that is not blank; "" where there is none."""
         return next((line for line in reversed(self.tail.splitlines()) if line.strip()), "")
 
     @property
     def in_brief(self) -> str:
-        """What the model does, in words that go before its text."""
+        """What the model is doing, as words to stand before its text."""
         match self.kind:
             case "":
                 return "waiting for the model"
@@ -88,9 +88,9 @@ class Speech:
 
 @dataclass(slots=True, eq=False)
 class ToolLine:
-    """All calls of one tool by one agent: how many, how many of them run or went wrong, and the newest in brief.
+    """All calls of one tool by one agent: how many in all, running and failed, and the newest in brief.
 
-    `speech` is what one that runs says; `exit_code` how the newest command ended that did so by itself.
+    `speech`: output of a running call. `exit_code`: of the call that ended last, None where it has none.
     """
 
     name: str
@@ -119,10 +119,10 @@ class WarningLine:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One agent's run: its record in the making, and what is shown of it beside.
+    """One agent's run: its record so far, and what else is shown.
 
-    `name` tells it from others of its kind; `origin` is where its definition comes from, when that is the workspace;
-    `model` the one that was asked last; `speech` what that one says, while it is asked.
+    `name`: its display name, unique in the order. `origin`: the workspace file that defines it, "" for none. `model`:
+    the model asked last. `speech`: that model's output while the call is open.
     """
 
     record: RecordNode
@@ -153,7 +153,7 @@ class Node:
 
 
 class Story:
-    """Entries in, each once and in order, from the first on; `fold` is what they say, and the tree shows it."""
+    """An order's display state. Feed it every entry once, in order, from the first."""
 
     def __init__(self) -> None:
         self.fold = Fold("")
@@ -163,7 +163,7 @@ class Story:
         self.ended: datetime | None = None
         self.waiting = False
         self.advice = ""
-        """What lets a waiting order go on."""
+        """The command that continues a waiting order; "" where there is none."""
         self._nodes: dict[str, Node] = {}
         self._names = Names()
 
@@ -175,7 +175,7 @@ class Story:
         return story
 
     def add(self, entry: Entry) -> None:
-        """ValueError when it is not the one after the last."""
+        """Apply an entry. Raises ValueError when it does not follow the last one."""
         self.fold.order_id = entry.order_id
         self.fold.add(entry)
         self.began = self.began or entry.at
@@ -196,30 +196,26 @@ class Story:
                 if node is not None:
                     node.rows.append(ControlLine(verdict_in_brief(verdict)))
             case ApprovalRequested(tool=tool):
-                self._asks(node, f"waits: may it use {tool}? (mcc inbox)")
+                _set_note(node, f"waits: may it use {tool}? (mcc inbox)")
             case QuestionAsked(question=question):
-                self._asks(node, f"waits for an answer: {question}")
+                _set_note(node, f"waits for an answer: {question}")
             case ApprovalDecided() | QuestionAnswered():
-                self._asks(node, "")
+                _set_note(node, "")
             case AgentStep(name="definition_warning", message=message):
                 self._warn(entry, message)
             case _:
                 self._order(entry)
 
-    def hear(self, record_id: str | None, kind: str, text: str, offset: int | None = None, tool: str = "") -> None:
-        """Text on its way, as in `Delta`; of a call that is not open it is dropped."""
+    def add_delta(self, record_id: str | None, kind: str, text: str, offset: int | None = None, tool: str = "") -> None:
+        """Add streamed text, with the fields of `Delta`; it is dropped where no such call is open."""
         node = self._nodes.get(record_id or "")
         if node is not None and kind == "tool.progress":
             running = [line for line in node.tools.values() if line.running and tool in ("", line.name)]
             for line in running[-1:]:
                 line.speech = line.speech or Speech()
-                line.speech.hear(kind, text, offset)
+                line.speech.add(kind, text, offset)
         elif node is not None and node.speech is not None:
-            node.speech.hear(kind, text, offset, tool)
-
-    def _asks(self, node: Node | None, note: str) -> None:
-        if node is not None:
-            node.note = note
+            node.speech.add(kind, text, offset, tool)
 
     def _order(self, entry: Entry) -> None:
         """An entry about the order as a whole."""
@@ -269,7 +265,7 @@ class Story:
             node.rows.append(ControlLine(control_in_brief(applied)))
 
     def _forget_delegation(self, parent: Node, call_id: str | None) -> None:
-        """The child's own row takes the place of the tool call that started it."""
+        """Drop the tool call that started a child: the child's own row takes its place."""
         name = parent.calls.pop(call_id or "", None)
         line = parent.tools.get(name or "")
         if line is None:
@@ -315,3 +311,8 @@ class Story:
                 node.note, node.speech = f"now {target}: {error}", Speech()
             case GateChecked(ok=ok, errors=errors, check_only=False):
                 node.note = "" if ok else f"sent back: {errors[0] if errors else 'its result was not accepted'}"
+
+
+def _set_note(node: Node | None, note: str) -> None:
+    if node is not None:
+        node.note = note

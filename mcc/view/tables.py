@@ -1,6 +1,6 @@
-"""Tables for people: columns side by side, or where the window is too narrow a row on several lines.
+"""Tables for people: columns side by side; where the window is too narrow, each row takes several lines.
 
-Ids and names are never cut: only the last column is, which holds text.
+Only the last column, which holds text, is ever cut; ids and names are not.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,11 +11,11 @@ from mcc.view.output import one_line, wrapped
 CELL_CHARACTERS = 200
 GAP = 2
 LEAST = 16
-"""To less than so many columns of the window the last column is not shrunk: it goes to a line of its own."""
+"""The last column is not shrunk below this many characters: it moves to a line of its own instead."""
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-    """Rows under headings; `empty` is said when there are none. Anywhere but on a terminal a row is one line."""
+    """Print rows under headings, or `empty` when there are none. Where stdout is no terminal, a row is one line."""
     from rich.console import Console
     from rich.text import Text
 
@@ -32,8 +32,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, emp
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Which columns stand on which line of a row; `widths` of all, the last one's as much as is left for it. A column
-    that is wider than the window (None = as wide as need be) goes on on further lines, indented."""
+    """Which columns share which line of a row, and the width of each; the last column gets the width that is left.
+
+    A column wider than `window` (None = unlimited) is wrapped onto further lines, indented.
+    """
 
     lines_of_columns: Sequence[Sequence[int]]
     widths: Sequence[int]
@@ -41,7 +43,7 @@ class Layout:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[str]], window: int | None) -> "Layout":
-        """`window`: how wide it is; None = as wide as need be."""
+        """A layout for `rows`, headings included, in a window of that many columns; None = unlimited."""
         from rich.cells import cell_len
 
         widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
@@ -62,7 +64,7 @@ class Layout:
         return cls(lines, widths, window)
 
     def lines(self, row: Sequence[str]) -> Iterator[str]:
-        """A row, or the headings; what stands on later lines is indented, and a line of nothing is left out."""
+        """The lines of one row, or of the headings: all but the first are indented, empty ones are left out."""
         from rich.cells import set_cell_size
 
         for number, columns in enumerate(self.lines_of_columns):
@@ -73,7 +75,7 @@ class Layout:
                 yield from wrapped(" " * (GAP if number else 0) + line, self.window, 2 * GAP)
 
     def _cell(self, text: str, column: int) -> str:
-        """A text of the last column as much as there is room for."""
+        """A cell's text, cut to its column's width; only the last column's width can be too small."""
         from rich.cells import cell_len, set_cell_size
 
         width = self.widths[column]

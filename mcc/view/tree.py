@@ -1,4 +1,4 @@
-"""An order's story as a rich renderable: a heading, then a tree of agents and tools; nothing is kept."""
+"""An order's story as a rich renderable: a heading, then a tree of agents and tools."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 10
 
 ECHOED = 3
-"""Columns of ^C."""
+"""Columns left free, as the terminal echoes ^C there."""
 
 MARKS = {
     RecordStatus.COMPLETED: ("✓", "green"),
@@ -34,10 +34,10 @@ MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """How much of an order is drawn. `spoken`: lines of what the master's model says just now.
+    """How much of an order is drawn.
 
-    `folded`: of agents that have ended nothing but their own line; `grouped`: those of one parent share a line;
-    `running`: of the tools only those at work.
+    `spoken`: how many lines of the master's current model output. `folded`: agents that ended are drawn without their
+    rows. `grouped`: agents of one parent that ended share a line. `running`: only tools with running calls are drawn.
     """
 
     spoken: int = 0
@@ -54,13 +54,13 @@ DETAILS = (
     Detail(spoken=3, folded=True, grouped=True),
     Detail(spoken=1, folded=True, grouped=True, running=True),
 )
-"""From the most to the least that is drawn while an order runs."""
+"""Detail while an order runs, from most to least."""
 
 
 def fitting(story: Story, at: datetime, console: Console) -> RenderableType:
-    """As much as the window takes, so that what runs is seen, and what models say just now.
+    """The order with the most detail that the window holds, so that running agents and model output stay visible.
 
-    A few columns stay free: the terminal echoes keys there, and a line that breaks would be drawn twice.
+    A few columns stay free: the terminal echoes keys there, and a line that wraps would be drawn twice.
     """
     height, width = console.size.height - 1, max(1, console.size.width - ECHOED)
     for detail in DETAILS:
@@ -71,7 +71,7 @@ def fitting(story: Story, at: datetime, console: Console) -> RenderableType:
 
 
 def tree(story: Story, at: datetime, detail: Detail = WHOLE) -> RenderableType:
-    """The order as it is at the moment `at`: a line about it, then master, subagents and tools."""
+    """The order at the time `at`: a heading, then master, subagents and tools."""
     lines: list[RenderableType] = [heading(story, at)]
     if story.advice:
         lines.append(Text(f"  go on: {one_line(story.advice, 200)}", "yellow", overflow="ellipsis", no_wrap=True))
@@ -84,7 +84,7 @@ def tree(story: Story, at: datetime, detail: Detail = WHOLE) -> RenderableType:
 
 
 def heading(story: Story, at: datetime) -> Text:
-    """The order in a line: where it is or how it ended, how long it took, what it spent."""
+    """The order on one line: where it is or how it ended, how long it took, what it spent."""
     heading = Text(overflow="ellipsis", no_wrap=True)
     if story.waiting:
         heading.append("… ", "yellow")
@@ -103,7 +103,7 @@ def heading(story: Story, at: datetime) -> Text:
 
 
 def _grow(branch: Tree, story: Story, node: Node, at: datetime, detail: Detail, *, paused: bool) -> None:
-    """`paused`: the node is, or one above it."""
+    """Add the rows of `node` to `branch`. `paused`: this agent or one above it is paused."""
     if detail.folded and not node.running:
         return
     if detail.grouped and (ended := [row for row in node.rows if isinstance(row, Node) and not row.running]):
@@ -115,8 +115,8 @@ def _grow(branch: Tree, story: Story, node: Node, at: datetime, detail: Detail, 
             case ToolLine(running=0) if detail.running:
                 continue
             case Node():
-                held = paused or row.record.paused
-                _grow(branch.add(_agent(story, row, at, paused=held)), story, row, at, detail, paused=held)
+                is_paused = paused or row.record.paused
+                _grow(branch.add(_agent(story, row, at, paused=is_paused)), story, row, at, detail, paused=is_paused)
             case ControlLine():
                 branch.add(Text(f"» {one_line(row.text, 100)}", "magenta", overflow="ellipsis", no_wrap=True))
             case WarningLine():
@@ -128,7 +128,7 @@ def _grow(branch: Tree, story: Story, node: Node, at: datetime, detail: Detail, 
 
 def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
     line = Text(overflow="ellipsis", no_wrap=True)
-    held, rests = paused and node.running, (paused or story.waiting) and node.running
+    is_paused, rests = paused and node.running, (paused or story.waiting) and node.running
     mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (frame(story, at), "cyan"))
     line.append(f"{mark} ", style)
     line.append(node.name, "bold")
@@ -140,16 +140,16 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
         line.append(f"  {speech}", "italic cyan")
     elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
     line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {clean(node.model)}", "dim")
-    if held:
+    if is_paused:
         line.append("  paused", "yellow")
     if node.note and not (node is story.root and story.fold.finished):
-        # Why an order failed is said below its last picture.
+        # The command prints why an order failed, below the last picture.
         line.append(f"  {one_line(node.note, 100)}", "yellow")
     return line
 
 
 def _speech(node: Node, root: Node | None) -> str:
-    """What the model of a running agent does. The words of the master's are seen below the tree, of others the end."""
+    """What the model of a running agent is doing, and the end of its text; not the master's, shown below the tree."""
     if node.speech is None:
         return ""
     last = one_line(node.speech.tail[-60:], 60) if node is not root else ""
@@ -170,7 +170,7 @@ def _ended(nodes: Sequence[Node]) -> Text:
 
 
 def _spoken(node: Node, most: int) -> list[RenderableType]:
-    """The last lines of what the model of this agent says, or thinks."""
+    """The last `most` lines of this agent's current model output, or thinking."""
     if node.speech is None or not node.speech.tail:
         return []
     return [Spoken(clean(node.speech.tail), most, "dim" if node.speech.kind == "thinking.delta" else "")]
@@ -178,7 +178,7 @@ def _spoken(node: Node, most: int) -> list[RenderableType]:
 
 @dataclass(frozen=True, slots=True)
 class Spoken:
-    """The last `most` lines of a text, broken where the window ends."""
+    """The last `most` lines of a text once it is wrapped to the window."""
 
     text: str
     most: int

@@ -31,7 +31,7 @@ verify = "anthropic/claude-sonnet"
 
 @pytest.fixture
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
-    """An environment without any setting of ours, in a directory without a file of ours."""
+    """An environment without MCC's variables, in a directory without its files."""
     for name in os.environ:
         if name.startswith(("MCC_", "DRONE_", "OPENAI_", "ANTHROPIC_", "OLLAMA_")):
             monkeypatch.delenv(name)

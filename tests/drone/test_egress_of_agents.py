@@ -1,4 +1,4 @@
-"""An order, and each agent on the way down, can only leave less of the hosts that an operator allows."""
+"""An order, and each agent below it, can only reduce the hosts that the operator allows."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ async def test_every_list_on_the_way_down_is_in_force() -> None:
 
     @tool(name="web_fetch", group="web_read", effects="network", untrusted=False)
     def fetch(context: ToolContext) -> str:
-        """What it may reach."""
+        """The hosts that the agent may reach."""
         seen.append(tuple(context.egress))
         return "read"
 

@@ -1,4 +1,4 @@
-"""Gates are made where they hold nobody up: once for all orders that ask for nothing of their own."""
+"""Gates are built once for all orders that ask for nothing of their own."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ OWN: dict[str, dict[str, Any]] = {
 
 
 async def hired(crew: Crew, folder: Path, **own: object) -> int:
-    """How often gates have been made after one more order."""
+    """How often gates were built, after one more order."""
     order = order_from("go", folder, "master", None, []).model_copy(update=own)
     await crew.run(order, OrderContext(MemoryJournal(order.id)))
     return crew.pools.gates.ended

@@ -1,4 +1,4 @@
-"""Hiring: what an agent of an order gets, what it does not get, and what its record says of both."""
+"""Hiring: what an agent of an order gets, what it does not get, and how its record shows both."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +30,7 @@ WRITES = {"write_file": "workspace_write", "run_shell": "shell_write"}
 
 
 class Bench:
-    """Tools that only say their name."""
+    """A tool set whose tools answer their own name."""
 
     def __init__(self, tools: dict[str, str]) -> None:
         self._specs = [ToolSpec(name, f"{name} does it. And more.", {}, group) for name, group in tools.items()]
@@ -118,7 +118,7 @@ def test_run_group_and_shell_writes_are_never_in_chosen_groups_and_the_finish_to
 
 
 class Shell(Bench):
-    """A shell that says in which way it was called, beside the other tools."""
+    """A shell that answers how it was called, beside the other tools."""
 
     def __init__(self) -> None:
         super().__init__(THERE)
@@ -130,7 +130,7 @@ class Shell(Bench):
 
 
 async def has_shell(definition: str, depth: int = 0, groups: tuple[str, ...] | None = None) -> str:
-    """What an agent of this file gets of a shell that writes: nothing, or in which way its commands run."""
+    """How the shell runs commands for an agent of this file; nothing where the agent gets no shell."""
     here = hiring(file("one", definition, "result: text", "spawns: []"))
     parent = Parent(ScriptedModel(["x"]), Shell())
     agent = here.child(Wanted("one", depth, groups), parent) if depth else here.master("one", None, Shell())

@@ -1,4 +1,4 @@
-"""A runner of single agents inside somebody else's program: every argument counts, every mishap is in the result."""
+"""A runner of single agents inside another program: every argument counts, every failure is in the result."""
 
 import asyncio
 import json
@@ -50,7 +50,7 @@ class Stage:
 
     @property
     def tools(self) -> set[str]:
-        """What the first agent that was asked could use."""
+        """The tools of the first agent that ran."""
         return {spec.name for spec in self.model.asks[0].tools}
 
 
@@ -295,7 +295,7 @@ async def test_figures_that_mean_nothing_are_refused_and_not_waited_for() -> Non
 
 
 class Foreign:
-    """A runner of another kind: it says what it was asked, and fails on demand."""
+    """Another implementation of a runner: records its arguments, and fails on demand."""
 
     def __init__(self, **results: drone.ForkResult) -> None:
         self.asked: list[drone.Fork] = []
@@ -314,7 +314,7 @@ def leading(runner: drone.SubagentRunner, *lines: Said, **more: Any) -> drone.Ag
 
 
 def told(agent: drone.Agent) -> list[str]:
-    """The results that its model was sent."""
+    """The tool results that its model received."""
     model = agent.model
     assert isinstance(model, ScriptedModel)
     results = model.asks[-1].messages[-1].results  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The order that `drone run` carries out: what is wrong with it is said as the service says it."""
+"""The order of `drone run`: mistakes in it are reported as the service reports them."""
 
 from pathlib import Path
 

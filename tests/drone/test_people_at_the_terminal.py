@@ -1,4 +1,4 @@
-"""What `drone run` asks: at the terminal where there is one, nobody elsewhere; in both by the gate of every order."""
+"""Approvals and questions of `drone run`: asked at a terminal, denied without one, by the same gate as elsewhere."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ ASK = '{"list_files": "ask"}'
 
 
 def call(id: str, saves: str | None = None) -> AnyItem:
-    """A call that asks; `saves`: what is remembered of it."""
+    """A tool call that needs approval. `saves`: the rule that remembering it would save."""
     fields = dict.fromkeys(("effects", "profile", "workspace", "preview", "why", "again"))
     rule = None if saves is None else SavedRule(key="send", when=saves)
     place: dict[str, Any] = {"order_id": "o", "record_id": None, "agent": "clerk", "depth": 0, "requested_at": now()}
@@ -51,7 +51,7 @@ def question() -> AnyItem:
 
 
 class Desk:
-    """A terminal at which these lines are typed; `drawn` is whether anything else draws on it."""
+    """A terminal at which these lines are typed. `drawn`: whether a tree is being drawn on it."""
 
     def __init__(self, *typed: str) -> None:
         self._typed = iter(typed)
@@ -112,7 +112,7 @@ async def test_the_terminal_is_let_go_when_the_order_is_cancelled() -> None:
 
 
 def place(root: Path) -> Path:
-    """A workspace, and beside it a configuration whose model plays the script."""
+    """A workspace, and beside it a configuration whose model is scripted."""
     (root / "harbour" / "pier").mkdir(parents=True)
     (root / "script.json").write_text(json.dumps(SCRIPT))
     (root / "mcc.toml").write_text(f'[models.played]\nprovider = "scripted"\nmodel = "{root / "script.json"}"\n')
@@ -150,7 +150,7 @@ async def test_where_nobody_can_be_asked_the_call_is_denied(
         {"models": script, "workspace_roots": (workspace,), "data_dir": tmp_path / "data"}
     )
     permission = {"permission": json.loads(ASK), "on_ask": said}
-    order = order_from("Look around", workspace, model="played", said=permission)
+    order = order_from("Look around", workspace, model="played", fields=permission)
     assert await run_here(settings, order, as_json=True)
     entries = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
     calls = [one["data"] for one in entries if one["kind"] == "tool.finished"]

@@ -1,4 +1,4 @@
-"""Results that rest on what was read: invented lines and quotes are refused, honest ones are taken however spelled."""
+"""Results must rest on what was read: invented lines and quotes are refused, real ones accepted in any spelling."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ def checks(world: World) -> list[GateChecked]:
 
 
 async def judged(folder: Path, role: str, read: dict[str, Any], *findings: dict[str, Any]) -> list[GateChecked]:
-    """What the gate says of results that each name one of these findings, after this call of `read_file`."""
+    """The gate's verdicts on results that each have one of these findings, after this call of `read_file`."""
 
     def play(task: str, replies: int, ask: Ask) -> Said:
         if replies == 0:

@@ -1,4 +1,4 @@
-"""What a model is sent before it has done anything: words that every order pays for."""
+"""The size of the first request to a model, which every order pays for."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ BYTES_OF_A_TOKEN = 4
 
 
 def tokens(ask: Ask, prompt: str) -> int:
-    """UTF-8 bytes of system prompt, tools and first message by 4, without the person's words."""
+    """UTF-8 bytes of system prompt, tools and first message divided by 4, without the person's prompt."""
     tools = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in ask.tools]
     [first] = [message.text for message in ask.messages if isinstance(message, UserMessage)]
     sent = ask.system + json.dumps(tools, ensure_ascii=False, separators=(",", ":")) + first.removesuffix(prompt)

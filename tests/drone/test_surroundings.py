@@ -1,4 +1,4 @@
-"""An order's agents are told where they are, once, and a drone that takes over tells them the same."""
+"""Agents get a description of their surroundings once, and the same one from a drone that takes over."""
 
 from pathlib import Path
 

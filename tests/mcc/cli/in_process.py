@@ -1,4 +1,4 @@
-"""Commands in this process, whose trees are made once: typer makes that of all commands again for each one."""
+"""Runs commands in this process. Their Click trees are cached: typer builds all of them again for each call."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ def _command(app: typer.Typer) -> Command:
 
 
 class CliRunner(testing.CliRunner):
-    """As typer's, with the exceptions of what it runs raised unless `catch_exceptions`."""
+    """As typer's, but raises a command's exceptions unless `catch_exceptions`."""
 
     def invoke(  # type: ignore[override]
         self,
@@ -47,7 +47,7 @@ class CliRunner(testing.CliRunner):
 
 
 def _code_of(end: SystemExit) -> int:
-    """What else an end says is shown, and its code is 1, as Python does."""
+    """The exit code of a SystemExit. A message in place of a code is printed, with code 1, as Python does."""
     if end.code is None or isinstance(end.code, int):
         return end.code or 0
     print(end.code)

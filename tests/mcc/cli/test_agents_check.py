@@ -1,4 +1,4 @@
-"""`mcc agents check`: what is wrong with agent files, without a service."""
+"""`mcc agents check`: reports mistakes in agent files, without a service."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`mcc agents import` writes what was carried over, and nothing over what is there; check says the same beforehand."""
+"""`mcc agents import` writes converted agents, and never over existing files; `check` reports the same beforehand."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`mcc agents trust`: the operator's word for agent files of a workspace, without a service."""
+"""`mcc agents trust`: the operator trusts agent files of a workspace, without a service."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The commands `mcc backup` and `mcc restore`: files for their owner alone, and what is refused."""
+"""The commands `mcc backup` and `mcc restore`: files private to their owner, and refusals."""
 
 import json
 import stat

@@ -30,14 +30,14 @@ WRONG = RIGHT.replace("max_length: 40", "max_lenght: 40").replace("max_items", "
 
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
-    """The operator's folder."""
+    """The operator's directory of blueprints."""
     folder = tmp_path / "config" / "mcc" / "blueprints"
     folder.mkdir(parents=True)
     return folder
 
 
 def blueprints(*arguments: str, home: Path) -> Done:
-    """The command in a directory without anything of ours."""
+    """Run the command in an empty directory."""
     (home / "here").mkdir(exist_ok=True)
     config = {"XDG_CONFIG_HOME": str(home / "config")}
     return mcc("blueprints", *arguments, data_dir=home / "data", cwd=home / "here", **config)

@@ -1,4 +1,4 @@
-"""The commands `mcc …`: exit codes, JSON, help, and what a terminal is spared."""
+"""The commands `mcc …`: exit codes, JSON, help, and output that is safe for a terminal."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from drone.cli import app as drone_app
 from mcc import __version__
 from mcc.cli.command import say
 from mcc.cli.main import app
-from mcc.client.calls import answered, get_order
+from mcc.client.calls import get_order, result_of
 from mcc.client.errors import Unreachable
 from mcc.contracts.drones import Capability, Registration
 from mcc.contracts.entry import ORDER, Draft
@@ -43,7 +43,7 @@ NASTY = "# Done\n\x1b[31mred\x1b[0m \x1b]52;c;c2VjcmV0\x07 [bold]kept[/bold]"
 
 @dataclass(frozen=True)
 class Done:
-    """What a command answered."""
+    """Exit code and output of a command."""
 
     code: int
     stdout: str
@@ -56,7 +56,7 @@ def environment(data_dir: Path, **more: str) -> dict[str, str]:
 
 
 def mcc(*arguments: str, data_dir: Path, given: str | None = None, cwd: Path | None = None, **more: str) -> Done:
-    """The command in this process; `mcc run` takes SIGTERM for itself, which is given back."""
+    """Run the command in this process. `mcc run` replaces the handler of SIGTERM; the old one is restored."""
     wanted = environment(data_dir, **more)
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -69,7 +69,7 @@ def mcc(*arguments: str, data_dir: Path, given: str | None = None, cwd: Path | N
 
 
 def mcc_process(*arguments: str, data_dir: Path, cwd: Path | None = None, **more: str) -> Done:
-    """The command as a shell starts it."""
+    """Run the command in a process of its own, as a shell does."""
     done = subprocess.run(
         [*MCC, *arguments],
         capture_output=True,
@@ -280,7 +280,7 @@ def test_an_old_schema_is_refused_by_serve_with_what_to_do(tmp_path: Path) -> No
 
 
 class Worker:
-    """A drone of a few lines: takes what is queued and ends it as `outcome` says."""
+    """A minimal drone: claims each queued order and ends it with `outcome`."""
 
     def __init__(self, store: Store, root: Path) -> None:
         self.store = store
@@ -642,7 +642,7 @@ def test_an_unknown_order_is_1_and_a_workspace_outside_is_2(service: Service) ->
 
 @contextmanager
 def family_at(url: str, data_dir: Path) -> Iterator[None]:
-    """As if this process were the family of the data directory, and its service at this address."""
+    """Make this process hold the data directory as a family whose service is at this address."""
     (data_dir / "run").mkdir(mode=0o700, exist_ok=True)
     hold = Hold.take(data_dir)
     try:
@@ -686,7 +686,7 @@ def test_the_address_of_the_api_is_as_good_as_that_of_its_service(service: Servi
 
 def test_a_page_at_the_address_is_told_as_one() -> None:
     with pytest.raises(Unreachable, match="http://here answers with a page"):
-        answered(get_order("x"), 200, b" <!doctype html>", "http://here")
+        result_of(get_order("x"), 200, b" <!doctype html>", "http://here")
 
 
 def test_sessions_are_opened_listed_and_shown(service: Service) -> None:

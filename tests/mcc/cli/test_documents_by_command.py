@@ -1,4 +1,4 @@
-"""The commands `mcc documents` against a service that really listens."""
+"""The commands `mcc documents` against a service that listens on a port."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ LESSON = '{"command": "add_child", "node": "/", "component": "lesson", "metadata
 
 @dataclass(frozen=True)
 class Desk:
-    """Somebody at a terminal, with a document."""
+    """A person at a terminal, with a document in the service."""
 
     served: Served
     store: Store

@@ -1,4 +1,4 @@
-"""The command `mcc generate` before anything is started: what no service would take."""
+"""The command `mcc generate` refuses what no service would accept, before anything is started."""
 
 import re
 from collections.abc import Sequence

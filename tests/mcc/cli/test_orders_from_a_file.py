@@ -1,4 +1,4 @@
-"""`mcc run --file`: many orders of one file, each accepted once and by itself, and seen to its end."""
+"""`mcc run --file`: many orders of one file, each accepted once and by itself, and followed to its end."""
 
 import json
 from io import BytesIO
@@ -36,7 +36,7 @@ def test_each_line_has_a_key_that_comes_of_what_it_asks_for() -> None:
 
 def test_a_line_says_more_than_the_defaults() -> None:
     asked = [
-        line.asked
+        line.fields
         for line in lines(
             b'\xef\xbb\xbf{"prompt": "a", "agent": "review"}',
             '{"prompt": "b", "workspace": null}',

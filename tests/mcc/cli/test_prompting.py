@@ -1,10 +1,10 @@
-"""What a followed order asks at the terminal, and what comes of each answer."""
+"""Approvals and questions of a followed order, asked at the terminal, and the effect of each answer."""
 
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,7 @@ from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 from mcc.testing.served import Served
-from mcc.view.inbox import whole
+from mcc.view.inbox import in_full
 
 CALL = ApprovalRequested(
     approval_id="a1",
@@ -31,11 +31,6 @@ CALL = ApprovalRequested(
     would_save=SavedRule(key="write_file"),
 )
 QUESTION = QuestionAsked(question_id="q1", call_id="c2", question="Which?", choices=("one", "two"), default="one")
-
-
-class Screen:
-    def aside(self) -> AbstractContextManager[None]:
-        return nullcontext()
 
 
 class Desk:
@@ -51,7 +46,7 @@ class Desk:
         typed = iter(lines)
         prompt = Prompt(self.client, self.held.id, lambda *_: next(typed, None))
         for entry in self.store.journal.read(self.held.id):
-            prompt.see(entry, Screen())
+            prompt.see(entry, nullcontext)
         return self.store.approvals.list().items[0]
 
 
@@ -102,12 +97,12 @@ def test_what_was_decided_elsewhere_is_not_asked_here(desk: Desk) -> None:
     desk.client.inbox.deny("a1")
     read: list[str] = []
 
-    def line(prompt: str, over: Callable[[], bool]) -> str | None:
+    def line(prompt: str, is_over: Callable[[], bool]) -> str | None:
         read.append(prompt)
         return "y"
 
     for entry in desk.store.journal.read(desk.held.id):
-        Prompt(desk.client, desk.held.id, line).see(entry, Screen())
+        Prompt(desk.client, desk.held.id, line).see(entry, nullcontext)
     assert read == [] and desk.store.approvals.get("a1").status == "denied"
 
 
@@ -116,14 +111,14 @@ def test_a_question_that_was_decided_elsewhere_meanwhile_is_taken_back(
 ) -> None:
     desk.held.write(CALL)
 
-    def line(prompt: str, over: Callable[[], bool]) -> str | None:
-        assert not over()
+    def line(prompt: str, is_over: Callable[[], bool]) -> str | None:
+        assert not is_over()
         desk.client.inbox.approve("a1")
-        assert over()
+        assert is_over()
         return None
 
     for entry in desk.store.journal.read(desk.held.id):
-        Prompt(desk.client, desk.held.id, line).see(entry, Screen())
+        Prompt(desk.client, desk.held.id, line).see(entry, nullcontext)
     assert "Nothing to answer any more" in capsys.readouterr().err
 
 
@@ -132,7 +127,7 @@ def test_a_long_rule_is_broken_between_its_words_and_what_would_be_done_is_not_b
     preview = ShownPreview(kind="diff", text="+" + "a long line of a file " * 8)
     fields = {"why": Why(layer="order", key="run_shell", when=rule), "preview": preview}
     item = desk.asked(CALL.model_copy(update=fields))
-    lines = whole(item, width=80).split("\n")
+    lines = in_full(item, width=80).split("\n")
     assert preview.text in lines and max(len(line) for line in lines if line != preview.text) <= 80
     rest = "\n".join(line for line in lines if line != preview.text)
     assert rule in " ".join(rest.split())

@@ -1,4 +1,4 @@
-"""The command `mcc prune`: what it removes, what it says, and what it refuses."""
+"""The command `mcc prune`: what it removes, prints and refuses."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the tests of the client share: a service that listens, and connections that break."""
+"""Shared by the client's tests: a service that listens on a port, and connections that break."""
 
 import random
 import time
@@ -26,7 +26,7 @@ def served(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 class _Broken(httpx.AsyncByteStream):
-    """A body that breaks after so many bytes, in the middle of whatever is there."""
+    """A body that breaks off after so many bytes."""
 
     def __init__(self, body: httpx.AsyncByteStream, whole_bytes: int) -> None:
         self._body = body
@@ -45,7 +45,7 @@ class _Broken(httpx.AsyncByteStream):
 
 
 class Breaking(httpx.AsyncBaseTransport):
-    """Connections that break at random places, each to a random one of `ports`."""
+    """A transport whose connections break at random places; each goes to a random one of `ports`."""
 
     def __init__(self, ports: list[int], seed: int, most_bytes: int) -> None:
         self._inner = httpx.AsyncHTTPTransport()
@@ -74,7 +74,7 @@ def breaking() -> type[Breaking]:
 
 
 def eventually(true: Callable[[], bool]) -> None:
-    """Wait for a condition that nobody announces; AssertionError after ten seconds."""
+    """Poll until a condition holds. AssertionError after ten seconds."""
     for _ in range(2_000):
         if true():
             return

@@ -1,4 +1,4 @@
-"""The calls of the client, both kinds, against a service that really listens."""
+"""The calls of both clients against a service that listens on a port."""
 
 import json
 import subprocess

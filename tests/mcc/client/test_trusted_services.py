@@ -1,4 +1,4 @@
-"""Whom a client of the service trusts: with TLS those that the system trusts, without it nobody."""
+"""The certificates that a client trusts: with TLS those that the system trusts, without it none."""
 
 import ssl
 

@@ -1,4 +1,4 @@
-"""Following an order: nothing lost and nothing twice, whatever happens to the connections."""
+"""Watching an order: every entry once, whatever happens to the connections."""
 
 import asyncio
 from pathlib import Path
@@ -41,7 +41,7 @@ def test_watching_gives_every_entry_until_the_end(served: Served, held: HeldOrde
 async def test_fifty_viewers_whose_connections_break_anywhere_see_all_of_it_once(
     store: Store, held: HeldOrder, tmp_path: Path, breaking: Any
 ) -> None:
-    """Two services stand side by side, and each connection goes to either."""
+    """Two services run on one store, and each connection goes to one of them."""
     with Served(store, tmp_path / "a") as one, Served(store, tmp_path / "b") as other:
         ports = [one.port, other.port]
 
@@ -57,7 +57,7 @@ async def test_fifty_viewers_whose_connections_break_anywhere_see_all_of_it_once
                 return seen, transport.broken
 
         async def work() -> None:
-            """Goes on whenever somebody has seen all that there is."""
+            """Writes the next entry whenever a viewer has read all entries so far."""
             held.start()
             for _ in range(40):
                 held.steps(5)

@@ -1,4 +1,4 @@
-"""Installations to examine, in a directory of a test."""
+"""Installations to examine, in a test's directory."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -38,7 +38,7 @@ def register(
     leaves: bool = False,
     problem: str | None = "it needs a key",
 ) -> None:
-    """A drone, a while ago when it is one that has left. `problem`: that of its model `fast`."""
+    """Register a drone, some time ago if it is one that has left. `problem`: the problem of its model `fast`."""
     clock = FakeClock(now() - timedelta(seconds=60)) if leaves else None
     store = open_store(f"sqlite:///{tmp_path / 'mcc.db'}", clock=clock)
     incarnation = fresh_id()
@@ -64,7 +64,7 @@ def register(
 
 
 def place(tmp_path: Path) -> str:
-    """An order, placed a while ago by the clock of the store."""
+    """Place an order, some time ago by the store's clock."""
     clock = FakeClock(now() - timedelta(seconds=60))
     store = open_store(f"sqlite:///{tmp_path / 'mcc.db'}", clock=clock)
     order = store.orders.place(NewOrder(prompt="do it"), principal="someone").order

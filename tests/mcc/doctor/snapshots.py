@@ -1,4 +1,4 @@
-"""Drones, orders and snapshots as the doctor sees them, well unless a test says otherwise."""
+"""Drones, orders and snapshots for the doctor's checks, healthy unless a test changes them."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ def order_id(number: int = 1) -> str:
 
 
 def drone(name: str = "drone-1", heard: float = 0.5, **fields: object) -> SeenDrone:
-    """Up, and heard of so many seconds ago."""
+    """A drone that is up, with its last heartbeat `heard` seconds ago."""
     said: dict[str, object] = {
         "incarnation": f"incarnation of {name}",
         "name": name,
@@ -42,7 +42,7 @@ def drone(name: str = "drone-1", heard: float = 0.5, **fields: object) -> SeenDr
 
 
 def order(number: int = 1, *, moved: float = 100, spoke: float = 1, **fields: object) -> SeenOrder:
-    """Running on drone-1 since `moved` seconds, with an entry `spoke` seconds ago."""
+    """An order that has run on drone-1 for `moved` seconds, with its last entry `spoke` seconds ago."""
     said: dict[str, object] = {
         "id": order_id(number),
         "session_id": "session",
@@ -96,7 +96,7 @@ def snapshot(
     swept: float | None = 0.5,
     whole: bool = True,
 ) -> Snapshot:
-    """`known` None: the orders. `processes` by the names of drones."""
+    """A snapshot. `known` None: the same as `orders`. `processes`: by the names of drones."""
     waiting_ids = {one.id for one in orders if one.status is OrderStatus.WAITING}
     return Snapshot(
         examined=Examined(

@@ -1,4 +1,4 @@
-"""The examination as a whole: every check, repairs before the checks, and the order of the findings."""
+"""The whole examination: every check, repairs before the checks, and the order of the findings."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Findings about drones: zombies, workers that nobody knows, silent drones, refused messages."""
+"""Findings about drones: zombies, unknown workers, silent drones, refused messages."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Findings about orders: ghosts, which nobody has, and orders that are stuck although nobody is lost."""
+"""Findings about orders: ghosts, whose drone is lost, and orders that are stuck although no drone is lost."""
 
 import pytest
 

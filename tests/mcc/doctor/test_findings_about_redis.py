@@ -1,4 +1,4 @@
-"""Findings about Redis: refusals, memory, policies, and what lies in the queues."""
+"""Findings about Redis: refused writes, memory, policies, and the contents of the queues."""
 
 import pytest
 

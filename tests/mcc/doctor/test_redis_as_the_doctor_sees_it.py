@@ -1,4 +1,4 @@
-"""A real Redis looked at, with what should not be there, and cleared."""
+"""A look at a real Redis that holds garbage, and the removal of that."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Repairs by rule: what is done, what is noted, and what is left alone."""
+"""Repairs: what they do, what they note in the audit log, and what they leave alone."""
 
 from collections.abc import Iterator
 
@@ -29,7 +29,7 @@ def scene() -> Iterator[Scene]:
 
 
 class Time:
-    """Goes on only while somebody pauses; the store's clock with it."""
+    """A clock that advances only in `pause`, and the store's clock with it."""
 
     def __init__(self, scene: Scene) -> None:
         self.scene = scene

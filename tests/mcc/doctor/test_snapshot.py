@@ -1,4 +1,4 @@
-"""How answers of workers, journal entries and processes become parts of a snapshot."""
+"""Answers of workers, journal entries and processes as parts of a snapshot."""
 
 import socket
 import threading
@@ -127,7 +127,7 @@ def test_nobody_is_waited_for_longer_than_agreed() -> None:
 
 @contextmanager
 def black_hole() -> Iterator[str]:
-    """An address where somebody accepts and never says a word."""
+    """The address of a server that accepts connections and never sends anything."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listening:
         yield f"redis://127.0.0.1:{listening.getsockname()[1]}/0"
 

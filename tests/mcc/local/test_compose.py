@@ -1,4 +1,4 @@
-"""docker-compose.yml and its helpers: what they promise, read from the files and tried where that is possible."""
+"""docker-compose.yml and its helpers: their promises, read from the files and tried where that is possible."""
 
 import os
 import re
@@ -27,7 +27,7 @@ each_service = pytest.mark.parametrize("name", SERVICES)
 
 
 def composer() -> list[str]:
-    """The command that reads compose files here; skips where there is none."""
+    """The installed command that reads compose files; skips where there is none."""
     if shutil.which("docker"):
         asked = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
         if asked.returncode == 0:
@@ -104,7 +104,7 @@ def test_drones_have_no_way_out_but_the_proxy() -> None:
 
 @contextmanager
 def proxy(tmp_path: Path, hosts: str) -> Iterator[int]:
-    """The way out as the compose file runs it; its port."""
+    """The egress proxy as the compose file runs it; yields its port."""
     if shutil.which("tinyproxy") is None:
         pytest.skip("tinyproxy is not installed (make system-deps brings it)")
     with socket.socket() as free:
@@ -181,7 +181,7 @@ def is_fixed(image: str) -> bool:
 
 
 def test_images_of_a_release_are_named_by_digest() -> None:
-    """The file is there where a registry could be asked; what it holds is never a tag alone."""
+    """The file exists only where a registry was reachable; it then pins every image by digest, never by a tag alone."""
     if not IMAGES.exists():
         pytest.skip("deploy/images.env was not written: scripts/pin-images needs an image registry")
     assert set(pinned(IMAGES)) == {"MCC_REDIS_IMAGE", "MCC_POSTGRES_IMAGE", "MCC_PYTHON_IMAGE"}
@@ -252,7 +252,7 @@ def test_secrets_are_made_once_and_their_directory_is_closed(tmp_path: Path) -> 
 
 
 def test_the_rights_of_redis_users_are_ones_that_redis_understands(tmp_path: Path) -> None:
-    """A server reads the list, and its users may touch our keys only and nothing dangerous."""
+    """A real server loads the list; its users may use only MCC's keys and no dangerous command."""
     programs = Path(sys.prefix) / "bin"  # of an activated environment: an older server may stand there
     outside = os.pathsep.join(one for one in os.environ["PATH"].split(os.pathsep) if Path(one) != programs)
     server, client = on_path(outside), shutil.which("redis-cli")
@@ -302,7 +302,7 @@ sed "s#/run/secrets#$1/secrets#g; s#/tmp/pgpass#$1/pgpass#g" "$2" >"$1/entry"
 
 
 def entry(tmp_path: Path, secrets: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """The container's entry with its paths moved into `tmp_path`."""
+    """The container's entry script, with its paths changed to ones in `tmp_path`."""
     subprocess.run(["sh", "-c", ENTRY, "sh", str(tmp_path), str(ROOT / "deploy" / "entry")], check=True)
     for name, text in secrets.items():
         (tmp_path / "secrets" / name).write_text(text)

@@ -1,4 +1,4 @@
-"""A data directory: made for its owner alone, with a login of Flower in it."""
+"""A data directory: private to its owner, with Flower's login in it."""
 
 import stat
 from pathlib import Path

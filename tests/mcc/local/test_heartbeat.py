@@ -1,4 +1,4 @@
-"""A supervised child that falls silent is killed and started again; one that is stopped, or never spoke, is let be."""
+"""A supervised child whose heartbeats end is killed and started again; a stopped child, or one without any, is not."""
 
 import asyncio
 import os

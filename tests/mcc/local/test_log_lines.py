@@ -1,4 +1,4 @@
-"""The logs of a family, read as one."""
+"""The logs of a family's processes, merged."""
 
 import json
 from itertools import islice

@@ -1,4 +1,4 @@
-"""Who holds a data directory, and where the holder can be reached."""
+"""The lock on a data directory, and the address that its holder publishes."""
 
 import json
 import os

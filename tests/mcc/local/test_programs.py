@@ -1,4 +1,4 @@
-"""What the children of a family are told, and what they are not."""
+"""Command lines and environments of a family's children."""
 
 import socket
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcc.local.family import Family
-from mcc.local.programs import ChildCommands, Flower, Staff, free_from
+from mcc.local.programs import ChildCommands, Flower, Staff, free_port
 from mcc.settings import BadSettings, Settings, load
 
 LOGIN = "mcc:a-password-of-flower"
@@ -144,10 +144,10 @@ async def test_a_family_that_others_could_reach_wants_a_chosen_token(tmp_path: P
 def test_flower_is_on_its_port_or_the_next_free_one() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        found = free_from(port)
+        found = free_port(port)
         assert found != port
-    assert free_from(port) == port
-    assert free_from(0) > 0
+    assert free_port(port) == port
+    assert free_port(0) > 0
 
 
 def test_it_is_told_when_flower_is_not_where_it_is_wanted(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The database that a family finds: new, old, too new, or not to be had."""
+"""The database that a family finds: new, old, too new, or unreachable."""
 
 import sqlite3
 from pathlib import Path

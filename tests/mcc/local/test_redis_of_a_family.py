@@ -25,7 +25,7 @@ def program(directory: Path, name: str) -> Path:
 
 @contextmanager
 def running(binary: Path, directory: Path) -> Iterator[Path]:
-    """A private server, started as the family starts it; yields its socket once it answers."""
+    """A server started with the family's arguments; yields its socket once it answers."""
     path = family_redis.socket_in(directory)
     command = family_redis.server_arguments(binary, path, directory)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

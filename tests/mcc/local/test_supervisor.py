@@ -1,4 +1,4 @@
-"""Supervised children, tried on tiny stand-ins: restarts, waits between them, and no process left behind."""
+"""Supervised children, tested with tiny programs: restarts, waits between them, and no process left behind."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ def python(code: str, directory: Path) -> Callable[[], Command]:
 
 
 def printed(log: Path) -> list[int]:
-    """The pids that stand-ins wrote into their log."""
+    """The pids that the programs wrote to their log."""
     return [int(line) for line in log.read_text().split() if line.isdigit()] if log.exists() else []
 
 

@@ -1,4 +1,4 @@
-"""An order as entries one second apart, for the tests of what a terminal shows."""
+"""The journal of an order, its entries one second apart, for tests of terminal output."""
 
 import io
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ CHILD = Origin(record_id="c", parent_id="m", agent="explore", depth=1)
 
 
 def journal(*told: tuple[Origin, Fact]) -> list[Entry]:
-    """One entry a second."""
+    """The entries of these facts, one second apart."""
     drafts = [Draft(at=BEGAN + timedelta(seconds=n), origin=origin, data=fact) for n, (origin, fact) in enumerate(told)]
     return [draft.numbered(ORDER_ID, number) for number, draft in enumerate(drafts, 1)]
 

@@ -1,4 +1,4 @@
-"""Figures as people read them: what came from a cache, and how much of their children's work parents never read."""
+"""Figures for people: cached tokens, and how much of their children's work parents never read."""
 
 import pytest
 

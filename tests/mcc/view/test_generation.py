@@ -1,4 +1,4 @@
-"""A generation on the terminal: the nodes of the document as its tree, and how far it is."""
+"""A generation on the terminal: the document's nodes as a tree, and the progress."""
 
 import io
 import sys
@@ -104,7 +104,7 @@ def test_nodes_that_nobody_works_on_are_told_apart_from_those_that_wait() -> Non
 
 def test_what_the_generator_says_of_nodes_that_nobody_has_begun_is_told() -> None:
     story = generation(*BEGINNING, begins("r", "course", "/"))
-    story.hear_of_progress(progress(done=4, running=1, pending=7, stale=2, conflicts=1))
+    story.progress = progress(done=4, running=1, pending=7, stale=2, conflicts=1)
     assert "  4 done · 1 running · 7 pending · 2 stale · 1 in conflict · about 1 min 12 s left\n" in shown(story)
     assert in_words(progress(done=4, output_tokens=1200)) == "4 done · 1,200 tokens of output · about 1 min 12 s left"
 

@@ -1,10 +1,15 @@
-"""An order in plain lines, and what it waits for, in words."""
+"""An order as plain lines, what it waits for, its agents' names, and what it changed."""
 
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+import typer
 
+from mcc.cli.orders import _record_of
 from mcc.contracts.agents import DefinitionOrigin
+from mcc.contracts.changes import ChangedFile, Changes, CheckpointTaken, CommitMade, WorktreeChange
 from mcc.contracts.entry import ORDER, Draft, Origin
 from mcc.contracts.fact import Fact, Note
 from mcc.contracts.fold import Fold
@@ -22,7 +27,7 @@ from mcc.contracts.model_facts import ModelRetried
 from mcc.contracts.order_facts import OrderFinished, OrderWaiting
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.view.lines import Lines, clock, paused_in, waiting_in_brief, what_to_do
+from mcc.view.lines import Lines, by_name, change_rows, clock, paused_in, waiting_in_brief, what_to_do
 from tests.mcc.contracts.samples import FACTS
 from tests.mcc.view.order_journal import (
     BEGAN,
@@ -231,3 +236,78 @@ def _record(*told: tuple[object, Fact]) -> ChatRecord:
     record = Fold.of(ORDER_ID, entries).record()
     assert record is not None
     return record
+
+
+SECOND = Origin(record_id="c2", parent_id="m", agent="explore", depth=1)
+ENTRIES = journal(*TURN, (SECOND, started("Look south")))
+
+
+def record() -> ChatRecord:
+    fold = Fold(ENTRIES[0].order_id)
+    for entry in ENTRIES:
+        fold.add(entry)
+    found = fold.record()
+    assert found is not None
+    return found
+
+
+def test_lines_tree_and_commands_call_an_agent_the_same() -> None:
+    lines = Lines()
+    said = [line for entry in ENTRIES if (line := lines.line_of(entry))]
+    assert "explore 2: starts" in said[-1] and "explore 2  Look south" in shown(ENTRIES)
+    assert {name: one.id for name, one in by_name(record()).items()} == {
+        "master": MASTER.record_id,
+        "explore": CHILD.record_id,
+        "explore 2": SECOND.record_id,
+    }
+
+
+def test_an_agent_is_addressed_by_its_name_and_an_unknown_one_is_told_with_those_at_work(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    client = cast(Any, SimpleNamespace(orders=SimpleNamespace(record=lambda order_id: record())))
+    assert _record_of(client, "o", "explore 2") == "c2"
+    assert _record_of(client, "o", None) is None
+    with pytest.raises(typer.Exit):
+        _record_of(client, "o", "explore 3")
+    assert "at work are: master, explore, explore 2" in capsys.readouterr().err
+
+
+RECORD = "01a20813-70d6-760a-8906-246932d6d406"
+FILES = tuple(ChangedFile(path=f"{name}.py", change="modified", added=2, removed=1) for name in "abcdefg")
+
+
+def test_files_commits_what_was_not_merged_and_the_way_back_are_told() -> None:
+    merged = WorktreeChange(record_id=RECORD, agent="one", ref="refs/mcc/o/r1", state="merged")
+    conflict = WorktreeChange(record_id=RECORD, agent="two", ref="refs/mcc/o/r2", state="conflict", conflicts=("a.py",))
+    changes = Changes(
+        workspace="/w",
+        commits=(CommitMade(id="e4cdb8c607242df18c1c", subject="Mend it"),),
+        files=FILES,
+        checkpoints=(CheckpointTaken(after=3, id="c"),),
+        worktrees=(merged, conflict),
+    )
+    assert change_rows(changes, "o") == [
+        ("changed", "+14 −7 lines: a.py, b.py, c.py, d.py, e.py, 2 more"),
+        ("commit", "e4cdb8c60724 Mend it"),
+        ("worktree", "two: conflict, refs/mcc/o/r2"),
+        ("take back", "mcc orders revert o"),
+    ]
+
+
+def test_names_of_files_and_subjects_of_commits_make_no_line_of_their_own() -> None:
+    changes = Changes(
+        workspace="/w",
+        commits=(CommitMade(id="e4cdb8c607242df18c1c", subject="Mend it\ntake back: rm -rf"),),
+        files=(ChangedFile(path="src/nl\nchanged  9 files\x1b[31m\u202e", change="added", added=1, removed=0),),
+        worktrees=(WorktreeChange(record_id=RECORD, agent="one", ref="refs/mcc/o/r1", state="lost"),),
+    )
+    assert change_rows(changes, "o") == [
+        ("changed", "+1 −0 lines: src/nl changed 9 files"),
+        ("commit", "e4cdb8c60724 Mend it take back: rm -rf"),
+        ("worktree", "one: lost, refs/mcc/o/r1"),
+    ]
+
+
+def test_an_order_that_changed_nothing_tells_nothing() -> None:
+    assert change_rows(None, "o") == []

@@ -1,4 +1,4 @@
-"""The live tree on a terminal: how it leaves the terminal behind when it is stopped, and when it is interrupted."""
+"""The live tree on a terminal, and the state of the terminal after the program is stopped or interrupted."""
 
 import os
 import pty
@@ -25,14 +25,14 @@ with live_tree(Story.of(journal(*TURN))):
 
 
 class Terminal:
-    """What a program wrote to its terminal so far."""
+    """The output of a program on its terminal so far."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self.seen = ""
 
     def until(self, pattern: str) -> str:
-        """What comes up to the end of `pattern`; raises OSError when the program ends before."""
+        """The output up to and including `pattern`. Raises OSError when the program ends before."""
         while not (found := re.search(pattern, self.seen, re.DOTALL)):
             assert len(self.seen) < MANY_PICTURES, f"{pattern} is not drawn"
             self.seen += os.read(self._descriptor, 65_536).decode("utf-8", "replace")
@@ -50,7 +50,7 @@ class Terminal:
 
 @contextmanager
 def drawing() -> Iterator[tuple[subprocess.Popen[bytes], Terminal]]:
-    """A program that draws a tree. In a session of its own, where nobody could let it go on, it is never stopped."""
+    """A program that draws a tree. In a session of its own Ctrl-Z does not stop it, as no shell could continue it."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", DRAWING]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "24"}

@@ -1,4 +1,4 @@
-"""Text on its way to a terminal means no harm."""
+"""Text for a terminal is made safe."""
 
 import json
 

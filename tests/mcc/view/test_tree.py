@@ -62,11 +62,11 @@ def test_a_command_shows_its_last_line_while_it_runs_and_then_how_it_ended() -> 
     told = [*TURN[:5], (MASTER, call("1", "run_shell", command="make test"))]
     story = Story.of(journal(*told))
     for offset, text in ((0, "one\ntw"), (6, "o \x1b[2Jpassed\n\n")):
-        story.hear("m", "tool.progress", text, offset, "run_shell")
-    story.hear("m", "tool.progress", "not this one", 0, "other")
+        story.add_delta("m", "tool.progress", text, offset, "run_shell")
+    story.add_delta("m", "tool.progress", "not this one", 0, "other")
     assert drawn(story, 20).endswith("└── ⠋ run_shell  make test  two passed")
     story.add(journal(*told, (MASTER, result("1", "run_shell").model_copy(update={"exit_code": 2})))[-1])
-    story.hear("m", "tool.progress", "late", 0, "run_shell")
+    story.add_delta("m", "tool.progress", "late", 0, "run_shell")
     assert drawn(story, 20).endswith("└── · run_shell  make test  exit 2")
 
 
@@ -167,12 +167,12 @@ def drawn(story: Story, height: int, width: int = 100) -> str:
 def test_what_a_model_says_is_seen_while_it_speaks() -> None:
     story = Story.of(journal(*TURN[:4]))
     assert "master  waiting for the model" in drawn(story, 24)
-    story.hear("m", "thinking.delta", "Let me see.")
+    story.add_delta("m", "thinking.delta", "Let me see.")
     assert drawn(story, 24).endswith("\n  Let me see.") and "master  thinking" in drawn(story, 24)
-    story.hear("m", "model.delta", "It is ")
-    story.hear("m", "model.delta", "a \x1b[31mclock.", offset=6)
+    story.add_delta("m", "model.delta", "It is ")
+    story.add_delta("m", "model.delta", "a \x1b[31mclock.", offset=6)
     assert drawn(story, 24).endswith("\n  It is a clock.")
-    story.hear("m", "tool_call.delta", '{"path":', tool="read_file")
+    story.add_delta("m", "tool_call.delta", '{"path":', tool="read_file")
     assert "master  writes read_file (8)" in drawn(story, 24)
     story.add(journal(*TURN[:4], (MASTER, reply(100)))[-1])
     assert "writes" not in drawn(story, 24) and "clock" not in drawn(story, 24)
@@ -180,14 +180,14 @@ def test_what_a_model_says_is_seen_while_it_speaks() -> None:
 
 def test_a_model_that_is_asked_again_begins_its_words_anew() -> None:
     story = Story.of(journal(*TURN[:4]))
-    story.hear("m", "model.delta", "It is half")
-    story.hear("m", "model.delta", "It is whole", offset=0)
+    story.add_delta("m", "model.delta", "It is half")
+    story.add_delta("m", "model.delta", "It is whole", offset=0)
     assert drawn(story, 24).endswith("\n  It is whole")
 
 
 def test_of_a_long_text_the_end_is_seen() -> None:
     story = Story.of(journal(*TURN[:4]))
-    story.hear("m", "model.delta", "\n".join(f"line {n}" for n in range(100)))
+    story.add_delta("m", "model.delta", "\n".join(f"line {n}" for n in range(100)))
     assert drawn(story, 24).splitlines()[-2:] == ["  line 98", "  line 99"]
     assert len(drawn(story, 24).splitlines()) < 24
 

@@ -1,4 +1,4 @@
-"""Lines broken for a window of a terminal: between words, and nothing is lost."""
+"""Lines wrapped to a terminal: between words, and without losing text."""
 
 from rich.cells import cell_len
 

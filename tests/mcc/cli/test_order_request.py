@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 import typer
 
-from mcc.cli.asking import moment_in
+from mcc.cli.order_request import time_in
 
 NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
 
@@ -21,11 +21,11 @@ NOW = datetime(2026, 1, 31, 12, 0, tzinfo=UTC)
     ],
 )
 def test_a_time_is_told_as_a_duration_or_in_iso_8601(said: str, moment: str) -> None:
-    found = moment_in(said, NOW)
+    found = time_in(said, NOW)
     assert found is not None and found.isoformat() == moment
 
 
 @pytest.mark.parametrize("said", ["", "10", "m", "10x", "9999999d", "tomorrow"])
 def test_what_is_no_time_is_refused(said: str) -> None:
     with pytest.raises(typer.Exit):
-        moment_in(said, NOW)
+        time_in(said, NOW)

@@ -1,4 +1,4 @@
-"""What `mcc run` asks for: options made into an order, which is checked before anything is started."""
+"""The order of a command line: made from options, checked before anything is started, and placed."""
 
 import json
 import shlex
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 
 class Options(Protocol):
     def order(self) -> dict[str, Any]:
-        """The fields of an order that they say. Raises ValueError with a sentence."""
+        """The fields of an order that these options set. Raises ValueError with a sentence."""
 
 
-LOOKED_AT = 1_000
-"""So many of the newest orders are looked through for the last one of a workspace."""
+MOST_SEARCHED = 1_000
+"""How many of the newest orders are searched for the last one of a workspace."""
 
 _UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 def metadata_in(pairs: Sequence[str], unset: Sequence[str] = ()) -> dict[str, Any] | None:
-    """`key=value`, each; a value that is JSON counts as that, all else as text. None for nothing."""
+    """Metadata from `key=value` texts, values parsed as JSON where they are JSON, and None for each key in `unset`;
+    None where there is nothing. Exits where a text is not of this form."""
     values: dict[str, Any] = dict.fromkeys(unset)
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -43,22 +44,23 @@ def metadata_in(pairs: Sequence[str], unset: Sequence[str] = ()) -> dict[str, An
     return values or None
 
 
-def said_by(*options: Options) -> dict[str, Any]:
-    """The fields of an order that these say; the command ends where they cannot be used."""
+def order_fields(*options: Options) -> dict[str, Any]:
+    """The fields of an order that these options set. Exits where a value cannot be used."""
     try:
         return {name: value for one in options for name, value in one.order().items()}
     except ValueError as problem:
         fail(str(problem), USAGE)
 
 
-def key_in(key: str | None) -> str | None:
+def checked_key(key: str | None) -> str | None:
     if key is not None and not (1 <= len(key) <= 200 and all("!" <= character <= "~" for character in key)):
         fail("--idempotency-key: 1 to 200 visible ASCII characters, without a blank.", USAGE)
     return key
 
 
-def moment_in(text: str | None, now: datetime | None = None) -> datetime | None:
-    """A time as ISO 8601, of this machine's zone where it names none; or so far from `now`: 90s, 10m, 1h30m, 2d."""
+def time_in(text: str | None, now: datetime | None = None) -> datetime | None:
+    """A time in ISO 8601, in this machine's zone where it names none; or a duration from `now`: 90s, 10m, 1h30m, 2d.
+    Exits where the text is neither."""
     if text is None:
         return None
     if (wait := _duration(text.strip())) is not None:
@@ -83,7 +85,7 @@ def _duration(text: str) -> timedelta | None:
 
 @dataclass(frozen=True, slots=True)
 class OrderRequest:
-    """An order as the command line says it, with its idempotency key; `go_on`: in its workspace's last session."""
+    """An order to place, with its idempotency key. `go_on`: as the next turn of the workspace's last session."""
 
     prompt: str
     order: Mapping[str, Any]
@@ -93,16 +95,16 @@ class OrderRequest:
     quiet: bool = False
 
     def tell(self, sentence: str) -> None:
-        """Say what happens on the way, unless the answer alone is wanted."""
+        """Print a sentence about progress, unless `quiet`."""
         if not self.quiet:
             say(sentence)
 
-    def whole(self) -> dict[str, Any]:
-        """What is sent of it, before a session is known."""
+    def fields(self) -> dict[str, Any]:
+        """The order's fields as far as they are known before a service is asked, for example for the last session."""
         return {"prompt": self.prompt} | {name: value for name, value in self.order.items() if value is not None}
 
     def checked(self) -> "NewOrder":
-        """The order; refused when no service would take it."""
+        """The validated order. Exits where no service would accept it."""
         from pydantic import ValidationError
 
         from mcc.contracts.order import NewOrder
@@ -111,15 +113,15 @@ class OrderRequest:
         if self.go_on and self.order["session_id"] is not None:
             fail("--continue and --session name two sessions: give one of them.", USAGE)
         try:
-            return NewOrder.model_validate(self.whole())
+            return NewOrder.model_validate(self.fields())
         except ValidationError as error:
             fail(mistakes(error.errors(), NewOrder)[0].sentence, USAGE)
 
     def check_here(self, settings: "Settings") -> None:
-        """What else a service of these settings would refuse."""
+        """Exit where a service with these settings would refuse the order; for subclasses with more to check."""
 
     def place(self, client: "MCC") -> "WorkOrder":
-        """Raises `ClientError`."""
+        """Place the order. Raises `ClientError`."""
         order = dict(self.order)
         if self.go_on:
             order["session_id"] = last_session(client, order["workspace"])
@@ -129,8 +131,8 @@ class OrderRequest:
         return client.orders.submit(self.prompt, idempotency_key=self.key, attended=not self.detach, **order)
 
 
-def check_for_here(new: "NewOrder", settings: "Settings") -> None:
-    """What a service that is started for this order alone would refuse is refused before that."""
+def check_locally(new: "NewOrder", settings: "Settings") -> None:
+    """Exit where a service started here for this order would refuse it, before it is started."""
     from mcc.api.problems import Unacceptable
     from mcc.api.submission import checked as accepted
     from mcc.configuration.workspaces import is_git_address
@@ -147,11 +149,11 @@ def check_for_here(new: "NewOrder", settings: "Settings") -> None:
         fail(f"{refusal.field}: {refusal}", USAGE)
 
 
-def let_work(new: "NewOrder", settings: "Settings", url: str, refusal: str) -> str:
-    """Let orders of the family on this machine work in the directory that an order names, until that family ends.
+def allow_workspace(new: "NewOrder", settings: "Settings", url: str, refusal: str) -> str:
+    """Let orders of the service on this machine work in the order's directory, until that service ends.
 
-    Answers what to say of it. Only where that family is this user's own and reached over loopback; the command ends
-    with `refusal`, and with what would do, where it is not.
+    Answers a sentence that says so. Exits with `refusal` and advice where the service is not this user's own, or not
+    reached over loopback.
     """
     from mcc.configuration.places import NotPrivate
     from mcc.configuration.running import AddedRoots
@@ -161,7 +163,7 @@ def let_work(new: "NewOrder", settings: "Settings", url: str, refusal: str) -> s
     what_to_do = f"Where that service was started: mcc up --workspace {shlex.quote(str(workspace))}"
     if not isinstance(family, Presence) or family.url != url or urlsplit(url).hostname not in LOOPBACK:
         fail(f"{refusal} {what_to_do}", USAGE)
-    check_for_here(new, settings)
+    check_locally(new, settings)
     try:
         AddedRoots(settings.data_dir).add(workspace)
     except (OSError, NotPrivate) as problem:
@@ -170,14 +172,14 @@ def let_work(new: "NewOrder", settings: "Settings", url: str, refusal: str) -> s
 
 
 def last_session(client: "MCC", workspace: str) -> str:
-    """The session of the newest order that worked there."""
-    cursor, seen = None, 0
-    while seen < LOOKED_AT:
+    """The session of the newest order in `workspace`. Exits where there is none. Raises `ClientError`."""
+    cursor, searched = None, 0
+    while searched < MOST_SEARCHED:
         page = client.orders.list(limit=50, cursor=cursor)
         for order in page.items:
             if order.workspace == workspace:
                 return order.session_id
-        seen, cursor = seen + len(page.items), page.next_cursor
+        searched, cursor = searched + len(page.items), page.next_cursor
         if cursor is None:
             break
     fail(f"--continue: no earlier order worked in {workspace}; leave it out to begin a session.", USAGE)
