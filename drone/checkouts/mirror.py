@@ -12,7 +12,7 @@ from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.network import Network
 from drone.sandbox.paths import Workspace
 from drone.sandbox.removing import remove
-from drone.tools.display_text import cut, plain
+from drone.tools.display_text import cut, strip_controls
 from drone.tools.git_program import ENVIRONMENT, SETTINGS
 from mcc.configuration.places import make_private_directory
 from mcc.configuration.workspaces import GitAddress
@@ -280,5 +280,5 @@ def _credential(token: str) -> Mapping[str, bytes]:
 
 
 def _said(stderr: bytes) -> str:
-    lines = plain(stderr.decode("utf-8", "replace")).splitlines()
+    lines = strip_controls(stderr.decode("utf-8", "replace")).splitlines()
     return cut(" ".join(line.strip() for line in lines if line.strip()), 500)

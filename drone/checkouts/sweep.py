@@ -11,7 +11,7 @@ from drone.checkouts.mirror import LOCK, CannotFetch
 from drone.checkouts.sessions import PAGE, SESSIONS, Checkout, Checkouts
 from drone.sandbox.paths import PathError
 from drone.sandbox.removing import remove
-from drone.tools.display_text import written
+from drone.tools.display_text import display_path
 from drone.tools.git_program import Git
 from drone.tools.git_writing import names_in
 from drone.tools.tool import ToolFailed
@@ -96,7 +96,7 @@ class Sweep:
             status = await git.output("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal")
             if changed := [name[3:] for name in names_in(status)]:
                 more = f" and {len(changed) - _NAMED:,} more" if len(changed) > _NAMED else ""
-                return f"not committed: {', '.join(map(written, changed[:_NAMED]))}{more}"
+                return f"not committed: {', '.join(map(display_path, changed[:_NAMED]))}{more}"
             asked = ("rev-list", f"--max-count={MOST_COMMITS + 1}", "--all", "--reflog", "--not", "--remotes=origin")
             own = (await git.output(*asked)).head.decode().split()
             if len(own) > MOST_COMMITS or (own and not await self.checkouts.pushed(page.address, own, threads)):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drone.agent.artifacts import Artifacts
 from drone.agent.toolset import Output
 from drone.mcp_servers.words import one_line
-from drone.tools.display_text import plain
+from drone.tools.display_text import strip_controls
 from drone.tools.documents import LARGEST_PICTURE, BadPicture, is_picture, measured
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.journal import Outcome
@@ -41,7 +41,7 @@ async def output_of(result: "CallToolResult", artifacts: Artifacts | None) -> Ou
     if (structured := _structured(result.structured_content, text)) is not None:
         text = f"{text}\n{structured}" if text else structured
     outcome = Outcome.ERROR if result.is_error else Outcome.OK
-    return Output(plain(text) or "(nothing)", result.is_error, outcome, images=tuple(images))
+    return Output(strip_controls(text) or "(nothing)", result.is_error, outcome, images=tuple(images))
 
 
 def _text(part: object) -> str | None:

@@ -8,7 +8,7 @@ from drone.agent.artifacts import handle_of
 from drone.egress.egress import ProxiedNetwork
 from drone.sandbox.child import Ended
 from drone.tools.command_output import OutputText
-from drone.tools.display_text import written
+from drone.tools.display_text import display_path
 from drone.tools.jobs import Job, JobState
 from drone.tools.tool import ToolContext
 from mcc.contracts.journal import AgentStep
@@ -21,7 +21,7 @@ def listed(paths: Sequence[str]) -> Mapping[str, object]:
     """The paths that it changed, of many the first."""
     beyond = len(paths) - _PATHS
     more = {"changed_beside_these": beyond} if beyond > 0 else {}
-    return {"changed": [*map(written, paths[:_PATHS])], **more}
+    return {"changed": [*map(display_path, paths[:_PATHS])], **more}
 
 
 def told(text: OutputText, artifact: str | None) -> Mapping[str, object]:

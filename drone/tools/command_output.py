@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from drone.sandbox.child import Captured
-from drone.tools.display_text import plain, word_after, word_before
+from drone.tools.display_text import strip_controls, word_after, word_before
 from mcc.redaction import Redactor, Stream
 
 KEPT_BYTES = 1_000_000
@@ -63,7 +63,7 @@ def said(kept: CapturedOutput, redactor: Redactor) -> OutputText:
 
 
 def _text(data: bytes) -> str:
-    return plain(data.decode("utf-8", "replace"))
+    return strip_controls(data.decode("utf-8", "replace"))
 
 
 def _cut(whole: str, size: int) -> OutputText:

@@ -15,7 +15,7 @@ from drone.agent.messages import ToolSpec
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
-from drone.tools.display_text import cut, plain, written
+from drone.tools.display_text import cut, display_path, strip_controls
 from drone.tools.files import workspace_of
 from drone.tools.git_program import Git
 from drone.tools.manifests import EntryPoint, Manifests
@@ -91,7 +91,7 @@ def _around(workspace: Workspace, git_problem: str | None) -> Mapping[str, Any]:
         "os": {"system": platform.system(), "release": platform.release(), "machine": platform.machine()},
         "shells": [name for name in SHELLS if shutil.which(name) is not None],
         "separators": {"path": os.sep, "list": os.pathsep, "line": os.linesep},
-        "workspace": {"root": written(str(workspace.root))},
+        "workspace": {"root": display_path(str(workspace.root))},
         "tools": {name: shutil.which(name) is not None for name in PROGRAMS},
         "git_tools": {"usable": git_problem is None, "problem": git_problem},
     }
@@ -111,7 +111,7 @@ def surveyed(workspace: Workspace, stop: Event, around: Mapping[str, Any] = {}) 
         "files": len(files),
         "directories": sum(one.kind is Kind.DIRECTORY for one in found),
         "languages": _languages(files),
-        "build_files": [written(one.path) for one in builds[:_SHOWN]],
+        "build_files": [display_path(one.path) for one in builds[:_SHOWN]],
         "build_file_count": len(builds),
         "entry_points": [asdict(start) for start in starts[:_SHOWN]],
         "entry_point_count": len(starts),
@@ -136,7 +136,7 @@ def _languages(files: Iterable[Found]) -> list[dict[str, object]]:
 
 def _main_modules(files: Iterable[Found]) -> list[EntryPoint]:
     mains = sorted((one for one in files if _is_main(one.path)), key=lambda one: (one.depth, one.path))
-    return [EntryPoint("main module", _module(one.path), one.path, written(one.path)) for one in mains]
+    return [EntryPoint("main module", _module(one.path), one.path, display_path(one.path)) for one in mains]
 
 
 def _is_main(path: str) -> bool:
@@ -150,7 +150,7 @@ def _module(path: str) -> str:
     parts = directory.removeprefix("src/").split("/")
     if name == "__main__.py" and all(part.isidentifier() for part in parts):
         return ".".join(parts)
-    return written(path)
+    return display_path(path)
 
 
 def git_head(workspace: Workspace) -> tuple[Head | None, list[str]]:
@@ -316,7 +316,7 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
     lines = [f"{found['files']:,} files in {found['directories']:,} directories", where]
     for title, names in (("languages", languages), ("build files", found["build_files"]), ("entry points", starts)):
         lines.append(_few(title, names))
-    return [plain(line) for line in lines]
+    return [strip_controls(line) for line in lines]
 
 
 def _few(title: str, names: list[str]) -> str:
@@ -348,4 +348,4 @@ def _guide(workspace: Workspace) -> str:
     if b"\0" in data or not data.strip():
         return ""
     part = f" (the first {GUIDE_BYTES:,} of {size:,} bytes)" if size > GUIDE_BYTES else ""
-    return f"\n{written(GUIDE)}{part}:\n{plain(data.decode('utf-8', 'replace')).strip()}"
+    return f"\n{display_path(GUIDE)}{part}:\n{strip_controls(data.decode('utf-8', 'replace')).strip()}"

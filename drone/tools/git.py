@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from drone.sandbox.child import Bounds, Captured
-from drone.tools.display_text import cut, written
+from drone.tools.display_text import cut, display_path
 from drone.tools.files import LineNumber, workspace_of
 from drone.tools.git_program import PATCH, SECONDS, SHOWN_BYTES, Checkout, Git, readable
 from drone.tools.git_repository import pathspec
@@ -70,7 +70,7 @@ class GitTools:
         narrowed = pathspec(checkout.workspace, path)
         compared, said = await _compared(checkout, ref, staged)
         patch = await checkout.output("diff", *PATCH, *compared, *narrowed)
-        about = f"{said}{f', only {written(path)}' if path and narrowed else ''}"
+        about = f"{said}{f', only {display_path(path)}' if path and narrowed else ''}"
         return f"{about}:\n\n{_patch(patch, path)}" if patch.total else f"No difference: {about}."
 
     @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
@@ -117,7 +117,7 @@ class GitTools:
         text = await checkout.text("log", *asked, *follow, *days, f"--max-count={limit + 1}", commit, *narrowed)
         lines = [_short(line) for line in text.splitlines()]
         if not lines:
-            return f"No commit {'of these days ' if days else ''}changed {written(path or '.')}."
+            return f"No commit {'of these days ' if days else ''}changed {display_path(path or '.')}."
         more = ["[There are older ones; raise limit to see them.]"] if len(lines) > limit else []
         return "\n".join([*lines[:limit], *more])
 
@@ -171,8 +171,8 @@ class GitTools:
         whole = found.head[: found.head.rfind(b"\0") + 1]
         names = list(dict.fromkeys(whole.decode("utf-8", "surrogateescape").split("\0")[:-1]))
         least = "more than " if found.left_out else ""
-        head = f"{least}{len(names):,} tracked {'file' if len(names) == 1 else 'files'} in {written(path or '.')}"
-        return _lines("\n".join([head, *map(written, names)]), "Name a path to see the rest.")
+        head = f"{least}{len(names):,} tracked {'file' if len(names) == 1 else 'files'} in {display_path(path or '.')}"
+        return _lines("\n".join([head, *map(display_path, names)]), "Name a path to see the rest.")
 
 
 async def _compared(checkout: Checkout, ref: str | None, staged: bool) -> tuple[tuple[str, ...], str]:
@@ -194,7 +194,7 @@ async def _compared(checkout: Checkout, ref: str | None, staged: bool) -> tuple[
 
 async def _as_it_was(checkout: Checkout, commit: str, path: str) -> str:
     """A file or a directory of a commit. Raises `ToolFailed`."""
-    what, where = f"{commit}:{path}", f"{written(path or '.')} in commit {commit[:10]}"
+    what, where = f"{commit}:{path}", f"{display_path(path or '.')} in commit {commit[:10]}"
     kind = (await checkout.run("cat-file", "-t", what)).stdout.head.strip()
     if kind == b"tree":
         return _lines(f"{where}:\n{await checkout.text('ls-tree', '--name-only', what)}", "Name a directory below.")

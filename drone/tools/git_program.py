@@ -10,7 +10,7 @@ from drone.sandbox.bubblewrap import PATH, WORKSPACE, Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Captured, Ended
 from drone.sandbox.paths import Workspace
 from drone.sandbox.worktree import COMMON, GIT, Worktree
-from drone.tools.display_text import cut, plain, word_before
+from drone.tools.display_text import cut, strip_controls, word_before
 from drone.tools.git_repository import Repository, cleaned, no_file_among_working_files, repository_of
 from drone.tools.tool import ToolFailed
 from mcc.contracts.journal import Outcome
@@ -241,10 +241,10 @@ def readable(captured: Captured) -> str:
     data = captured.head
     if captured.left_out:
         data = data[: data.rfind(b"\n") + 1] or data[: word_before(data, len(data) - 1)]
-    return plain(data.decode("utf-8", "replace").replace("\r", "␍"))
+    return strip_controls(data.decode("utf-8", "replace").replace("\r", "␍"))
 
 
 def _said(stderr: Captured) -> str:
     """git's own reason, on one line."""
-    lines = plain(stderr.head.decode("utf-8", "replace")).replace(f"{WORKSPACE}/", "").splitlines()
+    lines = strip_controls(stderr.head.decode("utf-8", "replace")).replace(f"{WORKSPACE}/", "").splitlines()
     return cut(" ".join(line.strip() for line in lines if line.strip()), 500)

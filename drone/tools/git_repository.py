@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace, kind_of
 from drone.sandbox.worktree import COMMON, GIT, Worktree
-from drone.tools.display_text import written
+from drone.tools.display_text import display_path
 from drone.tools.tool import ToolFailed
 from drone.tools.walk import read_up_to
 from mcc.contracts.journal import Outcome
@@ -179,9 +179,9 @@ def pathspec(workspace: Workspace, path: str | None) -> tuple[str, ...]:
     normal = os.fsdecode(posixpath.normpath(workspace.relative(path)))
     parts = normal.split("/")
     if parts[0] == "..":
-        raise PathDenied(f"{written(path)} is outside the workspace; name paths relative to the workspace.")
+        raise PathDenied(f"{display_path(path)} is outside the workspace; name paths relative to the workspace.")
     if ".git" in parts:
-        raise PathDenied(f"{written(path)} is git's own and is no path of a commit.")
+        raise PathDenied(f"{display_path(path)} is git's own and is no path of a commit.")
     return () if normal == "." else ("--", normal)
 
 
@@ -213,7 +213,7 @@ def _none_files(workspace: Workspace, top: str, names: frozenset[str] | None) ->
                     if names is None or entry.name != ".git":
                         left.append(path)
                 elif (names is None or entry.name in names) and (kind := _kind(workspace, path, entry)):
-                    yield f"{written(path)} is {kind}"
+                    yield f"{display_path(path)} is {kind}"
         finally:
             os.close(fd)
 

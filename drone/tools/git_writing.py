@@ -12,7 +12,7 @@ from drone.checkpoints.store import StoreBroken
 from drone.sandbox.child import Bounds, Captured
 from drone.sandbox.paths import Workspace
 from drone.sandbox.worktree import common_of
-from drone.tools.display_text import plain, written
+from drone.tools.display_text import display_path, strip_controls
 from drone.tools.files import workspace_of
 from drone.tools.git_program import PATCH, SECONDS, Checkout, Git, readable
 from drone.tools.git_repository import pathspec
@@ -145,7 +145,7 @@ async def _commit(checkout: Checkout, message: str) -> None:
 
 def _clean(message: str) -> str:
     """Without commands to a terminal: whoever reads the history shows it there. Raises `ToolFailed`."""
-    said = plain(message.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    said = strip_controls(message.replace("\r\n", "\n").replace("\r", "\n")).strip()
     if not said or "\0" in said:
         raise ToolFailed("The message is empty: say in a line what the commit does.")
     return said
@@ -169,12 +169,12 @@ async def chosen(checkout: Checkout, paths: Sequence[str]) -> tuple[str, ...]:
     for path in paths:
         if any(path == one or path.startswith(f"{one}/") for one in out):
             raise ToolFailed(
-                f"{written(path)} lies in a repository of its own, or belongs to MCC itself; it is not staged.",
+                f"{display_path(path)} lies in a repository of its own, or belongs to MCC itself; it is not staged.",
                 Outcome.DENIED,
             )
     asked = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", *specs(paths, out), *_FILTERED)
     if names := names_in(await checkout.magic().output(*asked, bounds=NAMES)):
-        listed = ", ".join(map(written, names[:10]))
+        listed = ", ".join(map(display_path, names[:10]))
         raise ToolFailed(
             "These go through a filter (git-lfs is one), and none runs here, so that something else than what is "
             f"meant would be staged: {listed}. A person can stage them; name the other paths one by one.",
@@ -212,7 +212,7 @@ def names_in(captured: Captured) -> list[str]:
 async def _staged(checkout: Checkout) -> str:
     asked = ("diff", "--cached", "--name-status", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", "-z")
     words = names_in(await checkout.output(*asked, bounds=NAMES))
-    lines = [f"{how} {written(path)}" for how, path in zip(words[::2], words[1::2], strict=False)]
+    lines = [f"{how} {display_path(path)}" for how, path in zip(words[::2], words[1::2], strict=False)]
     if not lines:
         return "Nothing is staged: these paths are as they were committed."
     more = [f"[{len(lines) - LISTED:,} more]"] if len(lines) > LISTED else []

@@ -12,7 +12,7 @@ from typing import Any
 
 from drone.sandbox.aside import Aside, CutOff
 from drone.sandbox.paths import PathError, Workspace
-from drone.tools.display_text import cut, written
+from drone.tools.display_text import cut, display_path
 from drone.tools.walk import read_up_to
 
 _SAID = 300
@@ -153,7 +153,7 @@ class Manifests:
                 try:
                     self._declared(path, self._declarations(aside, path, _text(self._workspace, path)))
                 except (PathError, OSError, ValueError, RecursionError, CutOff) as error:
-                    self.notes.append(f"{written(path)} could not be read: {str(error)[:200]}")
+                    self.notes.append(f"{display_path(path)} could not be read: {str(error)[:200]}")
 
     def _declarations(self, aside: Aside, path: str, text: str) -> Iterable[Sequence[str]]:
         if len(text) <= min(self._plain_bytes, _PLAIN_TOML_BYTES if path.endswith(".toml") else _PLAIN_BYTES):
@@ -166,7 +166,7 @@ class Manifests:
         starts = [EntryPoint(kind, name, target, path) for kind, name, target in found]
         self.found.extend(starts[:MAX_DECLARED])
         if len(starts) > MAX_DECLARED:
-            self.notes.append(f"{written(path)} declares more than {MAX_DECLARED:,} entry points.")
+            self.notes.append(f"{display_path(path)} declares more than {MAX_DECLARED:,} entry points.")
 
 
 def declared(path: str, text: str) -> list[tuple[str, str, str]]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, ValidationError
 
 from drone.agent.toolset import Output
-from drone.tools.display_text import cut, plain
+from drone.tools.display_text import cut, strip_controls
 from drone.tools.notes_port import NoteRefused, Notes
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from mcc.contracts.notes import TEXT_CHARACTERS, TITLE_CHARACTERS, NewNote, Note, NoteKind, TaskStatus
@@ -251,7 +251,7 @@ def _task(task: Note) -> str:
 
 
 def _age(note: Note) -> str:
-    return f"by {plain(note.agent or 'an agent')}, last verified {_day(note.verified_at)}"
+    return f"by {strip_controls(note.agent or 'an agent')}, last verified {_day(note.verified_at)}"
 
 
 def _day(at: datetime) -> str:

@@ -5,7 +5,7 @@ from threading import Event
 
 from drone.sandbox.aside import Aside, CutOff
 from drone.sandbox.paths import PathMissing
-from drone.tools.display_text import pictured, written
+from drone.tools.display_text import display_path, show_controls
 from drone.tools.files import with_nearest, workspace_of
 from drone.tools.reading import as_utf8, refuse_binary
 from drone.tools.symbols import DEEPEST, MOST, SUFFIXES, Symbol, Symbols, finding, language_of
@@ -30,7 +30,7 @@ def outline(context: ToolContext, path: Text) -> str:
     Args:
         path: The file.
     """
-    workspace, shown = workspace_of(context), written(path)
+    workspace, shown = workspace_of(context), display_path(path)
     if (language := language_of(path)) is None:
         raise ToolFailed(f"{shown} has no outline: no grammar is known for its suffix; known are {' '.join(SUFFIXES)}.")
     try:
@@ -83,6 +83,6 @@ def folded(symbols: tuple[Symbol, ...], most: int) -> list[str]:
 
 
 def _line(symbol: Symbol, inner: int) -> str:
-    name = pictured(symbol.name)[0]
+    name = show_controls(symbol.name)[0]
     holds = f" ({plural(inner, 'symbol')})" if inner else ""
     return f"{symbol.first}-{symbol.last}\t{'  ' * symbol.depth}{symbol.kind} {name}{holds}\n"

@@ -13,7 +13,7 @@ from typing import Any
 from drone.agent.toolset import Output
 from drone.sandbox.aside import Aside, CutOff
 from drone.sandbox.paths import PathError, PathMissing, Workspace
-from drone.tools.display_text import cut, plain, word_before, written
+from drone.tools.display_text import cut, display_path, strip_controls, word_before
 from drone.tools.files import workspace_of
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import read_up_to
@@ -271,14 +271,16 @@ def _parsed(parts: Parts, path: str, name: str, *, own: bool) -> Skill:
         raise DefinitionError(path, "its front matter has no description")
     if front.get("name") != name:
         raise DefinitionError(path, f"its front matter must name it as its directory does, {name}")
-    return Skill(name, cut(" ".join(plain(front["description"]).split()), 500), plain(parts.prompt), own)
+    return Skill(
+        name, cut(" ".join(strip_controls(front["description"]).split()), 500), strip_controls(parts.prompt), own
+    )
 
 
 @tool(idempotent=True, seconds=30, effects="read")
 def rules_list(context: ToolContext) -> str:
     """List the files in which this workspace says how to work in it (AGENTS.md, CONTRIBUTING.md)."""
     workspace = workspace_of(context)
-    lines = [f"- {written(name)}: {_heading(workspace, name)}" for name in _rule_names(workspace)]
+    lines = [f"- {display_path(name)}: {_heading(workspace, name)}" for name in _rule_names(workspace)]
     if not lines:
         return f"This workspace has no rules for agents ({', '.join(RULE_FILES)} or {WORKSPACE_RULES}/*.md)."
     many = "file" if len(lines) == 1 else "files"
@@ -296,11 +298,15 @@ def rules_read(context: ToolContext, name: Text) -> str:
     names = _rule_names(workspace)
     if name not in names:
         near = alike(name, names, n=1, cutoff=0.4)
-        hint = f"Did you mean {written(near[0])}?" if near else f"There is {', '.join(map(written, names)) or 'none'}."
+        hint = (
+            f"Did you mean {display_path(near[0])}?"
+            if near
+            else f"There is {', '.join(map(display_path, names)) or 'none'}."
+        )
         raise ToolFailed(f"There is no file with rules {name[:100]!r} here. {hint}")
     text, more = _rule_text(workspace, name, RULE_BYTES)
     rest = f"\n[Cut after {RULE_BYTES:,} bytes; read_file shows the rest.]" if more else ""
-    return f"{written(name)}\n\n{text}{rest}"
+    return f"{display_path(name)}\n\n{text}{rest}"
 
 
 RULE_TOOLS = (rules_list, rules_read)
@@ -331,4 +337,4 @@ def _rule_text(workspace: Workspace, name: str, size: int) -> tuple[str, bool]:
         data = read_up_to(file.fileno(), size + 1)
     more = len(data) > size
     shown = data[: word_before(data, size)] if more else data
-    return plain(shown.decode("utf-8-sig", "replace")), more
+    return strip_controls(shown.decode("utf-8-sig", "replace")), more

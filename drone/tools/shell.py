@@ -18,7 +18,7 @@ from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.paths import PathMissing
 from drone.tools.command_answers import brief, end_of, listed, lost, note_refused, refused_by, told, too_many
 from drone.tools.command_output import CapturedOutput, Live, OutputText, captured, said
-from drone.tools.display_text import written
+from drone.tools.display_text import display_path
 from drone.tools.files import with_nearest, workspace_of
 from drone.tools.jobs import Job, Jobs, JobState, TooManyJobs
 from drone.tools.tool import FunctionTool, ToolContext, ToolFailed, threads_of, tool
@@ -85,7 +85,7 @@ class _Command:
 
     @property
     def in_words(self) -> str:
-        where = "" if self.cwd == "." else f" in {written(self.cwd)}"
+        where = "" if self.cwd == "." else f" in {display_path(self.cwd)}"
         end = "until the order ends" if math.isinf(self.seconds) else f"at most {self.seconds:g} s"
         return f"$ {self.text}\n[{self.profile.name}{where}, {end}]"
 

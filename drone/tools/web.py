@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import Field
 
 from drone.sandbox.aside import Aside, CutOff
-from drone.tools.display_text import plain, written
+from drone.tools.display_text import display_path, strip_controls
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from drone.tools.web_search import hits_of, request_of
 from drone.tools.web_text import decoded, extracting
@@ -88,7 +88,7 @@ class WebTools:
             raise ToolFailed(str(error)) from error
         if found.status >= 400:
             said = f": {text[:_SAID]}" if text else "."
-            raise ToolFailed(f"{found.url} answered {found.status} {plain(found.reason)}{said}")
+            raise ToolFailed(f"{found.url} answered {found.status} {strip_controls(found.reason)}{said}")
         return f"{found.url}\n{title or found.media_type}\n\n{text or '(The page has no text.)'}"
 
     @tool(group="web_read", idempotent=True, seconds=SECONDS, effects="network")
@@ -108,7 +108,7 @@ class WebTools:
             _refuse_dropped(asked.url, context.egress)
             found = await self.wire.fetch(asked, Limits(self.web.seconds, _SEARCH_BYTES))
             if found.status != 200:
-                raise WebError(f"{search.backend} answered {found.status} {plain(found.reason)}.")
+                raise WebError(f"{search.backend} answered {found.status} {strip_controls(found.reason)}.")
             hits = hits_of(search, found.body)[:limit]
         except Refused as refused:
             raise ToolFailed(str(refused), Outcome.DENIED) from refused
@@ -135,7 +135,7 @@ class WebTools:
         is_html = found.media_type in _HTML
         if not is_html and not _is_text(found.media_type):
             size = f"{len(found.body):,} bytes"
-            raise WebError(f"{found.url} is no text but {written(found.media_type[:100])}, {size}.")
+            raise WebError(f"{found.url} is no text but {display_path(found.media_type[:100])}, {size}.")
         text = decoded(found.body, found.charset)
         if not is_html:
             return "", text
@@ -169,4 +169,4 @@ def _extracted(html: str, stop: Event) -> tuple[str, str]:
             answer = aside.ask(html, READING_SECONDS)
     except (CutOff, ValueError) as error:
         raise WebError(f"The text of this page was not found: {error}.") from error
-    return plain(str(answer["title"])), str(answer["text"])
+    return strip_controls(str(answer["title"])), str(answer["text"])
