@@ -12,8 +12,7 @@ from drone.checkouts.sessions import PAGE, SESSIONS, Checkout, Checkouts
 from drone.sandbox.paths import PathError
 from drone.sandbox.removing import remove
 from drone.tools.display_text import display_path
-from drone.tools.git_program import Git
-from drone.tools.git_writing import names_in
+from drone.tools.git_program import Git, names_in
 from drone.tools.tool import ToolFailed
 from mcc.configuration.places import private_opener
 from mcc.configuration.workspaces import KEPT_CHECKOUTS, KeptCheckout, KeptCheckouts, git_address

@@ -37,7 +37,7 @@ class Job:
 
     Once it is `over`, `ended` says how it ended and `changed` lists the paths of its `workspace` that it changed, as
     `changes` finds them. `unwanted` answers whether the job should be stopped because no agent needs it any more.
-    `refused` returns the network requests of the job that were refused.
+    `refused` returns the result fields about hosts that the job was refused.
     """
 
     handle: str

@@ -9,8 +9,8 @@ from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathError, PathMissing, Workspace
 from drone.sandbox.protected import Protected
 from drone.sandbox.worktree import Worktree, common_of
-from drone.tools.git_program import Checkout
-from drone.tools.git_writing import IDENTITY, NAMES, names_in, off_limits, specs, untracked
+from drone.tools.git_program import Checkout, names_in
+from drone.tools.git_writing import IDENTITY, NAMES, excluded_paths, pathspecs, untracked
 from drone.tools.tool import ToolFailed
 from drone.worktrees.bringing import Change, changes_in
 
@@ -51,7 +51,7 @@ class Repository:
     """
 
     def __init__(self, checkout: Checkout, common: Workspace, scratch: Workspace, protected: Protected) -> None:
-        self._checkout = checkout.given(**IDENTITY).recording(common, scratch=scratch)
+        self._checkout = checkout.with_environment(**IDENTITY).writable(common, scratch=scratch)
         self._scratch = scratch
         self._protected = protected
         self.workspace = checkout.workspace
@@ -81,11 +81,11 @@ class Repository:
         """A commit of what the workspace holds now, but for what git ignores, what is protected, and large files that
         git does not track. The repository's own index stays as it is."""
         await self._checkout.threads.tool(self._copy_index, index)
-        here = self._checkout.given(GIT_INDEX_FILE=f"/scratch/{index}")
+        here = self._checkout.with_environment(GIT_INDEX_FILE=f"/scratch/{index}")
         others = await untracked(here)
         left = await here.threads.tool(lambda: list(self._left_out(others)))
-        out = await off_limits(here, others)
-        await here.magic().output("add", "--all", *specs(["."], (*out, *left)))
+        out = await excluded_paths(here, others)
+        await here.with_pathspec_magic().output("add", "--all", *pathspecs(["."], (*out, *left)))
         return await self.committed(await _written(here), parents, message)
 
     async def committed(self, tree: str, parents: Iterable[str], message: str) -> str:
@@ -106,8 +106,8 @@ class Repository:
 
     async def stage(self, merge: Merge, staged: Workspace, changes: Iterable[Change]) -> None:
         """Write the new files of these changes into an empty directory."""
-        there = self._checkout.recording(self.common, scratch=self._scratch, staged=staged)
-        here = there.given(GIT_INDEX_FILE="/scratch/merged")
+        there = self._checkout.writable(self.common, scratch=self._scratch, staged=staged)
+        here = there.with_environment(GIT_INDEX_FILE="/scratch/merged")
         await here.output("read-tree", merge.tree)
         for paths in _in_pieces(one.path for one in changes if one.status != "D" and not one.is_module):
             await here.output("checkout-index", "--force", "--prefix=/staged/", "--", *paths)
@@ -147,14 +147,18 @@ class OwnTree(Repository):
 
     async def fill(self, commit: str) -> None:
         """Its files, as they are in this commit; the directory is empty."""
-        there = self._checkout.recording(self.common, tree=self.workspace.again()).given(GIT_WORK_TREE="/tree")
+        there = self._checkout.writable(self.common, tree=self.workspace.again()).with_environment(
+            GIT_WORK_TREE="/tree"
+        )
         await there.output("read-tree", "--reset", "-u", commit)
 
     async def save(self, ref: str, base: str, message: str) -> Saved:
         """Commit on its ref whatever is not yet: new files too, but for what git ignores."""
         others = await untracked(self._checkout)
         nested = [path for path in others if path.endswith("/")]
-        await self._checkout.magic().output("add", "--all", *specs(["."], await off_limits(self._checkout, others)))
+        await self._checkout.with_pathspec_magic().output(
+            "add", "--all", *pathspecs(["."], await excluded_paths(self._checkout, others))
+        )
         tree, tip = await _written(self._checkout), await self.commit_of(ref)
         if tip is None:  # it was empty, and what lies here is looked at once more
             tip = base
@@ -175,7 +179,7 @@ class OwnTree(Repository):
             return names, False
         if names:
             await self._checkout.threads.tool(self._copy_index, "ignored")
-            here = self._checkout.given(GIT_INDEX_FILE="/scratch/ignored")
+            here = self._checkout.with_environment(GIT_INDEX_FILE="/scratch/ignored")
             for paths in _in_pieces(names):
                 await here.output("add", "--force", "--", *paths)
             await self.point(f"{ref}.ignored", await self.committed(await _written(here), [saved.tip], message))
