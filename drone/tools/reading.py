@@ -24,12 +24,12 @@ from drone.tools.documents import (
     NOTEBOOK_SECONDS,
     PDF_SECONDS,
     BadPicture,
-    cells_reading,
     is_notebook,
     is_picture,
     measured,
+    notebook_reader,
     pdf_problem,
-    pdf_reading,
+    pdf_reader,
 )
 from drone.tools.files import MAX_WHOLE_BYTES, LineNumber, with_nearest, workspace_of
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
@@ -235,7 +235,7 @@ class _Reading:
     def _cells(self, text: str) -> bytes:
         shown = display_path(self.path)
         try:
-            with closing(Aside(cells_reading, self.stop)) as aside:
+            with closing(Aside(notebook_reader, self.stop)) as aside:
                 shown_text, cells = aside.ask(text, NOTEBOOK_SECONDS)
         except (CutOff, ValueError) as error:
             raise ToolFailed(f"{shown} cannot be read as a notebook: {error}; search_text finds text in it.") from error
@@ -247,7 +247,7 @@ class _Reading:
         if problem := pdf_problem():
             raise ToolFailed(f"{shown} is a PDF, and its text cannot be read here: {problem}.")
         try:
-            with closing(Aside(pdf_reading, self.stop)) as aside:
+            with closing(Aside(pdf_reader, self.stop)) as aside:
                 text, pages = aside.ask(base64.b64encode(data).decode(), PDF_SECONDS)
         except (CutOff, ValueError) as error:
             raise ToolFailed(f"{shown} cannot be read as a PDF: {error}.") from error

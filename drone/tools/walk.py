@@ -15,7 +15,7 @@ from drone.sandbox.aside import Aside
 from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
 from drone.tools.display_text import display_path
-from drone.tools.ignore import MAX_BYTES, Ignored, IgnoreReader, answering
+from drone.tools.ignore import MAX_BYTES, Ignored, IgnoreReader, ignore_matcher
 
 ENTRY_LIMIT = 200_000
 """Names visited before a walk stops and notes that it did."""
@@ -70,7 +70,7 @@ class Walk:
         """All entries below `start`, sorted by path. Raises `PathError` if `start` is no directory of the workspace."""
         base = self._base()
         self._until = time.monotonic() + self.seconds
-        with closing(Aside(answering, self.stop)) as aside:
+        with closing(Aside(ignore_matcher, self.stop)) as aside:
             reader = IgnoreReader(aside, self.notes, lambda: self.stop.is_set() or self._is_late)
             yield from self._below(reader, base, self._ignored_above(reader, base), 1)
         if self._seen >= self.limit:
