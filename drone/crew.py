@@ -26,10 +26,9 @@ from drone.generation.orchestrator import Orchestrator, Request
 from drone.generation.port import DocumentLost, Documents
 from drone.hiring import Hiring, ModelNames, Parent, Place, Terms
 from drone.mcp_servers.connection import Open
-from drone.mcp_servers.pins import Pins
+from drone.mcp_servers.server_state import MemoryTokens, Pins, Tokens
 from drone.mcp_servers.servers import McpServers
-from drone.mcp_servers.token_port import MemoryTokens, Tokens
-from drone.mcp_servers.ways import Ways
+from drone.mcp_servers.transports import Transports
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
 from drone.order_context import OrderContext, OrderTools, Seen
@@ -218,10 +217,12 @@ class Crew:
     def _opening(self, name: str, config: McpServer, changed: Callable[[], None]) -> Open:
         """How an MCP server is reached from here."""
         settings = self._settings
-        ways = Ways(self._toolbox.git.sandbox, addresses_of_servers(settings), settings.key, settings.egress_proxy)
+        transports = Transports(
+            self._toolbox.git.sandbox, addresses_of_servers(settings), settings.key, settings.egress_proxy
+        )
         if self._egress is not None:
-            ways = replace(ways, network=self._egress.of_hosts)
-        return replace(ways, tokens=self._tokens, learn=settings.learn).opening(name, config, changed)
+            transports = replace(transports, network=self._egress.of_hosts)
+        return replace(transports, tokens=self._tokens, learn=settings.learn).opening(name, config, changed)
 
     def share(self, pins: Pins, tokens: Tokens) -> None:
         """What all drones know of MCP servers; before anything is asked of one."""

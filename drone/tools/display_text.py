@@ -2,7 +2,9 @@
 
 import json
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 _ESCAPES = re.compile(
     "(?:\x1b\\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"  # OSC: titles, links, clipboard
@@ -79,3 +81,34 @@ def _character_start(line: bytes, at: int) -> int:
     while 0 < at < len(line) and line[at] & 0xC0 == 0x80:
         at -= 1
     return at
+
+
+_INVISIBLE = frozenset({"Cc", "Cf", "Co", "Cs", "Cn"})
+"""Unicode categories: controls, marks that direct or hide (tags, zero widths, direction changes), no characters."""
+
+_LAYOUT = "\n\t"
+MOST_LEVELS = 60
+
+
+def visible(text: str, most: int | None = None) -> str:
+    """`text` without invisible characters, cut to `most` characters."""
+    shown = "".join(char for char in text if char in _LAYOUT or unicodedata.category(char) not in _INVISIBLE)
+    return shown if most is None or len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def one_line(text: str, most: int) -> str:
+    """`text` on one line, without invisible characters, cut to `most` characters."""
+    return visible(" ".join(text.split()), most)
+
+
+def visible_json(value: Any, levels: int = MOST_LEVELS) -> Any:
+    """JSON with each text in it made `visible`. Raises ValueError if it is nested deeper than `levels`."""
+    if levels == 0:
+        raise ValueError(f"is nested deeper than {MOST_LEVELS} levels")
+    if isinstance(value, str):
+        return visible(value)
+    if isinstance(value, Mapping):
+        return {visible(str(key)): visible_json(item, levels - 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [visible_json(item, levels - 1) for item in value]
+    return value

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drone.mcp_servers.servers import McpServers
-from drone.mcp_servers.ways import Ways, load
+from drone.mcp_servers.transports import Transports, load
 from drone.sandbox.bubblewrap import Bubblewrap
 from mcc.addresses import AddressRule
 from mcc.configuration.mcp_servers import McpServer
@@ -39,8 +39,8 @@ async def serve(sandbox: Bubblewrap) -> AsyncIterator[Serve]:
     async with AsyncExitStack() as closing:
 
         def served(**tables: McpServer) -> McpServers:
-            ways = Ways(sandbox, AddressRule(nowhere), {"SECRET": "s3kr3t-value-of-it"}.get)
-            servers = McpServers(tables, ways.opening)
+            transports = Transports(sandbox, AddressRule(nowhere), {"SECRET": "s3kr3t-value-of-it"}.get)
+            servers = McpServers(tables, transports.opening)
             closing.push_async_callback(servers.close)
             return servers
 

@@ -13,7 +13,7 @@ from drone.agent.turn import Task
 from drone.mcp_servers.server import Refused, Server
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.toolset import ServerTools
-from drone.mcp_servers.ways import Ways, load
+from drone.mcp_servers.transports import Transports, load
 from drone.models.scripted import Line, ScriptedModel, call
 from mcc.addresses import AddressRule, endpoint_of
 from mcc.configuration.mcp_servers import McpServer
@@ -23,7 +23,7 @@ from mcc.contracts.ids import fresh_id, root_record_id
 from tests.drone.mcp_servers.conftest import nowhere
 from tests.drone.mcp_servers.web_server import Served, answer, event, served
 
-asking = pytest.importorskip("drone.mcp_servers.asking")
+elicitation = pytest.importorskip("drone.mcp_servers.elicitation")
 tasks = pytest.importorskip("drone.mcp_servers.tasks")
 
 
@@ -31,8 +31,8 @@ tasks = pytest.importorskip("drone.mcp_servers.tasks")
 async def speaking(server: Served) -> AsyncIterator[Server]:
     await load()
     own = endpoint_of(server.url.partition("//")[2].partition("/")[0])
-    ways = Ways(None, AddressRule(nowhere, allow_private=[own]), {}.get)
-    servers = McpServers({"one": McpServer(url=server.url, effects={"*": "read"})}, ways.opening)
+    transports = Transports(None, AddressRule(nowhere, allow_private=[own]), {}.get)
+    servers = McpServers({"one": McpServer(url=server.url, effects={"*": "read"})}, transports.opening)
     await servers.look()
     found = servers.server("one")
     assert found is not None and found.problem is None, found and found.problem
@@ -107,7 +107,7 @@ async def test_a_task_that_asks_is_answered_once() -> None:
         return "blue"
 
     async with served(turns) as server, speaking(server) as one:
-        assert await text_of(one, asking.People("one", ask)) == "at last"
+        assert await text_of(one, elicitation.People("one", ask)) == "at last"
         (update,) = [heard for heard in server.heard if "inputResponses" in heard]
         assert update["inputResponses"] == {"q": {"action": "accept", "content": {"colour": "blue"}}}
 
@@ -130,7 +130,7 @@ async def test_a_server_that_wants_a_model_or_directories_gets_none() -> None:
     wants = {"resultType": "input_required", "inputRequests": {"q": {"method": "roots/list"}}, "requestState": "s"}
     async with served(by_turns(wants)) as server, speaking(server) as one:
         with pytest.raises(Refused, match="roots/list, which is not given here"):
-            await text_of(one, asking.People("one", None))
+            await text_of(one, elicitation.People("one", None))
 
 
 async def test_a_stream_tells_progress_before_the_answer() -> None:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from drone.mcp_servers.token_port import MemoryTokens
+from drone.mcp_servers.server_state import MemoryTokens
 from mcc.configuration.mcp_servers import OAuth
 
 httpx2 = pytest.importorskip("httpx2")

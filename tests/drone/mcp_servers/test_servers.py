@@ -11,7 +11,7 @@ import pytest
 from drone.agent.toolset import Call
 from drone.mcp_servers.server import Refused
 from drone.mcp_servers.servers import McpServers
-from drone.mcp_servers.ways import Ways
+from drone.mcp_servers.transports import Transports
 from drone.sandbox.bubblewrap import Bubblewrap
 from mcc.addresses import AddressRule
 from mcc.configuration.mcp_servers import McpServer
@@ -73,7 +73,7 @@ async def test_a_program_that_does_not_start_says_what_to_do(serve: Serve) -> No
 
 
 async def test_without_a_sandbox_programs_are_off_and_say_so() -> None:
-    servers = McpServers({"one": program({})}, Ways(None, AddressRule(nowhere), {}.get).opening)
+    servers = McpServers({"one": program({})}, Transports(None, AddressRule(nowhere), {}.get).opening)
     await servers.look()
     (only,) = servers.capabilities()
     assert only.state == "broken" and "only run in the sandbox" in (only.problem or "")
@@ -155,8 +155,10 @@ async def test_what_counted_counts_on_while_the_database_is_away(serve: Serve) -
 
 async def test_a_secret_in_a_definition_is_said_nowhere(sandbox: Bubblewrap) -> None:
     tool = {"name": "look", "description": "Use s3kr3t-value-of-it.", "inputSchema": {"type": "object"}}
-    ways = Ways(sandbox, AddressRule(nowhere), {}.get)
-    servers = McpServers({"one": program({"tools": [tool]})}, ways.opening, lambda: Redactor(("s3kr3t-value-of-it",)))
+    transports = Transports(sandbox, AddressRule(nowhere), {}.get)
+    servers = McpServers(
+        {"one": program({"tools": [tool]})}, transports.opening, lambda: Redactor(("s3kr3t-value-of-it",))
+    )
     await servers.look()
     (only,) = servers.capabilities()
     await servers.close()

@@ -1,4 +1,4 @@
-"""How servers are reached: programs in the sandbox, addresses by the rule. The SDK is loaded by the first that is."""
+"""How servers are reached: as programs in the sandbox or at addresses. The first use loads the SDK."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -7,9 +7,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from drone.agent.threads import in_thread
-from drone.mcp_servers.connection import Open, Opened
+from drone.mcp_servers.connection import Open, OpenConnection
 from drone.mcp_servers.program import CannotStart, Program
-from drone.mcp_servers.token_port import MemoryTokens, Tokens
+from drone.mcp_servers.server_state import MemoryTokens, Tokens
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.network import Network
 from mcc.addresses import AddressRule
@@ -25,9 +25,12 @@ NO_EGRESS = "it names hosts with egress, and this drone gives programs no networ
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
-    """`sandbox` None: there is none here, and programs are not started. `network` makes the way out of a program that
-    may reach these hosts; `key` reads a variable of the drone."""
+class Transports:
+    """Opens servers. `sandbox` None: there is none here, so servers that are programs cannot be started.
+
+    `network` makes a network that reaches the given hosts, for a program; `key` reads a variable of the drone's
+    environment.
+    """
 
     sandbox: Bubblewrap | None
     rule: AddressRule
@@ -36,68 +39,71 @@ class Ways:
     network: Callable[[tuple[str, ...]], Network] | None = None
     tokens: Tokens = field(default_factory=MemoryTokens)
     visit: "Visit | None" = None
-    """Sends a person to log in; None: nobody is at hand."""
+    """Sends a person to log in; None: no person can log in now."""
     learn: Callable[[str], None] = lambda secret: None
-    """Hears of a secret, so that it is said nowhere."""
+    """Called with each secret, so that it is redacted from now on."""
     handshake: bool = False
-    """Whether servers are spoken with in the older way without trying the newer one first."""
+    """Whether to negotiate by the older handshake without trying the newer way first."""
 
     def opening(self, name: str, config: McpServer, changed: Callable[[], None]) -> Open:
-        """`changed` is called when the server says that its tools are others now."""
+        """How to open this server; `changed` is called when the server reports that its tools changed."""
 
-        def opened() -> AbstractAsyncContextManager[Opened]:
+        def opened() -> AbstractAsyncContextManager[OpenConnection]:
             return self._program(config, changed) if config.command else self._address(name, config, changed)
 
         return opened
 
     @asynccontextmanager
-    async def _program(self, config: McpServer, changed: Callable[[], None]) -> AsyncIterator[Opened]:
-        """Raises `CannotStart`, OSError, and what the session raises."""
+    async def _program(self, config: McpServer, changed: Callable[[], None]) -> AsyncIterator[OpenConnection]:
+        """Start a program and open a session with it. Raises `CannotStart`, OSError, and the session's errors."""
         problem = "bubblewrap is not installed" if self.sandbox is None else await in_thread(self.sandbox.problem)
         if self.sandbox is None or problem:
             raise CannotStart(f"its program may only run in the sandbox, and there is none: {problem}")
         if config.egress and self.network is None:
             raise CannotStart(NO_EGRESS)
-        _loaded()
-        from drone.mcp_servers.session import Asking, session_over, spoken
+        _require_sdk()
+        from drone.mcp_servers.session import ElicitationRouter, negotiated, session_over
         from drone.mcp_servers.stdio import Pipe
 
         network = self.network(config.egress) if config.egress and self.network else None
-        held = await Program(self.sandbox, config, self.key).start(network)
-        pipe, asking = Pipe(held), Asking()
+        running = await Program(self.sandbox, config, self.key).start(network)
+        pipe, elicitations = Pipe(running), ElicitationRouter()
 
         def why() -> str:
-            heard = held.said or pipe.noise
-            return f"{pipe.why}; the last it said: {heard}" if heard else pipe.why
+            last = running.error_text or pipe.noise
+            return f"{pipe.why}; the last it said: {last}" if last else pipe.why
 
         try:
-            async with pipe.streams() as streams, session_over(streams, asking, changed) as session:
-                yield Opened(await spoken(session, asking, legacy=self.handshake), pipe.gone, why)
+            async with pipe.streams() as streams, session_over(streams, elicitations, changed) as session:
+                opened = await negotiated(session, elicitations, legacy=self.handshake)
+                yield OpenConnection(opened, pipe.gone, why)
         except Exception as error:
             if pipe.gone.is_set():
                 raise CannotStart(why()) from error
             raise
 
     @asynccontextmanager
-    async def _address(self, name: str, config: McpServer, changed: Callable[[], None]) -> AsyncIterator[Opened]:
+    async def _address(
+        self, name: str, config: McpServer, changed: Callable[[], None]
+    ) -> AsyncIterator[OpenConnection]:
+        """Open a session with a server at an address. Raises `CannotStart` and the session's errors."""
         assert config.url is not None
-        _loaded()
+        _require_sdk()
         import asyncio
 
-        from drone.mcp_servers.http import Pinned, streams
-        from drone.mcp_servers.session import Asking, session_over, spoken
+        from drone.mcp_servers.http import CheckedTransport, streams
+        from drone.mcp_servers.session import ElicitationRouter, negotiated, session_over
 
-        asking, auth = Asking(), self._auth(name, config)
+        elicitations, auth = ElicitationRouter(), self._auth(name, config)
         async with (
-            streams(config.url, Pinned(self.rule, self.proxy), auth) as pair,
-            session_over(pair, asking, changed) as session,
+            streams(config.url, CheckedTransport(self.rule, self.proxy), auth) as pair,
+            session_over(pair, elicitations, changed) as session,
         ):
-            yield Opened(
-                await spoken(session, asking, legacy=self.handshake), asyncio.Event(), lambda: "the connection ended"
-            )
+            opened = await negotiated(session, elicitations, legacy=self.handshake)
+            yield OpenConnection(opened, asyncio.Event(), lambda: "the connection ended")
 
     def _auth(self, name: str, config: McpServer) -> "httpx2.Auth | None":
-        """Raises `CannotStart`."""
+        """The authorization of requests to this server. Raises `CannotStart`."""
         from drone.mcp_servers.http import Bearer
         from drone.mcp_servers.oauth import ServerTokens, SharedOAuth
 
@@ -121,13 +127,13 @@ class Ways:
 
 
 async def load() -> None:
-    """Load the SDK where that holds up nobody: it takes most of a second. Where there is none, each server says so."""
+    """Load the SDK in a thread, because that takes most of a second. If it is missing, each server reports that."""
     with suppress(ImportError):
         await in_thread(import_module, "drone.mcp_servers.session")
 
 
-def _loaded() -> None:
-    """Raises `CannotStart`."""
+def _require_sdk() -> None:
+    """Load the SDK. Raises `CannotStart` if it is not installed."""
     try:
         import_module("drone.mcp_servers.session")
     except ImportError as error:
