@@ -38,7 +38,7 @@ class Program:
         """Start the program. Raises `CannotStart` and OSError."""
         assert self._config.command is not None
         program = _located(self._config.command[0])
-        environment = {inside: self._value(name) for inside, name in self._config.env.items()}
+        environment = {inside: required_variable(self._key, name) for inside, name in self._config.env.items()}
         with ExitStack() as held:
             empty = held.enter_context(tempfile.TemporaryDirectory(prefix="mcc-mcp-"))
             workspace = Workspace(empty)
@@ -58,11 +58,13 @@ class Program:
                 raise CannotStart(_error_text(ended.stderr) or "it ended before anybody spoke to it")
             return RunningProgram(running, held.pop_all())
 
-    def _value(self, name: str) -> str:
-        value = self._key(name)
-        if value is None:
-            raise CannotStart(f"the variable {name} is not set for this drone")
-        return value
+
+def required_variable(key: Callable[[str], str | None], name: str) -> str:
+    """The value of a variable that `key` reads. Raises `CannotStart` if it is not set."""
+    value = key(name)
+    if value is None:
+        raise CannotStart(f"the variable {name} is not set for this drone")
+    return value
 
 
 class RunningProgram:

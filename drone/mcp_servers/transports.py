@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from drone.agent.threads import in_thread
 from drone.mcp_servers.connection import Open, OpenConnection
-from drone.mcp_servers.program import CannotStart, Program
+from drone.mcp_servers.program import CannotStart, Program, required_variable
 from drone.mcp_servers.server_state import MemoryTokens, Tokens
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.network import Network
@@ -110,20 +110,14 @@ class Transports:
         assert config.url is not None
         if config.token_env is not None:
             token_env = config.token_env
-            self._value(token_env)
+            required_variable(self.key, token_env)
             return Bearer(config.url, lambda: self.key(token_env))
         if config.oauth is None:
             return None
         secret_env = config.oauth.client_secret_env
-        secret = self._value(secret_env) if secret_env else None
+        secret = required_variable(self.key, secret_env) if secret_env else None
         kept = ServerTokens(name, self.tokens, config.oauth, secret, self.learn)
         return SharedOAuth(config.url, config.oauth, kept, self.visit)
-
-    def _value(self, name: str) -> str:
-        value = self.key(name)
-        if value is None:
-            raise CannotStart(f"the variable {name} is not set for this drone")
-        return value
 
 
 async def load() -> None:

@@ -110,11 +110,7 @@ def _occurrences(text: str, wanted: str) -> Iterator[int]:
 
 def _dropped_returns(text: str) -> list[int]:
     """Offsets, in `text` with `\\n` for each `\\r\\n`, at which a carriage return was dropped."""
-    found, at = list[int](), text.find("\r\n")
-    while at >= 0:
-        found.append(at - len(found))
-        at = text.find("\r\n", at + 2)
-    return found
+    return [at - index for index, at in enumerate(_occurrences(text, "\r\n"))]
 
 
 def _not_found(text: str, wanted: str, shown: str) -> str:

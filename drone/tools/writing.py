@@ -146,7 +146,11 @@ class WritingTools:
         paths = [name for part in parts for name in (part.source, part.target) if name is not None]
         if twice := sorted({name for name in paths if sum(name in (part.source, part.target) for part in parts) > 1}):
             raise ToolFailed(f"The patch is about {display_path(twice[0])} more than once: put its parts together.")
-        return _Request(changing, list(dict.fromkeys(paths)), partial(_plan_patch, changing, parts))
+        return _Request(
+            changing,
+            list(dict.fromkeys(paths)),
+            lambda read: [effect for part in parts for effect in _plan_file_patch(changing, part, read)],
+        )
 
     def _move(self, context: ToolContext, source: str, target: str) -> _Request:
         changing = Changing(context, self.protected)
@@ -189,10 +193,6 @@ def _plan_edit(
 def _resolved(changing: Changing, part: FilePatch) -> FilePatch:
     source = None if part.source is None else changing.resolve(part.source)
     return FilePatch(source, None if part.target is None else changing.resolve(part.target), part.hunks)
-
-
-def _plan_patch(changing: Changing, parts: Sequence[FilePatch], read: Read) -> Sequence[Effect]:
-    return [effect for part in parts for effect in _plan_file_patch(changing, part, read)]
 
 
 def _plan_file_patch(changing: Changing, part: FilePatch, read: Read) -> list[Effect]:

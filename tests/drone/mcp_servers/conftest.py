@@ -1,4 +1,4 @@
-"""What the tests of MCP servers share: servers that do what a plan says, in the sandbox and without one."""
+"""MCP servers for the tests: programs that follow a plan, in the sandbox."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ Serve = Callable[..., McpServers]
 
 @pytest.fixture
 async def serve(sandbox: Bubblewrap) -> AsyncIterator[Serve]:
-    """Makes servers of tables, by their names; what they are given of the drone's variables is `SECRET`."""
+    """Makes servers from configurations by name; the only variable of the drone that they can get is `SECRET`."""
     await load()
     async with AsyncExitStack() as closing:
 

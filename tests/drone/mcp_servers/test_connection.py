@@ -1,4 +1,4 @@
-"""A connection: opened when it is needed, once for all that need it, anew after it broke, and never for ever."""
+"""A connection opens on demand, serves all its users, reopens after it broke, and ends in limited time."""
 
 import asyncio
 from collections.abc import AsyncIterator

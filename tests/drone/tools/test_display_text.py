@@ -1,4 +1,4 @@
-"""Text for display obeys no terminal's command, and is cut between words."""
+"""Text for display holds no terminal control sequences and is cut between words."""
 
 import pytest
 

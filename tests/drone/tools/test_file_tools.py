@@ -1,4 +1,4 @@
-"""list_files and find_files, as a model calls them; what all tools that look at files refuse."""
+"""list_files and find_files as a model calls them, and the refusals that all file tools share."""
 
 import asyncio
 import os

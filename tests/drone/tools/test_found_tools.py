@@ -1,4 +1,4 @@
-"""Deferred tools: found by what they do, shown once they were found, and never lost by a takeover."""
+"""Deferred tools: found by their descriptions, shown once found, and kept after a takeover."""
 
 from collections.abc import Sequence
 

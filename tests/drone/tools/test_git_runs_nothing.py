@@ -1,4 +1,4 @@
-"""A repository that would run a command as soon as anybody looks at it: here it runs none."""
+"""The git tools run no command that a hostile repository configures."""
 
 import os
 import subprocess

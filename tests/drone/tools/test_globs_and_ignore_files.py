@@ -1,4 +1,4 @@
-"""Globs, .gitignore as git reads it, and the walk that heeds it."""
+"""Globs, .gitignore rules as git reads them, and the walk that applies them."""
 
 import os
 import random

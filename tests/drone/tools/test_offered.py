@@ -1,4 +1,4 @@
-"""What drones register of their tools, and what is told of one that several drones have."""
+"""Tools as drones register them, and the merged view of a tool that several drones have."""
 
 from dataclasses import replace
 from pathlib import Path
