@@ -38,11 +38,11 @@ from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Workspace
 from drone.sandbox.private import Private
 from drone.settings import Settings
+from drone.tools.capabilities import capability
 from drone.tools.catalog import MCP, SHELL_WRITE, Toolbox, passed_on, provision
 from drone.tools.environment import DETECTION, Detected, Look, Survey
 from drone.tools.jobs import Jobs
 from drone.tools.notes import NOTE_GROUPS
-from drone.tools.offered import capability
 from drone.tools.own import NO_OWN, own_tools
 from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined

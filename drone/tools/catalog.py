@@ -22,6 +22,7 @@ from drone.sandbox.protected import Protected
 from drone.sandbox.walls import state_of
 from drone.tools.artifacts import ArtifactTools
 from drone.tools.asking import ASKING_TOOLS
+from drone.tools.capabilities import capability
 from drone.tools.environment import Detected, EnvironmentGate, Look, Survey, detection_tool, first_look
 from drone.tools.files import find_files, list_files
 from drone.tools.git import GitTools
@@ -30,7 +31,6 @@ from drone.tools.git_writing import GitWriteTools
 from drone.tools.jobs import Jobs
 from drone.tools.notes import NOTE_TOOLS
 from drone.tools.notes_port import Notes
-from drone.tools.offered import capability
 from drone.tools.outline import outline
 from drone.tools.own import NO_OWN, OwnTools
 from drone.tools.reading import read_file

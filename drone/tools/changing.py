@@ -110,7 +110,7 @@ class Changing:
         return await threads_of(self.context).tool(lambda: plan(self._current))
 
     async def carry_out(self, paths: Sequence[str], plan: Plan) -> Sequence[Effect]:
-        """Save the files in a checkpoint, then apply the plan. `paths` are all paths that it may change.
+        """Save the files in a checkpoint, if the order has them, then apply the plan; `paths` are all it may change.
 
         If an earlier run of the call was cut off, the plan is made again from the checkpoint and its missing effects
         are applied. Raises `ToolFailed`: with nothing done, or with the outcome unknown if files were changed by others

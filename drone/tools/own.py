@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from drone.tools.offered import capability
+from drone.tools.capabilities import capability
 from drone.tools.schema import ToolDeclarationError
 from drone.tools.tool import FunctionTool, declared
 from mcc.configuration.own_code import own_code

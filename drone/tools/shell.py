@@ -238,8 +238,7 @@ class ShellTools:
             refused=partial(refused_fields, command.network),
         )
 
-    # `execute` although it only looks: such calls run in the order of the reply, so a job that an earlier call of the
-    # same reply starts is there.
+    # `execute`, because such calls run in the order of the reply: a job that an earlier call of it starts then exists.
     @tool(group="shell_read", effects="execute", idempotent=True, seconds=MOST_WAIT + _GRACE)
     async def shell_jobs(
         self,

@@ -11,7 +11,7 @@ from drone.agent.toolset import Call, Output
 from drone.agent.tree import Tree
 from drone.agent.turn import Task
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.found_tools import TOOL_SEARCH, Searchable, ranked, words
+from drone.tools.tool_search import TOOL_SEARCH, Searchable, ranked, words
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id, root_record_id
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from drone.agent.messages import ToolSpec
+from drone.tools.capabilities import capability
 from drone.tools.catalog import Toolbox
-from drone.tools.offered import capability
 from mcc.api.fleet import offers
 from mcc.contracts.drones import Capability, Registration
 
