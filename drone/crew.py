@@ -26,10 +26,9 @@ from drone.generation.orchestrator import Orchestrator, Request
 from drone.generation.port import DocumentLost, Documents
 from drone.hiring import Hiring, ModelNames, Parent, Place, Terms
 from drone.mcp_servers.connection import Open
-from drone.mcp_servers.pins import Pins
+from drone.mcp_servers.server_state import MemoryTokens, Pins, Tokens
 from drone.mcp_servers.servers import McpServers
-from drone.mcp_servers.token_port import MemoryTokens, Tokens
-from drone.mcp_servers.ways import Ways
+from drone.mcp_servers.transports import Transports
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
 from drone.order_context import OrderContext, OrderTools, Seen
@@ -39,11 +38,11 @@ from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Workspace
 from drone.sandbox.private import Private
 from drone.settings import Settings
+from drone.tools.capabilities import capability
 from drone.tools.catalog import MCP, SHELL_WRITE, Toolbox, passed_on, provision
 from drone.tools.environment import DETECTION, Detected, Look, Survey
 from drone.tools.jobs import Jobs
 from drone.tools.notes import NOTE_GROUPS
-from drone.tools.offered import capability
 from drone.tools.own import NO_OWN, own_tools
 from drone.tools.rules_and_skills import AgentReader, agent_files
 from drone.tools.tool import Joined
@@ -218,7 +217,9 @@ class Crew:
     def _opening(self, name: str, config: McpServer, changed: Callable[[], None]) -> Open:
         """How an MCP server is reached from here."""
         settings = self._settings
-        ways = Ways(self._toolbox.git.sandbox, addresses_of_servers(settings), settings.key, settings.egress_proxy)
+        transports = Transports(
+            self._toolbox.git.sandbox, addresses_of_servers(settings), settings.key, settings.egress_proxy
+        )
         if self._egress is not None:
             ways = replace(ways, network=self._egress.network_to)
         return replace(ways, tokens=self._tokens, learn=settings.learn).opening(name, config, changed)

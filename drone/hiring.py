@@ -24,8 +24,8 @@ from drone.models.guards import ModelSource
 from drone.models.prices import not_thought
 from drone.models.registry import UnknownModel
 from drone.tools.catalog import SHELL_WRITE, passed_on, provision
-from drone.tools.found_tools import Searchable
 from drone.tools.tool import Joined
+from drone.tools.tool_search import Searchable
 from drone.tools.wrappers import Only, OnlyReading, Timed
 from drone.worktrees.isolation import Isolated, Worktrees
 from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin

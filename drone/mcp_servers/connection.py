@@ -1,4 +1,4 @@
-"""A connection to one server: opened when somebody needs it, anew after it broke, closed when nobody does."""
+"""The connection to one server: opened on demand, reopened after it broke, closed when idle."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from drone.mcp_servers.results import reason_of
 
 if TYPE_CHECKING:
-    from drone.mcp_servers.session import Spoken
+    from drone.mcp_servers.session import ServerSession
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
@@ -23,26 +23,26 @@ log = logging.getLogger("drone.mcp")
 
 
 @dataclass(slots=True)
-class Opened:
-    """What a connection is made of: the session, and what is set when the other side is gone, with why."""
+class OpenConnection:
+    """An open session. `gone` is set once the server is gone; `why` then says why."""
 
-    spoken: "Spoken"
+    session: "ServerSession"
     gone: asyncio.Event
     why: Callable[[], str]
 
 
-Open: TypeAlias = Callable[[], AbstractAsyncContextManager[Opened]]
+Open: TypeAlias = Callable[[], AbstractAsyncContextManager[OpenConnection]]
 
 
-class Down(Exception):
-    """The server cannot be spoken with; a sentence that says why, and what will be tried."""
+class Unavailable(Exception):
+    """The server cannot be reached; the message is a sentence that says why, and when the next attempt is made."""
 
 
 class Connection:
     """At most one session at a time, in a task of its own. Use on one event loop only.
 
-    After a start that failed, or a session that broke, it is opened anew at once, and when that does not help after a
-    pause that doubles up to a minute.
+    After a failed start or a broken session the next use reopens it at once; after further failures, only when a pause
+    that doubles up to a minute is over.
     """
 
     def __init__(
@@ -61,29 +61,29 @@ class Connection:
         self._clock = clock
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
-        self._opened: Opened | None = None
+        self._opened: OpenConnection | None = None
         self._closing = asyncio.Event()
         self._users = 0
         self._used = asyncio.Event()
         self._pause = 0.0
         self._not_before = float("-inf")
         self.problem: str | None = None
-        """Why it could not be spoken with the last time, None when it could."""
+        """Why the last attempt to open the session failed or the session broke, None while it works."""
 
     @asynccontextmanager
-    async def used(self) -> AsyncIterator["Spoken"]:
-        """The session, opened if need be; it stays open while somebody uses it. Raises `Down`."""
-        opened = await self._alive()
+    async def used(self) -> AsyncIterator["ServerSession"]:
+        """The session, opened if necessary; it stays open while in use. Raises `Unavailable`."""
+        opened = await self._open_session()
         self._users += 1
         try:
-            yield opened.spoken
+            yield opened.session
             self._pause = 0.0
         finally:
             self._users -= 1
             self._used.set()
 
     async def why(self) -> str:
-        """Why the other side is gone, once that is known; empty while it is there."""
+        """Why the server is gone, as far as that is known; empty while it is connected."""
         opened, task = self._opened, self._task
         if opened is None or not opened.gone.is_set():
             return self.problem or ""
@@ -92,7 +92,7 @@ class Connection:
         return opened.why()
 
     def lost(self) -> None:
-        """Nothing comes over this session any more: whoever asks next gets another one."""
+        """Mark the session as broken: the next use opens another one."""
         if self._opened is not None:
             self._opened.gone.set()
 
@@ -100,20 +100,20 @@ class Connection:
         async with self._lock:
             await self._end()
 
-    async def _alive(self) -> Opened:
+    async def _open_session(self) -> OpenConnection:
         async with self._lock:
             if self._opened is not None and not self._opened.gone.is_set():
                 return self._opened
             await self._end()
             if (left := self._not_before - self._clock()) > 0:
                 again = f"It is tried again in {left:.0f} s."
-                raise Down(f"The MCP server {self._server} is not there: {self.problem}. {again}")
+                raise Unavailable(f"The MCP server {self._server} is not there: {self.problem}. {again}")
             return await self._start()
 
-    async def _start(self) -> Opened:
-        ready: asyncio.Future[Opened] = asyncio.get_running_loop().create_future()
+    async def _start(self) -> OpenConnection:
+        ready: asyncio.Future[OpenConnection] = asyncio.get_running_loop().create_future()
         self._closing = asyncio.Event()
-        task = self._task = asyncio.create_task(self._held(ready, self._closing), name=f"mcp {self._server}")
+        task = self._task = asyncio.create_task(self._run(ready, self._closing), name=f"mcp {self._server}")
         try:
             await asyncio.wait((ready, task), timeout=self._start_seconds, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
@@ -127,58 +127,58 @@ class Connection:
         else:
             why = f"it did not answer within {self._start_seconds:g} s"
         await self._end(at_once=True)
-        self._broke(why)
-        raise Down(f"The MCP server {self._server} cannot be used: {why}.")
+        self._note_failure(why)
+        raise Unavailable(f"The MCP server {self._server} cannot be used: {why}.")
 
-    async def _held(self, ready: "asyncio.Future[Opened]", closing: asyncio.Event) -> None:
-        """The session from its beginning to its end, in one task: the SDK wants it so."""
+    async def _run(self, ready: "asyncio.Future[OpenConnection]", closing: asyncio.Event) -> None:
+        """Open the session, keep it until its end and close it, all in one task, as the SDK requires."""
         try:
             async with self._opening() as opened:
                 if not ready.done():
                     ready.set_result(opened)
-                await self._until_over(opened, closing)
+                await self._wait_for_end(opened, closing)
         except Exception as error:
             if not ready.done():
                 ready.set_exception(error)
             else:
                 log.info("the connection to the MCP server %s broke: %s", self._server, reason_of(error))
-                self._broke(reason_of(error))
+                self._note_failure(reason_of(error))
         finally:
             if ready.done() and not ready.cancelled() and ready.exception() is None:
                 opened = ready.result()
                 if not closing.is_set() and opened.gone.is_set():
-                    self._broke(opened.why())
+                    self._note_failure(opened.why())
                 opened.gone.set()
             elif not ready.done():
                 ready.cancel()
 
-    async def _until_over(self, opened: Opened, closing: asyncio.Event) -> None:
-        """Until it is closed, gone, or nobody has used it for long."""
-        over = [asyncio.ensure_future(opened.gone.wait()), asyncio.ensure_future(closing.wait())]
+    async def _wait_for_end(self, opened: OpenConnection, closing: asyncio.Event) -> None:
+        """Return when the session is closed or gone, or was idle for too long."""
+        ends = [asyncio.ensure_future(opened.gone.wait()), asyncio.ensure_future(closing.wait())]
         try:
             while True:
                 self._used.clear()
                 used = asyncio.ensure_future(self._used.wait())
                 done, _ = await asyncio.wait(
-                    (*over, used), timeout=self._idle_seconds, return_when=asyncio.FIRST_COMPLETED
+                    (*ends, used), timeout=self._idle_seconds, return_when=asyncio.FIRST_COMPLETED
                 )
                 used.cancel()
                 if not done and self._users == 0:
                     closing.set()
                     return
-                if any(one.done() for one in over):
+                if any(end.done() for end in ends):
                     return
         finally:
-            for one in over:
-                one.cancel()
+            for end in ends:
+                end.cancel()
 
-    def _broke(self, why: str) -> None:
+    def _note_failure(self, why: str) -> None:
         self.problem = why.rstrip(".")
         self._not_before = self._clock() + self._pause
         self._pause = min(LONGEST_PAUSE_SECONDS, self._pause * 2 or FIRST_PAUSE_SECONDS)
 
     async def _end(self, *, at_once: bool = False) -> None:
-        """The session is over, whatever the other side does: it is waited for a bounded time."""
+        """End the session's task: ask it to close, then cancel it, each time waiting for a limited time."""
         task, self._task, self._opened = self._task, None, None
         if task is None:
             return

@@ -1,4 +1,4 @@
-"""Definitions of a server's tools: named, cleaned, bounded, and told apart by their digest."""
+"""A server's tool definitions: names that providers accept, cleaned texts, limits on size, and digests."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drone.agent.messages import ToolSpec
-from drone.mcp_servers.words import one_line, seen, seen_in
+from drone.tools.display_text import one_line, visible, visible_json
 from mcc.configuration.mcp_servers import SEPARATOR, McpServer
 from mcc.contracts.shape import digest, to_json
 
 GROUP = "mcp"
 LONGEST_NAME = 64
-"""Characters of a tool's name that every provider takes."""
+"""The longest tool name, in characters, that every provider accepts."""
 
 MOST_TOOLS = 500
 MOST_BYTES = 64 * 1024
-"""Of one definition."""
+"""The largest definition, as JSON."""
 
 MOST_DESCRIPTION = 4_000
 _MARK = 8
@@ -26,9 +26,9 @@ _PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annot
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A tool as its server defines it. `own_name` is the server's, `spec` what agents see of it.
+    """A tool as its server defines it. `own_name` is its name on the server, `spec` is what agents see.
 
-    `digest` is over all that the server said of it, also what is not shown.
+    `digest` covers the server's whole definition, also the parts that agents do not see.
     """
 
     server: str
@@ -39,14 +39,14 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a server offers: the tools that can be used, and by name what is wrong with the others."""
+    """The tools that a server offers: usable ones by name, and the problems of the others by name."""
 
     tools: Mapping[str, Definition] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
 def listing(server: str, config: McpServer, tools: Iterable[Mapping[str, Any]]) -> Listing:
-    """The definitions of `tools`, JSON objects as the protocol has them, by the names that agents call them by."""
+    """The definitions of `tools`, which are the protocol's JSON objects, by the names that agents use."""
     found: dict[str, Definition] = {}
     problems: dict[str, str] = {}
     for number, tool in enumerate(tools):
@@ -58,19 +58,19 @@ def listing(server: str, config: McpServer, tools: Iterable[Mapping[str, Any]]) 
             problems.setdefault(name, "the server has two tools of this name; the first is used")
             continue
         try:
-            found[name] = defined(server, config, name, tool)
+            found[name] = definition(server, config, name, tool)
         except ValueError as problem:
             problems[name] = f"its definition {problem}"
     return Listing(found, problems)
 
 
-def defined(server: str, config: McpServer, name: str, tool: Mapping[str, Any]) -> Definition:
-    """Raises ValueError with the end of a sentence: what is wrong with the definition."""
-    said = {key: tool[key] for key in _PINNED if tool.get(key) is not None}
-    size = len(to_json(said))
+def definition(server: str, config: McpServer, name: str, tool: Mapping[str, Any]) -> Definition:
+    """The definition of one tool. Raises ValueError, whose message is the end of a sentence about the definition."""
+    pinned = {key: tool[key] for key in _PINNED if tool.get(key) is not None}
+    size = len(to_json(pinned))
     if size > MOST_BYTES:
         raise ValueError(f"has {size:,} bytes, and {MOST_BYTES:,} at most are shown to a model")
-    parameters = seen_in(tool.get("inputSchema"))
+    parameters = visible_json(tool.get("inputSchema"))
     if not isinstance(parameters, dict):
         raise ValueError("has no schema of its arguments")
     own_name = str(tool["name"])
@@ -83,11 +83,12 @@ def defined(server: str, config: McpServer, name: str, tool: Mapping[str, Any]) 
         idempotent=effects in ("none", "read"),
         effects=effects,
     )
-    return Definition(server, own_name, spec, f"sha256:{digest(said)}")
+    return Definition(server, own_name, spec, f"sha256:{digest(pinned)}")
 
 
 def name_of(server: str, tool: str) -> str:
-    """`server__tool` as every provider takes it: other characters and what is too long give way to a short digest."""
+    """`server__tool` as a name that every provider accepts: with a short digest if characters had to be replaced or
+    cut."""
     whole = f"{server}{SEPARATOR}{tool}"
     legal = "".join(char if char in _LEGAL else "_" for char in whole)
     if legal == whole and tool and len(whole) <= LONGEST_NAME:
@@ -97,7 +98,7 @@ def name_of(server: str, tool: str) -> str:
 
 
 def _description(tool: Mapping[str, Any]) -> str:
-    title, said = tool.get("title"), tool.get("description")
-    description = seen(said, MOST_DESCRIPTION).strip() if isinstance(said, str) else ""
+    title, text = tool.get("title"), tool.get("description")
+    description = visible(text, MOST_DESCRIPTION).strip() if isinstance(text, str) else ""
     name = one_line(title, 200) if isinstance(title, str) else ""
     return description or name or "The server does not say what it does."

@@ -1,4 +1,4 @@
-"""Speaking with a server at an address: connections go where the rule of addresses allows, and bring only so much."""
+"""Servers at an address, over HTTP: connections only to addresses that the rule allows, responses of limited size."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,20 +16,20 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class TooMuch(httpx2.StreamError):
-    """An answer has more bytes than are read."""
+    """A response has more bytes than are read."""
 
 
-class Pinned(httpx2.AsyncBaseTransport):
-    """Sends each request to the very address that the rule has checked, one pool of connections per host.
+class CheckedTransport(httpx2.AsyncBaseTransport):
+    """Sends each request to the address that the rule has checked, with one connection pool per host.
 
-    Through a proxy nothing is looked up here: where that leads is the proxy's to say.
+    With a proxy, no address is looked up here: the proxy decides where connections go.
     """
 
     def __init__(self, rule: AddressRule, proxy: str | None = None, most_bytes: int = MOST_BYTES) -> None:
         self._rule = rule
         self._proxy = proxy
         self._most_bytes = most_bytes
-        # By host: a connection whose certificate is that of one host is not used for another at the same address.
+        # By host: a connection verified for one host must not be reused for another host at the same address.
         self._pools: dict[str, httpx2.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -69,7 +69,7 @@ class Pinned(httpx2.AsyncBaseTransport):
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """Of an answer as much as may be read. A stream of events may go on for long, and each of them is bounded there."""
+    """A response stream that ends with `TooMuch` after `most_bytes`."""
 
     def __init__(self, stream: httpx2.AsyncByteStream, most_bytes: int) -> None:
         self._stream = stream
@@ -88,7 +88,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class Bearer(httpx2.Auth):
-    """Sends the token to the server's own origin, and to nobody else."""
+    """Sends the token to the server's own origin only."""
 
     def __init__(self, url: str, token: Callable[[], str | None]) -> None:
         self._origin = _origin(httpx2.URL(url))
@@ -109,7 +109,7 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
 async def streams(
     url: str, transport: httpx2.AsyncBaseTransport, auth: httpx2.Auth | None
 ) -> AsyncIterator[TransportStreams]:
-    """A session's two directions. Redirects are followed within the server's own origin, by the SDK."""
+    """The two directions of a session. The SDK follows redirects within the server's own origin."""
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=SILENCE_SECONDS)
     async with (
         httpx2.AsyncClient(transport=transport, auth=auth, timeout=timeout, trust_env=False) as client,

@@ -1,4 +1,4 @@
-"""Being let in by OAuth: the SDK's flow, with tokens that all drones share and one of them refreshes."""
+"""OAuth for servers: the SDK's flow, with tokens that all drones share and one drone at a time refreshes."""
 
 import asyncio
 import time
@@ -11,41 +11,41 @@ from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
-from drone.mcp_servers.token_port import Tokens
+from drone.mcp_servers.server_state import Tokens
 from mcc.configuration.mcp_servers import OAuth
 from mcc.contracts.ids import fresh_id
 
 HOLD_SECONDS = 60.0
-"""So long one drone has to refresh a token before another one tries."""
+"""How long one drone may take to refresh a token before another one tries."""
 
 LOOK_SECONDS = 0.2
 EARLY_SECONDS = 30.0
-"""A token is refreshed so long before it ends."""
+"""How long before its expiry a token is refreshed."""
 
 Visit = Callable[[str], Awaitable[str]]
-"""Sends a person to an address; answers the one that the person was sent back to."""
+"""Sends a person to an address; returns the address to which the person was redirected after the login."""
 
 Learn = Callable[[str], None]
-"""Hears of a secret, so that it is said nowhere."""
+"""Called with each secret, so that it is redacted from now on."""
 
 
 class SharedOAuth(OAuthClientProvider):
-    """The SDK's provider of one server; before each request the tokens are those that all drones have."""
+    """The SDK's provider for one server; it loads the shared tokens before each request."""
 
     def __init__(self, url: str, config: OAuth, kept: "ServerTokens", visit: Visit | None) -> None:
-        """`visit` None: nobody is at hand, so that only tokens count that somebody got before."""
+        """`visit` None: no person can log in now, so only tokens of earlier logins can be used."""
         self._server, self._tokens = kept.server, kept.tokens
         self._who = fresh_id()
         self._version: int | None = None
-        self._came: AuthorizationCodeResult | None = None
+        self._code: AuthorizationCodeResult | None = None
         self._visit = visit
         self._kept = kept
         super().__init__(
             url,
             _metadata(config),
             kept,
-            self._go,
-            self._back,
+            self._log_in,
+            self._login_result,
             client_metadata_url=config.client_metadata_url,
         )
 
@@ -64,19 +64,20 @@ class SharedOAuth(OAuthClientProvider):
             await self._tokens.let_go(self._server, self._who)
 
     async def _share(self) -> None:
-        """Take over what another drone has got; where the token is about to end, wait for the one that refreshes it,
-        or be that one."""
+        """Load the shared tokens; if they expire soon, refresh them or wait for the drone that does."""
         async with self.context.lock:
             while True:
-                await self._take_over()
-                if not self._is_over() or not self.context.can_refresh_token() or self._version is None:
+                await self._load()
+                ends = self.context.token_expiry_time
+                expires_soon = bool(self.context.current_tokens and ends and time.time() > ends - EARLY_SECONDS)
+                if not expires_soon or not self.context.can_refresh_token() or self._version is None:
                     return
                 if await self._tokens.hold(self._server, self._version, self._who, HOLD_SECONDS):
-                    self.context.token_expiry_time = 1.0  # long ago: the SDK refreshes it now
+                    self.context.token_expiry_time = 1.0  # long ago, so that the SDK refreshes the token now
                     return
                 await asyncio.sleep(LOOK_SECONDS)
 
-    async def _take_over(self) -> None:
+    async def _load(self) -> None:
         version = await self._kept.load()
         if version == self._version and self._initialized:
             return
@@ -84,28 +85,24 @@ class SharedOAuth(OAuthClientProvider):
         self._version = version
         self.context.token_expiry_time = self._kept.expires_at
 
-    def _is_over(self) -> bool:
-        ends = self.context.token_expiry_time
-        return bool(self.context.current_tokens and ends and time.time() > ends - EARLY_SECONDS)
-
-    async def _go(self, url: str) -> None:
+    async def _log_in(self, url: str) -> None:
         if self._visit is None:
             raise OAuthFlowError(f"nobody is logged in: on the drone's machine, drone login {self._server}")
         query = {name: values[0] for name, values in parse_qs(urlsplit(await self._visit(url)).query).items()}
         if "code" not in query:
             why = query.get("error_description") or query.get("error") or "it brought no code"
             raise OAuthFlowError(f"the login was refused: {why[:300]}")
-        self._came = AuthorizationCodeResult(code=query["code"], state=query.get("state"), iss=query.get("iss"))
+        self._code = AuthorizationCodeResult(code=query["code"], state=query.get("state"), iss=query.get("iss"))
 
-    async def _back(self) -> AuthorizationCodeResult:
-        came, self._came = self._came, None
-        if came is None:
+    async def _login_result(self) -> AuthorizationCodeResult:
+        code, self._code = self._code, None
+        if code is None:
             raise OAuthFlowError("nobody came back from the login")
-        return came
+        return code
 
 
 class ServerTokens:
-    """The tokens and the registration of one server, kept together."""
+    """The SDK's storage for one server: its tokens and its client registration, stored as one JSON object."""
 
     def __init__(self, server: str, tokens: Tokens, config: OAuth, secret: str | None, learn: Learn) -> None:
         self.server = server
@@ -113,20 +110,20 @@ class ServerTokens:
         self._config = config
         self._secret = secret
         self._learn = learn
-        self._now: dict[str, Any] = {}
+        self._stored: dict[str, Any] = {}
         self.expires_at: float | None = None
 
     async def load(self) -> int | None:
-        """Read what is kept; the number of its version."""
+        """Read what is stored; returns the number of its version, None if nothing is."""
         kept = await self.tokens.load(self.server)
-        self._now = {} if kept is None else dict(kept.token)
-        self.expires_at = self._now.get("expires_at")
+        self._stored = {} if kept is None else dict(kept.token)
+        self.expires_at = self._stored.get("expires_at")
         for secret in self._secrets():
             self._learn(secret)
         return None if kept is None else kept.version
 
     async def get_tokens(self) -> OAuthToken | None:
-        tokens = self._now.get("tokens")
+        tokens = self._stored.get("tokens")
         return OAuthToken.model_validate(tokens) if tokens else None
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
@@ -142,21 +139,21 @@ class ServerTokens:
                 redirect_uris=[AnyUrl(self._config.redirect)],
                 token_endpoint_auth_method=method,
             )
-        client = self._now.get("client")
+        client = self._stored.get("client")
         return OAuthClientInformationFull.model_validate(client) if client else None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         await self._save({"client": client_info.model_dump(mode="json", exclude_none=True)})
 
     async def _save(self, changes: dict[str, Any]) -> None:
-        self._now = {**self._now, **changes}
+        self._stored = {**self._stored, **changes}
         for secret in self._secrets():
             self._learn(secret)
-        await self.tokens.save(self.server, self._now)
-        self.expires_at = self._now.get("expires_at")
+        await self.tokens.save(self.server, self._stored)
+        self.expires_at = self._stored.get("expires_at")
 
     def _secrets(self) -> list[str]:
-        tokens, client = self._now.get("tokens") or {}, self._now.get("client") or {}
+        tokens, client = self._stored.get("tokens") or {}, self._stored.get("client") or {}
         found = (tokens.get("access_token"), tokens.get("refresh_token"), client.get("client_secret"))
         return [secret for secret in found if secret]
 

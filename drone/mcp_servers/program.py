@@ -1,4 +1,4 @@
-"""Starting a server's program in the sandbox: what it is shown of this machine, and with what in its environment."""
+"""A server's program in the sandbox: the files of this machine it can see, and its environment variables."""
 
 import math
 import os
@@ -8,41 +8,41 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from drone.mcp_servers.words import one_line
 from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile, Running
 from drone.sandbox.child import Bounds, Captured
 from drone.sandbox.paths import Workspace
-from drone.sandbox.profile import SYSTEM, Network
+from drone.sandbox.profile import SYSTEM
+from drone.tools.display_text import one_line
 from mcc.configuration.mcp_servers import McpServer
 
 _VENV = "pyvenv.cfg"
 _KEPT_BYTES = 4_000
-_SAID = 500
+_SHOWN = 500
 
 
 class CannotStart(Exception):
-    """The program is not started; a sentence that says what to do."""
+    """The program cannot be started; the message says why and what to do."""
 
 
 class Program:
-    """A program in the sandbox that sees no workspace, only itself and what its table names."""
+    """A program in the sandbox; it sees no workspace, only its own files and the paths that its configuration names."""
 
     def __init__(self, sandbox: Bubblewrap, config: McpServer, key: Callable[[str], str | None]) -> None:
-        """`key` reads a variable of the drone."""
+        """`key` reads a variable of the drone's environment."""
         self._sandbox = sandbox
         self._config = config
         self._key = key
 
-    async def start(self, network: Network | None = None) -> "Held":
-        """Raises `CannotStart`, OSError."""
+    async def start(self, network: Network | None = None) -> "RunningProgram":
+        """Start the program. Raises `CannotStart` and OSError."""
         assert self._config.command is not None
-        program = _found(self._config.command[0])
-        environment = {inside: self._value(name) for inside, name in self._config.env.items()}
+        program = _located(self._config.command[0])
+        environment = {inside: required_variable(self._key, name) for inside, name in self._config.env.items()}
         with ExitStack() as held:
             empty = held.enter_context(tempfile.TemporaryDirectory(prefix="mcc-mcp-"))
             workspace = Workspace(empty)
-            shown = dict.fromkeys(_shown(program, (*self._config.command[1:], *self._config.paths)))
-            mounts = [Mount(_opened(path, held), str(path)) for path in shown]
+            visible = dict.fromkeys(_visible_paths(program, (*self._config.command[1:], *self._config.paths)))
+            mounts = [Mount(_opened(path, held), str(path)) for path in visible]
             running = await self._sandbox.start(
                 (str(program), *self._config.command[1:]),
                 workspace,
@@ -54,30 +54,32 @@ class Program:
             )
             if running.stdin is None or running.stdout is None:
                 ended = await running.wait()
-                raise CannotStart(_said(ended.stderr) or "it ended before anybody spoke to it")
-            return Held(running, held.pop_all())
-
-    def _value(self, name: str) -> str:
-        value = self._key(name)
-        if value is None:
-            raise CannotStart(f"the variable {name} is not set for this drone")
-        return value
+                raise CannotStart(_error_text(ended.stderr) or "it ended before anybody spoke to it")
+            return RunningProgram(running, held.pop_all())
 
 
-class Held:
-    """A running program, with what is kept open for it until it is gone."""
+def required_variable(key: Callable[[str], str | None], name: str) -> str:
+    """The value of a variable that `key` reads. Raises `CannotStart` if it is not set."""
+    value = key(name)
+    if value is None:
+        raise CannotStart(f"the variable {name} is not set for this drone")
+    return value
+
+
+class RunningProgram:
+    """A running program, and the resources that stay open until it has ended."""
 
     def __init__(self, running: Running, held: ExitStack) -> None:
         assert running.stdin is not None and running.stdout is not None
         self.stdin, self.stdout = running.stdin, running.stdout
         self._running = running
         self._held = held
-        self.said = ""
-        """The end of what it said on standard error, once it has ended."""
+        self.error_text = ""
+        """The end of its standard error, once it has ended."""
 
     async def wait(self) -> object:
         ended = await self._running.wait()
-        self.said = _said(ended.stderr)
+        self.error_text = _error_text(ended.stderr)
         self._held.close()
         return ended
 
@@ -85,12 +87,12 @@ class Held:
         await self._running.kill()
 
 
-def _said(stderr: Captured) -> str:
-    return one_line((stderr.head + stderr.tail)[-_SAID * 2 :].decode("utf-8", "replace"), _SAID)
+def _error_text(stderr: Captured) -> str:
+    return one_line((stderr.head + stderr.tail)[-_SHOWN * 2 :].decode("utf-8", "replace"), _SHOWN)
 
 
-def _found(name: str) -> Path:
-    """Raises `CannotStart`."""
+def _located(name: str) -> Path:
+    """The program's path. Raises `CannotStart`."""
     found = shutil.which(name)
     if found is None:
         raise CannotStart(
@@ -99,37 +101,37 @@ def _found(name: str) -> Path:
     return Path(found)
 
 
-def _shown(program: Path, words: tuple[str, ...]) -> Iterator[Path]:
-    """What the sandbox shows of this machine beside the system: where the program is, and paths among the words."""
-    yield from _of_program(program)
-    for word in words:
-        path = Path(word)
+def _visible_paths(program: Path, arguments: tuple[str, ...]) -> Iterator[Path]:
+    """The paths outside of the system directories that the sandbox shows: the program's, and those among the
+    arguments."""
+    yield from _with_dependencies(program)
+    for argument in arguments:
+        path = Path(argument)
         if path.is_absolute() and path.exists() and not _in_system(path):
-            yield from _of_program(path) if path.is_file() else (path,)
+            yield from _with_dependencies(path) if path.is_file() else (path,)
 
 
-def _of_program(path: Path) -> Iterator[Path]:
-    """A file and what it needs: its virtual environment with the Python of that, the packages of npm around it."""
-    for one in dict.fromkeys((path, Path(os.path.realpath(path)))):
-        if _in_system(one):
+def _with_dependencies(path: Path) -> Iterator[Path]:
+    """A file, or the whole that it needs: its virtual environment with its Python, or its npm packages.
+
+    Both for the path itself and for the target of a link.
+    """
+    for file in dict.fromkeys((path, Path(os.path.realpath(path)))):
+        if _in_system(file):
             continue
-        home = next((above for above in one.parents if (above / _VENV).is_file()), None)
-        packages = next((above for above in one.parents if above.name == "node_modules"), None)
-        if home is not None:
-            yield home
-            yield from _of_program_outside(home / "bin" / "python")
+        venv = next((parent for parent in file.parents if (parent / _VENV).is_file()), None)
+        packages = next((parent for parent in file.parents if parent.name == "node_modules"), None)
+        if venv is not None:
+            yield venv
+            python = Path(os.path.realpath(venv / "bin" / "python"))
+            if not _in_system(python) and python.is_file():
+                yield python.parent.parent
         elif packages is not None:
             yield packages
-        elif one.parent.name == "bin" and (one.parent.parent / "lib").is_dir() and one.name.startswith("python"):
-            yield one.parent.parent
+        elif file.parent.name == "bin" and (file.parent.parent / "lib").is_dir() and file.name.startswith("python"):
+            yield file.parent.parent
         else:
-            yield one
-
-
-def _of_program_outside(python: Path) -> Iterator[Path]:
-    real = Path(os.path.realpath(python))
-    if not _in_system(real) and real.is_file():
-        yield real.parent.parent
+            yield file
 
 
 def _in_system(path: Path) -> bool:
@@ -137,7 +139,7 @@ def _in_system(path: Path) -> bool:
 
 
 def _opened(path: Path, held: ExitStack) -> int:
-    """Raises `CannotStart`."""
+    """A descriptor of the path, which `held` closes. Raises `CannotStart`."""
     try:
         fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
     except OSError as error:

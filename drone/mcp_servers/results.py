@@ -1,4 +1,4 @@
-"""What a server's tool answered, as a result of a call: bounded text and pictures, all of it a stranger's."""
+"""Results of a server's tools as outputs of calls: text and pictures of limited size, all of it untrusted."""
 
 import binascii
 from base64 import b64decode
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drone.agent.artifacts import Artifacts
 from drone.agent.toolset import Output
-from drone.mcp_servers.words import one_line
-from drone.tools.display_text import plain
+from drone.tools.display_text import one_line, strip_controls
 from drone.tools.documents import LARGEST_PICTURE, BadPicture, is_picture, measured
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.journal import Outcome
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
 MOST_BYTES = 8 * 1024 * 1024
-"""Of one answer of a server; a longer one is not read to its end."""
+"""The largest response of a server; a larger one is not read to its end."""
 
 MOST_PICTURES = 8
 MOST_PARTS = 1_000
@@ -26,26 +25,24 @@ _SHOWN = 500
 
 
 async def output_of(result: "CallToolResult", artifacts: Artifacts | None) -> Output:
-    """The parts of the answer one after the other. Links are named and not followed. Raises `JournalError`."""
+    """The parts of a result as text and pictures; links are named, not followed. Raises `JournalError`."""
     content = result.content[:MOST_PARTS]
     texts: list[str] = []
     images: list[ImageBlock] = []
     for part in content:
-        said = _text(part)
-        if said is None:
-            said = await _pictured(cast("Any", part), artifacts, images)
-        texts.append(said)
+        text = _text(part)
+        texts.append(await _image(cast("Any", part), artifacts, images) if text is None else text)
     if len(result.content) > MOST_PARTS:
         texts.append(f"[{len(result.content) - MOST_PARTS:,} more parts are left out]")
     text = "\n".join(texts)
     if (structured := _structured(result.structured_content, text)) is not None:
         text = f"{text}\n{structured}" if text else structured
     outcome = Outcome.ERROR if result.is_error else Outcome.OK
-    return Output(plain(text) or "(nothing)", result.is_error, outcome, images=tuple(images))
+    return Output(strip_controls(text) or "(nothing)", result.is_error, outcome, images=tuple(images))
 
 
 def _text(part: object) -> str | None:
-    """A part in words; None of a picture."""
+    """A part as text, None for a picture."""
     match getattr(part, "type", None):
         case "text":
             return str(cast("Any", part).text)
@@ -69,7 +66,8 @@ def _resource(resource: Any) -> str:
     return f"[{name}]\n{text}"
 
 
-async def _pictured(part: Any, artifacts: Artifacts | None, images: list[ImageBlock]) -> str:
+async def _image(part: Any, artifacts: Artifacts | None, images: list[ImageBlock]) -> str:
+    """Keep a picture as an artifact and append it to `images`; the text that stands for it in the result."""
     if artifacts is None or len(images) >= MOST_PICTURES:
         return f"[a picture, not shown: {MOST_PICTURES} of one result at most]" if images else "[a picture, not shown]"
     if len(part.data) > LARGEST_PICTURE * 4 // 3 + 4:
@@ -88,20 +86,20 @@ async def _pictured(part: Any, artifacts: Artifacts | None, images: list[ImageBl
 
 
 def _structured(value: object, text: str) -> str | None:
-    """Structured content as JSON, unless the text says the same: servers send it both ways."""
+    """Structured content as JSON; None if the text already holds it, since many servers send both."""
     if value is None:
         return None
     try:
-        written = to_json(value).decode()
+        json_text = to_json(value).decode()
     except ValueError:
         return "[structured content, nested too deep to be shown]"
-    return None if _says(text, value) else written
+    return None if _is_same(text, value) else json_text
 
 
-def _says(text: str, value: object) -> bool:
+def _is_same(text: str, value: object) -> bool:
     from pydantic_core import from_json
 
-    # A result that is no object is wrapped in one, under this name, by many servers.
+    # Many servers wrap a result that is no object in an object with this key.
     bare = value["result"] if isinstance(value, Mapping) and [*value] == ["result"] else value
     if text == bare:
         return True
@@ -112,15 +110,15 @@ def _says(text: str, value: object) -> bool:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """What went wrong in the end, of an error that holds others."""
+    """The errors inside an exception group, or the error itself."""
     if isinstance(error, BaseExceptionGroup):
-        for one in cast("Sequence[BaseException]", error.exceptions):
-            yield from leaves(one)
+        for inner in cast("Sequence[BaseException]", error.exceptions):
+            yield from leaves(inner)
     else:
         yield error
 
 
 def reason_of(error: BaseException) -> str:
-    """The first of them in words, one line."""
+    """The message of the error, or of the first in a group, on one line."""
     first = next(leaves(error), error)
     return one_line(str(first), _SHOWN) or type(first).__name__

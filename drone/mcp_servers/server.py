@@ -1,4 +1,4 @@
-"""One server: what it offers, which of it may be used, and calls of that."""
+"""One server: its tools, whether they are approved, and calls of them."""
 
 import asyncio
 import logging
@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from drone.agent.messages import ToolSpec
-from drone.mcp_servers.connection import Connection, Down
+from drone.mcp_servers.connection import Connection, Unavailable
 from drone.mcp_servers.definitions import GROUP, Definition, Listing, listing, name_of
-from drone.mcp_servers.pins import Pins
 from drone.mcp_servers.results import output_of, reason_of
-from drone.tools.offered import capability, tokens
+from drone.mcp_servers.server_state import Pins
+from drone.tools.capabilities import capability, tokens
 from mcc.configuration.mcp_servers import SEPARATOR, McpServer
 from mcc.contracts.drones import Capability, ToolState
 from mcc.contracts.tool_tests import ToolTest, ToolTested
@@ -20,109 +20,111 @@ from mcc.contracts.tool_tests import ToolTest, ToolTested
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
-    from drone.mcp_servers.asking import Asks
-    from drone.mcp_servers.session import Progress, Spoken
+    from drone.mcp_servers.elicitation import People
+    from drone.mcp_servers.session import Progress, ServerSession
 
 LISTED_SECONDS = 300.0
-"""For so long a listing is believed; then the server is asked again, when somebody uses it."""
+"""After so long, the next use of a server lists its tools again."""
 
 log = logging.getLogger("drone.mcp")
 
-Cleaned = Callable[[Any], Any]
-"""JSON without what nobody may say."""
+Redact = Callable[[Any], Any]
+"""Returns JSON without known secrets."""
 
 
 class Refused(Exception):
-    """The call is not made, or brought nothing; a sentence for the model."""
+    """The call was not made or failed; the message is a sentence for the model."""
 
 
 class Lost(Refused):
-    """The server was gone before it answered: what the call did is not known."""
+    """The server was gone before it answered: the effect of the call is unknown."""
 
 
 class Server:
+    """One configured server. Use on one event loop."""
+
     def __init__(
         self,
         name: str,
         config: McpServer,
         connection: Connection,
         pins: Pins,
-        clean: Cleaned,
+        redact: Redact,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self.config = config
         self._connection = connection
         self._pins = pins
-        self._clean = clean
+        self._redact = redact
         self._clock = clock
         self._listing = Listing()
         self._approved: Mapping[str, str] = {}
-        self._listed_with: Spoken | None = None
+        self._listed_with: ServerSession | None = None
         self._listed_at = float("-inf")
         self._lock = asyncio.Lock()
         self._looking = asyncio.Lock()
         self.revision: str | None = None
-        """Of the protocol, as it was agreed upon the last time."""
+        """The protocol version that was negotiated last."""
         self.problem: str | None = None
-        """Why nothing of it can be used."""
+        """Why the server cannot be used, None if it can."""
 
     def changed(self) -> None:
-        """The server says that its tools are others now: it is asked before the next call."""
+        """The server has changed its tools: list them again before the next call."""
         self._listed_at = float("-inf")
 
     async def look(self, *, again: bool = False) -> None:
-        """Ask what it offers, unless that is known; what is wrong stands in `problem`, and is tried anew with `again`.
+        """List the server's tools unless they are known, and read which are approved.
 
-        What people approved meanwhile counts from now on.
+        A failure is put into `problem`; after that the server is tried again only with `again`.
         """
         async with self._looking:
             if self.problem is not None and not again:
                 return
             if self.problem is None and self._listed_at > float("-inf"):
-                await self._read_pins()
+                await self._read_approved()
                 return
-            await self._ask()
+            await self._try_listing()
 
-    async def _read_pins(self) -> None:
-        """What counts may have been approved meanwhile; where that cannot be known now, it is what counted before."""
+    async def _read_approved(self) -> None:
+        """Read what people have approved since; if that fails, the approvals read before stay valid."""
         try:
             self._approved = await self._pins.approved(self.name) or self._approved
         except Exception as error:
-            log.debug("what was approved of the MCP server %s cannot be known now: %s", self.name, error)
+            log.debug("the approved tools of the MCP server %s cannot be read now: %s", self.name, error)
 
-    async def _ask(self) -> None:
+    async def _try_listing(self) -> None:
         try:
-            async with self._connection.used() as spoken:
-                await self._list(spoken)
+            async with self._connection.used() as session:
+                await self._list(session)
         except Exception as error:
             self._listed_at = float("-inf")
-            why = self._connection.problem if isinstance(error, Down) else await self._said(error)
+            why = self._connection.problem if isinstance(error, Unavailable) else await self._reason(error)
             problem = f"The MCP server {self.name} cannot be used: {why or error}."
             if problem != self.problem:
                 log.warning("%s", problem)
             self.problem = problem
 
     def specs(self) -> Iterator[ToolSpec]:
-        """The tools that agents may have now."""
-        usable = [one for one in self._offered() if self._why_not(one) is None]
+        """The tools that agents may use now."""
+        usable = [tool for tool in self._offered() if self._why_unusable(tool) is None]
         deferred = self.config.defers(len(usable))
-        yield from (replace(one.spec, deferred=deferred) for one in usable)
+        yield from (replace(tool.spec, deferred=deferred) for tool in usable)
 
     def capabilities(self) -> Iterator[Capability]:
-        """Each tool that the operator lets agents have, and how it stands; the server itself where it tells nothing."""
+        """Each tool that the operator offers to agents, with its state; one entry for a server that lists no tools."""
         if self.problem is not None and not self._listing.tools:
             yield self._broken(f"{self.name}{SEPARATOR}*", self.problem)
             return
         deferred = {spec.name for spec in self.specs() if spec.deferred}
-        for one in self._offered():
-            why = self._why_not(one)
-            state: ToolState = "deferred" if one.spec.name in deferred else "usable"
+        for tool in self._offered():
+            why = self._why_unusable(tool)
+            state: ToolState = "deferred" if tool.spec.name in deferred else "usable"
             if why is not None:
                 state = "broken" if self.problem else "changed"
-            found = capability(one.spec, why, server=self.name, state=state)
-            # The digest is the one that is pinned: over all that the server says.
-            yield found.model_copy(update={"digest": one.digest})
+            found = capability(tool.spec, why, server=self.name, state=state)
+            # The pinned digest, which covers the server's whole definition.
+            yield found.model_copy(update={"digest": tool.digest})
         for name, problem in self._listing.problems.items():
             yield self._broken(name, f"{problem[0].upper()}{problem[1:]}.")
 
@@ -130,38 +132,42 @@ class Server:
         return Capability(name=name, server=self.name, group=GROUP, problem=problem, state="broken")
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], asks: "Asks | None" = None, progress: "Progress | None" = None
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        people: "People | None" = None,
+        progress: "Progress | None" = None,
     ) -> "CallToolResult":
-        """Raises `Refused`; whatever the server does, it is that or a result."""
+        """Call a tool. Whatever the server does, this returns a result or raises `Refused`."""
         from mcp.shared.exceptions import MCPError
         from mcp_types import CONNECTION_CLOSED
 
-        from drone.mcp_servers.asking import NotAnswered
+        from drone.mcp_servers.elicitation import NotAnswered
         from drone.mcp_servers.tasks import TaskFailed
 
         begun = False
         try:
-            async with self._connection.used() as spoken:
-                if spoken is not self._listed_with or self._clock() - self._listed_at >= LISTED_SECONDS:
-                    await self._list(spoken)
-                definition = self._definition(name)
+            async with self._connection.used() as session:
+                if session is not self._listed_with or self._clock() - self._listed_at >= LISTED_SECONDS:
+                    await self._list(session)
+                definition = self._approved_definition(name)
                 begun = True
-                return await spoken.call(definition.own_name, arguments, asks, progress)
-        except Down as down:
-            raise Refused(f"{down} Go another way, or say that it is missing.") from down
+                return await session.call(definition.own_name, arguments, people, progress)
+        except Unavailable as unavailable:
+            raise Refused(f"{unavailable} Go another way, or say that it is missing.") from unavailable
         except (NotAnswered, TaskFailed) as error:
             raise Refused(f"{name} brought nothing: {error}.") from error
         except MCPError as error:
-            said = await self._said(error)
+            reason = await self._reason(error)
             if error.code == CONNECTION_CLOSED:
                 self._connection.lost()
             gone = begun and error.code == CONNECTION_CLOSED
-            raise (Lost if gone else Refused)(f"{name} brought nothing: {said}.") from error
+            raise (Lost if gone else Refused)(f"{name} brought nothing: {reason}.") from error
         except (ValueError, RuntimeError, OSError, ExceptionGroup) as error:
-            raise Refused(f"{name} brought nothing: {await self._said(error)}.") from error
+            raise Refused(f"{name} brought nothing: {await self._reason(error)}.") from error
 
     async def test(self, test: ToolTest) -> ToolTested:
-        """Speak with the server now, and make the call that is wanted, if one is."""
+        """List the server's tools now, and make the call that the test names, if any."""
         began = self._clock()
         self.changed()
         await self.look(again=True)
@@ -171,10 +177,10 @@ class Server:
             facts = {"tools": len(specs), "tokens": sum(map(tokens, specs)), "revision": self.revision}
             found = found.model_copy(update=facts)
             if test.tool is not None:
-                found = found.model_copy(update=await self._tried(test.tool, test.arguments))
+                found = found.model_copy(update=await self._test_call(test.tool, test.arguments))
         return found.model_copy(update={"seconds": round(self._clock() - began, 3)})
 
-    async def _tried(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _test_call(self, tool: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         name = tool if tool in self._listing.tools else name_of(self.name, tool)
         try:
             output = await output_of(await self.call(name, arguments), None)
@@ -185,43 +191,43 @@ class Server:
     async def close(self) -> None:
         await self._connection.close()
 
-    async def _list(self, spoken: "Spoken") -> None:
-        """Raises what the server makes of it."""
+    async def _list(self, session: "ServerSession") -> None:
+        """List the tools and pin their digests. Raises whatever the session or the pins raise."""
         async with self._lock:
-            raw = [self._clean(tool) for tool in await spoken.tools()]
+            raw = [self._redact(tool) for tool in await session.tools()]
             found = listing(self.name, self.config, raw)
-            digests = {one.own_name: one.digest for one in found.tools.values()}
+            digests = {tool.own_name: tool.digest for tool in found.tools.values()}
             self._approved = await self._pins.seen(self.name, digests)
-            self._listing, self._listed_with, self._listed_at = found, spoken, self._clock()
-            self.problem, self.revision = None, spoken.session.protocol_version
+            self._listing, self._listed_with, self._listed_at = found, session, self._clock()
+            self.problem, self.revision = None, session.session.protocol_version
 
     def _offered(self) -> Iterator[Definition]:
-        return (one for one in self._listing.tools.values() if self.config.offers(one.own_name))
+        return (tool for tool in self._listing.tools.values() if self.config.offers(tool.own_name))
 
-    def _why_not(self, one: Definition) -> str | None:
+    def _why_unusable(self, tool: Definition) -> str | None:
         if self.problem is not None:
             return self.problem
-        known = self._approved.get(one.own_name)
-        if known == one.digest:
+        known = self._approved.get(tool.own_name)
+        if known == tool.digest:
             return None
         what = (
             "came after the others of its server were seen"
             if known is None
             else "is not what it was when it was approved"
         )
-        return f"Its definition {what}: look at it, then mcc tools approve {self.name} {one.own_name}."
+        return f"Its definition {what}: look at it, then mcc tools approve {self.name} {tool.own_name}."
 
-    def _definition(self, name: str) -> Definition:
-        """Raises `Refused`."""
+    def _approved_definition(self, name: str) -> Definition:
+        """The definition of a tool that may be called. Raises `Refused`."""
         found = self._listing.tools.get(name)
         if found is None or not self.config.offers(found.own_name):
             raise Refused(f"The MCP server {self.name} has no tool {name} any more. Go another way.")
-        if (why := self._why_not(found)) is not None:
+        if (why := self._why_unusable(found)) is not None:
             raise Refused(f"{name} is off: a person must approve it first. {why}")
         return found
 
-    async def _said(self, error: BaseException) -> str:
-        """What went wrong; of a connection that broke, why."""
-        said = reason_of(error).rstrip(".")
+    async def _reason(self, error: BaseException) -> str:
+        """The error's message, and why the connection broke, if it did."""
+        reason = reason_of(error).rstrip(".")
         gone = await self._connection.why()
-        return f"{said} ({gone})" if gone and gone not in said else said
+        return f"{reason} ({gone})" if gone and gone not in reason else reason

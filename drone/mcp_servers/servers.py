@@ -1,14 +1,14 @@
-"""All servers of a drone: looked at when it starts, watched while something is wrong, closed with it."""
+"""All MCP servers of a drone: listed when it starts, watched while it runs, closed at its end."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from drone.mcp_servers.connection import Connection, Open
-from drone.mcp_servers.pins import MemoryPins, Pins
 from drone.mcp_servers.server import Server
+from drone.mcp_servers.server_state import MemoryPins, Pins
 from drone.mcp_servers.toolset import ServerTools
-from drone.mcp_servers.ways import load
+from drone.mcp_servers.transports import load
 from mcc.configuration.mcp_servers import McpServer
 from mcc.contracts.drones import Capability
 from mcc.contracts.tool_tests import ToolTest, ToolTested
@@ -17,13 +17,13 @@ from mcc.redaction import Redactor
 WATCH_SECONDS = 5.0
 
 Opening = Callable[[str, McpServer, Callable[[], None]], Open]
-"""How a server is opened; the last is called when the server says that its tools are others now."""
+"""Returns how a server is opened, from its name and configuration; the callback reports that its tools changed."""
 
 log = logging.getLogger("drone.mcp")
 
 
 class McpServers:
-    """Use on one event loop only. Nothing is started, and no SDK loaded, before something is asked of a server."""
+    """The configured servers. Use on one event loop only. Starts no server and loads no SDK before the first use."""
 
     def __init__(
         self,
@@ -37,23 +37,23 @@ class McpServers:
         self._redactor = redactor
         self._servers: dict[str, Server] = {}
         self._watching: asyncio.Task[None] | None = None
-        self._told: Sequence[Capability] = ()
+        self._reported: Sequence[Capability] = ()
         self.pin_by(pins or MemoryPins())
 
     def pin_by(self, pins: Pins) -> None:
-        """Where digests are pinned; before anything is asked of a server."""
+        """Set where digests are pinned; call this before the first use of a server."""
         self._servers = {name: self._server(name, config, pins) for name, config in self._configs.items()}
 
     def __bool__(self) -> bool:
         return bool(self._configs)
 
     def watch(self, changed: Callable[[], Awaitable[None]]) -> None:
-        """Look at all servers from now on; `changed` is called when something else is to be told of their tools."""
+        """List all servers' tools every few seconds from now on; `changed` is called when the capabilities changed."""
         if self and self._watching is None:
             self._watching = asyncio.create_task(self._watch(changed), name="mcp servers")
 
     async def look(self, *, again: bool = False) -> None:
-        """Ask each server what it offers, unless that is known; `again`: also those that could not be spoken with."""
+        """List each server's tools unless they are known; `again`: also retry servers that could not be reached."""
         if not self:
             return
         await load()
@@ -62,22 +62,22 @@ class McpServers:
                 group.create_task(server.look(again=again))
 
     async def tools(self) -> ServerTools:
-        """The tools for an order."""
+        """The tools for one order, as they are now."""
         await self.look()
         return ServerTools(self._servers)
 
     def capabilities(self) -> tuple[Capability, ...]:
-        return tuple(one for server in self._servers.values() for one in server.capabilities())
+        return tuple(tool for server in self._servers.values() for tool in server.capabilities())
 
     def server(self, name: str) -> Server | None:
         return self._servers.get(name)
 
     async def test(self, test: ToolTest) -> ToolTested:
-        """Speak with a server now, and make the call that is wanted. Never raises for what is wrong with it."""
+        """Test a server now, with the call that the test names. Problems of the server are reported, not raised."""
         server = self._servers.get(test.server)
         if server is None:
-            there = ", ".join(self._servers) or "none"
-            return ToolTested(server=test.server, problem=f"This drone has no MCP server of this name; it has {there}.")
+            known = ", ".join(self._servers) or "none"
+            return ToolTested(server=test.server, problem=f"This drone has no MCP server of this name; it has {known}.")
         await load()
         return self._redactor().model(await server.test(test))
 
@@ -90,24 +90,21 @@ class McpServers:
                 group.create_task(server.close())
 
     def _server(self, name: str, config: McpServer, pins: Pins) -> Server:
-        # Late: the connection tells the server that its listing is old, and is made before it.
+        # A lambda, because the server that it notifies is only made with the connection.
         connection = Connection(
             name, self._opening(name, config, lambda: server.changed()), start_seconds=config.start_seconds
         )
-        server = Server(name, config, connection, pins, self._cleaned)
+        server = Server(name, config, connection, pins, lambda tool: self._redactor().value(tool))
         return server
-
-    def _cleaned(self, tool: object) -> object:
-        return self._redactor().value(tool)
 
     async def _watch(self, changed: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
                 await self.look(again=True)
                 found = self.capabilities()
-                if found != self._told:
+                if found != self._reported:
                     await changed()
-                    self._told = found
+                    self._reported = found
             except Exception:
                 log.exception("the MCP servers could not be looked at")
             await asyncio.sleep(WATCH_SECONDS)

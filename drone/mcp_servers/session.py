@@ -1,7 +1,8 @@
-"""One open connection to a server: what it offers, calls in rounds, and what it asks of a person on the way."""
+"""A session with a server: its tool list, calls in several rounds, and its questions to people during a call."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,40 +15,40 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from drone.mcp_servers.asking import Asks, NotAnswered, answered
-from drone.mcp_servers.tasks import TASKS, TaskResult, claims, followed
+from drone.mcp_servers.elicitation import NotAnswered, People, answered
+from drone.mcp_servers.tasks import TASKS, TaskResult, claims, task_result
 from mcc import __version__
 
 MOST_PAGES = 50
 MOST_ROUNDS = 10
-"""So often a server may ask for more before it answers a call."""
+"""How often a server may ask for more input before it answers a call."""
 
 Progress = Callable[[str], None]
-"""Is told how far a call is, in a few words."""
+"""Receives a short text on the progress of a call."""
 
 log = logging.getLogger("drone.mcp")
 
 
 class Session(ClientSession):
-    """As the SDK's, but nothing of a server's own schemas is run over its own answers: their patterns may never end."""
+    """The SDK's session, but results are not validated: patterns in a server's own schemas might take for ever."""
 
     async def validate_tool_result(self, name: str, result: types.CallToolResult) -> None:
         pass
 
 
 @dataclass(slots=True)
-class Spoken:
-    """A session whose version is agreed upon."""
+class ServerSession:
+    """A session whose protocol version is negotiated."""
 
     session: Session
-    asking: "Asking"
+    elicitations: "ElicitationRouter"
 
     @property
     def is_modern(self) -> bool:
         return self.session.protocol_version in MODERN_PROTOCOL_VERSIONS
 
     async def tools(self) -> list[dict[str, Any]]:
-        """All tools, page by page, as JSON objects. Raises `MCPError`, ValueError."""
+        """All tools as JSON objects, read page by page. Raises `MCPError` and ValueError."""
         found: list[dict[str, Any]] = []
         cursor: str | None = None
         for _ in range(MOST_PAGES):
@@ -60,41 +61,41 @@ class Spoken:
         return found
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], asks: Asks | None, tell: Progress | None = None
+        self, name: str, arguments: Mapping[str, Any], people: People | None, report: Progress | None = None
     ) -> types.CallToolResult:
-        """Raises `MCPError`, `NotAnswered`, ValueError."""
-        with self.asking.by(asks):
-            return await self._rounds(name, dict(arguments), asks, tell)
+        """Call a tool, answering the server's questions. Raises `MCPError`, `NotAnswered`, `TaskFailed`, ValueError."""
+        with self.elicitations.during_call(people):
+            return await self._call_in_rounds(name, dict(arguments), people, report)
 
-    async def _rounds(
-        self, name: str, arguments: dict[str, Any], asks: Asks | None, tell: Progress | None
+    async def _call_in_rounds(
+        self, name: str, arguments: dict[str, Any], people: People | None, report: Progress | None
     ) -> types.CallToolResult:
         answers: types.InputResponses | None = None
         state: str | None = None
         for _ in range(MOST_ROUNDS):
-            result = await self._once(name, arguments, answers, state, tell)
+            result = await self._call_once(name, arguments, answers, state, report)
             if isinstance(result, TaskResult):
-                return await followed(self.session, result, asks, tell)
+                return await task_result(self.session, result, people, report)
             if not isinstance(result, types.InputRequiredResult):
                 assert isinstance(result, types.CallToolResult)
                 return result
-            answers, state = await answered(result.input_requests or {}, asks), result.request_state
+            answers, state = await answered(result.input_requests or {}, people), result.request_state
         raise NotAnswered(f"the server asked for more {MOST_ROUNDS} times and never answered")
 
-    async def _once(
+    async def _call_once(
         self,
         name: str,
         arguments: dict[str, Any],
         answers: types.InputResponses | None,
         state: str | None,
-        tell: Progress | None,
+        report: Progress | None,
     ) -> types.Result:
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
-            if tell is not None:
+            if report is not None:
                 share = f"{progress:g} of {total:g}" if total else f"{progress:g}"
-                tell(f"{share} {message or ''}".rstrip())
+                report(f"{share} {message or ''}".rstrip())
 
-        async def once() -> types.Result:
+        async def send() -> types.Result:
             result: types.Result = await self.session.call_tool(
                 name,
                 arguments,
@@ -108,68 +109,62 @@ class Spoken:
             return result
 
         try:
-            return await once()
+            return await send()
         except MCPError as error:
             if error.code != types.HEADER_MISMATCH or not self.is_modern:
                 raise
-            # The headers that stand for arguments come from the listing, which has changed.
+            # The SDK derives headers for arguments from the tool list, which has changed: list again.
             await self.tools()
-            return await once()
+            return await send()
 
 
-class Asking:
-    """Who is asked when a server of an older revision asks in the midst of a call.
+class ElicitationRouter:
+    """Passes on the questions that servers of older protocol versions ask during a call.
 
-    Such a question does not say which call it is about: with several under way nobody is asked.
+    Such a question does not name its call: while several calls run, nobody is asked.
     """
 
     def __init__(self) -> None:
-        self._under_way: list[Asks | None] = []
+        self._calls: list[People | None] = []
 
-    def by(self, asks: Asks | None) -> "_Under":
-        return _Under(self._under_way, asks)
+    @contextmanager
+    def during_call(self, people: People | None) -> Iterator[None]:
+        """A call runs inside; `people` answer the questions that belong to it."""
+        self._calls.append(people)
+        try:
+            yield
+        finally:
+            self._calls.remove(people)
 
     async def elicited(
         self, context: ClientRequestContext, params: types.ElicitRequestParams
     ) -> types.ElicitResult | types.ErrorData:
-        if len(self._under_way) != 1 or (asks := self._under_way[0]) is None:
+        if len(self._calls) != 1 or (people := self._calls[0]) is None:
             return types.ErrorData(code=types.INVALID_REQUEST, message="Nobody can be asked here.")
-        return await asks.elicited(params)
+        return await people.elicited(params)
 
 
-class _Under:
-    def __init__(self, under_way: list[Asks | None], asks: Asks | None) -> None:
-        self._under_way = under_way
-        self._asks = asks
+def session_over(streams: TransportStreams, elicitations: ElicitationRouter, changed: Callable[[], None]) -> Session:
+    """A session over these streams; `changed` is called when the server reports that its tools changed."""
 
-    def __enter__(self) -> None:
-        self._under_way.append(self._asks)
-
-    def __exit__(self, *_: object) -> None:
-        self._under_way.remove(self._asks)
-
-
-def session_over(streams: TransportStreams, asking: Asking, changed: Callable[[], None]) -> Session:
-    """`changed` is called when the server says that its tools are others now."""
-
-    async def heard(message: object) -> None:
+    async def received(message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             changed()
 
     return Session(
         dispatcher=JSONRPCDispatcher(*streams),
         client_info=types.Implementation(name="mcc", version=__version__),
-        message_handler=heard,
-        elicitation_callback=asking.elicited,
+        message_handler=received,
+        elicitation_callback=elicitations.elicited,
         extensions={TASKS: {}},
         result_claims=claims(),
     )
 
 
-async def spoken(session: Session, asking: Asking, *, legacy: bool = False) -> Spoken:
-    """Agree upon a version: the newest without a handshake, else an older one with it. Raises `MCPError`."""
+async def negotiated(session: Session, elicitations: ElicitationRouter, *, legacy: bool = False) -> ServerSession:
+    """Negotiate a protocol version: the newest without a handshake, else an older one with it. Raises `MCPError`."""
     if legacy:
         await session.initialize()
     else:
         await negotiate_auto(session)
-    return Spoken(session, asking)
+    return ServerSession(session, elicitations)

@@ -1,4 +1,4 @@
-"""The Tasks extension: a call that answers with a task is followed, by asking how it stands, to its end."""
+"""The Tasks extension: a call that returns a task is polled until the task ends."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
-from drone.mcp_servers.asking import Asks, answered
+from drone.mcp_servers.elicitation import People, answered
 
 TASKS = "io.modelcontextprotocol/tasks"
 
@@ -25,11 +25,11 @@ _REQUESTS: TypeAdapter[dict[str, types.InputRequest]] = TypeAdapter(dict[str, ty
 
 
 class TaskFailed(Exception):
-    """The task came to no result; a sentence about it."""
+    """The task ended without a usable result; the message is the end of a sentence."""
 
 
 class TaskResult(types.Result):
-    """The answer to a call that goes on as a task."""
+    """The response to a call that continues as a task."""
 
     model_config = _WIRE
     result_type: Literal["task"] = "task"
@@ -37,8 +37,8 @@ class TaskResult(types.Result):
     poll_interval_ms: float | None = None
 
 
-class TaskStands(types.Result):
-    """How a task stands: with its result, its error, or what it wants to know."""
+class TaskState(types.Result):
+    """The state of a task, with its result, its error, or the input it requires."""
 
     model_config = _WIRE
     task_id: str
@@ -50,45 +50,48 @@ class TaskStands(types.Result):
     wanted: dict[str, Any] | None = Field(default=None, validation_alias="inputRequests")
 
 
-class _Asked(types.Request[dict[str, Any], str]):
+class _TaskRequest(types.Request[dict[str, Any], str]):
     name_param = "taskId"
 
 
 def claims() -> Mapping[str, tuple[ResultClaim[Any], ...]]:
-    """What the session must know to take a task for an answer; `followed` does what is then to be done."""
+    """The declaration by which the SDK's session accepts a task as the response to a call."""
 
-    async def unfinished(result: TaskResult, context: ClaimContext) -> types.CallToolResult:
-        return await followed(context.session, result, None, None)
+    async def resolve(result: TaskResult, context: ClaimContext) -> types.CallToolResult:
+        return await task_result(context.session, result, None, None)
 
-    return {TASKS: (ResultClaim(result_type="task", model=TaskResult, resolve=unfinished),)}
+    return {TASKS: (ResultClaim(result_type="task", model=TaskResult, resolve=resolve),)}
 
 
-async def followed(
-    session: ClientSession, task: TaskResult, asks: Asks | None, progress: Callable[[str], None] | None
+async def task_result(
+    session: ClientSession, task: TaskResult, people: People | None, progress: Callable[[str], None] | None
 ) -> types.CallToolResult:
-    """The result of the task at its end; a call that is given up cancels it. Raises `MCPError`, `TaskFailed`."""
+    """Wait for the end of a task and return its result; cancellation cancels the task, too.
+
+    Raises `MCPError`, `NotAnswered` and `TaskFailed`.
+    """
     wait, given = _seconds(task.poll_interval_ms), set[str]()
     try:
         while True:
             await asyncio.sleep(wait)
-            stands = await session.send_request(_asked("tasks/get", task.task_id), TaskStands)
-            wait = _seconds(stands.poll_interval_ms)
-            if progress is not None and stands.status_message:
-                progress(stands.status_message[:500])
-            match stands.status:
+            state = await session.send_request(_request("tasks/get", task.task_id), TaskState)
+            wait = _seconds(state.poll_interval_ms)
+            if progress is not None and state.status_message:
+                progress(state.status_message[:500])
+            match state.status:
                 case "completed":
-                    return _result(stands)
+                    return _result(state)
                 case "failed" | "cancelled":
-                    raise TaskFailed(_why(stands))
+                    raise TaskFailed(_reason(state))
                 case "input_required":
-                    wanted = {key: one for key, one in _wanted(stands).items() if key not in given}
+                    wanted = {key: request for key, request in _input_requests(state).items() if key not in given}
                     if wanted:
-                        answers = await answered(wanted, asks)
+                        answers = await answered(wanted, people)
                         dumped = {
-                            key: one.model_dump(mode="json", by_alias=True, exclude_none=True)
-                            for key, one in answers.items()
+                            key: answer.model_dump(mode="json", by_alias=True, exclude_none=True)
+                            for key, answer in answers.items()
                         }
-                        update = _asked("tasks/update", task.task_id, inputResponses=dumped)
+                        update = _request("tasks/update", task.task_id, inputResponses=dumped)
                         await session.send_request(update, types.EmptyResult)
                         given |= wanted.keys()
                 case "working":
@@ -100,33 +103,33 @@ async def followed(
 
 
 async def _cancel(session: ClientSession, task_id: str) -> None:
-    """Nobody waits for the task any longer; whether the server hears of it is not waited for long."""
+    """Ask the server to cancel the task; waits only briefly for its answer."""
     try:
         async with asyncio.timeout(1.0):
-            await asyncio.shield(session.send_request(_asked("tasks/cancel", task_id), types.EmptyResult))
+            await asyncio.shield(session.send_request(_request("tasks/cancel", task_id), types.EmptyResult))
     except (MCPError, TimeoutError, ValueError, RuntimeError):
         pass
 
 
-def _asked(method: str, task_id: str, **more: Any) -> _Asked:
-    return _Asked(method=method, params={"taskId": task_id, **more})
+def _request(method: str, task_id: str, **more: Any) -> _TaskRequest:
+    return _TaskRequest(method=method, params={"taskId": task_id, **more})
 
 
-def _result(stands: TaskStands) -> types.CallToolResult:
+def _result(state: TaskState) -> types.CallToolResult:
     try:
-        return types.CallToolResult.model_validate(stands.result or {}, by_name=False)
+        return types.CallToolResult.model_validate(state.result or {}, by_name=False)
     except ValidationError as error:
         raise TaskFailed("the task ended, and what it brought is no result of a tool") from error
 
 
-def _why(stands: TaskStands) -> str:
-    said = (stands.error or {}).get("message") or stands.status_message or "it does not say why"
-    return f"the task was {stands.status}: {str(said)[:500]}"
+def _reason(state: TaskState) -> str:
+    message = (state.error or {}).get("message") or state.status_message or "it does not say why"
+    return f"the task was {state.status}: {str(message)[:500]}"
 
 
-def _wanted(stands: TaskStands) -> dict[str, types.InputRequest]:
+def _input_requests(state: TaskState) -> dict[str, types.InputRequest]:
     try:
-        return _REQUESTS.validate_python(stands.wanted or {})
+        return _REQUESTS.validate_python(state.wanted or {})
     except ValidationError as error:
         raise TaskFailed("the task wants to know something that cannot be asked here") from error
 

@@ -1,4 +1,4 @@
-"""The tools of all servers, as the agents of one order have them."""
+"""The tools of all servers as a tool set for one order, with progress and questions to people."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,8 +11,8 @@ from drone.agent.messages import ToolSpec
 from drone.agent.toolset import Call, Output
 from drone.mcp_servers.results import output_of
 from drone.mcp_servers.server import Lost, Refused, Server
-from drone.mcp_servers.words import one_line
 from drone.tools.asking import answered
+from drone.tools.display_text import one_line
 from drone.tools.tool import unknown_tool
 from mcc.configuration.mcp_servers import SEPARATOR
 from mcc.contracts.ids import derived_id
@@ -21,38 +21,38 @@ from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import now
 
 if TYPE_CHECKING:
-    from drone.mcp_servers.asking import Asks
+    from drone.mcp_servers.elicitation import People
 
-MOST_ASKED = 4_000
-TELL_SECONDS = 0.25
+MAX_QUESTION = 4_000
+REPORT_SECONDS = 0.25
 _LONGEST_LINE = 300
 
 
-class Telling:
-    """Tells viewers how far a call is, a line at a time and not too often."""
+class ProgressReporter:
+    """Sends viewers the progress of a call, one line at most every `REPORT_SECONDS`."""
 
     def __init__(self, call: Call, clock: Callable[[], float] = time.monotonic) -> None:
         self._call = call
         self._clock = clock
-        self._told_at = float("-inf")
+        self._sent_at = float("-inf")
         self._offset = 0
 
-    def __call__(self, said: str) -> None:
+    def __call__(self, message: str) -> None:
         turn, at = self._call.turn, self._clock()
-        if turn is None or at - self._told_at < TELL_SECONDS:
+        if turn is None or at - self._sent_at < REPORT_SECONDS:
             return
-        text = f"{turn.redactor.text(one_line(said, _LONGEST_LINE))}\n"
+        text = f"{turn.redactor.text(one_line(message, _LONGEST_LINE))}\n"
         call = GrowingCall(None, self._call.name)
         delta = TextDelta("tool.progress", 0, 0, self._offset, text, call, self._call.call_id)
         turn.journal.delta(self._call.origin, delta)
-        self._told_at, self._offset = at, self._offset + len(text)
+        self._sent_at, self._offset = at, self._offset + len(text)
 
 
 _UNKNOWN = "It may or may not have had its effect: look whether it had, before you repeat it."
 
 
 class ServerTools:
-    """What there was when the order began or went on. A tool that is another one since is refused when it is called."""
+    """The tools that were usable when the order began or resumed; calls of tools that changed since are refused."""
 
     def __init__(self, servers: Mapping[str, Server]) -> None:
         self._servers = servers
@@ -68,19 +68,19 @@ class ServerTools:
             return unknown_tool(call.name, self._names)
         server = self._servers[call.name.partition(SEPARATOR)[0]]
         try:
-            asks = _people(server.name, call)
-            result = await server.call(call.name, call.arguments, asks, Telling(call))
+            people = _people(server.name, call)
+            result = await server.call(call.name, call.arguments, people, ProgressReporter(call))
         except Refused as refused:
-            # The sentence may quote the server, so it is a stranger's as well.
+            # The message may quote the server, so it is untrusted like a result.
             if isinstance(refused, Lost) and call.name in self._changing:
                 return Output(f"{refused} {_UNKNOWN}", is_error=True, outcome=Outcome.OUTCOME_UNKNOWN)
             return Output(str(refused), is_error=True, outcome=Outcome.ERROR)
         return await output_of(result, call.turn.artifacts if call.turn else None)
 
 
-def _people(server: str, call: Call) -> "Asks | None":
-    """Who is asked what the server wants to know for this call: as by `ask_user`, in the inbox."""
-    from drone.mcp_servers.asking import People, Question
+def _people(server: str, call: Call) -> "People | None":
+    """The people who answer a server's questions during this call, in the inbox, as for `ask_user`; None if none."""
+    from drone.mcp_servers.elicitation import People, Question
 
     turn = call.turn
     if turn is None or not turn.inbox.people.reaches:
@@ -91,7 +91,7 @@ def _people(server: str, call: Call) -> "Asks | None":
         asked = QuestionAsked(
             question_id=derived_id(call.call_id, "question", next(number)),
             call_id=call.call_id,
-            question=question.text[:MOST_ASKED],
+            question=question.text[:MAX_QUESTION],
             choices=question.choices,
             default=question.default,
             expires_at=now() + timedelta(seconds=turn.inbox.people.expire_seconds),

@@ -1,23 +1,23 @@
-"""The tool that reads on in a text which was too long to be told at once."""
+"""The tool `read_artifact`, which reads further in a long text that a model was shown cut."""
 
 from typing import Annotated
 
 from pydantic import Field
 
 from drone.agent.artifacts import handle_of
-from drone.tools.display_text import pictured
+from drone.tools.display_text import show_controls
 from drone.tools.tool import FunctionTools, ToolContext, ToolFailed, tool
 from mcc.contracts.shape import Text
 
-READ = 20_000
-"""Characters that are answered when the call does not say how many."""
+DEFAULT_LENGTH = 20_000
+"""Characters returned when the call names no length."""
 
-MOST_READ = 60_000
-"""Characters that are answered at most."""
+MAX_LENGTH = 60_000
+"""The most characters that one call returns."""
 
 
 class ArtifactTools(FunctionTools):
-    """`read_artifact` for every agent of every turn: the texts are those of the turn that a call comes from."""
+    """`read_artifact` for all agents of all turns: each call reads the artifacts of the turn it comes from."""
 
     def __init__(self) -> None:
         super().__init__([read_artifact])
@@ -28,7 +28,7 @@ async def read_artifact(
     context: ToolContext,
     id: Text,
     start: Annotated[int, Field(ge=0)] = 0,
-    length: Annotated[int, Field(ge=1)] = READ,
+    length: Annotated[int, Field(ge=1)] = DEFAULT_LENGTH,
 ) -> str:
     """Read a piece of a text that was too long to be told at once.
 
@@ -45,7 +45,7 @@ async def read_artifact(
         raise ToolFailed(f"There is no artifact {shown} in this turn; the handles stand where a text was cut.")
     if start >= len(text):
         raise ToolFailed(f"The text has {len(text):,} characters, counted from 0: start must be below {len(text)}.")
-    piece = text[start : start + min(length, MOST_READ)]
+    piece = text[start : start + min(length, MAX_LENGTH)]
     end = start + len(piece)
     more = f"go on with start {end}" if end < len(text) else "this is the end"
-    return f"characters {start} to {end} of {len(text)}; {more}\n{pictured(piece)[0]}"
+    return f"characters {start} to {end} of {len(text)}; {more}\n{show_controls(piece)[0]}"

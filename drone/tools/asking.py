@@ -1,4 +1,4 @@
-"""The tool by which an agent asks a person, and waits for the answer."""
+"""The tool `ask_user`: an agent asks a person and waits for the answer."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,7 +16,7 @@ from mcc.contracts.shape import now
 from mcc.contracts.status import WaitingReason
 
 LONGEST_SECONDS = 2_592_000
-"""Thirty days: so long may a question wait."""
+"""The longest time that a question waits for its answer: thirty days."""
 
 Words = Annotated[str, StringConstraints(min_length=1, max_length=4_000)]
 Choice = Annotated[str, StringConstraints(min_length=1, max_length=500)]
@@ -45,7 +45,7 @@ async def ask_user(
         if default is None:
             raise ToolFailed(NOBODY)
         return default
-    said = await answered(
+    reply = await answered(
         turn,
         context.origin,
         QuestionAsked(
@@ -57,15 +57,18 @@ async def ask_user(
             expires_at=now() + timedelta(seconds=wait_seconds or turn.inbox.people.expire_seconds),
         ),
     )
-    if said.answer is None:
+    if reply.answer is None:
         raise ToolFailed("Nobody answered in time. Decide by yourself, and say what you took for granted.")
-    if said.expired:
-        return f"Nobody answered in time, so your default counts: {said.answer}"
-    return said.answer
+    if reply.expired:
+        return f"Nobody answered in time, so your default counts: {reply.answer}"
+    return reply.answer
 
 
 async def answered(turn: Turn, origin: Origin, asked: QuestionAsked) -> QuestionAnswered:
-    """The answer to a call's question, which an earlier drone may have asked; people must be within reach."""
+    """Ask the question, unless an earlier drone already wrote it to the journal, and wait for the answer.
+
+    The turn's inbox must reach people.
+    """
     items = turn.tree.record(origin).items
     if asked.question_id not in items:
         await turn.journal.write(origin, asked)
@@ -81,4 +84,4 @@ async def answered(turn: Turn, origin: Origin, asked: QuestionAsked) -> Question
 
 
 ASKING_TOOLS: tuple[Callable[..., object], ...] = (ask_user,)
-"""Group coordination."""
+"""The tools of the group `coordination` that this module holds."""

@@ -1,4 +1,4 @@
-"""How a tool changes files: planned as a whole, kept before, done atomically, and never twice."""
+"""Changes of files by tools: planned as a whole, checkpointed first, applied atomically, and never twice."""
 
 import os
 import stat
@@ -12,8 +12,7 @@ from drone.checkpoints.diff import FileDiff, file_diff, quoted
 from drone.checkpoints.recording import CheckpointView
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
 from drone.sandbox.protected import GIT, Protected, plain
-from drone.sandbox.workspace_writer import Staged, WorkspaceWriter, own_path, regular
-from drone.tools.display_text import written
+from drone.tools.display_text import display_path
 from drone.tools.files import MAX_WHOLE_BYTES, workspace_of
 from drone.tools.tool import ToolContext, ToolFailed, threads_of
 from drone.tools.walk import read_up_to
@@ -29,7 +28,7 @@ _TOO_LARGE = "{} is larger than what can be kept and brought back, so no tool ch
 
 @dataclass(frozen=True, slots=True)
 class Existing:
-    """A file as it is, or a link (`data`: where it leads). `data` None: too large to be looked at."""
+    """A file's current content, or a link's (`data` is its target). `data` None: too large to be read."""
 
     data: bytes | None
     size: int
@@ -43,7 +42,7 @@ class Existing:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What one path is to be: a file with this content, nothing (`after` None), or what `moved_from` was."""
+    """The new state of one path: a file with the content `after`, the file `moved_from`, or else no file."""
 
     path: str
     before: Existing | None
@@ -53,7 +52,7 @@ class Effect:
 
     @property
     def digest(self) -> str:
-        """SHA-256 (hex) of the file that is there afterwards; empty for none, and for one that was never looked at."""
+        """SHA-256 (hex) of the file's new content; empty for a deleted file, and for a moved one, which is not read."""
         return "" if self.after is None else sha256(self.after).hexdigest()
 
     @property
@@ -67,10 +66,10 @@ class Effect:
 
 
 Read = Callable[[str], Existing | None]
-"""What has this path, which is its own name in the workspace; None where nothing is. Raises `PathError`."""
+"""Returns what exists at a path, in the workspace's own spelling; None for nothing. Raises `PathError`."""
 
 Plan = Callable[[Read], Sequence[Effect]]
-"""What a call is to do, said before any of it is done. Raises `ToolFailed` and `PathError`."""
+"""Computes the effects of a call without changing anything. Raises `ToolFailed` and `PathError`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +83,8 @@ class Changing:
     def workspace(self) -> Workspace:
         return workspace_of(self.context)
 
-    def own(self, path: str) -> str:
-        """The path as the workspace's own, if it may be changed. Raises `PathError`."""
+    def resolve(self, path: str) -> str:
+        """The path in the workspace's own spelling. Raises `PathError` if tools may not change it."""
         name = own_path(self.workspace, path)
         if GIT in map(plain, name.split("/")):
             raise PathDenied(f"{shown(name)} is git's own: it is changed by git's tools alone.")
@@ -93,27 +92,28 @@ class Changing:
             raise PathDenied(refused)
         return name
 
-    def check(self, path: str, data: bytes) -> None:
-        """Raises `PathDenied` for what may not be the content of this path."""
+    def check_content(self, path: str, data: bytes) -> None:
+        """Raise `PathDenied` if this path may not get this content."""
         refused = self.protected.refused_content(path, data.decode("utf-8", "replace"))
         if refused is not None:
             raise PathDenied(refused)
 
-    def fresh(self, path: str, there: Existing | None) -> None:
-        """Raises `ToolFailed` where this is not what the agent that calls has last read or written of it."""
+    def check_fresh(self, path: str, existing: Existing | None) -> None:
+        """Raise `ToolFailed` if the file differs from what the calling agent last read or wrote."""
         known = last_seen(self.context, path)
-        if known is not None and known != ("" if there is None else there.digest):
-            raise ToolFailed(_STALE.format(written(path)))
+        if known is not None and known != ("" if existing is None else existing.digest):
+            raise ToolFailed(_STALE.format(display_path(path)))
 
     async def planned(self, plan: Plan) -> Sequence[Effect]:
-        """What would be done as of now; nothing is. Raises as the plan does."""
-        return await threads_of(self.context).tool(lambda: plan(self._now))
+        """The effects of the plan on the current files; nothing is changed. Raises as the plan does."""
+        return await threads_of(self.context).tool(lambda: plan(self._current))
 
-    async def done(self, paths: Sequence[str], plan: Plan) -> Sequence[Effect]:
-        """Do it, and nothing else than it. `paths` are all that the plan may be about.
+    async def carry_out(self, paths: Sequence[str], plan: Plan) -> Sequence[Effect]:
+        """Save the files in a checkpoint, if the order has them, then apply the plan; `paths` are all it may change.
 
-        A call that was cut off is finished: what it has done stays, what is missing is done. Raises `ToolFailed`, with
-        nothing done or, where somebody else was there since, with an outcome that is not known.
+        If an earlier run of the call was cut off, the plan is made again from the checkpoint and its missing effects
+        are applied. Raises `ToolFailed`: with nothing done, or with the outcome unknown if files were changed by others
+        after the earlier run began.
         """
         checkpoints = self.context.checkpoints
         if checkpoints is None:
@@ -124,31 +124,32 @@ class Changing:
             effects = () if await checkpoints.begun() else await self.planned(plan)
             await checkpoints.before(self.context.call_id, [os.fsencode(path) for path in paths])
             await checkpoints.turn.journal.cleared()
-            effects = await threads_of(self.context).tool(self._finish, effects, plan)
+            effects = await threads_of(self.context).tool(self._apply_missing, effects, plan)
             await checkpoints.changed()
         return effects
 
-    def _finish(self, planned: Sequence[Effect], plan: Plan) -> Sequence[Effect]:
+    def _apply_missing(self, planned: Sequence[Effect], plan: Plan) -> Sequence[Effect]:
+        """Apply the effects that no earlier run of the call applied; `planned` is empty if there was an earlier run."""
         assert self.context.checkpoints is not None
-        with self.context.checkpoints.order.view(self.context.call_id) as kept:
-            effects = planned or plan(lambda path: _as_kept(kept, path))
+        with self.context.checkpoints.order.kept(self.context.call_id) as kept:
+            effects = planned or plan(lambda path: _read_kept(kept, path))
             missing = []
             for effect in effects:
-                before, now = _identity_kept(kept, effect.path), identity(self.workspace, effect.path)
+                before, now = _identity_before(kept, effect.path), identity(self.workspace, effect.path)
                 if now == before:
                     missing.append(effect)
-                elif now != _identity_wanted(kept, effect):
+                elif now != _identity_after(kept, effect):
                     if planned:
-                        raise ToolFailed(_MEANWHILE.format(written(effect.path)))
+                        raise ToolFailed(_MEANWHILE.format(display_path(effect.path)))
                     raise ToolFailed(OUTCOME_UNKNOWN, Outcome.OUTCOME_UNKNOWN)
         if not planned:
-            for above in {effect.path.rpartition("/")[0] for effect in effects}:
-                WorkspaceWriter(self.workspace).sweep(above)
+            for parent in {effect.path.rpartition("/")[0] for effect in effects}:
+                Placing(self.workspace).sweep(parent)
         apply(self.workspace, missing)
         return effects
 
-    def _now(self, path: str) -> Existing | None:
-        status = WorkspaceWriter(self.workspace).status(path)
+    def _current(self, path: str) -> Existing | None:
+        status = Placing(self.workspace).status(path)
         if status is None:
             return None
         if self.workspace.private.holds(status):
@@ -165,41 +166,45 @@ class Changing:
 
 
 def last_seen(context: ToolContext, path: str) -> str | None:
-    """SHA-256 (hex) of the file as this agent's calls last showed or left it, empty for none; None: none did."""
+    """SHA-256 (hex) of the file as the agent's calls last read or wrote it, empty if they found or left no file.
+
+    None if no call of the agent has read or written it.
+    """
     record = None if context.turn is None else context.turn.tree.begun(context.origin.record_id)
     seen = (receipt.files.get(path) for receipt in reversed(record.receipts)) if record is not None else ()
     return next((digest for digest in seen if digest is not None), None)
 
 
-def _as_kept(kept: CheckpointView, path: str) -> Existing | None:
+def _read_kept(kept: CheckpointView, path: str) -> Existing | None:
+    """What existed at a path when the checkpoint was made."""
     node = kept.node(path)
     if node is None:
         return None
     if node.kind not in ("file", "link"):
-        raise ToolFailed(_TOO_LARGE.format(written(path)))
+        raise ToolFailed(_TOO_LARGE.format(display_path(path)))
     return Existing(kept.content(node, MAX_WHOLE_BYTES), node.size, node.mode & 0o777, node.kind == "link")
 
 
 Identity = tuple[str, bytes] | None
-"""What has a name, so that another content is another one; None for nothing."""
+"""Kind and SHA-256 of what a path holds, to compare states of it; None for nothing."""
 
 
-def _identity_kept(kept: CheckpointView, path: str) -> Identity:
+def _identity_before(kept: CheckpointView, path: str) -> Identity:
     node = kept.node(path)
     if node is not None and node.kind == "left_out":
-        raise ToolFailed(_TOO_LARGE.format(written(path)))
+        raise ToolFailed(_TOO_LARGE.format(display_path(path)))
     return None if node is None else (node.kind, b"" if node.kind == "directory" else node.digest)
 
 
-def _identity_wanted(kept: CheckpointView, effect: Effect) -> Identity:
+def _identity_after(kept: CheckpointView, effect: Effect) -> Identity:
     if effect.moved_from is not None:
-        return _identity_kept(kept, effect.moved_from)
+        return _identity_before(kept, effect.moved_from)
     return None if effect.after is None else ("file", sha256(effect.after).digest())
 
 
 def identity(workspace: Workspace, path: str) -> Identity:
-    """As it is now. Raises `PathError`."""
-    status = WorkspaceWriter(workspace).status(path)
+    """The identity of what the path holds now. Raises `PathError`."""
+    status = Placing(workspace).status(path)
     if status is None:
         return None
     if stat.S_ISLNK(status.st_mode):
@@ -214,8 +219,8 @@ def identity(workspace: Workspace, path: str) -> Identity:
 
 
 def _target(workspace: Workspace, path: str) -> bytes:
-    above, _, name = path.rpartition("/")
-    directory = workspace.open_directory(above or ".", symlinks=False)
+    parent, _, name = path.rpartition("/")
+    directory = workspace.open_directory(parent or ".", symlinks=False)
     try:
         return os.fsencode(os.readlink(name, dir_fd=directory))
     finally:
@@ -223,8 +228,8 @@ def _target(workspace: Workspace, path: str) -> bytes:
 
 
 def apply(workspace: Workspace, effects: Sequence[Effect]) -> None:
-    """All of them or none: what was done is taken back when one fails. Blocks. Raises `PathError`."""
-    placing = WorkspaceWriter(workspace)
+    """Apply all effects or none: if one fails, those before it are reverted. Blocks. Raises `PathError`."""
+    placing = Placing(workspace)
     staged: dict[str, Staged] = {}
     done: list[Effect] = []
     try:
@@ -232,18 +237,18 @@ def apply(workspace: Workspace, effects: Sequence[Effect]) -> None:
             if effect.after is not None:
                 staged[effect.path] = placing.stage(effect.path, [effect.after], effect.mode)
         for effect in effects:
-            _do(placing, effect, staged)
+            _apply_one(placing, effect, staged)
             done.append(effect)
     except BaseException:
-        for one in staged.values():
-            one.drop()
+        for file in staged.values():
+            file.drop()
         for effect in reversed(done):
             with suppress(PathError):
-                _undo(placing, effect)
+                _revert(placing, effect)
         raise
 
 
-def _do(placing: WorkspaceWriter, effect: Effect, staged: dict[str, Staged]) -> None:
+def _apply_one(placing: Placing, effect: Effect, staged: dict[str, Staged]) -> None:
     if effect.path in staged:
         staged.pop(effect.path).place()
     elif effect.moved_from is not None:
@@ -252,7 +257,7 @@ def _do(placing: WorkspaceWriter, effect: Effect, staged: dict[str, Staged]) -> 
         placing.remove(effect.path)
 
 
-def _undo(placing: WorkspaceWriter, effect: Effect) -> None:
+def _revert(placing: Placing, effect: Effect) -> None:
     before = effect.before
     if effect.moved_from is not None:
         placing.move(effect.path, effect.moved_from)
@@ -265,5 +270,5 @@ def _undo(placing: WorkspaceWriter, effect: Effect) -> None:
 
 
 def seen_of(effects: Sequence[Effect]) -> Mapping[str, str]:
-    """What the files of these effects are now, for `ToolFinished.files`."""
+    """The new SHA-256 (hex) of each changed file by path, for `ToolFinished.files`; moved files are left out."""
     return {effect.path: effect.digest for effect in effects if effect.moved_from is None}

@@ -1,5 +1,4 @@
-"""How a command, its output and what it was refused are told to a model: as JSON, the same for jobs and for those that
-are waited for."""
+"""The JSON fields in which models see a command's end, output and refused hosts; the same for foreground and jobs."""
 
 import signal
 from collections.abc import Mapping, Sequence
@@ -8,32 +7,32 @@ from drone.agent.artifacts import handle_of
 from drone.egress.egress import ProxiedNetwork
 from drone.sandbox.child import Ended
 from drone.tools.command_output import OutputText
-from drone.tools.display_text import written
+from drone.tools.display_text import display_path
 from drone.tools.jobs import Job, JobState
 from drone.tools.tool import ToolContext
 from mcc.contracts.journal import AgentStep
 
-_PATHS = 100
-"""Changed paths that are told."""
+_MAX_PATHS = 100
+"""Changed paths that are listed."""
 
 
-def listed(paths: Sequence[str]) -> Mapping[str, object]:
-    """The paths that it changed, of many the first."""
-    beyond = len(paths) - _PATHS
+def changed_fields(paths: Sequence[str]) -> Mapping[str, object]:
+    """The paths that a command changed: the first of them, and the number of the others."""
+    beyond = len(paths) - _MAX_PATHS
     more = {"changed_beside_these": beyond} if beyond > 0 else {}
-    return {"changed": [*map(written, paths[:_PATHS])], **more}
+    return {"changed": [*map(display_path, paths[:_MAX_PATHS])], **more}
 
 
-def told(text: OutputText, artifact: str | None) -> Mapping[str, object]:
-    """What it said; `artifact` is the digest of the whole of it."""
+def output_fields(text: OutputText, artifact: str | None) -> Mapping[str, object]:
+    """The output; `artifact` is the digest of the whole output where `text` shows only a part."""
     return {"output": text.shown, "bytes": text.size, "artifact": handle_of(artifact) if artifact else None}
 
 
-def end_of(ended: Ended) -> Mapping[str, object]:
-    """How it ended: a status above 128 is how a shell says which signal ended a program."""
+def end_fields(ended: Ended) -> Mapping[str, object]:
+    """How a command ended. A shell reports a program ended by a signal as the status 128 plus the signal's number."""
     name: str | None = None
     if ended.status > 128:
-        name = next((one.name for one in signal.Signals if one == ended.status - 128), None)
+        name = next((known.name for known in signal.Signals if known == ended.status - 128), None)
     code = None if ended.timed_out else ended.status
     more: dict[str, object] = {"undone": ended.undone} if ended.undone else {}
     if ended.ran_out_of_memory:
@@ -41,34 +40,34 @@ def end_of(ended: Ended) -> Mapping[str, object]:
     return {"exit_code": code, "signal": name, "timed_out": ended.timed_out, **more}
 
 
-def brief(job: Job) -> Mapping[str, object]:
-    """How a job stands, without its output."""
+def job_fields(job: Job) -> Mapping[str, object]:
+    """A job's state, without its output."""
     end: Mapping[str, object] = {"exit_code": None, "signal": None, "timed_out": False}
     if job.ended is not None:
-        end = {**end_of(job.ended), **({} if job.state is JobState.EXITED else {"exit_code": None})}
+        end = {**end_fields(job.ended), **({} if job.state is JobState.EXITED else {"exit_code": None})}
     seconds = round(job.seconds, 1)
     return {"job": job.handle, "state": job.state.value, **end, "seconds": seconds, "command": job.command[:200]}
 
 
-def lost(handle: str) -> Mapping[str, object]:
-    """A job of another drone."""
+def lost_job_fields(handle: str) -> Mapping[str, object]:
+    """The state of a job that an earlier drone of the order ran."""
     why = "The drone that ran it is gone, and the job with it; what it had said stands only in earlier results."
     return {"job": handle, "state": JobState.LOST.value, "message": why}
 
 
-def too_many(most: int) -> str:
-    """Why no further job begins."""
+def too_many_jobs(most: int) -> str:
+    """The message for a job that would exceed the limit `most`."""
     if not most:
         return "Nothing runs in the background here: the operator allows no jobs. Run it in the foreground."
-    may = f"{most} jobs of this order run already, and it may have no more"
-    return f"{may}: stop one with shell_jobs, or wait until one has ended."
+    limit = f"{most} jobs of this order run already, and it may have no more"
+    return f"{limit}: stop one with shell_jobs, or wait until one has ended."
 
 
 REFUSED = "network_refused"
 
 
-def refused_by(network: ProxiedNetwork | None) -> Mapping[str, object]:
-    """For the answer of a command that has ended; nothing where nothing was refused."""
+def refused_fields(network: ProxiedNetwork | None) -> Mapping[str, object]:
+    """The hosts that a command was refused, and a problem of its network; empty if there are none."""
     if network is None:
         return {}
     denied = {"refused": list(network.denied)} if network.denied else {}
@@ -76,9 +75,8 @@ def refused_by(network: ProxiedNetwork | None) -> Mapping[str, object]:
 
 
 def note_refused(network: ProxiedNetwork | None, context: ToolContext) -> None:
-    """A step of the record, once the command has ended."""
+    """Note the hosts that a command was refused as a step of the agent's record; call it once the command has ended."""
     if network is None or not network.denied or context.turn is None:
         return
-    names = ", ".join(network.denied)
-    said = f"a command asked for hosts that it may not reach, and was refused: {names}"
-    context.turn.journal.note(context.origin, AgentStep(name=REFUSED, message=said))
+    message = f"a command asked for hosts that it may not reach, and was refused: {', '.join(network.denied)}"
+    context.turn.journal.note(context.origin, AgentStep(name=REFUSED, message=message))

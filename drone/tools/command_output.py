@@ -1,31 +1,33 @@
-"""What a command says: kept from its two ends, told to viewers while it runs, made into text without secrets."""
+"""Output of commands: captured from both ends, streamed to viewers, and turned into text without secrets."""
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from drone.sandbox.child import Captured
-from drone.tools.display_text import plain, word_after, word_before
+from drone.tools.display_text import strip_controls, word_after, word_before
 from mcc.redaction import Redactor, Stream
 
 KEPT_BYTES = 1_000_000
-"""Of each end of an output."""
+"""Bytes kept of each end of an output."""
 
 HEAD_BYTES, TAIL_BYTES = 12_000, 20_000
-"""Of an output, as a model is told it at once: where tests fail, the end says more."""
+"""Bytes of an output that a result shows; more of the tail, because failing tests report at the end."""
 
-TELL_SECONDS = 0.25
-TOLD_BYTES = 8_000
-"""Of an output, that viewers are told at once; what comes faster is left out."""
+SEND_SECONDS = 0.25
+"""The shortest time between two pieces sent to viewers."""
+
+PENDING_BYTES = 8_000
+"""Bytes waiting to be sent to viewers; of output that comes faster, the oldest is dropped."""
 
 _LONGEST_LINE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class OutputText:
-    """An output as text. `shown`: as a model is told it, with how many bytes are left out in the middle.
+    """An output as text. `shown`: what models see, with the number of bytes left out in its middle.
 
-    `whole`: all that was kept, where that is more; None where `shown` is everything. `size`: bytes that were written.
+    `whole`: all that was kept, None if `shown` is all of it. `size`: the bytes that the command wrote.
     """
 
     shown: str
@@ -35,7 +37,7 @@ class OutputText:
 
 @dataclass(frozen=True, slots=True)
 class CapturedOutput:
-    """An output as it is now: what was kept of its ends, and its bytes in all."""
+    """A snapshot of an output: the kept bytes of both ends, and the size of the whole in bytes."""
 
     head: bytes
     tail: bytes
@@ -47,12 +49,12 @@ class CapturedOutput:
 
 
 def captured() -> Captured:
-    """Room for an output of any length."""
+    """A new capture, for an output of any length."""
     return Captured(KEPT_BYTES, KEPT_BYTES)
 
 
-def said(kept: CapturedOutput, redactor: Redactor) -> OutputText:
-    """The text of an output. Blocks for some 50 ms when there is much of it."""
+def output_text(kept: CapturedOutput, redactor: Redactor) -> OutputText:
+    """The text of an output, without secrets. Blocks for some 50 ms if the output is long."""
     head, tail = kept.head, kept.tail
     if len(head) + len(tail) == kept.size:
         return _cut(redactor.text(_text(head + tail)), kept.size)
@@ -63,7 +65,7 @@ def said(kept: CapturedOutput, redactor: Redactor) -> OutputText:
 
 
 def _text(data: bytes) -> str:
-    return plain(data.decode("utf-8", "replace"))
+    return strip_controls(data.decode("utf-8", "replace"))
 
 
 def _cut(whole: str, size: int) -> OutputText:
@@ -79,44 +81,45 @@ def _cut(whole: str, size: int) -> OutputText:
 
 
 class Live:
-    """Tells viewers what a command says, whole lines of it, at most once in `TELL_SECONDS`. Use on one event loop."""
+    """Sends a command's output to viewers, in whole lines, at most once in `SEND_SECONDS`. Use on one event loop."""
 
-    def __init__(self, tell: Callable[[int, str], None], redactor: Redactor) -> None:
-        """`tell` is given how many characters came before, about, and the next ones."""
-        self._tell = tell
+    def __init__(self, send: Callable[[int, str], None], redactor: Redactor) -> None:
+        """`send` receives the approximate number of characters before this piece, and the piece."""
+        self._send = send
         self._redactor = redactor
         self._stream: Stream | None = None
-        self._waiting = b""
-        self._missed = 0
+        self._pending = b""
+        self._dropped = 0
         self._offset = 0
-        self._next: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
-    def hear(self, piece: bytes) -> None:
-        self._waiting += piece
-        if (beyond := len(self._waiting) - TOLD_BYTES) > 0:
-            # The newest is what is worth seeing; what went before it is no beginning of a secret any more.
-            self._waiting = self._waiting[beyond:]
-            self._missed += beyond
-        if self._next is None:
-            self._next = asyncio.get_running_loop().call_later(TELL_SECONDS, self._tell_now)
+    def feed(self, piece: bytes) -> None:
+        self._pending += piece
+        if (beyond := len(self._pending) - PENDING_BYTES) > 0:
+            # Viewers care for the newest output. Redaction restarts after the gap, at the next whole line, because a
+            # secret cannot continue across it.
+            self._pending = self._pending[beyond:]
+            self._dropped += beyond
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SEND_SECONDS, self._send_pending)
 
     def close(self) -> None:
-        """It has ended: the result tells the rest."""
-        if self._next is not None:
-            self._next.cancel()
+        """Send nothing more: the command has ended, and its result holds the rest."""
+        if self._timer is not None:
+            self._timer.cancel()
 
-    def _tell_now(self) -> None:
-        self._next = None
-        if self._missed:
-            self._offset, self._missed, self._stream = self._offset + self._missed, 0, None
-            after = self._waiting.find(b"\n") + 1
-            self._offset, self._waiting = self._offset + after, self._waiting[after:]
-        end = max(self._waiting.rfind(b"\n"), self._waiting.rfind(b"\r")) + 1
-        if not end and len(self._waiting) > _LONGEST_LINE:
-            end = word_before(self._waiting, len(self._waiting) - 1)
-        lines, self._waiting = self._waiting[:end], self._waiting[end:]
+    def _send_pending(self) -> None:
+        self._timer = None
+        if self._dropped:
+            self._offset, self._dropped, self._stream = self._offset + self._dropped, 0, None
+            after = self._pending.find(b"\n") + 1
+            self._offset, self._pending = self._offset + after, self._pending[after:]
+        end = max(self._pending.rfind(b"\n"), self._pending.rfind(b"\r")) + 1
+        if not end and len(self._pending) > _LONGEST_LINE:
+            end = word_before(self._pending, len(self._pending) - 1)
+        lines, self._pending = self._pending[:end], self._pending[end:]
         if self._stream is None:
             self._stream = self._redactor.stream()
         if text := self._stream.feed(_text(lines)):
-            self._tell(self._offset, text)
+            self._send(self._offset, text)
             self._offset += len(text)

@@ -1,4 +1,4 @@
-"""A look at a project: its languages, build, commit, programs; what an order's agents are shown of it first."""
+"""The tool `environment_detect` (languages, build files, commit, programs), its gate, and the first look at it all."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from drone.agent.messages import ToolSpec
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
-from drone.tools.display_text import cut, plain, written
+from drone.tools.display_text import cut, display_path, strip_controls
 from drone.tools.files import workspace_of
 from drone.tools.git_program import Git
 from drone.tools.manifests import EntryPoint, Manifests
@@ -27,7 +27,7 @@ from mcc.rules.patterns import Pattern
 
 PROGRAMS = ("rg", "bwrap", "git")
 SHELLS = ("bash", "zsh", "fish", "dash", "sh", "pwsh")
-_SHOWN = 50
+_LISTED = 50
 
 LANGUAGES: Mapping[str, str] = {
     ".bash": "Shell", ".c": "C", ".cc": "C++", ".clj": "Clojure", ".cpp": "C++", ".cs": "C#", ".css": "CSS",
@@ -63,14 +63,14 @@ _COMMIT = Pattern(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """`branch` None: detached; `commit` None: nothing is committed yet, or it cannot be told."""
+    """A repository's head. `branch` None: detached; `commit` None: no commit yet, or unknown."""
 
     branch: str | None
     commit: str | None
 
 
 def detection_tool(git_problem: str | None) -> Detect:
-    """`environment_detect` of a machine on which git cannot be used for this reason, or can (None)."""
+    """The tool `environment_detect`; `git_problem` says why git cannot be used on this machine, None if it can."""
 
     @tool(idempotent=True, seconds=60, effects="read")
     def environment_detect(context: ToolContext) -> str:
@@ -80,99 +80,103 @@ def detection_tool(git_problem: str | None) -> Detect:
         workspace, tools, git_tools, notes.
         """
         workspace = workspace_of(context)
-        return json.dumps(surveyed(workspace, context.stop, _around(workspace, git_problem)), indent=1)
+        return json.dumps(survey_facts(workspace, context.stop, _machine_facts(workspace, git_problem)), indent=1)
 
     return environment_detect
 
 
-def _around(workspace: Workspace, git_problem: str | None) -> Mapping[str, Any]:
-    """What `environment_detect` tells of where the workspace is, and of the machine. Blocks."""
+def _machine_facts(workspace: Workspace, git_problem: str | None) -> Mapping[str, Any]:
+    """The fields of `environment_detect` about the machine and the workspace's location. Blocks."""
     return {
         "os": {"system": platform.system(), "release": platform.release(), "machine": platform.machine()},
         "shells": [name for name in SHELLS if shutil.which(name) is not None],
         "separators": {"path": os.sep, "list": os.pathsep, "line": os.linesep},
-        "workspace": {"root": written(str(workspace.root))},
+        "workspace": {"root": display_path(str(workspace.root))},
         "tools": {name: shutil.which(name) is not None for name in PROGRAMS},
         "git_tools": {"usable": git_problem is None, "problem": git_problem},
     }
 
 
-def surveyed(workspace: Workspace, stop: Event, around: Mapping[str, Any] = {}) -> dict[str, Any]:
-    """What `environment_detect` tells of a workspace, as JSON, and what is `around` it. Blocks. Raises `PathError`."""
+def survey_facts(workspace: Workspace, stop: Event, machine: Mapping[str, Any] = {}) -> dict[str, Any]:
+    """The fields of `environment_detect` about a workspace, and those of `machine`. Blocks. Raises `PathError`."""
     walk = Walk(workspace, stop=stop)
     found = list(walk.entries())
-    files = [one for one in found if one.kind is Kind.FILE]
-    builds = sorted((one for one in files if _is_build(one.path)), key=lambda one: (one.depth, one.path))
+    files = [entry for entry in found if entry.kind is Kind.FILE]
+    builds = sorted(filter(_is_build_file, files), key=lambda file: (file.depth, file.path))
     manifests = Manifests(workspace, stop)
-    manifests.read([one.path for one in builds])
+    manifests.read([file.path for file in builds])
     starts = [*manifests.found, *_main_modules(files)]
     git, git_notes = git_head(workspace)
     return {
         "files": len(files),
-        "directories": sum(one.kind is Kind.DIRECTORY for one in found),
+        "directories": sum(entry.kind is Kind.DIRECTORY for entry in found),
         "languages": _languages(files),
-        "build_files": [written(one.path) for one in builds[:_SHOWN]],
+        "build_files": [display_path(file.path) for file in builds[:_LISTED]],
         "build_file_count": len(builds),
-        "entry_points": [asdict(start) for start in starts[:_SHOWN]],
+        "entry_points": [asdict(start) for start in starts[:_LISTED]],
         "entry_point_count": len(starts),
         "git": None if git is None else {"branch": git.branch, "head": git.commit},
-        **around,
+        **machine,
         "notes": [*walk.notes, *manifests.notes, *git_notes],
     }
 
 
-def _is_build(path: str) -> bool:
-    name = path.rpartition("/")[2]
+def _is_build_file(file: Found) -> bool:
+    name = file.path.rpartition("/")[2]
     return name in BUILD_FILES or name.endswith(_BUILD_SUFFIXES)
 
 
 def _languages(files: Iterable[Found]) -> list[dict[str, object]]:
     counted = Counter(
-        language for one in files if (language := LANGUAGES.get(os.path.splitext(one.path)[1].lower())) is not None
+        language for file in files if (language := LANGUAGES.get(os.path.splitext(file.path)[1].lower())) is not None
     )
     ranked = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
     return [{"language": language, "files": count} for language, count in ranked]
 
 
 def _main_modules(files: Iterable[Found]) -> list[EntryPoint]:
-    mains = sorted((one for one in files if _is_main(one.path)), key=lambda one: (one.depth, one.path))
-    return [EntryPoint("main module", _module(one.path), one.path, written(one.path)) for one in mains]
+    mains = [
+        file
+        for file in files
+        if file.path.rpartition("/")[2] in ("__main__.py", "manage.py", "main.go", "main.rs")
+        or file.path in ("main.py", "app.py")
+    ]
+    mains.sort(key=lambda file: (file.depth, file.path))
+    return [EntryPoint("main module", _module_name(file.path), file.path, display_path(file.path)) for file in mains]
 
 
-def _is_main(path: str) -> bool:
-    name = path.rpartition("/")[2]
-    return name in ("__main__.py", "manage.py", "main.go", "main.rs") or path in ("main.py", "app.py")
-
-
-def _module(path: str) -> str:
-    """`python -m` name of a package's `__main__.py`; of other files their path."""
+def _module_name(path: str) -> str:
+    """The name for `python -m` of a package's `__main__.py`; the path of any other file."""
     directory, _, name = path.rpartition("/")
     parts = directory.removeprefix("src/").split("/")
     if name == "__main__.py" and all(part.isidentifier() for part in parts):
         return ".".join(parts)
-    return written(path)
+    return display_path(path)
 
 
 def git_head(workspace: Workspace) -> tuple[Head | None, list[str]]:
-    """The head of the repository at the workspace's root, None without one; and sentences on what cannot be told."""
+    """The head of the repository at the workspace's root, None if there is none, and notes on what cannot be read.
+
+    Read from the repository's files, so that it works without git.
+    """
     try:
         head = _read(workspace, ".git/HEAD", 4_096)
     except PathMissing:
-        return None, _without(workspace)
+        return None, _why_no_head(workspace)
     except (PathError, OSError) as error:
-        return None, _without(workspace) or [f"Branch and commit are not told: {error}"]
+        return None, _why_no_head(workspace) or [f"Branch and commit are not told: {error}"]
     if not head.startswith("ref: "):
-        return Head(None, _commit(head)), []
+        return Head(None, _commit_id(head)), []
     reference = head.removeprefix("ref: ").strip()
     try:
-        commit = _commit(_read(workspace, f".git/{reference}", 4_096))
+        commit = _commit_id(_read(workspace, f".git/{reference}", 4_096))
     except (PathError, OSError):
-        commit = _packed(workspace, reference)
+        commit = _packed_commit(workspace, reference)
     return Head(reference.removeprefix("refs/heads/"), commit), []
 
 
-def _without(workspace: Workspace) -> list[str]:
-    """Why there is no head to read, when there is a `.git` all the same."""
+def _why_no_head(workspace: Workspace) -> list[str]:
+    """Notes for a workspace whose `.git` exists but holds no readable head."""
     try:
         pointer = _read(workspace, ".git", 4_096)
     except PathDenied:
@@ -186,16 +190,16 @@ def _without(workspace: Workspace) -> list[str]:
     return []
 
 
-def _packed(workspace: Workspace, reference: str) -> str | None:
+def _packed_commit(workspace: Workspace, reference: str) -> str | None:
     try:
         text = _read(workspace, ".git/packed-refs", _PACKED_BYTES)
     except (PathError, OSError):
         return None
     found = (line.partition(" ") for line in text.splitlines() if line.endswith(f" {reference}"))
-    return next((_commit(commit) for commit, _, name in found if name == reference), None)
+    return next((_commit_id(commit) for commit, _, name in found if name == reference), None)
 
 
-def _commit(text: str) -> str | None:
+def _commit_id(text: str) -> str | None:
     return text.strip() if _COMMIT.fullmatch(text.strip()) else None
 
 
@@ -210,9 +214,10 @@ GATED = frozenset({"diff_read", "git_read", "git_write", "shell_read", "shell_wr
 
 
 class Detected:
-    """Whether `environment_detect` has succeeded in an order's workspace: once, by anybody in the tree, for all.
+    """Whether `environment_detect` has succeeded in an order's workspace; one success counts for all its agents.
 
-    `already`: the drone has looked itself, or a `tool.finished` of that name without an error stands in the journal.
+    `already`: the drone has surveyed the workspace itself, or the journal holds a `tool.finished` of that name without
+    an error.
     """
 
     def __init__(self, *, already: bool = False) -> None:
@@ -220,13 +225,13 @@ class Detected:
         self._running: set[asyncio.Future[None]] = set()
 
     async def settled(self) -> bool:
-        """Whether it has succeeded, those under way now included: they are waited for."""
+        """Whether a detection has succeeded; waits for those that are running."""
         while not self.done and self._running:
             await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
         return self.done
 
-    async def by(self, toolset: ToolSet, call: Call) -> Output:
-        """Run a detection, and remember it when it succeeds."""
+    async def run(self, toolset: ToolSet, call: Call) -> Output:
+        """Run a detection, and remember its success."""
         running = asyncio.get_running_loop().create_future()
         self._running.add(running)
         try:
@@ -239,7 +244,7 @@ class Detected:
 
 
 class EnvironmentGate:
-    """Refuses the tools of `GATED` until `detected`. Wrap the workspace's tools once; all agents of a tree share it."""
+    """Refuses the tools of `GATED` groups until `detected` succeeded. One gate serves all agents of an order."""
 
     def __init__(self, toolset: ToolSet, detected: Detected) -> None:
         self._toolset = toolset
@@ -250,7 +255,7 @@ class EnvironmentGate:
 
     async def call(self, call: Call) -> Output:
         if call.name == DETECTION:
-            return await self._detected.by(self._toolset, call)
+            return await self._detected.run(self._toolset, call)
         return await self._refused(call) or await self._toolset.call(call)
 
     async def preview(self, call: Call) -> Preview | Output | None:
@@ -275,7 +280,8 @@ _CHARACTERS = 400
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`text` is for models, what strangers may have written within a fence; `succeeded`: git and shell may be used."""
+    """What agents see of the workspace first. `text`: for models, untrusted parts fenced; `succeeded`: it counts as a
+    detection, so git and shell may be used."""
 
     text: str = ""
     succeeded: bool = False
@@ -283,40 +289,43 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """`found`: as `surveyed` answers; `guide`: how AGENTS.md begins."""
+    """A survey of a workspace. `found`: the result of `survey_facts`; `guide`: the beginning of AGENTS.md."""
 
     found: Mapping[str, Any]
     guide: str
 
     @classmethod
     def of(cls, workspace: Workspace) -> "Survey | None":
-        """None where the workspace cannot be looked at. Blocks."""
+        """The survey of a workspace, None if it cannot be read. Blocks."""
         try:
-            return cls(surveyed(workspace, Event()), _guide(workspace))
+            return cls(survey_facts(workspace, Event()), _guide_text(workspace))
         except (PathError, OSError):
             return None
 
 
 async def first_look(survey: Survey | None, workspace: Workspace, git: Git, threads: OwnThreads) -> Look:
-    """Never raises for what is in the workspace: an agent can still call `environment_detect` itself."""
+    """What agents see of the workspace first; empty if `survey` is None.
+
+    Whatever the workspace holds raises no error: an agent can still call `environment_detect` itself.
+    """
     if survey is None:
         return Look()
     found, guide = survey.found, survey.guide
-    changed = await _changed(workspace, git, threads) if found["git"] and git.problem is None else ""
-    body = "\n".join(line for line in (*_lines(found), changed, guide) if line)
-    said = f"What a look at the workspace found{f', and how {GUIDE} in it begins' if guide else ''}:"
-    return Look(f"{said}\n{fenced(body, GUIDE)}", succeeded=True)
+    changed = await _changed_files(workspace, git, threads) if found["git"] and git.problem is None else ""
+    body = "\n".join(line for line in (*_fact_lines(found), changed, guide) if line)
+    heading = f"What a look at the workspace found{f', and how {GUIDE} in it begins' if guide else ''}:"
+    return Look(f"{heading}\n{fenced(body, GUIDE)}", succeeded=True)
 
 
-def _lines(found: Mapping[str, Any]) -> list[str]:
+def _fact_lines(found: Mapping[str, Any]) -> list[str]:
     git = found["git"]
-    where = "" if not git else f"git: branch {git['branch'] or '(detached)'}, commit {str(git['head'])[:12]}"
-    languages = [f"{one['language']} ({one['files']:,})" for one in found["languages"]]
-    starts = [f"{one['name']} ({one['file']})" for one in found["entry_points"]]
-    lines = [f"{found['files']:,} files in {found['directories']:,} directories", where]
+    head = "" if not git else f"git: branch {git['branch'] or '(detached)'}, commit {str(git['head'])[:12]}"
+    languages = [f"{fact['language']} ({fact['files']:,})" for fact in found["languages"]]
+    starts = [f"{start['name']} ({start['file']})" for start in found["entry_points"]]
+    lines = [f"{found['files']:,} files in {found['directories']:,} directories", head]
     for title, names in (("languages", languages), ("build files", found["build_files"]), ("entry points", starts)):
         lines.append(_few(title, names))
-    return [plain(line) for line in lines]
+    return [strip_controls(line) for line in lines]
 
 
 def _few(title: str, names: list[str]) -> str:
@@ -326,18 +335,18 @@ def _few(title: str, names: list[str]) -> str:
     return f"{title}: {cut(', '.join(names[:_NAMED]), _CHARACTERS)}{more}"
 
 
-async def _changed(workspace: Workspace, git: Git, threads: OwnThreads) -> str:
+async def _changed_files(workspace: Workspace, git: Git, threads: OwnThreads) -> str:
     try:
         checkout = await git.opened(workspace, threads)
         checkout.needs_files()
-        asked = ("status", "--porcelain", "--no-renames", "--untracked-files=normal", "--ignore-submodules=dirty")
-        return _few("changed", (await checkout.text(*asked)).splitlines()) or "nothing is changed since the commit"
+        command = ("status", "--porcelain", "--no-renames", "--untracked-files=normal", "--ignore-submodules=dirty")
+        return _few("changed", (await checkout.text(*command)).splitlines()) or "nothing is changed since the commit"
     except (ToolFailed, PathError):
         return ""
 
 
-def _guide(workspace: Workspace) -> str:
-    """How AGENTS.md at the root begins; empty where there is none."""
+def _guide_text(workspace: Workspace) -> str:
+    """The beginning of AGENTS.md at the root; empty if there is none."""
     try:
         with workspace.open_file(GUIDE) as file:
             size = file.seek(0, 2)
@@ -348,4 +357,4 @@ def _guide(workspace: Workspace) -> str:
     if b"\0" in data or not data.strip():
         return ""
     part = f" (the first {GUIDE_BYTES:,} of {size:,} bytes)" if size > GUIDE_BYTES else ""
-    return f"\n{written(GUIDE)}{part}:\n{plain(data.decode('utf-8', 'replace')).strip()}"
+    return f"\n{display_path(GUIDE)}{part}:\n{strip_controls(data.decode('utf-8', 'replace')).strip()}"

@@ -1,4 +1,4 @@
-"""Looking at a workspace: what is there, and what it is called."""
+"""The tools `list_files` and `find_files`, and glob matching for tools that take paths."""
 
 import os
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import re2
 from pydantic import Field
 
 from drone.sandbox.paths import PathError, PathMissing, Workspace
-from drone.tools.display_text import written
+from drone.tools.display_text import display_path
 from drone.tools.pattern import GlobError, expression
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import Found, Kind, Walk, folded, plural
@@ -18,13 +18,13 @@ from mcc.rules.errors import alike
 MAX_WHOLE_BYTES = 10_000_000
 """The largest file that is read without a range."""
 
-LISTED = 200
-"""Lines of a listing when the call does not say how many."""
+DEFAULT_LIMIT = 200
+"""Lines of a listing when the call names no limit."""
 
-MOST_LISTED = 2_000
+MAX_LIMIT = 2_000
 
 LineNumber = Annotated[int, Field(ge=1)]
-Limit = Annotated[int, Field(ge=1, le=MOST_LISTED)]
+Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT)]
 
 
 @tool(idempotent=True, seconds=60, effects="read")
@@ -32,7 +32,7 @@ def list_files(
     context: ToolContext,
     path: Text = ".",
     depth: Annotated[int, Field(ge=1, le=50)] = 2,
-    limit: Limit = LISTED,
+    limit: Limit = DEFAULT_LIMIT,
 ) -> str:
     """Show what is in a directory of the workspace.
 
@@ -46,13 +46,13 @@ def list_files(
     """
     walk = Walk(workspace_of(context), path, depth, context.stop)
     found = _entries(walk)
-    counts = [sum(one.kind is kind for one in found) for kind in (Kind.DIRECTORY, Kind.FILE)]
-    head = f"{plural(counts[0], 'directory')}, {plural(counts[1], 'file')} in {written(path)} (depth {depth})"
+    counts = [sum(entry.kind is kind for entry in found) for kind in (Kind.DIRECTORY, Kind.FILE)]
+    head = f"{plural(counts[0], 'directory')}, {plural(counts[1], 'file')} in {display_path(path)} (depth {depth})"
     return "\n".join([head, *folded(found, limit), *(f"[{note}]" for note in walk.notes)])
 
 
 @tool(idempotent=True, seconds=60, effects="read")
-def find_files(context: ToolContext, pattern: Text, path: Text = ".", limit: Limit = LISTED) -> str:
+def find_files(context: ToolContext, pattern: Text, path: Text = ".", limit: Limit = DEFAULT_LIMIT) -> str:
     """Find files of the workspace by their name, with a glob.
 
     Without a slash it is looked for in every directory (`*.py`), with one held against the whole path
@@ -66,13 +66,14 @@ def find_files(context: ToolContext, pattern: Text, path: Text = ".", limit: Lim
     """
     fits = matcher(pattern)
     walk = Walk(workspace_of(context), path, None, context.stop)
-    entries = [one for one in _entries(walk) if one.kind is Kind.FILE]
-    found = [one for one in entries if not context.stop.is_set() and (fits(one.path) or fits(one.below))]
-    head = f"{plural(len(found), 'file')} of {len(entries):,} in {written(path)} match {written(pattern)}"
+    files = [entry for entry in _entries(walk) if entry.kind is Kind.FILE]
+    found = [file for file in files if not context.stop.is_set() and (fits(file.path) or fits(file.below))]
+    head = f"{plural(len(found), 'file')} of {len(files):,} in {display_path(path)} match {display_path(pattern)}"
     return "\n".join([head, *folded(found, limit), *(f"[{note}]" for note in walk.notes)])
 
 
 def workspace_of(context: ToolContext) -> Workspace:
+    """The call's workspace. Raises `ToolFailed` if the order has none."""
     if context.workspace is None:
         raise ToolFailed("This order has no workspace, so there are no files to look at.")
     return context.workspace
@@ -86,9 +87,9 @@ def _entries(walk: Walk) -> list[Found]:
 
 
 def matcher(glob: str) -> Callable[[str], bool]:
-    """Whether a path fits the glob: one without a slash is about the last name, any other about the whole path.
+    """A test whether a path matches the glob: against its last name if the glob has no slash, else the whole path.
 
-    Raises `ToolFailed`.
+    Raises `ToolFailed` when the glob is malformed.
     """
     bare = glob.removeprefix("./")
     try:
@@ -98,13 +99,13 @@ def matcher(glob: str) -> Callable[[str], bool]:
         options.log_errors = False
         compiled: Any = re2.compile(source, options)
     except (GlobError, UnicodeEncodeError, re2.error) as error:
-        said = error if isinstance(error, GlobError) else "it cannot be read."
-        raise ToolFailed(f"The glob {glob[:200]!r} cannot be used: {said}") from error
+        reason = error if isinstance(error, GlobError) else "it cannot be read."
+        raise ToolFailed(f"The glob {glob[:200]!r} cannot be used: {reason}") from error
     return lambda path: compiled.fullmatch(os.fsencode(path)) is not None
 
 
 def with_nearest(workspace: Workspace, missing: PathMissing, path: str) -> ToolFailed:
-    """The sentence of `missing`, with names of the same directory that look like the one that was asked for."""
+    """An error with the message of `missing` and the most similar names in the same directory."""
     parent, _, name = path.rstrip("/").rpartition("/")
     try:
         fd = workspace.open_directory(parent or ("/" if path.startswith("/") else "."))
@@ -117,5 +118,5 @@ def with_nearest(workspace: Workspace, missing: PathMissing, path: str) -> ToolF
         near = alike(name, siblings, n=3)
     finally:
         os.close(fd)
-    there = ", ".join(written(f"{parent}/{other}" if parent else other) for other in near)
-    return ToolFailed(f"{missing} There is {there}." if near else f"{missing} find_files finds a file by its name.")
+    similar = ", ".join(display_path(f"{parent}/{other}" if parent else other) for other in near)
+    return ToolFailed(f"{missing} There is {similar}." if near else f"{missing} find_files finds a file by its name.")

@@ -1,4 +1,4 @@
-"""The tools that read a repository: its state, its changes, its history. They change nothing."""
+"""The tools that read a git repository: status, diff, show, log, blame, branches, tracked files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,23 +7,23 @@ from typing import Annotated
 from pydantic import Field
 
 from drone.sandbox.child import Bounds, Captured
-from drone.tools.display_text import cut, written
+from drone.tools.display_text import cut, display_path
 from drone.tools.files import LineNumber, workspace_of
-from drone.tools.git_program import PATCH, SECONDS, SHOWN_BYTES, Checkout, Git, readable
+from drone.tools.git_program import PATCH, SECONDS, SHOWN_BYTES, Checkout, Git, names_in, readable
 from drone.tools.git_repository import pathspec
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from mcc.contracts.shape import Text
 
 MAX_LINES = 2_000
 PATCH_BYTES = 40_000
-"""The longest patch that comes without being asked for by its path."""
+"""The longest patch, in bytes, that a call without a path shows."""
 
 Day = Annotated[str, Field(pattern=r"^\d{4}-\d{2}-\d{2}$")]
 _TIMEOUT = 120.0
-_LINE = 400
+_LINE_LENGTH = 400
 _NAMES = Bounds(SECONDS, 8_000_000, 0)
 _SNIFFED = 8_000
-_BLAMED = 200
+_BLAMED_LINES = 200
 
 _COMMIT = "--format=commit %H%d%nauthor %an <%ae>%ndate %aI%nparents %p%n%n%w(0,4,4)%B"
 _LOGGED = "--format=%h %ad %an: %s%d"
@@ -68,9 +68,9 @@ class GitTools:
         """
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         narrowed = pathspec(checkout.workspace, path)
-        compared, said = await _compared(checkout, ref, staged)
+        compared, description = await _comparison(checkout, ref, staged)
         patch = await checkout.output("diff", *PATCH, *compared, *narrowed)
-        about = f"{said}{f', only {written(path)}' if path and narrowed else ''}"
+        about = f"{description}{f', only {display_path(path)}' if path and narrowed else ''}"
         return f"{about}:\n\n{_patch(patch, path)}" if patch.total else f"No difference: {about}."
 
     @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
@@ -87,7 +87,7 @@ class GitTools:
         narrowed = pathspec(checkout.workspace, path)
         commit = await checkout.commit(ref)
         if path is not None:
-            return await _as_it_was(checkout, commit, narrowed[-1] if narrowed else "")
+            return await _at_commit(checkout, commit, narrowed[-1] if narrowed else "")
         return _patch(await checkout.output("show", *PATCH, "--no-notes", "--no-show-signature", _COMMIT, commit))
 
     @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
@@ -110,14 +110,14 @@ class GitTools:
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         narrowed = pathspec(checkout.workspace, path)
         commit = await checkout.commit("HEAD")
-        asked = ("--no-color", "--no-notes", "--no-show-signature", "--decorate=short", "--date=iso", _LOGGED)
+        options = ("--no-color", "--no-notes", "--no-show-signature", "--decorate=short", "--date=iso", _LOGGED)
         follow = ("--follow", "--no-ext-diff", "--no-textconv") if narrowed else ()
         from_day = ("--since", f"{since}T00:00:00Z") if since else ()
         days = (*from_day, *(("--until", f"{until}T23:59:59Z") if until else ()))
-        text = await checkout.text("log", *asked, *follow, *days, f"--max-count={limit + 1}", commit, *narrowed)
+        text = await checkout.text("log", *options, *follow, *days, f"--max-count={limit + 1}", commit, *narrowed)
         lines = [_short(line) for line in text.splitlines()]
         if not lines:
-            return f"No commit {'of these days ' if days else ''}changed {written(path or '.')}."
+            return f"No commit {'of these days ' if days else ''}changed {display_path(path or '.')}."
         more = ["[There are older ones; raise limit to see them.]"] if len(lines) > limit else []
         return "\n".join([*lines[:limit], *more])
 
@@ -141,21 +141,21 @@ class GitTools:
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         if ref is None:
             checkout.needs_files()
-        last = min(end_line or start_line + _BLAMED - 1, start_line + MAX_LINES - 1)
+        last = min(end_line or start_line + _BLAMED_LINES - 1, start_line + MAX_LINES - 1)
         if last < start_line:
             raise ToolFailed(f"end_line ({end_line}) is before start_line ({start_line}).")
-        then = () if ref is None else (await checkout.commit(ref),)
-        asked = ("--date=short", "--abbrev=9", "-L", f"{start_line},{last}", *then)
-        text = await checkout.text("blame", *asked, *pathspec(checkout.workspace, path))
+        commit = () if ref is None else (await checkout.commit(ref),)
+        options = ("--date=short", "--abbrev=9", "-L", f"{start_line},{last}", *commit)
+        text = await checkout.text("blame", *options, *pathspec(checkout.workspace, path))
         return "\n".join(map(_short, text.splitlines()))
 
     @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_branches(self, context: ToolContext) -> str:
         """List local and remote branches, the one changed last first; the current one has a star."""
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
-        listed = ("--sort=-committerdate", f"--count={MAX_LINES + 1}", _BRANCH, "refs/heads", "refs/remotes")
-        text = await checkout.text("for-each-ref", *listed)
-        lines = "\n".join([await _standing(checkout), *map(_short, text.splitlines())])
+        options = ("--sort=-committerdate", f"--count={MAX_LINES + 1}", _BRANCH, "refs/heads", "refs/remotes")
+        text = await checkout.text("for-each-ref", *options)
+        lines = "\n".join([await _current_branch(checkout), *map(_short, text.splitlines())])
         return _lines(lines, "These were changed longest ago.")
 
     @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
@@ -168,15 +168,14 @@ class GitTools:
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         checkout.needs_files()
         found = await checkout.output("ls-files", "-z", "--cached", *pathspec(checkout.workspace, path), bounds=_NAMES)
-        whole = found.head[: found.head.rfind(b"\0") + 1]
-        names = list(dict.fromkeys(whole.decode("utf-8", "surrogateescape").split("\0")[:-1]))
+        names = list(dict.fromkeys(names_in(found)))
         least = "more than " if found.left_out else ""
-        head = f"{least}{len(names):,} tracked {'file' if len(names) == 1 else 'files'} in {written(path or '.')}"
-        return _lines("\n".join([head, *map(written, names)]), "Name a path to see the rest.")
+        head = f"{least}{len(names):,} tracked {'file' if len(names) == 1 else 'files'} in {display_path(path or '.')}"
+        return _lines("\n".join([head, *map(display_path, names)]), "Name a path to see the rest.")
 
 
-async def _compared(checkout: Checkout, ref: str | None, staged: bool) -> tuple[tuple[str, ...], str]:
-    """The arguments that say what is compared, and the same in words. Raises `ToolFailed`."""
+async def _comparison(checkout: Checkout, ref: str | None, staged: bool) -> tuple[tuple[str, ...], str]:
+    """The arguments of `git diff` for what is compared, and a description of it. Raises `ToolFailed`."""
     dots = next((dots for dots in ("...", "..") if ref is not None and dots in ref), None)
     if ref is not None and dots is not None:
         if staged:
@@ -192,9 +191,9 @@ async def _compared(checkout: Checkout, ref: str | None, staged: bool) -> tuple[
     return commits, f"The working files against {ref or 'what is staged'}"
 
 
-async def _as_it_was(checkout: Checkout, commit: str, path: str) -> str:
-    """A file or a directory of a commit. Raises `ToolFailed`."""
-    what, where = f"{commit}:{path}", f"{written(path or '.')} in commit {commit[:10]}"
+async def _at_commit(checkout: Checkout, commit: str, path: str) -> str:
+    """A file's text or a directory's entries at a commit. Raises `ToolFailed`."""
+    what, where = f"{commit}:{path}", f"{display_path(path or '.')} in commit {commit[:10]}"
     kind = (await checkout.run("cat-file", "-t", what)).stdout.head.strip()
     if kind == b"tree":
         return _lines(f"{where}:\n{await checkout.text('ls-tree', '--name-only', what)}", "Name a directory below.")
@@ -207,7 +206,7 @@ async def _as_it_was(checkout: Checkout, commit: str, path: str) -> str:
     return f"{where}, {found.total:,} bytes\n{_cut(found)}"
 
 
-async def _standing(checkout: Checkout) -> str:
+async def _current_branch(checkout: Checkout) -> str:
     branch = (await checkout.run("symbolic-ref", "--quiet", "--short", "HEAD")).stdout
     head = (await checkout.run("rev-parse", "--short", "--verify", "--quiet", "HEAD")).stdout
     on = f"On branch {readable(branch).strip()}" if branch.total else f"Detached at {readable(head).strip()}"
@@ -215,14 +214,14 @@ async def _standing(checkout: Checkout) -> str:
 
 
 def _patch(captured: Captured, path: str | None = None) -> str:
-    """The list of the files, and the patch where it is short or `path` asked for it."""
+    """The changed files, and the patch itself if it is short or the call named a `path`."""
     if path is not None or captured.total <= PATCH_BYTES:
         return _cut(captured)
-    listed, found, _ = readable(captured).partition("\ndiff --git ")
+    files, found, _ = readable(captured).partition("\ndiff --git ")
     if not found:
         return _cut(captured)
-    said = f"[The patch itself has {captured.total:,} bytes and is not shown; name one of these files as path.]"
-    return f"{listed.rstrip()}\n{said}"
+    note = f"[The patch itself has {captured.total:,} bytes and is not shown; name one of these files as path.]"
+    return f"{files.rstrip()}\n{note}"
 
 
 def _cut(captured: Captured) -> str:
@@ -240,4 +239,4 @@ def _lines(text: str, narrow: str) -> str:
 
 
 def _short(line: str) -> str:
-    return line if len(line) <= _LINE else f"{cut(line, _LINE)}…"
+    return line if len(line) <= _LINE_LENGTH else f"{cut(line, _LINE_LENGTH)}…"

@@ -1,4 +1,4 @@
-"""Running git: only in the sandbox, on a configuration of ours, with what it says made plain."""
+"""git as a program: runs only in the sandbox, on a sanitized configuration; its output is made safe to show."""
 
 import asyncio
 import shutil
@@ -10,28 +10,28 @@ from drone.sandbox.bubblewrap import PATH, WORKSPACE, Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Captured, Ended
 from drone.sandbox.paths import Workspace
 from drone.sandbox.worktree import COMMON, GIT, Worktree
-from drone.tools.display_text import cut, plain, word_before
-from drone.tools.git_repository import Repository, cleaned, no_file_among_working_files, repository_of
+from drone.tools.display_text import cut, strip_controls, word_before
+from drone.tools.git_repository import Repository, repository_of, sanitized_config, unreadable_working_file
 from drone.tools.tool import ToolFailed
 from mcc.contracts.journal import Outcome
 from mcc.rules.patterns import Pattern
 
 SECONDS = 50.0
 SHOWN_BYTES = 150_000
-"""How much of git's output one result shows."""
+"""The bytes of git's output that one result shows."""
 
 PATCH = (
     *("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames"),
     *("--submodule=short", "--ignore-submodules=dirty"),
     *("--stat=140", "--stat-count=300", "--patch"),
 )
-"""How a patch is asked for: the list of its files first, nothing of the repository run for it."""
+"""Options for patches: the list of changed files first, and no program that the repository configures is run."""
 
 OURS = Profile(ours=True)
 _BOUNDS = Bounds(SECONDS, SHOWN_BYTES, 0)
 _CONFIG_BYTES = 1_000_000
 _SLOW_SECONDS = 2.0
-"""When it is looked why git has not ended yet."""
+"""After so long, a running git is checked for reading from something that is no regular file."""
 
 _REVISION = Pattern(r"[A-Za-z0-9][A-Za-z0-9_./-]{0,250}(?:[~^][0-9]{0,6}){0,20}")
 
@@ -75,19 +75,19 @@ SETTINGS: Mapping[str, str] = {
     "safe.directory": "*",
     "submodule.recurse": "false",
 }
-"""What holds for every command, whatever stands in the repository's configuration."""
+"""Settings for every command; they override the repository's configuration."""
 
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """git on this machine; `problem` says why it cannot be used here, None when it can."""
+    """git on this machine; `problem` says why it cannot be used, None if it can."""
 
     sandbox: Bubblewrap | None
     problem: str | None = None
 
     @classmethod
     def found(cls, sandbox: Bubblewrap | None) -> "Git":
-        """Tries it once, which takes some 20 ms."""
+        """git inside this sandbox; runs it once as a test, which takes some 20 ms."""
         if sandbox is None:
             return cls(None, "bubblewrap (bwrap) is not installed, and git runs only inside its sandbox; install it.")
         if shutil.which("git", path=PATH) is None:
@@ -99,24 +99,26 @@ class Git:
         if self.sandbox is None or self.problem is not None:
             raise ToolFailed(f"The git tools are off on this machine: {self.problem}", Outcome.DENIED)
         repository = await threads.tool(repository_of, workspace)
-        plainly = Checkout(self.sandbox, workspace, repository, {}, threads)
+        checkout = Checkout(self.sandbox, workspace, repository, {}, threads)
         if not repository.configured:
-            return plainly
-        listed = await plainly.run(
+            return checkout
+        listed = await checkout.run(
             *("config", "--file", repository.config, "--no-includes", "--null", "--list"),
             bounds=Bounds(SECONDS, _CONFIG_BYTES, 0),
         )
         if listed.status or listed.stdout.left_out:
-            why = _said(listed.stderr) or f"it has more than {_CONFIG_BYTES:,} bytes"
+            why = _error_line(listed.stderr) or f"it has more than {_CONFIG_BYTES:,} bytes"
             raise ToolFailed(f"The configuration of this repository cannot be read: {why}")
-        instead = {repository.config: cleaned(listed.stdout.head)}
-        return Checkout(self.sandbox, workspace, repository, instead, threads)
+        return replace(checkout, instead={repository.config: sanitized_config(listed.stdout.head)})
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """What git may do and is given beside what holds for every command. `writes`: it may change the repository, and
-    finds no program that it could start for that: no hook, filter, editor, or git in a submodule."""
+class Extras:
+    """What commands of one checkout get in addition: environment variables, mounts, and permission to write.
+
+    `writes`: git may change the repository, and can then start no other program: no hook, filter, editor, or git in a
+    submodule.
+    """
 
     environment: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[tuple[str, Workspace], ...] = ()
@@ -125,38 +127,42 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Checkout:
-    """A repository with its workspace. `instead`: the files that git sees with another content."""
+    """A repository with its workspace. `instead`: files that git sees with other content, by path."""
 
     sandbox: Bubblewrap
     workspace: Workspace
     repository: Repository
     instead: Mapping[str, bytes]
     threads: OwnThreads
-    beside: Beside = Beside()
+    extras: Extras = Extras()
 
-    def magic(self) -> "Checkout":
-        """The same, for paths of ours that say how they are to be taken."""
-        return self.given(GIT_LITERAL_PATHSPECS="0")
+    def with_pathspec_magic(self) -> "Checkout":
+        """A copy in which paths may carry pathspec magic, such as `:(top,literal)`."""
+        return self.with_environment(GIT_LITERAL_PATHSPECS="0")
 
-    def given(self, **environment: str) -> "Checkout":
-        return replace(self, beside=replace(self.beside, environment={**self.beside.environment, **environment}))
+    def with_environment(self, **environment: str) -> "Checkout":
+        return replace(self, extras=replace(self.extras, environment={**self.extras.environment, **environment}))
 
-    def recording(self, common: Workspace, **mounts: Workspace) -> "Checkout":
-        """The same, where git may change index, objects and refs, but no working file, and starts no program at all.
+    def writable(self, common: Workspace, **mounts: Workspace) -> "Checkout":
+        """A copy in which git may change index, objects and refs, but no working file, and can start no program.
 
-        `common` is its own directory. `mounts`: further directories, by their names below `/`, which it may change.
+        `common` is the git directory. `mounts`: further directories that git may change, by their names below `/`.
         """
         own = () if self.repository.linked else ((f"{WORKSPACE}/{self.repository.directory}", common),)
-        there = (*own, *((f"/{name}", directory) for name, directory in mounts.items()))
-        return replace(self, beside=Beside(self.beside.environment, there, writes=True))
+        writable = (*own, *((f"/{name}", directory) for name, directory in mounts.items()))
+        return replace(self, extras=Extras(self.extras.environment, writable, writes=True))
 
     async def run(self, *arguments: str, bounds: Bounds = _BOUNDS) -> Ended:
-        """What came of it. Raises `ToolFailed` when git waits for what is no file, soon after it began."""
+        """Run a command, whatever its exit status.
+
+        Raises `ToolFailed` if git has not ended after some seconds and a working file that it reads is, for example, a
+        pipe.
+        """
         running = asyncio.create_task(self._run(*arguments, bounds=bounds))
         try:
             await asyncio.wait((running,), timeout=_SLOW_SECONDS)
             if not running.done() and not self.repository.bare:
-                wrong = await self.threads.tool(no_file_among_working_files, self.workspace)
+                wrong = await self.threads.tool(unreadable_working_file, self.workspace)
                 if wrong and not running.done():
                     raise ToolFailed(f"{wrong}, not a regular file, so git waits for it in vain.", Outcome.DENIED)
             return await running
@@ -167,13 +173,14 @@ class Checkout:
 
     async def _run(self, *arguments: str, bounds: Bounds) -> Ended:
         settings = (word for pair in SETTINGS.items() for word in ("-c", "=".join(pair)))
+        program = ("env", *_NO_PROGRAMS, shutil.which("git", path=PATH) or "git") if self.extras.writes else ("git",)
         try:
             return await self.sandbox.run(
-                (*self._program(), "--no-pager", *settings, *arguments),
+                (*program, "--no-pager", *settings, *arguments),
                 self.workspace,
                 bounds,
                 profile=OURS,
-                environment={**ENVIRONMENT, **self.repository.place(WORKSPACE), **self.beside.environment},
+                environment={**ENVIRONMENT, **self.repository.place(WORKSPACE), **self.extras.environment},
                 instead=self.instead,
                 look=self.threads.tool,
                 mounts=self._mounts(),
@@ -181,42 +188,36 @@ class Checkout:
         except OSError as error:
             raise ToolFailed(f"The sandbox for git could not be started: {error.strerror}. Try again.") from error
 
-    def _program(self) -> Sequence[str]:
-        if not self.beside.writes:
-            return ("git",)
-        return ("env", *_NO_PROGRAMS, shutil.which("git", path=PATH) or "git")
-
     def _mounts(self) -> Sequence[Mount]:
-        """What of the repository lies outside of the workspace, or is to be changed although the workspace is not."""
-        writes = self.beside.writes
-        there = [Mount(directory.fd, at, writes) for at, directory in self.beside.mounts]
+        """The repository's directories outside of the workspace, and those writable although the workspace is not."""
+        writes = self.extras.writes
+        mounts = [Mount(directory.fd, at, writes) for at, directory in self.extras.mounts]
         if isinstance(self.workspace, Worktree):
-            there += [Mount(self.workspace.git.fd, GIT, writes), Mount(self.workspace.common.fd, COMMON, writes)]
-        return there
+            mounts += [Mount(self.workspace.git.fd, GIT, writes), Mount(self.workspace.common.fd, COMMON, writes)]
+        return mounts
 
     async def output(self, *arguments: str, bounds: Bounds = _BOUNDS) -> Captured:
-        """What the command prints. Raises `ToolFailed` when it fails or takes too long."""
+        """The command's standard output. Raises `ToolFailed` when it fails or takes too long."""
         ended = await self.run(*arguments, bounds=bounds)
         if ended.timed_out:
             raise ToolFailed(
                 f"git {arguments[0]} took longer than {bounds.seconds:g} s; ask for less.", Outcome.TIMEOUT
             )
         if ended.status:
-            raise ToolFailed(f"git {arguments[0]} failed: {_said(ended.stderr) or f'exit status {ended.status}'}")
+            raise ToolFailed(f"git {arguments[0]} failed: {_error_line(ended.stderr) or f'exit status {ended.status}'}")
         return ended.stdout
 
     async def text(self, *arguments: str, bounds: Bounds = _BOUNDS) -> str:
         return readable(await self.output(*arguments, bounds=bounds))
 
     async def commit(self, revision: str) -> str:
-        """The full id of a commit that a model named. Raises `ToolFailed`."""
+        """The full id of the commit that a model named by `revision`. Raises `ToolFailed`."""
         if not _REVISION.fullmatch(revision) or ".." in revision:
             raise ToolFailed(
                 f"{revision[:100]!r} cannot be used as a ref: name a branch, a tag or a commit id, of letters, digits "
                 "and ./_- only, with ~1 or ^ behind it if need be. git_branches and git_log show the ids."
             )
-        asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-        ended = await self.run(*asked)
+        ended = await self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         found = ended.stdout.head.decode("ascii", "replace").strip()
         if ended.status or not found:
             none_yet = (await self.run("rev-parse", "--verify", "--quiet", "HEAD")).status
@@ -228,7 +229,7 @@ class Checkout:
         return found
 
     def needs_files(self) -> None:
-        """Raises `ToolFailed` for a bare repository."""
+        """Raise `ToolFailed` if the repository is bare."""
         if self.repository.bare:
             raise ToolFailed(
                 "This is a bare repository, without working files or an index; git_log, git_show, git_branches and "
@@ -237,14 +238,20 @@ class Checkout:
 
 
 def readable(captured: Captured) -> str:
-    """The whole lines at the beginning of an output, without terminal commands; carriage returns are shown as ␍."""
+    """The complete lines at the beginning of an output, without terminal controls; carriage returns appear as ␍."""
     data = captured.head
     if captured.left_out:
         data = data[: data.rfind(b"\n") + 1] or data[: word_before(data, len(data) - 1)]
-    return plain(data.decode("utf-8", "replace").replace("\r", "␍"))
+    return strip_controls(data.decode("utf-8", "replace").replace("\r", "␍"))
 
 
-def _said(stderr: Captured) -> str:
-    """git's own reason, on one line."""
-    lines = plain(stderr.head.decode("utf-8", "replace")).replace(f"{WORKSPACE}/", "").splitlines()
+def names_in(captured: Captured) -> list[str]:
+    """The complete NUL-terminated names in an output."""
+    whole = captured.head[: captured.head.rfind(b"\0") + 1]
+    return whole.decode("utf-8", "surrogateescape").split("\0")[:-1]
+
+
+def _error_line(stderr: Captured) -> str:
+    """git's own error message, on one line."""
+    lines = strip_controls(stderr.head.decode("utf-8", "replace")).replace(f"{WORKSPACE}/", "").splitlines()
     return cut(" ".join(line.strip() for line in lines if line.strip()), 500)

@@ -1,16 +1,16 @@
-"""The repository of a workspace: where it lies, what of its configuration git is told, what git cannot open there."""
+"""The git repository of a workspace: its location, its sanitized configuration, and entries that git cannot read."""
 
 import errno
 import os
 import posixpath
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace, kind_of
 from drone.sandbox.worktree import COMMON, GIT, Worktree
-from drone.tools.display_text import written
+from drone.tools.display_text import display_path
 from drone.tools.tool import ToolFailed
 from drone.tools.walk import read_up_to
 from mcc.contracts.journal import Outcome
@@ -18,10 +18,10 @@ from mcc.rules.patterns import Pattern
 
 LOOK_SECONDS = 2.0
 LOOK_NAMES = 100_000
-"""How long is looked, and at how many names; what is not looked at is left to the time limit of git itself."""
+"""Limits of the search for entries that git cannot read; git's own time limit covers the rest."""
 
 _READ_EVERYWHERE = frozenset({".gitattributes", ".gitignore", ".gitmodules", ".mailmap"})
-"""Files that git opens wherever it finds them among the working files."""
+"""Files that git reads in any directory of the working files."""
 
 _POINTER_BYTES = 4_096
 _NAME = "[A-Za-z0-9][A-Za-z0-9_./-]*"
@@ -41,18 +41,19 @@ _KEPT = tuple(
         (rf"remote\.{_NAME}\.fetch", r"\+?refs/[A-Za-z0-9_./*-]+:refs/[A-Za-z0-9_./*-]+"),
     )
 )
-"""Keys of a repository's own configuration that say how its files are to be read, with the values they may have.
+"""The keys of a repository's own configuration that git gets to see, with their permitted values.
 
-No key that names a program, a file or an address is among them: a repository is material, and its configuration could
-otherwise run commands (fsmonitor, filters, textconv, hooks, transports) as soon as anybody looks at it.
+They say how the repository's files are read. No key that names a program, a file or an address is among them: a
+repository is untrusted, and its configuration could run commands (fsmonitor, filters, textconv, hooks, transports)
+whenever someone reads it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """`directory` is git's own, relative to the workspace; `configured`: it has a file `config`.
+    """A repository: `directory` is its git directory, relative to the workspace; `configured`: it has a file `config`.
 
-    `linked`: it lies elsewhere, and the workspace is one of its worktrees.
+    `linked`: the repository lies elsewhere, and the workspace is one of its worktrees.
     """
 
     directory: str
@@ -65,7 +66,10 @@ class Repository:
         return posixpath.normpath(f"{self.directory}/config")
 
     def place(self, workspace: str) -> Mapping[str, str]:
-        """Where git finds everything, so that no file of the repository can send it elsewhere."""
+        """Environment variables that fix all of git's directories, so that no file of the repository can redirect it.
+
+        `workspace` is the workspace's path in the sandbox.
+        """
         if self.linked:
             return {"GIT_DIR": GIT, "GIT_COMMON_DIR": COMMON, "GIT_WORK_TREE": workspace}
         directory = workspace if self.bare else f"{workspace}/{self.directory}"
@@ -74,7 +78,7 @@ class Repository:
 
 
 def repository_of(workspace: Workspace) -> Repository:
-    """The repository at the workspace's root. Raises `ToolFailed` and `PathError`: there is none that may be used."""
+    """The repository at the workspace's root. Raises `ToolFailed` or `PathError` if there is none that may be used."""
     workspace.check()
     if isinstance(workspace, Worktree):
         return replace(_at(workspace.common, "."), directory=COMMON, linked=True)
@@ -87,28 +91,25 @@ def repository_of(workspace: Workspace) -> Repository:
             "The .git of this workspace is a symbolic link, so the git tools do not follow it."
         ) from denied
     except PathError:
-        return _pointed_to(workspace)
+        return _by_pointer(workspace)
     return _at(workspace, ".git")
 
 
-def cleaned(listed: bytes) -> bytes:
-    """A configuration of nothing but the harmless part of one, which is as `git config --null --list` gives it."""
-    entries = (entry.partition("\n") for entry in listed.decode("utf-8", "replace").split("\0"))
-    lines = _lines((key, value if newline else "true") for key, newline, value in entries)
-    return "".join(lines).encode()
-
-
-def _lines(entries: Iterable[tuple[str, str]]) -> Iterator[str]:
-    for key, value in entries:
+def sanitized_config(listed: bytes) -> bytes:
+    """A configuration file of the permitted entries only; `listed` is the output of `git config --null --list`."""
+    lines: list[str] = []
+    for entry in listed.decode("utf-8", "replace").split("\0"):
+        key, newline, value = entry.partition("\n")
+        value = value if newline else "true"
         if any(known.fullmatch(key) and allowed.fullmatch(value) for known, allowed in _KEPT):
             section, _, rest = key.partition(".")
             name, _, variable = rest.rpartition(".")
-            yield f'[{section} "{name}"]\n' if name else f"[{section}]\n"
-            yield f"\t{variable} = {value}\n"
+            lines += [f'[{section} "{name}"]\n' if name else f"[{section}]\n", f"\t{variable} = {value}\n"]
+    return "".join(lines).encode()
 
 
 def _at(workspace: Workspace, directory: str) -> Repository:
-    if wrong := no_file_in_git(workspace, directory):
+    if wrong := next(_irregular_entries(workspace, directory, None), None):
         raise ToolFailed(f"{wrong}, not a regular file, so git cannot read this repository.", Outcome.DENIED)
     path = posixpath.normpath(f"{directory}/config")
     try:
@@ -118,8 +119,8 @@ def _at(workspace: Workspace, directory: str) -> Repository:
     return Repository(directory)
 
 
-def _pointed_to(workspace: Workspace) -> Repository:
-    """The repository whose place is written in a file `.git`, when it lies in the workspace as well."""
+def _by_pointer(workspace: Workspace) -> Repository:
+    """The repository that a file `.git` points to, if it lies inside the workspace."""
     with workspace.open_file(".git", symlinks=False) as file:
         line = os.fsdecode(read_up_to(file.fileno(), _POINTER_BYTES)).strip()
     if not line.startswith("gitdir:"):
@@ -139,7 +140,7 @@ def _pointed_to(workspace: Workspace) -> Repository:
 
 
 def _bare(workspace: Workspace) -> Repository:
-    if all(_is_there(workspace, name) for name in ("HEAD", "objects", "refs")):
+    if all(_exists(workspace, name) for name in ("HEAD", "objects", "refs")):
         found = _at(workspace, ".")
         return Repository(".", bare=True, configured=found.configured)
     if _lies_in_a_repository(workspace):
@@ -151,7 +152,7 @@ def _bare(workspace: Workspace) -> Repository:
 
 
 def _lies_in_a_repository(workspace: Workspace) -> bool:
-    """Whether there is a `.git` somewhere above the root."""
+    """Whether a directory above the workspace's root holds a `.git`."""
     for number in range(len(workspace.root.parents)):
         try:
             os.stat("../" * (number + 1) + ".git", dir_fd=workspace.fd, follow_symlinks=False)
@@ -161,7 +162,7 @@ def _lies_in_a_repository(workspace: Workspace) -> bool:
     return False
 
 
-def _is_there(workspace: Workspace, name: str) -> bool:
+def _exists(workspace: Workspace, name: str) -> bool:
     try:
         os.close(workspace.open_beneath(name, symlinks=False))
     except PathError:
@@ -170,65 +171,66 @@ def _is_there(workspace: Workspace, name: str) -> bool:
 
 
 def pathspec(workspace: Workspace, path: str | None) -> tuple[str, ...]:
-    """The arguments that narrow a command down to `path`; none for the whole workspace. Raises `PathDenied`.
+    """The arguments that restrict a command to `path`; none for the whole workspace. Raises `PathDenied`.
 
-    The file need not be there, for history knows deleted ones. git follows no link for it, and takes it literally.
+    The file need not exist, because history holds deleted files. git takes the path literally and follows no link.
     """
     if path is None:
         return ()
     normal = os.fsdecode(posixpath.normpath(workspace.relative(path)))
     parts = normal.split("/")
     if parts[0] == "..":
-        raise PathDenied(f"{written(path)} is outside the workspace; name paths relative to the workspace.")
+        raise PathDenied(f"{display_path(path)} is outside the workspace; name paths relative to the workspace.")
     if ".git" in parts:
-        raise PathDenied(f"{written(path)} is git's own and is no path of a commit.")
+        raise PathDenied(f"{display_path(path)} is git's own and is no path of a commit.")
     return () if normal == "." else ("--", normal)
 
 
-def no_file_in_git(workspace: Workspace, directory: str) -> str | None:
-    """What in git's own directory is no file that git could read, as the middle of a sentence. Blocks."""
-    return next(_none_files(workspace, directory, None), None)
+def unreadable_working_file(workspace: Workspace) -> str | None:
+    """A file that git reads in any directory, such as .gitattributes, and that is no regular file: "PATH is a pipe".
+
+    None if there is none. Blocks.
+    """
+    return next(_irregular_entries(workspace, ".", _READ_EVERYWHERE), None)
 
 
-def no_file_among_working_files(workspace: Workspace) -> str | None:
-    """The same of the files that git reads in every directory of the working files. Blocks."""
-    return next(_none_files(workspace, ".", _READ_EVERYWHERE), None)
+def _irregular_entries(workspace: Workspace, top: str, names: frozenset[str] | None) -> Iterator[str]:
+    """A sentence, "PATH is a KIND", for each entry below `top` that is neither a file nor a directory.
 
-
-def _none_files(workspace: Workspace, top: str, names: frozenset[str] | None) -> Iterator[str]:
-    """Those of these names (None = of all) below `top` that are neither files nor directories, links looked through."""
+    Only entries of these `names` count (None = all); a link counts as what it leads to.
+    """
     until, seen = time.monotonic() + LOOK_SECONDS, 0
     left = [top]
     while left and seen < LOOK_NAMES and time.monotonic() < until:
-        here = left.pop()
+        directory = left.pop()
         try:
-            fd = workspace.open_directory(here, symlinks=False)
+            fd = workspace.open_directory(directory, symlinks=False)
         except PathError:
             continue
         try:
             for entry in workspace.entries(fd):
                 seen += 1
-                path = entry.name if here == "." else f"{here}/{entry.name}"
+                path = entry.name if directory == "." else f"{directory}/{entry.name}"
                 if entry.is_dir(follow_symlinks=False):
                     if names is None or entry.name != ".git":
                         left.append(path)
                 elif (names is None or entry.name in names) and (kind := _kind(workspace, path, entry)):
-                    yield f"{written(path)} is {kind}"
+                    yield f"{display_path(path)} is {kind}"
         finally:
             os.close(fd)
 
 
 def _kind(workspace: Workspace, path: str, entry: "os.DirEntry[str]") -> str | None:
-    """What it is; None for a regular file, for what a link to a directory or outside of the workspace leads to."""
+    """The kind of an entry that is neither file nor directory, else None; None for links out of the workspace, too."""
     try:
-        mode = _mode_behind(workspace, path) if entry.is_symlink() else entry.stat(follow_symlinks=False).st_mode
+        mode = _target_mode(workspace, path) if entry.is_symlink() else entry.stat(follow_symlinks=False).st_mode
     except OSError as error:
         return "a socket or device" if error.errno in (errno.ENXIO, errno.ENODEV) else None
     return None if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else kind_of(mode)
 
 
-def _mode_behind(workspace: Workspace, link: str) -> int:
-    """What a link within the workspace leads to. Raises OSError when there is nothing, or it may not be followed."""
+def _target_mode(workspace: Workspace, link: str) -> int:
+    """The mode of a link's target. Raises OSError if the target does not exist or may not be opened."""
     try:
         fd = workspace.open_beneath(link)
     except PathError as error:

@@ -1,4 +1,4 @@
-"""The tools that change a repository: they stage, and they commit. Nothing of the repository runs for it."""
+"""The tools that change a git repository: they stage and commit, and run no hook or filter of the repository."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -9,12 +9,11 @@ from pydantic import Field
 
 from drone.agent.toolset import Preview
 from drone.checkpoints.store import StoreBroken
-from drone.sandbox.child import Bounds, Captured
-from drone.sandbox.paths import Workspace
+from drone.sandbox.child import Bounds
 from drone.sandbox.worktree import common_of
-from drone.tools.display_text import plain, written
+from drone.tools.display_text import display_path, strip_controls
 from drone.tools.files import workspace_of
-from drone.tools.git_program import PATCH, SECONDS, Checkout, Git, readable
+from drone.tools.git_program import PATCH, SECONDS, Checkout, Git, names_in, readable
 from drone.tools.git_repository import pathspec
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from mcc.contracts.git_facts import WorkspaceCommitted
@@ -24,12 +23,12 @@ from mcc.contracts.shape import Text
 MESSAGE_CHARACTERS = 20_000
 PATHS = 200
 LISTED = 100
-"""Paths that are told of what was staged."""
+"""Staged paths that a result lists."""
 
 _TIMEOUT = 120.0
 _FILTERED = (":(top,literal).git", ":(top,exclude,attr:!filter)", ":(top,exclude,attr:-filter)")
-"""Leaves out what goes through no filter. The first names nothing that git lists: where all that is named lies in one
-directory, git 2.39 asks for the attributes of it by the rest of its path, and finds none."""
+"""Pathspecs that leave only files with a filter. The first matches nothing that git lists; it is there because git
+2.39, when all pathspecs lie in one directory, looks attributes up by the path below that directory and finds none."""
 
 _GITLINK = "160000 "
 NAMES = Bounds(SECONDS, 8_000_000, 0)
@@ -38,7 +37,7 @@ IDENTITY = {
     for who in ("AUTHOR", "COMMITTER")
     for what, value in (("NAME", "mcc"), ("EMAIL", "mcc@localhost"))
 }
-"""Whoever the repository or the machine says that its user is, an agent is not that person."""
+"""The author and committer of agents' commits, whatever user the repository or the machine configures."""
 
 Message = Annotated[str, Field(min_length=1, max_length=MESSAGE_CHARACTERS)]
 Paths = Annotated[tuple[Text, ...], Field(min_length=1, max_length=PATHS)]
@@ -46,7 +45,7 @@ Paths = Annotated[tuple[Text, ...], Field(min_length=1, max_length=PATHS)]
 
 @dataclass(frozen=True, slots=True)
 class GitWriteTools:
-    """The tools of one `Git` that change the repository of the order's workspace."""
+    """The tools of one `Git` that change the repository in the order's workspace."""
 
     git: Git
 
@@ -54,10 +53,10 @@ class GitWriteTools:
         return (self.git_add, self.git_commit)
 
     async def staging(self, context: ToolContext, paths: Paths) -> Preview:
-        """What `git_add` would stage, a line a path."""
+        """What `git_add` would stage, one line per path."""
         checkout = await self._opened(context)
-        asked = ("add", "--dry-run", "--all", *await chosen(checkout, _specs(checkout.workspace, paths)))
-        return Preview("text", readable(await checkout.magic().output(*asked)))
+        arguments = await _add_arguments(checkout, paths)
+        return Preview("text", readable(await checkout.with_pathspec_magic().output("add", "--dry-run", *arguments)))
 
     async def committing(self, context: ToolContext, message: Message) -> Preview:
         """What `git_commit` would commit: the staged patch."""
@@ -75,9 +74,9 @@ class GitWriteTools:
             paths: Files or directories; `.` is everything.
         """
         checkout = await self._opened(context)
-        staged = await chosen(checkout, _specs(checkout.workspace, paths))
-        async with _kept(context, checkout):
-            await checkout.magic().output("add", "--all", *staged)
+        arguments = await _add_arguments(checkout, paths)
+        async with _checkpointed(context, checkout):
+            await checkout.with_pathspec_magic().output("add", *arguments)
         return await _staged(checkout)
 
     @tool(seconds=_TIMEOUT, effects="write", preview=committing)
@@ -89,7 +88,7 @@ class GitWriteTools:
         """
         checkout = await self._opened(context)
         before = await _head(checkout)
-        async with _kept(context, checkout):
+        async with _checkpointed(context, checkout):
             await _commit(checkout, _clean(message))
         after = await _head(checkout)
         if after is None or after == before:
@@ -114,12 +113,12 @@ class GitWriteTools:
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
         checkout.needs_files()
         common = await checkout.threads.tool(common_of, checkout.workspace, checkout.repository.directory)
-        return checkout.given(**IDENTITY).recording(common)
+        return checkout.with_environment(**IDENTITY).writable(common)
 
 
 @asynccontextmanager
-async def _kept(context: ToolContext, checkout: Checkout) -> AsyncIterator[None]:
-    """Of git's directory is kept what it held before. Raises `ToolFailed`."""
+async def _checkpointed(context: ToolContext, checkout: Checkout) -> AsyncIterator[None]:
+    """Save the git directory in a checkpoint before the body changes it. Raises `ToolFailed`."""
     if context.checkpoints is None or checkout.repository.linked:
         yield
         return
@@ -139,16 +138,19 @@ _NOTHING = "Nothing is staged; git_add stages the files that you mean."
 async def _commit(checkout: Checkout, message: str) -> None:
     if (await checkout.run("diff", "--cached", "--quiet", "--no-ext-diff", "--ignore-submodules=dirty")).status == 0:
         raise ToolFailed(_NOTHING)
-    asked = ("--quiet", "--no-verify", "--no-gpg-sign", "--no-post-rewrite", "--no-status", "--cleanup=whitespace")
-    await checkout.output("commit", *asked, "--no-edit", f"--message={message}")
+    options = ("--quiet", "--no-verify", "--no-gpg-sign", "--no-post-rewrite", "--no-status", "--cleanup=whitespace")
+    await checkout.output("commit", *options, "--no-edit", f"--message={message}")
 
 
 def _clean(message: str) -> str:
-    """Without commands to a terminal: whoever reads the history shows it there. Raises `ToolFailed`."""
-    said = plain(message.replace("\r\n", "\n").replace("\r", "\n")).strip()
-    if not said or "\0" in said:
+    """The message without terminal controls, because people read the history in a terminal.
+
+    Raises `ToolFailed` if nothing is left.
+    """
+    clean = strip_controls(message.replace("\r\n", "\n").replace("\r", "\n")).strip()
+    if not clean or "\0" in clean:
         raise ToolFailed("The message is empty: say in a line what the commit does.")
-    return said
+    return clean
 
 
 async def _head(checkout: Checkout) -> str | None:
@@ -156,42 +158,45 @@ async def _head(checkout: Checkout) -> str | None:
     return found.stdout.head.decode("ascii", "replace").strip() or None
 
 
-def _specs(workspace: Workspace, paths: Sequence[str]) -> tuple[str, ...]:
-    """The paths as git is told them, relative to the root. Raises `PathDenied`."""
-    narrowed = [pathspec(workspace, path) for path in paths]
-    return tuple(spec[-1] if spec else "." for spec in narrowed)
+async def _add_arguments(checkout: Checkout, paths: Sequence[str]) -> tuple[str, ...]:
+    """The arguments of `git add` for these paths, without those that must not be staged.
 
-
-async def chosen(checkout: Checkout, paths: Sequence[str]) -> tuple[str, ...]:
-    """The arguments that name these paths, without what git must not be led into. Raises `ToolFailed` where a path is
-    nothing else, or goes through a filter."""
-    out = await off_limits(checkout, await untracked(checkout))
-    for path in paths:
-        if any(path == one or path.startswith(f"{one}/") for one in out):
+    Raises `ToolFailed` if a path lies in one that must not be staged, or if files go through a filter, and `PathDenied`
+    if one is no path of the repository.
+    """
+    narrowed = [pathspec(checkout.workspace, path) for path in paths]
+    names = [spec[-1] if spec else "." for spec in narrowed]
+    excluded = await excluded_paths(checkout, await untracked(checkout))
+    for path in names:
+        if any(path == other or path.startswith(f"{other}/") for other in excluded):
             raise ToolFailed(
-                f"{written(path)} lies in a repository of its own, or belongs to MCC itself; it is not staged.",
+                f"{display_path(path)} lies in a repository of its own, or belongs to MCC itself; it is not staged.",
                 Outcome.DENIED,
             )
-    asked = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", *specs(paths, out), *_FILTERED)
-    if names := names_in(await checkout.magic().output(*asked, bounds=NAMES)):
-        listed = ", ".join(map(written, names[:10]))
+    specs = pathspecs(names, excluded)
+    command = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", *specs, *_FILTERED)
+    if filtered := names_in(await checkout.with_pathspec_magic().output(*command, bounds=NAMES)):
+        listed = ", ".join(map(display_path, filtered[:10]))
         raise ToolFailed(
             "These go through a filter (git-lfs is one), and none runs here, so that something else than what is "
             f"meant would be staged: {listed}. A person can stage them; name the other paths one by one.",
             Outcome.DENIED,
         )
-    return specs(paths, out)
+    return ("--all", *specs)
 
 
-def specs(paths: Sequence[str], out: Sequence[str]) -> tuple[str, ...]:
-    """The arguments that name `paths`, taken literally, but for those that are `out`."""
+def pathspecs(paths: Sequence[str], excluded: Sequence[str]) -> tuple[str, ...]:
+    """The arguments that name `paths`, taken literally, without those `excluded`."""
     named = (f":(top,literal){'' if path == '.' else path}" for path in paths)
-    return ("--", *named, *(f":(top,literal,exclude){path}" for path in out))
+    return ("--", *named, *(f":(top,literal,exclude){path}" for path in excluded))
 
 
-async def off_limits(checkout: Checkout, others: Sequence[str]) -> tuple[str, ...]:
-    """What git must not be led into: what belongs to MCC itself, which it would see empty, and repositories of their
-    own, submodules or not, in which it would have to run. `others` are the `untracked` ones."""
+async def excluded_paths(checkout: Checkout, others: Sequence[str]) -> tuple[str, ...]:
+    """The paths that git must not enter; `others` are the `untracked` ones.
+
+    They are MCC's own files, which git would see empty, and nested repositories, submodules or not, in which another
+    git would have to run.
+    """
     hidden = await checkout.threads.tool(lambda: [name for name, _ in checkout.workspace.hidden()])
     listed = names_in(await checkout.output("ls-files", "-z", "--stage", bounds=NAMES))
     modules = [path for mode, _, path in (entry.partition("\t") for entry in listed) if mode.startswith(_GITLINK)]
@@ -199,20 +204,14 @@ async def off_limits(checkout: Checkout, others: Sequence[str]) -> tuple[str, ..
 
 
 async def untracked(checkout: Checkout) -> list[str]:
-    """Files that git neither tracks nor ignores; a repository of its own is one name, with a slash at its end."""
+    """The files that git neither tracks nor ignores; a nested repository is one name that ends with a slash."""
     return names_in(await checkout.output("ls-files", "-z", "--others", "--exclude-standard", bounds=NAMES))
 
 
-def names_in(captured: Captured) -> list[str]:
-    """The whole ones of names that are ended by NUL."""
-    whole = captured.head[: captured.head.rfind(b"\0") + 1]
-    return whole.decode("utf-8", "surrogateescape").split("\0")[:-1]
-
-
 async def _staged(checkout: Checkout) -> str:
-    asked = ("diff", "--cached", "--name-status", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", "-z")
-    words = names_in(await checkout.output(*asked, bounds=NAMES))
-    lines = [f"{how} {written(path)}" for how, path in zip(words[::2], words[1::2], strict=False)]
+    command = ("diff", "--cached", "--name-status", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", "-z")
+    words = names_in(await checkout.output(*command, bounds=NAMES))
+    lines = [f"{how} {display_path(path)}" for how, path in zip(words[::2], words[1::2], strict=False)]
     if not lines:
         return "Nothing is staged: these paths are as they were committed."
     more = [f"[{len(lines) - LISTED:,} more]"] if len(lines) > LISTED else []

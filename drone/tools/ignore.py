@@ -1,6 +1,6 @@
-"""Ignore files such as .gitignore: which names of a directory a project does not count as its own.
+"""Ignore files such as .gitignore: which names of a directory they exclude.
 
-Rules within a small bound are matched in the drone, all others in a process aside of it that can be killed.
+Small rule sets are matched in this process, all others in a separate one that can be killed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,25 +16,27 @@ from drone.tools.pattern import GlobError, expression
 MAX_BYTES = 64_000
 MAX_RULES = 1_000
 MAX_CHARACTERS = 200
-"""What is heeded of one ignore file: its first bytes, its first rules, and no rule that is longer."""
+"""Limits of one ignore file: bytes and rules beyond these, and longer rules, are ignored."""
 
 PLAIN_BYTES = 8_000
 PLAIN_PATTERNS = 64
 PLAIN_WILDCARDS = 4
 PLAIN_CHARACTERS = 1_000
-"""An ignore file within these bounds is held against names at once: its worst name costs some milliseconds.
+"""An ignore file within these limits is matched in this process: the worst name costs some milliseconds.
 
-The last is of all its patterns: an automaton that meets too many states to keep follows every character of them.
+PLAIN_CHARACTERS limits all its patterns together: once RE2 has too many states to cache, it follows every character of
+them.
 """
 
-_NESTED = 4_000_000
+_RE2_BYTES = 4_000_000
 _WILD = "*?["
 
 
 class Rules(Protocol):
-    """What an ignore file says of paths relative to its directory, each with whether it is a directory.
+    """The rules of one ignore file.
 
-    True: ignored, False: wanted after all, None: nothing is said.
+    `verdicts` takes paths relative to the file's directory, each with whether it is a directory, and returns for each
+    True (ignored), False (explicitly kept) or None (no rule matches).
     """
 
     def verdicts(self, paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]: ...
@@ -42,7 +44,7 @@ class Rules(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One line of an ignore file. `glob` without a slash is about a last name, any other about the whole path."""
+    """One line of an ignore file. `whole_path`: the glob matches the whole path, else only its last name."""
 
     negated: bool
     glob: str
@@ -51,27 +53,27 @@ class Rule:
 
     @property
     def plain(self) -> str | None:
-        """What a name must be; None for a pattern."""
+        """The only string that matches; None if the glob has wildcards."""
         return None if any(mark in self.glob for mark in (*_WILD, "\\")) else self.glob
 
     @property
     def suffix(self) -> str | None:
-        """What a name must end in, for a rule such as `*.pyc`."""
+        """The required suffix of a name, for a rule such as `*.pyc`; None for any other rule."""
         ending = self.glob[1:]
         plain = self.glob.startswith("*") and ending and not any(mark in ending for mark in (*_WILD, "\\"))
         return ending if plain and not self.whole_path else None
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
-    """The rules of a file's bytes, and what was not heeded, in the middle of a sentence; empty when all was."""
+class ParsedRules:
+    """The rules of an ignore file; `left_out` says, as a part of a sentence, what exceeded the limits."""
 
     rules: tuple[Rule, ...]
     left_out: str = ""
 
     @classmethod
-    def of(cls, data: bytes) -> "Read":
-        """Lines that are no valid pattern match nothing, as in git."""
+    def of(cls, data: bytes) -> "ParsedRules":
+        """Parse a file; lines that are no valid pattern match nothing, as in git."""
         text = data[:MAX_BYTES].removeprefix(b"\xef\xbb\xbf").decode("latin-1")
         lines = text.split("\n")
         left_out = []
@@ -88,7 +90,7 @@ class Read:
 
     @property
     def plain(self) -> bool:
-        """Whether holding these rules against a name takes no time worth speaking of, whatever the name."""
+        """Whether matching any name against these rules takes negligible time."""
         patterns = [rule.glob for rule in self.rules if rule.plain is None and rule.suffix is None]
         few = len(patterns) <= PLAIN_PATTERNS and sum(map(len, patterns)) <= PLAIN_CHARACTERS
         return few and all(sum(glob.count(mark) for mark in _WILD) <= PLAIN_WILDCARDS for glob in patterns)
@@ -103,7 +105,7 @@ class IgnoreFile:
 
     @classmethod
     def parse(cls, data: bytes) -> "IgnoreFile":
-        return cls(Read.of(data).rules)
+        return cls(ParsedRules.of(data).rules)
 
     def verdicts(self, paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]:
         return [self.verdict(path, directory=directory) for path, directory in paths]
@@ -118,7 +120,7 @@ class IgnoreFile:
 
 @dataclass(slots=True)
 class _Subjects:
-    """Rules about one kind of subject, sorted by how they are held against it."""
+    """Rules that match the same kind of subject, a name or a path, sorted by the way they match."""
 
     plain: set[bytes] = field(default_factory=set)
     plain_directories: set[bytes] = field(default_factory=set)
@@ -148,13 +150,13 @@ class _Subjects:
             return True
         if not self.patterns:
             return False
-        written = subject + b"/" if directory else subject
-        return any(pattern.fullmatch(written) is not None for pattern in self.patterns)
+        marked = subject + b"/" if directory else subject
+        return any(pattern.fullmatch(marked) is not None for pattern in self.patterns)
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Rules that stand one after the other and say the same."""
+    """Consecutive rules with the same verdict."""
 
     names: _Subjects
     paths: _Subjects
@@ -181,7 +183,7 @@ def _rules(lines: Iterable[str]) -> Iterator[Rule]:
 
 
 def _is_valid(glob: str) -> bool:
-    """A rule that is too long is one that is told to be left out."""
+    """Whether a rule's glob is valid; too long ones count as valid here, because they are reported as left out."""
     try:
         return len(glob) > MAX_CHARACTERS or bool(expression(glob.removeprefix("/")))
     except GlobError:
@@ -189,21 +191,21 @@ def _is_valid(glob: str) -> bool:
 
 
 def _trimmed(text: str) -> str:
-    """Without trailing spaces, but for one that a backslash keeps."""
+    """The line without trailing spaces, except one that a backslash escapes."""
     bare = text.rstrip(" ")
     slashes = len(bare) - len(bare.rstrip("\\"))
     return bare + " " if slashes % 2 and len(bare) < len(text) else bare
 
 
 def _compiled(expressions: list[str]) -> "list[re2._Regexp]":
-    """The expressions as few automata as their size allows; each is linear in the length of a subject."""
+    """The expressions combined into as few automata as their size allows; matching takes linear time."""
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.never_capture = True
     options.log_errors = False
-    options.max_mem = _NESTED
+    options.max_mem = _RE2_BYTES
     try:
-        return [re2.compile("|".join(f"(?:{one})" for one in expressions).encode("latin-1"), options)]
+        return [re2.compile("|".join(f"(?:{part})" for part in expressions).encode("latin-1"), options)]
     except re2.error:
         if len(expressions) == 1:
             return []
@@ -212,28 +214,29 @@ def _compiled(expressions: list[str]) -> "list[re2._Regexp]":
 
 
 SECONDS = 1.0
-"""Processor time that the rules of one ignore file may take for the names of one directory, a thousand at a time."""
+"""Processor time in the separate process for matching one ignore file against up to a thousand names."""
 
 MOST_IN_FORCE = 64
-"""Ignore files that are heeded for one directory: those of so many directories above it."""
+"""The most ignore files, in the directories above, that apply to one directory."""
 
-_AT_ONCE = 1_000
-_HERE_AT_ONCE = 20
+_BATCH = 1_000
+_IN_PROCESS_BATCH = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Ignore files from the root down to a directory; the deepest that says anything decides."""
+    """The ignore files from the root down to a directory; the deepest one with a verdict decides."""
 
     files: tuple[tuple[bytes, Rules], ...] = ()
 
     def among(self, paths: Sequence[tuple[bytes, bool]]) -> list[bool]:
-        """Whether each path (with whether it is a directory) is left out."""
+        """Whether each path (given with whether it is a directory) is ignored."""
         decided: dict[int, bool] = {}
         for base, rules in reversed(self.files):
-            open_ones = [index for index in range(len(paths)) if index not in decided]
-            verdicts = rules.verdicts([(paths[index][0][len(base) :], paths[index][1]) for index in open_ones])
-            decided.update((index, said) for index, said in zip(open_ones, verdicts, strict=True) if said is not None)
+            undecided = [index for index in range(len(paths)) if index not in decided]
+            verdicts = rules.verdicts([(paths[index][0][len(base) :], paths[index][1]) for index in undecided])
+            pairs = zip(undecided, verdicts, strict=True)
+            decided.update((index, verdict) for index, verdict in pairs if verdict is not None)
         return [decided.get(index, False) for index in range(len(paths))]
 
     def plus(self, base: bytes, rules: Rules) -> "Ignored":
@@ -242,71 +245,74 @@ class Ignored:
 
 @dataclass(slots=True)
 class IgnoreReader:
-    """Makes rules of ignore files: those that are plain here, the others in the process of `aside`.
+    """Makes rules of ignore files: plain ones are matched in this process, others in the process of `aside`.
 
-    What is not heeded is told by sentences in `notes`. `is_over`: nobody wants to know any more; from then on the rules
-    say nothing, so that no number of names holds them for longer.
+    `notes` collects sentences on what was left out. Once `is_over` answers True, all rules answer None for every path,
+    so that a walk ends in time however many names are left.
     """
 
     aside: SideProcess
     notes: list[str]
     is_over: Callable[[], bool] = lambda: False
-    _held: dict[int, "_Aside"] = field(default_factory=dict)
+    _loaded: dict[int, "_AsideRules"] = field(default_factory=dict)
 
     def rules(self, name: str, data: bytes, above: Ignored) -> Rules | None:
-        """The rules in `data` of the file `name`, at most a byte longer than is heeded; None where none may be more."""
+        """The rules of the file `name`; None if too many ignore files above it are in force.
+
+        `data` is the file's content, of which the caller need not read more than `MAX_BYTES` and one.
+        """
         if len(above.files) >= MOST_IN_FORCE:
             self.notes.append(f"{name} was not heeded: {MOST_IN_FORCE} ignore files above it are.")
             return None
-        if len(data) <= PLAIN_BYTES and (read := Read.of(data)).plain:
-            self.tell(name, read.left_out)
-            return _Here(IgnoreFile(read.rules), self.is_over)
-        return _Aside(self, name, data, len(above.files))
+        if len(data) <= PLAIN_BYTES and (parsed := ParsedRules.of(data)).plain:
+            self.note_left_out(name, parsed.left_out)
+            return _InProcessRules(IgnoreFile(parsed.rules), self.is_over)
+        return _AsideRules(self, name, data, len(above.files))
 
-    def tell(self, name: str, left_out: str) -> None:
+    def note_left_out(self, name: str, left_out: str) -> None:
         if left_out:
             self.notes.append(f"Of {name}, {left_out} were not heeded.")
 
-    def asked(self, rules: "_Aside", paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]:
-        """What the rules say, from the process aside, which holds one file for each level. Raises `CutOff`."""
+    def ask(self, rules: "_AsideRules", paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]:
+        """The verdicts of the separate process, which keeps one ignore file per level. Raises `CutOff`."""
         question: dict[str, object] = {
             "level": rules.level,
             "paths": [(path.decode("latin-1"), directory) for path, directory in paths],
         }
-        new = self._held.get(rules.level) is not rules
+        new = self._loaded.get(rules.level) is not rules
         if new:
             question["text"] = rules.data.decode("latin-1")
         answer = self.aside.ask(question, SECONDS)
-        self._held[rules.level] = rules
+        self._loaded[rules.level] = rules
         if new and not rules.reported:
             rules.reported = True
-            self.tell(rules.name, answer["left_out"])
+            self.note_left_out(rules.name, answer["left_out"])
         verdicts: list[bool | None] = answer["verdicts"]
         return verdicts
 
     def forget(self) -> None:
-        """The process aside is gone, and what it held with it."""
-        self._held.clear()
+        """The separate process is gone, with the files it had loaded."""
+        self._loaded.clear()
 
 
 @dataclass(frozen=True, slots=True)
-class _Here:
-    """The rules of a file that is plain."""
+class _InProcessRules:
+    """The rules of a plain file, matched in this process."""
 
     file: IgnoreFile
     is_over: Callable[[], bool]
 
     def verdicts(self, paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]:
         found: list[bool | None] = []
-        for begin in range(0, len(paths), _HERE_AT_ONCE):
-            piece = paths[begin : begin + _HERE_AT_ONCE]
+        for begin in range(0, len(paths), _IN_PROCESS_BATCH):
+            piece = paths[begin : begin + _IN_PROCESS_BATCH]
             found.extend([None] * len(piece) if self.is_over() else self.file.verdicts(piece))
         return found
 
 
 @dataclass(slots=True, eq=False)
-class _Aside:
-    """The rules of a file that could be slow. One that is, is not heeded any longer."""
+class _AsideRules:
+    """The rules of a file that might match slowly, matched in the separate process; dropped once they prove slow."""
 
     reader: IgnoreReader
     name: str
@@ -317,15 +323,15 @@ class _Aside:
 
     def verdicts(self, paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]:
         found: list[bool | None] = []
-        for begin in range(0, len(paths), _AT_ONCE):
-            piece = paths[begin : begin + _AT_ONCE]
+        for begin in range(0, len(paths), _BATCH):
+            piece = paths[begin : begin + _BATCH]
             is_dropped = self.dropped or self.reader.is_over()
             found.extend([None] * len(piece) if is_dropped else self._verdicts(piece))
         return found
 
     def _verdicts(self, paths: Sequence[tuple[bytes, bool]]) -> list[bool | None]:
         try:
-            return self.reader.asked(self, paths)
+            return self.reader.ask(self, paths)
         except CutOff as error:
             self.dropped = True
             self.reader.forget()
@@ -333,15 +339,15 @@ class _Aside:
             return [None] * len(paths)
 
 
-def answering() -> Callable[[Any], object]:
-    """What the process aside does: keeps the rules of each level, and holds names against them."""
+def ignore_matcher() -> Callable[[Any], object]:
+    """The function that the separate process runs: it keeps the rules of each level and matches paths against them."""
     levels: dict[int, IgnoreFile] = {}
 
     def answer(question: Any) -> object:
         level, left_out = question["level"], ""
         if "text" in question:
-            read = Read.of(question["text"].encode("latin-1")[: MAX_BYTES + 1])
-            levels[level], left_out = IgnoreFile(read.rules), read.left_out
+            parsed = ParsedRules.of(question["text"].encode("latin-1")[: MAX_BYTES + 1])
+            levels[level], left_out = IgnoreFile(parsed.rules), parsed.left_out
         paths = [(path.encode("latin-1"), directory) for path, directory in question["paths"]]
         return {"left_out": left_out, "verdicts": levels[level].verdicts(paths)}
 

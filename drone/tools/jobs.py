@@ -1,4 +1,4 @@
-"""Background jobs: commands of one order that go on behind the calls which began them, and end with the order."""
+"""Background jobs: commands of one order that outlive the calls that started them and end with the order."""
 
 import asyncio
 import time
@@ -12,31 +12,32 @@ from drone.sandbox.child import Captured, Ended
 from drone.sandbox.paths import Workspace
 
 MOST = 4
-"""Jobs of one order that run at the same time, where the operator says nothing else."""
+"""The default limit on the jobs of one order that run at the same time."""
 
 LOOK_SECONDS = 1.0
-"""How often it is looked whether a job is still wanted."""
+"""How often a job's watch checks whether the job is still wanted."""
 
 _NAME = "job-"
 
 
 class JobState(StrEnum):
     RUNNING = "running"
-    EXITED = "exited"  # by itself, or because its time was over
-    STOPPED = "stopped"  # a call asked for it, its agent was cancelled, or the order ended
-    LOST = "lost"  # the drone that ran it is gone, or gave the order back: how it ended is not known
+    EXITED = "exited"  # by itself, or at its time limit
+    STOPPED = "stopped"  # killed: by a call, because its agent was cancelled, or because the order ended
+    LOST = "lost"  # its drone is gone or handed the order back: how the job ended is unknown
 
 
 class TooManyJobs(Exception):
-    """The order has as many jobs as it may."""
+    """The order already runs as many jobs as it may."""
 
 
 @dataclass(slots=True, eq=False)
 class Job:
-    """`ended` tells how, once it is `over`. `unwanted`: whether nobody wants it any more, so that it is stopped.
+    """One background command.
 
-    `changed` are the paths of its `workspace` that it changed, once it is over, as `changes` finds them; `refused` says
-    what it asked the network for in vain.
+    Once it is `over`, `ended` says how it ended and `changed` lists the paths of its `workspace` that it changed, as
+    `changes` finds them. `unwanted` answers whether the job should be stopped because no agent needs it any more.
+    `refused` returns the result fields about hosts that the job was refused.
     """
 
     handle: str
@@ -58,11 +59,11 @@ class Job:
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """How long the job has run, or ran."""
         return self._seconds if self.over else time.monotonic() - self.began
 
     async def watch(self) -> None:
-        """Return when it has ended; it is stopped as soon as nobody wants it any more."""
+        """Wait for the end of the job, and stop the job when it becomes unwanted."""
         ending = asyncio.ensure_future(self.running.wait())
         while not ending.done():
             await asyncio.wait((ending,), timeout=LOOK_SECONDS)
@@ -75,21 +76,21 @@ class Job:
             self.state = JobState.LOST
         if self.state is JobState.RUNNING:
             self.state = JobState.EXITED
-        # What it changed is a help: a workspace that cannot be looked at does not make the job's end unknown.
+        # The list of changed paths is a convenience: the job's end is known even if the workspace cannot be read.
         with suppress(Exception):
             self.changed = await self.changes()
 
     async def stop(self) -> None:
-        """Kill all of it; once it is gone, `watch` takes that in."""
+        """Kill the job's processes; `watch` then records the end."""
         if not self.over:
             self.state = JobState.STOPPED
             await self.running.kill()
 
 
 class Jobs:
-    """The jobs of one order on this drone, which end with this context. Use on one event loop.
+    """The jobs of one order on this drone; leaving this context ends them. Use on one event loop.
 
-    `known` are the handles of those that the order began elsewhere: they are lost.
+    `known` are the handles of jobs that the order started on other drones; these jobs are lost.
     """
 
     def __init__(self, known: Collection[str] = (), most: int = MOST) -> None:
@@ -106,11 +107,11 @@ class Jobs:
         return tuple(self._jobs.values())
 
     def get(self, handle: str) -> Job | None:
-        """One that was begun here."""
+        """The job with this handle, if this drone started it."""
         return self._jobs.get(handle)
 
     async def begin(self, make: Callable[[str], Awaitable[Job]]) -> Job:
-        """Take in a job that `make` starts, which is given its handle. Raises `TooManyJobs`."""
+        """Start a job: `make` receives its handle and returns the running job. Raises `TooManyJobs`."""
         running = sum(not job.over for job in self.all) + self._starting
         if running >= self.most:
             raise TooManyJobs
@@ -125,7 +126,7 @@ class Jobs:
         return job
 
     async def wait(self, handles: Collection[str], seconds: float) -> None:
-        """Return when one of these jobs has ended, or the time is over."""
+        """Return when one of these jobs has ended, or after `seconds`."""
         watches = [self._watches[handle] for handle in handles if handle in self._watches]
         if watches and seconds > 0:
             await asyncio.wait(watches, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
@@ -137,8 +138,7 @@ class Jobs:
         await self.end()
 
     async def end(self, workspace: Workspace | None = None) -> None:
-        """Nothing is to be at work any more, or nothing in this workspace: stop what runs, and return when it is gone,
-        even when cancelled meanwhile."""
+        """Stop all jobs, or those in `workspace`, and return when they are gone, even if cancelled meanwhile."""
         cancelled: asyncio.CancelledError | None = None
         jobs = [job for job in self.all if workspace is None or job.workspace is workspace]
         ending = {asyncio.create_task(job.stop()) for job in jobs}

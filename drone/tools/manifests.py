@@ -1,4 +1,4 @@
-"""The manifests of a workspace: how a project is started by their word, read within bounds, the hard ones aside."""
+"""The entry points that a workspace's manifests declare; large manifests are parsed in a separate process."""
 
 import json
 import time
@@ -11,29 +11,29 @@ from threading import Event
 from typing import Any
 
 from drone.sandbox.paths import PathError, Workspace
-from drone.sandbox.side_process import CutOff, SideProcess
-from drone.tools.display_text import cut, written
+from drone.tools.display_text import cut, display_path
 from drone.tools.walk import read_up_to
 
-_SAID = 300
+_MAX_LENGTH = 300
 
 MAX_BYTES = 256_000
 MAX_MANIFESTS = 100
 MAX_DECLARED = 1_000
-"""The longest manifest that is read, how many are, and what of one is told."""
+"""Limits: bytes of a manifest that is read, manifests that are read, entry points listed of each."""
 
 SECONDS = 10.0
-"""How long all of them may take together."""
+"""How long reading all manifests may take."""
 
 _EACH_SECONDS = 1.0
 _PLAIN_BYTES = 64_000
 _PLAIN_TOML_BYTES = 4_000
-"""What is read at once, of all of them together and of one in TOML: its reader takes 40 ms at worst for as much."""
+"""Bytes parsed in this process: of all manifests together, and of one in TOML, whose parser needs up to 40 ms for so
+much."""
 
 
 @dataclass(frozen=True, slots=True)
 class EntryPoint:
-    """`name` is what one runs or types, `target` what that runs, `file` where it stands."""
+    """A way to start a project: `name` is what one types, `target` what that runs, `file` the manifest."""
 
     kind: str
     name: str
@@ -42,17 +42,17 @@ class EntryPoint:
 
 
 def entry_points(path: str, text: str) -> Iterator[EntryPoint]:
-    """What the manifest at `path` declares; nothing for a file of another kind. Raises ValueError when it is broken."""
+    """The entry points in the manifest at `path`; none if it is no known manifest. Raises ValueError if malformed."""
     read = _READERS.get(path.rpartition("/")[2])
     if read is not None:
         for kind, name, target in read(text):
-            yield EntryPoint(kind, cut(name, _SAID), cut(target, _SAID), path)
+            yield EntryPoint(kind, cut(name, _MAX_LENGTH), cut(target, _MAX_LENGTH), path)
 
 
 def _pyproject(text: str) -> Iterator[tuple[str, str, str]]:
     document = tomllib.loads(text)
-    for place in (("project", "scripts"), ("project", "gui-scripts"), ("tool", "poetry", "scripts")):
-        for name, target in _table(document, *place).items():
+    for keys in (("project", "scripts"), ("project", "gui-scripts"), ("tool", "poetry", "scripts")):
+        for name, target in _table(document, *keys).items():
             yield "python script", name, str(target)
 
 
@@ -78,10 +78,10 @@ def _makefile(text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _target(line: str) -> str:
-    """The target that a line of a makefile begins with; empty when it is no such line."""
+    """The target that a makefile's line declares; empty if it declares none."""
     name, colon, rest = line.partition(":")
     name = name.rstrip(" \t")
-    plain = name[:1].isalnum() and all(one.isalnum() or one in "_.-" for one in name)
+    plain = name[:1].isalnum() and all(char.isalnum() or char in "_.-" for char in name)
     return name if colon and plain and not rest.startswith("=") else ""
 
 
@@ -111,12 +111,12 @@ def _dockerfile(text: str) -> Iterator[tuple[str, str, str]]:
                 yield "container", word.upper(), target.rstrip()
 
 
-def _table(document: Mapping[str, object], *place: str) -> Mapping[str, object]:
-    """The table at a place of a document; empty when there is none, or something else."""
-    here: object = document
-    for key in place:
-        here = here.get(key) if isinstance(here, Mapping) else None
-    return here if isinstance(here, Mapping) else {}
+def _table(document: Mapping[str, object], *keys: str) -> Mapping[str, object]:
+    """The table under these nested keys; empty if there is no table."""
+    value: object = document
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, Mapping) else {}
 
 
 _READERS: Mapping[str, Callable[[str], Iterator[tuple[str, str, str]]]] = {
@@ -133,7 +133,7 @@ _READERS: Mapping[str, Callable[[str], Iterator[tuple[str, str, str]]]] = {
 
 
 class Manifests:
-    """Reads one manifest after the other. `notes` gathers what could not be read, `found` what was declared."""
+    """Reads manifests; `found` collects their entry points, `notes` sentences on what could not be read."""
 
     def __init__(self, workspace: Workspace, stop: Event, *, seconds: float = SECONDS) -> None:
         self._workspace = workspace
@@ -145,41 +145,41 @@ class Manifests:
 
     def read(self, paths: Sequence[str]) -> None:
         until = time.monotonic() + self._seconds
-        with closing(SideProcess(reading, self._stop)) as aside:
+        with closing(Aside(manifest_reader, self._stop)) as aside:
             for number, path in enumerate(paths[:MAX_MANIFESTS]):
                 if time.monotonic() > until or self._stop.is_set():
                     self.notes.append(f"{len(paths) - number:,} build files were not read: it took too long.")
                     return
                 try:
-                    self._declared(path, self._declarations(aside, path, _text(self._workspace, path)))
+                    self._add(path, self._declarations(aside, path, _text(self._workspace, path)))
                 except (PathError, OSError, ValueError, RecursionError, CutOff) as error:
-                    self.notes.append(f"{written(path)} could not be read: {str(error)[:200]}")
+                    self.notes.append(f"{display_path(path)} could not be read: {str(error)[:200]}")
 
     def _declarations(self, aside: SideProcess, path: str, text: str) -> Iterable[Sequence[str]]:
         if len(text) <= min(self._plain_bytes, _PLAIN_TOML_BYTES if path.endswith(".toml") else _PLAIN_BYTES):
             self._plain_bytes -= len(text)
-            return declared(path, text)
+            return declarations(path, text)
         found: Iterable[Sequence[str]] = aside.ask({"path": path, "text": text}, _EACH_SECONDS)
         return found
 
-    def _declared(self, path: str, found: Iterable[Sequence[str]]) -> None:
+    def _add(self, path: str, found: Iterable[Sequence[str]]) -> None:
         starts = [EntryPoint(kind, name, target, path) for kind, name, target in found]
         self.found.extend(starts[:MAX_DECLARED])
         if len(starts) > MAX_DECLARED:
-            self.notes.append(f"{written(path)} declares more than {MAX_DECLARED:,} entry points.")
+            self.notes.append(f"{display_path(path)} declares more than {MAX_DECLARED:,} entry points.")
 
 
-def declared(path: str, text: str) -> list[tuple[str, str, str]]:
-    """Kind, name and target of what the manifest at `path` declares. Raises ValueError and RecursionError."""
-    return [(one.kind, one.name, one.target) for one in islice(entry_points(path, text), MAX_DECLARED + 1)]
+def declarations(path: str, text: str) -> list[tuple[str, str, str]]:
+    """Kind, name and target of each entry point in the manifest at `path`. Raises ValueError and RecursionError."""
+    return [(point.kind, point.name, point.target) for point in islice(entry_points(path, text), MAX_DECLARED + 1)]
 
 
-def reading() -> Callable[[Any], object]:
-    """What the process aside does."""
+def manifest_reader() -> Callable[[Any], object]:
+    """The function that the separate process runs: from a manifest's path and text to its `declarations`."""
 
     def read(question: Any) -> object:
         try:
-            return declared(question["path"], question["text"])
+            return declarations(question["path"], question["text"])
         except RecursionError as error:
             raise ValueError("it is nested too deeply") from error
 

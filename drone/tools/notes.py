@@ -1,13 +1,13 @@
-"""Memory, plans and tasks: what agents write down for later orders of the same project."""
+"""The tools for memory, plans and tasks: notes that agents keep for later orders of the same project."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, StringConstraints, ValidationError
 
 from drone.agent.toolset import Output
-from drone.tools.display_text import cut, plain
+from drone.tools.display_text import cut, strip_controls
 from drone.tools.notes_port import NoteRefused, Notes
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from mcc.contracts.notes import TEXT_CHARACTERS, TITLE_CHARACTERS, NewNote, Note, NoteKind, TaskStatus
@@ -59,7 +59,7 @@ async def memory_search(
     found = await _notes(context).search(query, "memory", limit)
     if not found:
         return Output("Nothing in this project's memory has any of these words.", untrusted=False)
-    parts = (f"{_line(note)}\n  {cut(' '.join(note.text.split()), _SHOWN)}" for note in found)
+    parts = (f"{_note_line(note)}\n  {cut(' '.join(note.text.split()), _SHOWN)}" for note in found)
     return Output("\n".join([NO_INSTRUCTION, *parts]))
 
 
@@ -76,10 +76,10 @@ async def memory_write(context: ToolContext, name: Text, content: Content, expir
         expires_days: After so many days it is not shown any more; leave it out for what lasts.
     """
     until = None if expires_days is None else now() + timedelta(days=expires_days)
-    before = await _there(context, "memory", name)
-    note = await _write(context, _new(kind="memory", name=name, text=content, expires_at=until))
-    again = before is not None and before.version == note.version
-    return _written(f"{note.name} is verified: it says this already." if again else _noted(note))
+    before = await _read_if_any(context, "memory", name)
+    note = await _write(context, _new_note(kind="memory", name=name, text=content, expires_at=until))
+    unchanged = before is not None and before.version == note.version
+    return _trusted(f"{note.name} is verified: it says this already." if unchanged else _noted(note))
 
 
 @tool(idempotent=True, effects="write")
@@ -89,10 +89,10 @@ async def memory_delete(context: ToolContext, name: Text) -> Output:
     Args:
         name: As memory_list names it.
     """
-    await _refusing(
+    await _with_hints(
         context, "memory", name, lambda notes: notes.delete(context.origin, context.call_id, "memory", name)
     )
-    return _written(f"{cut(name, _LINE)} is deleted.")
+    return _trusted(f"{cut(name, _LINE)} is deleted.")
 
 
 @tool(idempotent=True, effects="read")
@@ -119,7 +119,7 @@ async def plan_write(context: ToolContext, name: Text, content: Content) -> Outp
         name: Short and telling.
         content: The whole plan.
     """
-    return _written(_noted(await _write(context, _new(kind="plan", name=name, text=content))))
+    return _trusted(_noted(await _write(context, _new_note(kind="plan", name=name, text=content))))
 
 
 @tool(idempotent=True, effects="read")
@@ -129,11 +129,11 @@ async def task_list(context: ToolContext, status: TaskStatus | None = None) -> O
     Args:
         status: Only tasks in this status.
     """
-    tasks = [one for one in await _notes(context).list("task") if status in (None, one.status)]
+    tasks = [task for task in await _notes(context).list("task") if status in (None, task.status)]
     if not tasks:
         return Output(f"There are no {f'{status} ' if status else ''}tasks in this project.", untrusted=False)
     tasks.sort(key=lambda task: (len(task.name), task.name))
-    return Output("\n".join([NO_INSTRUCTION, *map(_task, tasks)]))
+    return Output("\n".join([NO_INSTRUCTION, *map(_task_line, tasks)]))
 
 
 @tool(idempotent=True, effects="write")
@@ -144,8 +144,8 @@ async def task_create(context: ToolContext, title: Title, detail: Content = "") 
         title: What is to be done.
         detail: What is known of it.
     """
-    task = await _write(context, _new(kind="task", title=title, text=detail, status="open"))
-    return _written(f"Task {task.name} is open.")
+    task = await _write(context, _new_note(kind="task", title=title, text=detail, status="open"))
+    return _trusted(f"Task {task.name} is open.")
 
 
 @tool(idempotent=True, effects="write")
@@ -165,8 +165,8 @@ async def task_update(
         detail: What is known of it now; it replaces what was there.
     """
     await _read(context, "task", id)
-    task = await _write(context, _new(kind="task", name=id, title=title, text=detail, status=status))
-    return _written(f"Task {task.name} is {task.status}.")
+    task = await _write(context, _new_note(kind="task", name=id, title=title, text=detail, status=status))
+    return _trusted(f"Task {task.name} is {task.status}.")
 
 
 NOTE_TOOLS: tuple[Callable[..., object], ...] = (
@@ -194,18 +194,17 @@ async def _listed(context: ToolContext, kind: NoteKind, reading: str) -> Output:
     notes = await _notes(context).list(kind)
     if not notes:
         return Output(f"This project has no {_PLURAL[kind]} yet.", untrusted=False)
-    return Output("\n".join([f"{NO_INSTRUCTION} Read one with {reading}.", *map(_line, notes)]))
+    return Output("\n".join([f"{NO_INSTRUCTION} Read one with {reading}.", *map(_note_line, notes)]))
 
 
 _PLURAL = {"memory": "notes in its memory", "plan": "plans", "task": "tasks"}
 
 
 async def _read(context: ToolContext, kind: NoteKind, name: str) -> Note:
-    found: Note = await _refusing(context, kind, name, lambda notes: notes.read(kind, name))
-    return found
+    return await _with_hints(context, kind, name, lambda notes: notes.read(kind, name))
 
 
-async def _there(context: ToolContext, kind: NoteKind, name: str) -> Note | None:
+async def _read_if_any(context: ToolContext, kind: NoteKind, name: str) -> Note | None:
     try:
         return await _notes(context).read(kind, name)
     except NoteRefused:
@@ -219,20 +218,22 @@ async def _write(context: ToolContext, new: NewNote) -> Note:
         raise ToolFailed(f"{refused}.") from refused
 
 
-async def _refusing(context: ToolContext, kind: NoteKind, name: str, work: Callable[[Notes], Any]) -> Any:
-    """What `work` answers; where there is no such note, the nearest that is are told."""
+async def _with_hints(
+    context: ToolContext, kind: NoteKind, name: str, work: Callable[[Notes], Awaitable[Note]]
+) -> Note:
+    """The note that `work` returns. Raises `ToolFailed` if it is refused, with the most similar name or a list."""
     try:
         return await work(_notes(context))
     except NoteRefused as refused:
-        there = [note.name for note in await _notes(context).list(kind)]
-        near = alike(name[:_LINE], there, n=1, cutoff=0.4)
-        listed = f"There are {', '.join(there[:20])}." if there else "There is none yet."
+        names = [note.name for note in await _notes(context).list(kind)]
+        near = alike(name[:_LINE], names, n=1, cutoff=0.4)
+        listed = f"There are {', '.join(names[:20])}." if names else "There is none yet."
         raise ToolFailed(f"{refused}. {f'Did you mean {near[0]!r}?' if near else listed}") from refused
 
 
-def _new(**given: object) -> NewNote:
+def _new_note(**fields: object) -> NewNote:
     try:
-        return NewNote.model_validate(given)
+        return NewNote.model_validate(fields)
     except ValidationError as error:
         raise ToolFailed(
             "A name has letters, digits, spaces and _ . / -, begins with a letter or digit, and has 100 characters at "
@@ -240,18 +241,18 @@ def _new(**given: object) -> NewNote:
         ) from error
 
 
-def _line(note: Note) -> str:
+def _note_line(note: Note) -> str:
     first = note.title or next((line for line in note.text.splitlines() if line.strip()), "empty")
     return f"- {note.name} ({_age(note)}): {cut(first.strip('# '), _LINE)}"
 
 
-def _task(task: Note) -> str:
+def _task_line(task: Note) -> str:
     detail = f" | {cut(' '.join(task.text.split()), _SHOWN)}" if task.text else ""
     return f"- {task.name} [{task.status}] {task.title} ({_age(task)}){detail}"
 
 
 def _age(note: Note) -> str:
-    return f"by {plain(note.agent or 'an agent')}, last verified {_day(note.verified_at)}"
+    return f"by {strip_controls(note.agent or 'an agent')}, last verified {_day(note.verified_at)}"
 
 
 def _day(at: datetime) -> str:
@@ -261,9 +262,9 @@ def _day(at: datetime) -> str:
 def _shown(note: Note) -> Output:
     source = f"order {note.order_id}, entry {note.seq}" if note.seq else f"order {note.order_id}"
     dates = f"written {_day(note.written_at)}, last verified {_day(note.verified_at)}"
-    over = note.expires_at is not None and note.expires_at <= now()
+    is_expired = note.expires_at is not None and note.expires_at <= now()
     head = [NO_INSTRUCTION, f"{note.name}, version {note.version}, by {note.agent} in {source}; {dates}"]
-    expired = [f"It expired on {_day(note.expires_at)}."] if over and note.expires_at else []
+    expired = [f"It expired on {_day(note.expires_at)}."] if is_expired and note.expires_at else []
     return Output("\n".join([*head, *expired, "", note.text or note.title]))
 
 
@@ -272,5 +273,6 @@ def _noted(note: Note) -> str:
     return f"{note.name} is noted, version {note.version}{until}."
 
 
-def _written(sentence: str) -> Output:
+def _trusted(sentence: str) -> Output:
+    """A result in the runtime's own words."""
     return Output(sentence, untrusted=False)

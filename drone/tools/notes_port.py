@@ -1,4 +1,4 @@
-"""The notes of an order's project, as tools use them."""
+"""The port through which tools read and write the notes of an order's project."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,23 +8,26 @@ from mcc.contracts.notes import NewNote, Note, NoteKind
 
 
 class NoteRefused(Exception):
-    """The note is not there, or there are too many; a sentence for the model."""
+    """The note does not exist, or the project has too many notes; the message is a sentence for the model."""
 
 
 class Notes(Protocol):
-    """Every method may raise `JournalError`, where the order is another drone's by now."""
+    """Every method raises `JournalError` when another drone has taken the order over."""
 
     async def list(self, kind: NoteKind) -> Sequence[Note]:
-        """What is there and has not expired, by name."""
+        """The notes that have not expired, sorted by name."""
 
     async def read(self, kind: NoteKind, name: str) -> Note:
-        """Its newest version, expired or not. Raises `NoteRefused`."""
+        """The newest version of a note, expired or not. Raises `NoteRefused`."""
 
     async def search(self, question: str, kind: NoteKind, most: int) -> Sequence[Note]:
-        """Notes with one of the question's words at least, the best first."""
+        """At most `most` notes that hold at least one word of the question, best match first."""
 
     async def write(self, origin: Origin, call_id: str, new: NewNote) -> Note:
-        """The version that this call wrote, once however often it is run. Raises `NoteRefused`."""
+        """Write a version and return it; a repeated call with the same `call_id` writes nothing more.
+
+        Raises `NoteRefused`.
+        """
 
     async def delete(self, origin: Origin, call_id: str, kind: NoteKind, name: str) -> Note:
-        """Raises `NoteRefused`."""
+        """Delete a note and return it. Raises `NoteRefused`."""

@@ -1,23 +1,22 @@
-"""The outline of a source file: its symbols with their lines, so many that they fit."""
+"""The tool `outline`: the symbols of a source file with their lines, folded to a limited length."""
 
 from contextlib import closing
 from threading import Event
 
 from drone.sandbox.paths import PathMissing
-from drone.sandbox.side_process import CutOff, SideProcess
-from drone.tools.display_text import pictured, written
+from drone.tools.display_text import display_path, show_controls
 from drone.tools.files import with_nearest, workspace_of
 from drone.tools.reading import as_utf8, refuse_binary
-from drone.tools.symbols import DEEPEST, MOST, SUFFIXES, Symbol, Symbols, finding, language_of
+from drone.tools.symbols import DEEPEST, MOST, SUFFIXES, Symbol, Symbols, language_of, symbol_finder
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import plural, read_up_to
 from mcc.contracts.shape import Text
 
 LARGEST = 2_000_000
-"""Bytes of a file that is parsed."""
+"""Bytes of the largest file that is parsed."""
 
 LINES = 300
-"""Symbols that are shown."""
+"""Symbols that a result shows."""
 
 SECONDS = 5.0
 """Processor time that parsing one file may take."""
@@ -30,7 +29,7 @@ def outline(context: ToolContext, path: Text) -> str:
     Args:
         path: The file.
     """
-    workspace, shown = workspace_of(context), written(path)
+    workspace, shown = workspace_of(context), display_path(path)
     if (language := language_of(path)) is None:
         raise ToolFailed(f"{shown} has no outline: no grammar is known for its suffix; known are {' '.join(SUFFIXES)}.")
     try:
@@ -52,37 +51,37 @@ def outline(context: ToolContext, path: Text) -> str:
 
 
 def symbols_of(text: str, language: str, shown: str, stop: Event, seconds: float = SECONDS) -> Symbols:
-    """The symbols that a source text declares. Raises `ToolFailed`. Blocks."""
+    """The symbols that a source text declares, found in a separate process. Raises `ToolFailed`. Blocks."""
     try:
-        with closing(SideProcess(finding, stop)) as aside:
+        with closing(Aside(symbol_finder, stop)) as aside:
             answer = aside.ask([language, text], seconds)
     except (CutOff, ValueError) as error:
         raise ToolFailed(f"{shown} has no outline: {error}; search_text and read_file show what is in it.") from error
-    return Symbols(tuple(Symbol(*one) for one in answer["found"]), bool(answer["is_whole"]))
+    return Symbols(tuple(Symbol(*fields) for fields in answer["found"]), bool(answer["is_whole"]))
 
 
 def folded(symbols: tuple[Symbol, ...], most: int) -> list[str]:
-    """At most `most` lines for symbols, and one that counts the rest: the outer ones first, and level by level as many
-    as fit."""
+    """At most `most` lines for symbols, and one that counts the rest.
+
+    Shows the levels, from the outermost, that fit as a whole; symbols inside the last are counted behind it.
+    """
     depth = next((depth for depth in range(DEEPEST, 0, -1) if sum(s.depth <= depth for s in symbols) <= most), 0)
     lines: list[str] = []
-    hidden = 0
-    for place, one in enumerate(symbols):
-        if one.depth > depth:
+    for index, symbol in enumerate(symbols):
+        if symbol.depth > depth:
             continue
         inner = 0
-        if one.depth == depth:
-            rest = range(place + 1, len(symbols))
-            inner = next((at for at in rest if symbols[at].depth <= depth), len(symbols)) - place - 1
-        hidden += inner
-        lines.append(_line(one, inner))
+        if symbol.depth == depth:
+            rest = range(index + 1, len(symbols))
+            inner = next((at for at in rest if symbols[at].depth <= depth), len(symbols)) - index - 1
+        lines.append(_line(symbol, inner))
     if (more := len(lines) - most) > 0:
-        after = symbols[[place for place, one in enumerate(symbols) if one.depth <= depth][most]].first
+        after = symbols[[index for index, symbol in enumerate(symbols) if symbol.depth <= depth][most]].first
         return [*lines[:most], f"[{more:,} more from line {after} on are not shown; search_text finds them by name.]\n"]
     return lines
 
 
 def _line(symbol: Symbol, inner: int) -> str:
-    name = pictured(symbol.name)[0]
+    name = show_controls(symbol.name)[0]
     holds = f" ({plural(inner, 'symbol')})" if inner else ""
     return f"{symbol.first}-{symbol.last}\t{'  ' * symbol.depth}{symbol.kind} {name}{holds}\n"

@@ -1,6 +1,6 @@
-"""Tools of the operator's own: functions of modules that mcc.toml names and of installed packages, loaded at the start.
+"""The operator's own tools: functions of modules named in mcc.toml and of installed packages, loaded at the start.
 
-What cannot be used is left out and said, and the drone starts: a broken tool must not take the others away.
+A tool that cannot be used is left out and reported, and the drone starts: a broken tool must not disable the others.
 """
 
 import inspect
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
-from drone.tools.offered import capability
+from drone.tools.capabilities import capability
 from drone.tools.schema import ToolDeclarationError
 from drone.tools.tool import FunctionTool, declared
 from mcc.configuration.own_code import own_code
@@ -18,21 +18,21 @@ from mcc.contracts.drones import Capability
 from mcc.definitions.rights import TOOL_GROUPS, GroupTable, known_names
 
 ENTRY_POINTS = "mcc.tools"
-"""The group of entry points under which an installed package names a module, a function or a list of functions."""
+"""The entry point group in which an installed package names a module, a function or a list of functions."""
 
 log = logging.getLogger("drone.tools")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnTools:
-    """`tools` by where each comes from; `problems` say what was left out, under the name of a tool or of a module."""
+    """`tools`: each tool with its origin. `problems`: what was left out and why, by the name of the tool or module."""
 
     tools: tuple[tuple[FunctionTool, str], ...] = ()
     problems: tuple[Capability, ...] = ()
 
     @property
     def groups(self) -> GroupTable:
-        """The tool groups with these tools in them, so that agent files may name them."""
+        """The tool groups, these tools included, so that agent files may name the tools."""
         table: dict[str, tuple[str, ...]] = {name: tuple(tools) for name, tools in TOOL_GROUPS.items()}
         for tool, _ in self.tools:
             table[tool.spec.group] = (*table[tool.spec.group], tool.spec.name)
@@ -45,8 +45,10 @@ class OwnTools:
 
 
 def own_tools(modules: Iterable[str], directory: Path | None) -> OwnTools:
-    """The tools of installed packages, then those of `modules`: files in `directory`, the operator's own configuration,
-    or else names that can be imported. Each problem is logged as well."""
+    """Load the tools of installed packages, then those of `modules`; each problem is logged as well.
+
+    A module is a file in `directory`, the operator's configuration directory, or else an importable name.
+    """
     tools: dict[str, tuple[FunctionTool, str]] = {}
     problems: list[Capability] = []
     for code in own_code(modules, directory, ENTRY_POINTS):
@@ -59,32 +61,34 @@ def own_tools(modules: Iterable[str], directory: Path | None) -> OwnTools:
         if not functions:
             problems.append(_problem(name, origin, "holds no tool: declare a function with @drone.tool(group=…)"))
         for function in functions:
-            made = _made(function, origin, tools)
-            if isinstance(made, Capability):
-                problems.append(made)
+            tool = _checked_tool(function, origin, tools)
+            if isinstance(tool, Capability):
+                problems.append(tool)
             else:
-                tools[made.spec.name] = (made, origin)
-    for one in problems:
-        log.warning("the tool %s (%s) is left out: %s", one.name, one.origin, one.problem)
+                tools[tool.spec.name] = (tool, origin)
+    for problem in problems:
+        log.warning("the tool %s (%s) is left out: %s", problem.name, problem.origin, problem.problem)
     return OwnTools(tuple(tools.values()), tuple(problems))
 
 
 def _functions(found: object) -> Iterator[Callable[..., object]]:
-    """The declared functions of a module, a function, or those of a list; what a module imports of another is not its
-    own. Raises `ToolDeclarationError`."""
+    """The declared functions of a module, a list or a single function; functions that a module imports do not count.
+
+    Raises `ToolDeclarationError`.
+    """
     if isinstance(found, ModuleType):
-        yield from (one for one in vars(found).values() if declared(one) and one.__module__ == found.__name__)
+        yield from (value for value in vars(found).values() if declared(value) and value.__module__ == found.__name__)
         return
-    for one in found if isinstance(found, list | tuple) else (found,):
-        if not inspect.isroutine(one) or not declared(one):
-            raise ToolDeclarationError(f"{one!r} is no function that @drone.tool declares")
-        yield one
+    for value in found if isinstance(found, list | tuple) else (found,):
+        if not inspect.isroutine(value) or not declared(value):
+            raise ToolDeclarationError(f"{value!r} is no function that @drone.tool declares")
+        yield value
 
 
-def _made(
+def _checked_tool(
     function: Callable[..., object], origin: str, others: Mapping[str, tuple[FunctionTool, str]]
 ) -> FunctionTool | Capability:
-    """The tool, or why it is left out."""
+    """The function as a tool, or the reason why it is left out."""
     name = getattr(function, "__name__", "tool")
     try:
         tool = FunctionTool.of(function)

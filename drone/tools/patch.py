@@ -1,4 +1,4 @@
-"""Unified diffs as models write them: parsed whole, then held against files, and never applied in part."""
+"""Unified diffs as models write them: parsed as a whole, then applied to files, never in part."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +19,9 @@ _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "a": b"\a", "b": b"\b", "f": b"\
 
 @dataclass(frozen=True, slots=True)
 class Hunk:
-    """`at`: the line, from 1, at which it says it stands, None = it says none. `lines` begin with their sign.
+    """One part of a file's patch. `at`: the line that its head names, from 1, None if it names none.
 
-    `ended`: whether the last old and the last new line have a line end.
+    `lines` begin with their sign. `ended`: whether the last old line and the last new line have a line end.
     """
 
     at: int | None
@@ -39,7 +39,7 @@ class Hunk:
 
 @dataclass(frozen=True, slots=True)
 class FilePatch:
-    """`source` None: the file is new. `target` None: it is deleted."""
+    """The patch of one file. `source` None: the file is created. `target` None: it is deleted."""
 
     source: str | None
     target: str | None
@@ -52,12 +52,14 @@ class FilePatch:
 
 @dataclass(slots=True)
 class _Draft:
+    """A file's patch while it is parsed; `named`: its file names were read."""
+
     source: str | None = None
     target: str | None = None
     named: bool = False
     hunks: list[Hunk] = field(default_factory=list)
 
-    def done(self) -> FilePatch:
+    def finished(self) -> FilePatch:
         if not self.named:
             raise ToolFailed('A part of the patch names no file: each needs "--- a/PATH" and "+++ b/PATH" lines.')
         if self.source is None and self.target is None:
@@ -92,17 +94,17 @@ def _files(lines: Sequence[str]) -> Iterator[FilePatch]:
         line = lines[at]
         if line.startswith("diff --git "):
             if draft is not None:
-                yield draft.done()
+                yield draft.finished()
             draft = _Draft()
-        elif line.startswith("--- ") and at + 1 < len(lines) and lines[at + 1].startswith("+++ "):
+        elif _begins_a_file(lines, at):
             if draft is not None and (draft.hunks or draft.named):
-                yield draft.done()
+                yield draft.finished()
             draft = _Draft(_name(line[4:], "a/"), _name(lines[at + 1][4:], "b/"), True)
             at += 1
         elif draft is not None and line.startswith("rename from "):
-            draft.source = _plain(line.removeprefix("rename from "))
+            draft.source = _unquoted(line.removeprefix("rename from "))
         elif draft is not None and line.startswith("rename to "):
-            draft.target, draft.named = _plain(line.removeprefix("rename to ")), True
+            draft.target, draft.named = _unquoted(line.removeprefix("rename to ")), True
         elif line.startswith("@@"):
             if draft is None or not draft.named:
                 raise ToolFailed(f'Line {at + 1} of the patch begins a part before any "--- a/PATH" and "+++ b/PATH".')
@@ -115,16 +117,16 @@ def _files(lines: Sequence[str]) -> Iterator[FilePatch]:
             raise ToolFailed(f"Line {at + 1} of the patch belongs to nothing: {line[:80]!r}.")
         at += 1
     if draft is not None:
-        yield draft.done()
+        yield draft.finished()
 
 
 def _name(text: str, prefix: str) -> str | None:
-    name = _plain(text.partition("\t")[0].rstrip())
+    name = _unquoted(text.partition("\t")[0].rstrip())
     return None if name == _NOWHERE else name.removeprefix(prefix)
 
 
-def _plain(name: str) -> str:
-    """A path that git put between quotes, with its escapes of bytes, as it is."""
+def _unquoted(name: str) -> str:
+    """A path without git's quotes and byte escapes; unquoted paths stay unchanged."""
     if len(name) < 2 or not name.startswith('"') or not name.endswith('"'):
         return name
     inner, at, parts = name[1:-1], 0, list[bytes]()
@@ -145,7 +147,7 @@ def _plain(name: str) -> str:
 
 
 def _hunk(lines: Sequence[str], at: int) -> tuple[Hunk, int]:
-    """The part that begins there, and where the next line after it stands. Its counts need not be right."""
+    """The part that begins at this line, and the index of the line after it. Its counts may be wrong."""
     head = _HEAD.match(lines[at])
     start = None if head is None else int(head["at"])
     left = [0, 0] if head is None else [int(head["old"] or 1), int(head["new"] or 1)]
@@ -164,7 +166,7 @@ def _hunk(lines: Sequence[str], at: int) -> tuple[Hunk, int]:
         else:
             break
         at += 1
-    while body and body[-1] == "":  # what separates parts of a patch; as the end of this one it says nothing
+    while body and body[-1] == "":  # blank lines between two parts belong to neither
         body.pop()
     if not any(line.startswith(("+", "-")) for line in body):
         raise ToolFailed(f"The part of the patch that ends at line {at} adds nothing and takes nothing away.")
@@ -176,84 +178,82 @@ def _begins_a_file(lines: Sequence[str], at: int) -> bool:
 
 
 def applied(patch: FilePatch, file: TextFile | None) -> TextFile:
-    """What the file is with the patch. Raises `ToolFailed` where a part of it does not fit."""
+    """The patched file; `file` None: it does not exist. Raises `ToolFailed` if a part does not fit."""
     if file is None:
         hunks = [hunk for hunk in patch.hunks if hunk.old]
         if hunks:
             raise ToolFailed(f"{patch.name} does not exist, and the patch takes lines of it away.")
-        return TextFile("".join(_ended(hunk.new, "\n", ended=hunk.ended[1]) for hunk in patch.hunks))
+        return TextFile(
+            "".join("\n".join(hunk.new) + ("\n" if hunk.ended[1] and hunk.new else "") for hunk in patch.hunks)
+        )
     lines, line_end = file.lines(), file.line_end
     bare = [line.removesuffix("\n").removesuffix("\r") for line in lines]
-    made: list[str] = []
+    patched: list[str] = []
     done = 0
     for number, hunk in enumerate(patch.hunks, start=1):
-        start = _place(bare, hunk, done, f"Part {number} of the patch for {patch.name}")
-        made += [*lines[done:start], *_mended(lines, hunk, start, line_end)]
+        start = _position(bare, hunk, done, f"Part {number} of the patch for {patch.name}")
+        patched += [*lines[done:start], *_new_lines(lines, hunk, start, line_end)]
         done = start + len(hunk.old)
-    made += lines[done:]
-    whole = [line if line.endswith("\n") else line + line_end for line in made[:-1]] + made[-1:]
+    patched += lines[done:]
+    whole = [line if line.endswith("\n") else line + line_end for line in patched[:-1]] + patched[-1:]
     if patch.hunks and done == len(lines) and not patch.hunks[-1].ended[1] and whole:
         whole[-1] = whole[-1].removesuffix("\n").removesuffix("\r")
     return file.with_text("".join(whole))
 
 
-def _place(lines: Sequence[str], hunk: Hunk, first: int, which: str) -> int:
-    """Where the old lines of this part stand, at `first` or later."""
+def _position(lines: Sequence[str], hunk: Hunk, first: int, which: str) -> int:
+    """The index of the first of this part's old lines, at `first` or later. Raises `ToolFailed`."""
     old = hunk.old
     if not old:
-        said = hunk.at if hunk.at is not None else len(lines)
-        if not first <= said <= len(lines):
-            raise ToolFailed(f"{which} stands behind line {said}, and the file has {len(lines):,} lines.")
-        return said
+        position = hunk.at if hunk.at is not None else len(lines)
+        if not first <= position <= len(lines):
+            raise ToolFailed(f"{which} stands behind line {position}, and the file has {len(lines):,} lines.")
+        return position
     if hunk.at and hunk.at > first and lines[hunk.at - 1 : hunk.at - 1 + len(old)] == old:
         return hunk.at - 1
-    found = _everywhere(lines, old, first)
+    found = _occurrences(lines, old, first)
     if len(found) == 1:
         return found[0]
     if found:
-        places = ", ".join(str(one + 1) for one in found[:5])
+        places = ", ".join(str(start + 1) for start in found[:5])
         raise ToolFailed(
             f"{which} fits in {len(found):,} places (lines {places}): give it more lines around the change."
         )
-    raise ToolFailed(f"{which} does not fit: {_why(lines, old)}")
+    raise ToolFailed(f"{which} does not fit: {_mismatch(lines, old)}")
 
 
-def _everywhere(lines: Sequence[str], old: Sequence[str], first: int) -> list[int]:
-    """Where `old` stands as a whole. The rarest of its lines is looked up, so that many equal ones cost no time."""
+def _occurrences(lines: Sequence[str], old: Sequence[str], first: int) -> list[int]:
+    """The indexes at which all of `old` occurs, found by its rarest line: many equal lines then cost little time."""
     places: dict[str, list[int]] = {line: [] for line in old}
     for number in range(first, len(lines)):
         if (known := places.get(lines[number])) is not None:
             known.append(number)
-    at = min(range(len(old)), key=lambda one: len(places[old[one]]))
+    at = min(range(len(old)), key=lambda index: len(places[old[index]]))
     starts = (place - at for place in places[old[at]][:_MOST_PLACES])
     return [start for start in starts if start >= first and lines[start : start + len(old)] == old]
 
 
-def _why(lines: Sequence[str], old: Sequence[str]) -> str:
+def _mismatch(lines: Sequence[str], old: Sequence[str]) -> str:
+    """The first line that differs between `old` and the nearest part of the file, as a sentence for the model."""
     near = nearest(lines, old)
     if near is None:
         return "none of its lines are in the file; read the file again."
-    start, there = near
+    start, actual = near
     wrong = next(
-        (number for number, pair in enumerate(zip(old, there, strict=False)) if pair[0] != pair[1]), len(there)
+        (number for number, pair in enumerate(zip(old, actual, strict=False)) if pair[0] != pair[1]), len(actual)
     )
-    is_now = ascii(there[wrong][:200]) if wrong < len(there) else "the end of the file"
+    is_now = ascii(actual[wrong][:200]) if wrong < len(actual) else "the end of the file"
     return f"at line {start + wrong + 1} it expects {old[min(wrong, len(old) - 1)][:200]!a}, and there is {is_now}."
 
 
-def _mended(lines: Sequence[str], hunk: Hunk, start: int, line_end: str) -> list[str]:
-    """The lines in place of a part's old ones: those that stay are the file's own, to the byte."""
-    made: list[str] = []
+def _new_lines(lines: Sequence[str], hunk: Hunk, start: int, line_end: str) -> list[str]:
+    """The lines that replace a part's old ones; unchanged lines are taken from the file, so they stay byte for byte."""
+    replacement: list[str] = []
     at = start
     for line in hunk.lines:
         if line[0] == "+":
-            made.append(line[1:] + line_end)
+            replacement.append(line[1:] + line_end)
         else:
-            made += [lines[at]] if line[0] == " " else []
+            replacement += [lines[at]] if line[0] == " " else []
             at += 1
-    return made
-
-
-def _ended(lines: Sequence[str], line_end: str, *, ended: bool) -> str:
-    text = line_end.join(lines)
-    return text + line_end if ended and lines else text
+    return replacement

@@ -1,4 +1,4 @@
-"""Patterns: of text, in RE2's syntax and line by line; of names, as git and the shell write them (globs)."""
+"""Patterns for text, in RE2's syntax and matched line by line; globs for paths, in the syntax of git and shells."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -12,30 +12,33 @@ _MAX_MEMORY = 32 << 20
 _ANCHORS_OF_THEIR_OWN = patterns.Pattern(r"\\[AzQC]|\(\?[a-zA-Z]*-?[a-zA-Z]*m")
 _NEWLINE = patterns.Pattern(r"(?:^|[^\\])(?:\\\\)*\\(?:n|x0[aA]|x\{0*[aA]\}|012)")
 _TOKEN = patterns.Pattern(r"([^\\\^$.|?*+()\[\]{}])|\\([[:punct:]])|\\[AzbBdDsSwW]|[\^$.?*+]")
-"""A character as it is (groups 1 and 2), or what stands for something else but makes no part of a pattern optional."""
+"""A literal character (groups 1 and 2), or a token that is not literal but makes no other part optional."""
 
 
 class PatternError(ValueError):
-    """The pattern cannot be used; a sentence that says why."""
+    """The pattern cannot be used; the message is a sentence that says why."""
 
 
 class Pattern:
-    """A compiled pattern. It sees each line without its line end; bytes that are no UTF-8 match nothing.
+    """A compiled pattern, matched against each line without its line end; bytes that are not UTF-8 match nothing.
 
-    `\\d`, `\\w`, `\\s` and `\\b` are about ASCII. Time is linear in the text. `needed`: a text that every matching line
-    holds, in upper or lower case where case does not count; empty when that is not sure. Raises `PatternError`.
+    `\\d`, `\\w`, `\\s` and `\\b` cover ASCII only. Matching takes linear time. `needed`: a text that every matching
+    line contains, in any case if the pattern ignores case; empty if none is known. Raises `PatternError`.
     """
 
     def __init__(self, text: str, *, literal: bool = False, case_sensitive: bool = True) -> None:
         source = _checked(text, literal)
         self.case_sensitive = case_sensitive
-        self.needed = _sure(text if literal else _needed(source), case_sensitive)
+        needed = text if literal else _needed(source)
+        # Engines differ on the cases of letters outside ASCII, and ripgrep's arguments carry no NUL.
+        self.needed = needed if needed.isprintable() and (case_sensitive or needed.isascii()) else ""
         self._per_line = _ANCHORS_OF_THEIR_OWN.search(source) is not None
+        # Compiled by itself first: the text might close the group that is put around it.
         alone = _compile(source, case_sensitive)
         self._expression = alone if self._per_line else _compile(f"(?m:{source})", case_sensitive)
 
     def lines(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Where each matching line begins, and its first match. `data` has `\\n` as its only line end."""
+        """The offsets of each matching line and of its first match. `data` has `\\n` as its only line end."""
         return self._lines_one_by_one(data) if self._per_line else self._lines_at_once(data)
 
     def _lines_at_once(self, data: bytes) -> Iterator[tuple[int, int]]:
@@ -70,11 +73,11 @@ def _checked(text: str, literal: bool) -> str:
         text.encode()
     except UnicodeEncodeError:
         raise PatternError("The pattern is not valid Unicode (it has a lone surrogate).") from None
-    return "".join(map(_literal, text)) if literal else text
+    return "".join(map(_escaped, text)) if literal else text
 
 
 def _needed(source: str) -> str:
-    """The longest text that all matches hold; none for a pattern with groups, sets, counts or alternatives."""
+    """The longest text that all matches contain; empty for patterns with groups, sets, counts or alternatives."""
     runs, at = [""], 0
     while at < len(source):
         token = _TOKEN.match(source, at)
@@ -89,14 +92,9 @@ def _needed(source: str) -> str:
     return max(runs, key=len)
 
 
-def _sure(needed: str, case_sensitive: bool) -> str:
-    """Two engines may differ on what is another case of a letter outside ASCII, and arguments carry no NUL."""
-    return needed if needed.isprintable() and (case_sensitive or needed.isascii()) else ""
-
-
-def _literal(character: str) -> str:
-    plain = character.isalnum() or not character.isascii() or character in " _"
-    return character if plain else f"\\x{{{ord(character):x}}}"
+def _escaped(character: str) -> str:
+    """One character as an expression that matches exactly it."""
+    return character if character.isascii() and character.isalnum() else f"\\x{{{ord(character):x}}}"
 
 
 def _compile(source: str, case_sensitive: bool) -> Any:
@@ -109,16 +107,16 @@ def _compile(source: str, case_sensitive: bool) -> Any:
     try:
         return re2.compile(source, options)
     except re2.error as error:
-        raise PatternError(_sentence(error)) from error
+        raise PatternError(_explanation(error)) from error
 
 
-def _sentence(error: Exception) -> str:
-    said = error.args[0].decode("utf-8", "replace") if error.args and isinstance(error.args[0], bytes) else str(error)
-    if "invalid perl operator" in said or "invalid escape sequence: \\" in said:
+def _explanation(error: Exception) -> str:
+    reason = error.args[0].decode("utf-8", "replace") if error.args and isinstance(error.args[0], bytes) else str(error)
+    if "invalid perl operator" in reason or "invalid escape sequence: \\" in reason:
         hint = "RE2 syntax has no lookaround and no backreferences; write it without, or search for a part and read on."
     else:
         hint = "Escape characters that are meant as they are, or set literal to true."
-    return f"The pattern is not valid RE2 syntax: {said}. {hint}"
+    return f"The pattern is not valid RE2 syntax: {reason}. {hint}"
 
 
 Ranges = list[tuple[int, int]]
@@ -143,14 +141,14 @@ _LONGEST = 1_000
 
 
 class GlobError(ValueError):
-    """The pattern is not a glob; a sentence that says why."""
+    """The glob is malformed; the message is a sentence that says why."""
 
 
 def expression(glob: str, *, braces: bool = False) -> str:
     """A regular expression (RE2 syntax, to be matched against the whole path) for one glob.
 
-    `*` and `?` stay within a name, `**` as a whole component spans any number of directories, `[a-z]` and `[!a-z]` are
-    sets of characters, a backslash takes the next character as it is; with `braces`, `{a,b}` is either.
+    `*` and `?` match within a name, `**` as a whole component matches any number of directories, `[a-z]` and `[!a-z]`
+    are sets of characters, a backslash escapes the next character; with `braces`, `{a,b}` matches either.
     Raises `GlobError`.
     """
     if len(glob) > _LONGEST:
@@ -158,12 +156,9 @@ def expression(glob: str, *, braces: bool = False) -> str:
     return "(?s:" + "".join(_Translation(glob, braces).parts()) + ")"
 
 
-def literal(character: str) -> str:
-    """One character as an expression that matches exactly it."""
-    return character if character.isascii() and character.isalnum() else f"\\x{{{ord(character):x}}}"
-
-
 class _Translation:
+    """The translation of one glob, from its first character to its last."""
+
     def __init__(self, glob: str, braces: bool) -> None:
         self._glob = glob
         self._braces = braces and glob.count("{") == glob.count("}")
@@ -177,19 +172,19 @@ class _Translation:
                 case "*":
                     yield self._stars()
                 case "?":
-                    yield self._one("[^/]")
+                    yield self._single("[^/]")
                 case "[":
                     yield self._set()
                 case "\\":
-                    yield self._escaped()
+                    yield self._backslash()
                 case "{" | "}" | "," if self._braces:
                     yield self._brace(character)
                 case _:
-                    yield self._one(literal(character))
+                    yield self._single(_escaped(character))
         if self._open:
             raise GlobError("A { is never closed; write \\{ for the character itself.")
 
-    def _one(self, expression: str) -> str:
+    def _single(self, expression: str) -> str:
         self._at += 1
         return expression
 
@@ -206,11 +201,11 @@ class _Translation:
         self._at += 1
         return "(?:.*/)?"
 
-    def _escaped(self) -> str:
+    def _backslash(self) -> str:
         if self._at + 1 == len(self._glob):
             raise GlobError("A glob cannot end in a backslash.")
         self._at += 2
-        return literal(self._glob[self._at - 1])
+        return _escaped(self._glob[self._at - 1])
 
     def _brace(self, character: str) -> str:
         self._at += 1
@@ -218,7 +213,7 @@ class _Translation:
             self._open += 1
             return "(?:"
         if not self._open:
-            return literal(character)
+            return _escaped(character)
         if character == "}":
             self._open -= 1
             return ")"
@@ -235,8 +230,9 @@ class _Translation:
             first = False
         self._at += 1
         if negated:
-            return f"[^{_written([*ranges, (_SLASH, _SLASH)])}]"
-        return _only(_without_slash(ranges))
+            return f"[^{_range_text([*ranges, (_SLASH, _SLASH)])}]"
+        allowed = _without_slash(ranges)
+        return f"[{_range_text(allowed)}]" if allowed else r"[^\x00-\x{10ffff}]"
 
     def _member(self) -> Ranges:
         """One member of a set: a named class, a character, or a range of characters."""
@@ -261,7 +257,7 @@ class _Translation:
 
 
 def _without_slash(ranges: Ranges) -> Ranges:
-    """A set never matches the slash between two names."""
+    """The ranges without the slash, which separates names and which no set matches."""
     kept: Ranges = []
     for low, high in ranges:
         halves = [(low, high)] if not low <= _SLASH <= high else [(low, _SLASH - 1), (_SLASH + 1, high)]
@@ -269,9 +265,5 @@ def _without_slash(ranges: Ranges) -> Ranges:
     return kept
 
 
-def _only(ranges: Ranges) -> str:
-    return f"[{_written(ranges)}]" if ranges else r"[^\x00-\x{10ffff}]"
-
-
-def _written(ranges: Ranges) -> str:
+def _range_text(ranges: Ranges) -> str:
     return "".join(f"\\x{{{low:x}}}-\\x{{{high:x}}}" for low, high in ranges)

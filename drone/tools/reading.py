@@ -1,4 +1,4 @@
-"""Reading files: numbered lines of texts and notebooks, several in one call, no more than a model can use."""
+"""The tool `read_file`: numbered lines of texts, notebooks and PDFs, and pictures; several files in one call."""
 
 import base64
 import codecs
@@ -17,19 +17,18 @@ from pydantic import Field
 from drone.agent.receipts import cut_mark, head, numbered
 from drone.agent.toolset import Output
 from drone.sandbox.paths import PathError, PathMissing, Workspace
-from drone.sandbox.side_process import CutOff, SideProcess
-from drone.tools.display_text import cut, pictured, written
+from drone.tools.display_text import cut, display_path, show_controls
 from drone.tools.documents import (
     LARGEST_PICTURE,
     NOTEBOOK_SECONDS,
     PDF_SECONDS,
     BadPicture,
-    cells_reading,
     is_notebook,
     is_picture,
     measured,
+    notebook_reader,
     pdf_problem,
-    pdf_reading,
+    pdf_reader,
 )
 from drone.tools.files import MAX_WHOLE_BYTES, LineNumber, with_nearest, workspace_of
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
@@ -38,13 +37,13 @@ from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.shape import Text
 
 LINES = 500
-"""Lines that one file shows when the call does not say where to end."""
+"""Lines shown of each file when the call names no `end_line`."""
 
 CHARACTERS = 40_000
-"""What one call shows then, over all its files."""
+"""Characters shown by a call without `end_line`, over all its files."""
 
 MOST_CHARACTERS = 100_000
-"""What one call shows that says where to end."""
+"""Characters shown by a call with `end_line`, over all its files."""
 
 LONGEST_LINE = 1_000
 MOST_FILES = 10
@@ -80,7 +79,7 @@ async def read_file(
         raise ToolFailed("Give either path or paths.")
     if start_line and end_line and end_line < start_line:
         raise ToolFailed(f"end_line ({end_line}) is before start_line ({start_line}).")
-    wanted = _Wanted(start_line, end_line, CHARACTERS if end_line is None else MOST_CHARACTERS)
+    wanted = _Range(start_line, end_line, CHARACTERS if end_line is None else MOST_CHARACTERS)
     found = _Found()
     try:
         text = await threads_of(context).tool(_read_all, workspace, path, paths, wanted, context.stop, found)
@@ -88,12 +87,12 @@ async def read_file(
         context.stop.set()
     if context.artifacts is None:
         return Output(text, files=found.files)
-    images = tuple([await context.artifacts.image(one.data, one.block) for one in found.pictures])
+    images = tuple([await context.artifacts.image(picture.data, picture.block) for picture in found.pictures])
     return Output(text, images=images, files=found.files)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Picture:
     """A picture that was read; `block` does not name its artifact yet."""
 
     data: bytes
@@ -102,9 +101,9 @@ class _Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What one call read beside text: `pictures`, and the SHA-256 (hex) of the `files`, by their path."""
+    """What one call read besides text: `pictures`, and the SHA-256 (hex) of the whole files, by path."""
 
-    pictures: list[_Seen] = field(default_factory=list)
+    pictures: list[_Picture] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
 
     def note(self, workspace: Workspace, path: str, data: bytes) -> None:
@@ -116,7 +115,7 @@ def _read_all(
     workspace: Workspace,
     path: str | None,
     paths: Sequence[str] | None,
-    wanted: "_Wanted",
+    wanted: "_Range",
     stop: Event,
     found: _Found,
 ) -> str:
@@ -124,18 +123,18 @@ def _read_all(
         return _read(workspace, path, wanted, stop, found)
     parts: list[str] = []
     left = wanted.characters
-    for place, one in enumerate(paths or ()):
-        share = replace(wanted, characters=left // (len(paths or ()) - place))
+    for index, name in enumerate(paths or ()):
+        share = replace(wanted, characters=left // (len(paths or ()) - index))
         try:
-            text = _read(workspace, one, share, stop, found)
+            text = _read(workspace, name, share, stop, found)
         except (ToolFailed, PathError) as error:
-            text = f"{written(one)}: {error}\n"
+            text = f"{display_path(name)}: {error}\n"
         parts.append(text)
         left = max(0, left - len(text))
     return "\n".join(parts)
 
 
-def _read(workspace: Workspace, path: str, wanted: "_Wanted", stop: Event, found: _Found) -> str:
+def _read(workspace: Workspace, path: str, wanted: "_Range", stop: Event, found: _Found) -> str:
     try:
         file = workspace.open_file(path)
     except PathMissing as missing:
@@ -146,12 +145,12 @@ def _read(workspace: Workspace, path: str, wanted: "_Wanted", stop: Event, found
             found.note(workspace, path, picture.data)
             block = picture.block
             size = f"{block.width} x {block.height} pixels, {len(picture.data):,} bytes"
-            return f"{written(path)}, {block.media_type}, {size}\n"
+            return f"{display_path(path)}, {block.media_type}, {size}\n"
         return _Reading(path, file, wanted, stop, lambda data: found.note(workspace, path, data)).text()
 
 
-def _picture(path: str, fd: int) -> _Seen | None:
-    """The file, if it is a picture. Raises `ToolFailed` for one that no model can be shown."""
+def _picture(path: str, fd: int) -> _Picture | None:
+    """The file as a picture, None if it is none. Raises `ToolFailed` for a picture that models cannot be shown."""
     start = os.pread(fd, 16, 0)
     try:
         if not is_picture(start):
@@ -161,15 +160,15 @@ def _picture(path: str, fd: int) -> _Seen | None:
             raise BadPicture(f"has more than {LARGEST_PICTURE:,} bytes, and no smaller one of it can be made")
         found = measured(data)
     except BadPicture as error:
-        raise ToolFailed(f"{written(path)} is a picture that cannot be shown: it {error}.") from error
+        raise ToolFailed(f"{display_path(path)} is a picture that cannot be shown: it {error}.") from error
     name = path.rpartition("/")[2]
     block = ImageBlock(artifact="", media_type=found.media_type, name=name, width=found.width, height=found.height)
-    return _Seen(data, block)
+    return _Picture(data, block)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """`start_line`, `end_line` as in the call; `characters` that may be shown."""
+class _Range:
+    """The part of a file to show: `start_line` and `end_line` as in the call, and at most so many `characters`."""
 
     start_line: int | None
     end_line: int | None
@@ -186,11 +185,11 @@ class _Wanted:
 
 @dataclass(slots=True)
 class _Reading:
-    """Reading one open file; `whole` is shown its bytes, if they are read whole."""
+    """The reading of one open file; `whole` is called with its bytes if the file is read whole."""
 
     path: str
     file: BinaryIO
-    wanted: _Wanted
+    wanted: _Range
     stop: Event
     whole: Callable[[bytes], None]
     notes: list[str] = field(default_factory=list)
@@ -205,24 +204,24 @@ class _Reading:
         ranged = self.wanted.start_line is not None or self.wanted.end_line is not None
         if size > MAX_WHOLE_BYTES and (not ranged or os.pread(self.file.fileno(), len(_PDF), 0) == _PDF):
             raise ToolFailed(
-                f"{written(self.path)} has {size:,} bytes, more than is read whole ({MAX_WHOLE_BYTES:,}); "
+                f"{display_path(self.path)} has {size:,} bytes, more than is read whole ({MAX_WHOLE_BYTES:,}); "
                 "find the place with search_text or read some lines with start_line and end_line."
             )
         total, source = None, self.file
         if size <= MAX_WHOLE_BYTES:
             data = read_up_to(self.file.fileno(), MAX_WHOLE_BYTES)
             self.whole(data)
-            data = self._plain(data)
+            data = self._as_utf8_text(data)
             total, source = data.count(b"\n") + (bool(data) and not data.endswith(b"\n")), io.BytesIO(data)
         start = source.read(_SNIFFED)
         source.seek(0)
-        refuse_binary(start, written(self.path), size)
+        refuse_binary(start, display_path(self.path), size)
         if not size:
-            return f"{written(self.path)}, empty (0 bytes)\n"
-        return self._shown(source, size, total)
+            return f"{display_path(self.path)}, empty (0 bytes)\n"
+        return self._excerpt(source, size, total)
 
-    def _plain(self, data: bytes) -> bytes:
-        """The text as UTF-8 without a byte order mark, notebooks as their cells."""
+    def _as_utf8_text(self, data: bytes) -> bytes:
+        """The text as UTF-8 without a byte order mark; of a notebook its cells, of a PDF its pages."""
         data, is_wide = as_utf8(data)
         if is_wide:
             self.notes.append("UTF-16")
@@ -233,9 +232,9 @@ class _Reading:
         return data
 
     def _cells(self, text: str) -> bytes:
-        shown = written(self.path)
+        shown = display_path(self.path)
         try:
-            with closing(SideProcess(cells_reading, self.stop)) as aside:
+            with closing(Aside(notebook_reader, self.stop)) as aside:
                 shown_text, cells = aside.ask(text, NOTEBOOK_SECONDS)
         except (CutOff, ValueError) as error:
             raise ToolFailed(f"{shown} cannot be read as a notebook: {error}; search_text finds text in it.") from error
@@ -243,18 +242,18 @@ class _Reading:
         return str(shown_text).encode("utf-8", "replace")
 
     def _pages(self, data: bytes) -> bytes:
-        shown = written(self.path)
+        shown = display_path(self.path)
         if problem := pdf_problem():
             raise ToolFailed(f"{shown} is a PDF, and its text cannot be read here: {problem}.")
         try:
-            with closing(SideProcess(pdf_reading, self.stop)) as aside:
+            with closing(Aside(pdf_reader, self.stop)) as aside:
                 text, pages = aside.ask(base64.b64encode(data).decode(), PDF_SECONDS)
         except (CutOff, ValueError) as error:
             raise ToolFailed(f"{shown} cannot be read as a PDF: {error}.") from error
         self.notes.append(f"the text of a PDF of {pages} pages, whose lines are counted as shown here")
         return str(text).encode("utf-8", "replace")
 
-    def _shown(self, source: BinaryIO, size: int, total: int | None) -> str:
+    def _excerpt(self, source: BinaryIO, size: int, total: int | None) -> str:
         first = number = self.wanted.first
         shown: list[str] = []
         length = seen = 0
@@ -273,21 +272,20 @@ class _Reading:
                 break
         if not shown:
             lines = f"{seen:,} line{'' if seen == 1 else 's'}"
-            raise ToolFailed(f"{written(self.path)} has {lines}, so there is no line {first}.")
-        # No sign beyond ASCII: one in the head makes Python hold two bytes for each character of the whole text, and a
-        # copy of it as UTF-8 beside them once it was sent.
-        heading = head(written(self.path), first, first + len(shown) - 1, total, size, self._notices())
+            raise ToolFailed(f"{display_path(self.path)} has {lines}, so there is no line {first}.")
+        # Only ASCII: one other character in the head would make Python store the whole text in two bytes a character,
+        # and keep a UTF-8 copy beside it once it was sent.
+        heading = head(display_path(self.path), first, first + len(shown) - 1, total, size, self._notices())
         return heading + "".join(shown)
 
     def _lines(self, source: BinaryIO) -> Iterator[tuple[int, bytes, int]]:
-        """Number, beginning and left-out bytes of each line."""
+        """Of each line its number, its beginning, and the number of bytes left out after that."""
         number, scanned, kept, missing = 1, 0, b"", 0
         while piece := source.readline(_PIECE):
             scanned += len(piece)
             if self.stop.is_set() or scanned > _SCAN_BYTES:
-                raise ToolFailed(
-                    f"Line {self.wanted.first} of {written(self.path)} is too far into it; search_text may find it."
-                )
+                place = f"Line {self.wanted.first} of {display_path(self.path)}"
+                raise ToolFailed(f"{place} is too far into it; search_text may find it.")
             ended = piece.endswith(b"\n")
             line = piece[:-1] if ended else piece
             if not kept:
@@ -306,8 +304,8 @@ class _Reading:
         text = line.decode("utf-8", "surrogateescape")
         kept = cut(text, LONGEST_LINE)
         data = kept.encode("utf-8", "surrogateescape")
-        shown, controls = pictured(data.decode("utf-8", "replace"))
-        self._is_utf8 = self._is_utf8 and not _has_stray_bytes(kept)
+        shown, controls = show_controls(data.decode("utf-8", "replace"))
+        self._is_utf8 = self._is_utf8 and not _has_surrogates(kept)
         self._controls += controls
         missing += len(line) - len(data)
         self._cut += bool(missing)
@@ -328,18 +326,18 @@ class _Reading:
 
 
 def as_utf8(data: bytes) -> tuple[bytes, bool]:
-    """A text as UTF-8 without a byte order mark, and whether it was UTF-16."""
+    """`data` as UTF-8 without a byte order mark, and whether it was UTF-16."""
     if (wide := _UTF16.get(data[:2])) is not None:
         return data[2:].decode(wide, "replace").encode("utf-8", "replace"), True
     return data.removeprefix(codecs.BOM_UTF8), False
 
 
 def refuse_binary(data: bytes, shown: str, size: int) -> None:
-    """Raises `ToolFailed` for a file of `size` bytes whose beginning is no text."""
+    """Raise `ToolFailed` if a file of `size` bytes that begins with `data` is binary; `shown` is its path."""
     if (at := data.find(0, 0, _SNIFFED)) >= 0:
         raise ToolFailed(f"{shown} is binary ({size:,} bytes, a NUL at byte {at:,}) and cannot be shown as text.")
 
 
-def _has_stray_bytes(text: str) -> bool:
-    """Whether `surrogateescape` had to put up with something."""
+def _has_surrogates(text: str) -> bool:
+    """Whether decoding with `surrogateescape` met bytes that are not UTF-8."""
     return not text.isascii() and any("\udc80" <= character <= "\udcff" for character in text)

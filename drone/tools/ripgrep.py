@@ -1,4 +1,4 @@
-"""ripgrep: which of many files hold the text that every match needs. What is in them is read and matched here."""
+"""ripgrep as a prefilter: it names the files that hold a text which every match contains; the drone matches them."""
 
 import os
 import resource
@@ -30,18 +30,18 @@ _OPTIONS = (
     "--color=never",
     "--fixed-strings",
 )
-"""ripgrep looks for plain text only: of regular expressions, of binary files and of ignore files it and this package do
-not think alike."""
+"""ripgrep searches plain text only, because its regular expressions, binary detection and ignore rules differ from this
+package's."""
 
 _LIMITS = {limit: value for limit, value in DEFAULT.of_each().items() if limit != resource.RLIMIT_NPROC}
-"""As in the sandbox, but for the number of processes: outside of it those of the whole user count."""
+"""The sandbox's limits, without that on processes: outside of the sandbox it counts all processes of the user."""
 
 _FOUND, _NOTHING = 0, 1
 _POLL_SECONDS = 0.05
 
 
 class Ripgrep:
-    """The program at `binary`. It only ever names files: their content comes through the workspace's own opens."""
+    """The program at `binary`. It only names files; tools read them through the workspace's own checks."""
 
     def __init__(self, binary: str, custody: Custody | None = None) -> None:
         self.custody = custody or Custody()
@@ -49,16 +49,16 @@ class Ripgrep:
 
     @classmethod
     def found(cls, path: str | None = None, custody: Custody | None = None) -> "Ripgrep | None":
-        """The `rg` of `path` (colon-separated, None = the environment's PATH), if there is one."""
+        """The `rg` on `path` (colon-separated, None = the environment's PATH), None if there is none."""
         binary = shutil.which("rg", path=path)
         return None if binary is None else cls(binary, custody)
 
     def candidates(
         self, pattern: Pattern, workspace: Workspace, paths: Sequence[str], stop: Event, until: float
     ) -> Sequence[str]:
-        """Those of `paths` (relative to the workspace) that may hold a match; all of them when ripgrep cannot tell.
+        """Those of `paths` (relative to the workspace) that may hold a match; all of them when ripgrep fails.
 
-        `until`: when to give up, in seconds of `time.monotonic`.
+        `until`: the deadline, on `time.monotonic`'s clock.
         """
         if not pattern.needed:
             return paths
@@ -95,7 +95,7 @@ class Ripgrep:
 
     @contextmanager
     def _held(self, pid: int) -> Iterator[None]:
-        """It ends with this drone, and takes no more of the machine than it may."""
+        """Ensure that the process ends with this drone, and put it under resource limits."""
         self.custody.watch(pid)
         try:
             with suppress(ProcessLookupError):
@@ -106,7 +106,7 @@ class Ripgrep:
 
 
 def _output(process: "subprocess.Popen[bytes]", stop: Event, until: float) -> bytes | None:
-    """What the process wrote; None when it was killed because nobody waits or its time is over."""
+    """The process's standard output; None when it was killed because the call or its time ended."""
     while not stop.is_set() and time.monotonic() < until:
         try:
             return process.communicate(timeout=_POLL_SECONDS)[0]
@@ -118,7 +118,7 @@ def _output(process: "subprocess.Popen[bytes]", stop: Event, until: float) -> by
 
 
 def _batches(paths: Iterable[str]) -> Iterator[list[bytes]]:
-    """Arguments for one run each, well below what the kernel takes."""
+    """The paths as arguments, split into runs well below the kernel's limit on arguments."""
     batch: list[bytes] = []
     size = 0
     for path in paths:

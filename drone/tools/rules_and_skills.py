@@ -1,4 +1,4 @@
-"""What is written for agents in a workspace: rules and agent files; and skills, short guides to a kind of work."""
+"""A workspace's texts for agents: rules, agent files, and skills, which are short guides to a kind of work."""
 
 import json
 import os
@@ -12,8 +12,7 @@ from typing import Any
 
 from drone.agent.toolset import Output
 from drone.sandbox.paths import PathError, PathMissing, Workspace
-from drone.sandbox.side_process import CutOff, SideProcess
-from drone.tools.display_text import cut, plain, word_before, written
+from drone.tools.display_text import cut, display_path, strip_controls, word_before
 from drone.tools.files import workspace_of
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import read_up_to
@@ -35,19 +34,19 @@ from mcc.rules.errors import alike
 from mcc.rules.patterns import Pattern
 
 SECONDS = 20.0
-"""How long all files of one workspace may take together."""
+"""How long reading all agent files of one workspace may take."""
 
 _EACH_SECONDS = 1.0
 _PLAIN_CHARACTERS = 2_000
-"""Front matter that is read at once, of all files together: it takes 30 ms at worst, as long as no rule is in it."""
+"""Front matter parsed in this process, over all files: up to 30 ms, if it holds no rule."""
 
 _SUFFIX = ".md"
 
 
 def agent_files(workspace: Workspace) -> tuple[AgentFile, ...]:
-    """The `*.md` of the workspace's `.mcc/agents` by name, as many as are read; one that cannot be says why.
+    """The `*.md` files of the workspace's `.mcc/agents` by name, within bounds; unreadable ones carry their problem.
 
-    Blocks for as long as the disk takes.
+    Blocks on the disk.
     """
     try:
         directory = workspace.open_directory(WORKSPACE_DIRECTORY, symlinks=False)
@@ -85,13 +84,13 @@ def _read_agent_file(workspace: Workspace, name: str) -> AgentFile:
 
 
 class AgentReader:
-    """Reads one file after the other as `workspace_agent` does; one that takes too long is a `DefinitionError`.
+    """Parses agent files as `workspace_agent` does, large ones in a separate process.
 
-    Use by one thread; close it.
+    Raises `DefinitionError` for malformed files and for those that take too long. Not thread-safe; close it.
     """
 
     def __init__(self, stop: Event | None = None, *, seconds: float = SECONDS) -> None:
-        self._aside = SideProcess(reading, stop)
+        self._aside = Aside(agent_file_parser, stop)
         self._seconds = seconds
         self._until: float | None = None
         self._plain_characters = _PLAIN_CHARACTERS
@@ -102,9 +101,9 @@ class AgentReader:
         if len(front) <= self._plain_characters and "cel" not in front and "\\" not in front:
             self._plain_characters -= len(front)
             return workspace_agent(file, groups)
-        return self._aside_read(file, text, groups)
+        return self._parse_aside(file, text, groups)
 
-    def _aside_read(
+    def _parse_aside(
         self, file: AgentFile, text: str, groups: GroupTable
     ) -> tuple[AgentDefinition, tuple[DefinitionError, ...]]:
         now = time.monotonic()
@@ -126,19 +125,19 @@ class AgentReader:
         self._aside.close()
 
 
-def reading() -> Callable[[Any], object]:
-    """What the process aside does."""
+def agent_file_parser() -> Callable[[Any], object]:
+    """The function that the separate process runs: from an agent file to its definition and warnings, or an error."""
 
-    def read(question: Any) -> object:
+    def parse_file(question: Any) -> object:
         file = AgentFile(question["name"], question["source"], question["text"].encode())
         try:
             definition, warnings = workspace_agent(file, question["groups"])
         except DefinitionError as error:
             return {"error": [error.sentence, error.line]}
-        sentences = [(one.sentence, one.line) for one in warnings]
+        sentences = [(warning.sentence, warning.line) for warning in warnings]
         return {"definition": json.loads(to_json(definition)), "warnings": sentences}
 
-    return read
+    return parse_file
 
 
 WORKSPACE_SKILLS = ".mcc/skills"
@@ -146,19 +145,20 @@ _FILE = "SKILL.md"
 _MOST_NAMES = 200
 FRONT_CHARACTERS = 2_000
 FRONTS_CHARACTERS = 40_000
-"""Front matter of one skill, and of all that a directory holds: a thousand characters of it take 8 ms at worst."""
+"""Limits on the front matter of one skill and of all skills in a directory: parsing a thousand characters takes up to
+8 ms."""
 
 _NAME = Pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 RULE_FILES = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md")
 WORKSPACE_RULES = ".mcc/rules"
 RULE_BYTES = 100_000
-"""How much of one file is read."""
+"""The bytes of one rules file that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """`problem` says why its file cannot be used; `own`: it belongs to the workspace."""
+    """One skill. `problem` says why its file cannot be used; `own`: it belongs to the workspace."""
 
     name: str
     description: str = ""
@@ -174,7 +174,7 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class SkillTools:
-    """The skills below each of `directories`, as NAME/SKILL.md, and of the order's workspace; of one name the first."""
+    """The tools for skills, which are files NAME/SKILL.md in `directories` and the workspace; of one name the first."""
 
     directories: tuple[Path, ...]
 
@@ -206,30 +206,31 @@ class SkillTools:
         return Output(f"Skill {skill.name}: {skill.description}\n\n{skill.text}", untrusted=skill.own)
 
     def _skills(self, workspace: Workspace | None) -> Mapping[str, Skill]:
-        """Blocks for as long as the disk takes."""
+        """All skills by name. Blocks on the disk."""
         found: dict[str, Skill] = {}
         for directory in self.directories:
             if directory.is_dir():
-                found.update((one.name, one) for one in _in(Workspace(directory), ".") if one.name not in found)
+                for skill in _skills_in(Workspace(directory), "."):
+                    found.setdefault(skill.name, skill)
         if workspace is not None:
-            own = _in(workspace, WORKSPACE_SKILLS, own=True)
-            found.update((one.name, one) for one in own if one.name not in found)
+            for skill in _skills_in(workspace, WORKSPACE_SKILLS, own=True):
+                found.setdefault(skill.name, skill)
         return found
 
 
-def _in(root: Workspace, directory: str, *, own: bool = False) -> Iterator[Skill]:
-    """The skills below a directory, by name; at most 200, and as long as all their front matter is within its bound."""
+def _skills_in(root: Workspace, directory: str, *, own: bool = False) -> Iterator[Skill]:
+    """The skills below a directory, by name: at most 200, and no more front matter than `FRONTS_CHARACTERS`."""
     left = FRONTS_CHARACTERS
-    for name in names_in(root, directory):
+    for name in _names_in(root, directory):
         if _NAME.fullmatch(name):
-            skill, front = _read(root, f"{directory}/{name}/{_FILE}", name, left, own=own)
+            skill, front = _read_skill(root, f"{directory}/{name}/{_FILE}", name, left, own=own)
             left -= front
             if skill is not None:
                 yield skill
 
 
-def names_in(root: Workspace, directory: str) -> list[str]:
-    """What a directory holds, sorted; nothing when it is not there or a link. At most 200 names."""
+def _names_in(root: Workspace, directory: str) -> list[str]:
+    """The sorted names in a directory, at most 200; none if it does not exist or is a link."""
     try:
         fd = root.open_directory(directory, symlinks=False)
     except PathError:
@@ -240,10 +241,10 @@ def names_in(root: Workspace, directory: str) -> list[str]:
         os.close(fd)
 
 
-def _read(root: Workspace, path: str, name: str, left: int, *, own: bool) -> tuple[Skill | None, int]:
-    """The skill at `path`, with its problem when the file is broken, and how much front matter was read of the `left`.
+def _read_skill(root: Workspace, path: str, name: str, left: int, *, own: bool) -> tuple[Skill | None, int]:
+    """The skill at `path` (None if there is no file, with its problem if malformed) and the size of its front matter.
 
-    None when there is no such file.
+    `left` is the number of characters of front matter that may still be parsed.
     """
     front = 0
     try:
@@ -255,7 +256,7 @@ def _read(root: Workspace, path: str, name: str, left: int, *, own: bool) -> tup
             most = FRONT_CHARACTERS if len(parts.front) > FRONT_CHARACTERS else FRONTS_CHARACTERS
             raise DefinitionError(path, f"{many} more than {most:,} characters")
         front = len(parts.front)
-        return _parsed(parts, path, name, own=own), front
+        return _parsed_skill(parts, path, name, own=own), front
     except PathMissing:
         return None, front
     except (PathError, OSError) as error:
@@ -264,21 +265,22 @@ def _read(root: Workspace, path: str, name: str, left: int, *, own: bool) -> tup
         return Skill(name, own=own, problem=f"{path} is not a skill: {getattr(error, 'sentence', error)}."), front
 
 
-def _parsed(parts: Parts, path: str, name: str, *, own: bool) -> Skill:
-    """Raises `DefinitionError` and `YamlProblem`."""
+def _parsed_skill(parts: Parts, path: str, name: str, *, own: bool) -> Skill:
+    """The skill of a split file. Raises `DefinitionError` and `YamlProblem`."""
     front = parse(parts.front).value
     if not isinstance(front, dict) or not isinstance(front.get("description"), str):
         raise DefinitionError(path, "its front matter has no description")
     if front.get("name") != name:
         raise DefinitionError(path, f"its front matter must name it as its directory does, {name}")
-    return Skill(name, cut(" ".join(plain(front["description"]).split()), 500), plain(parts.prompt), own)
+    description = " ".join(strip_controls(front["description"]).split())
+    return Skill(name, cut(description, 500), strip_controls(parts.prompt), own)
 
 
 @tool(idempotent=True, seconds=30, effects="read")
 def rules_list(context: ToolContext) -> str:
     """List the files in which this workspace says how to work in it (AGENTS.md, CONTRIBUTING.md)."""
     workspace = workspace_of(context)
-    lines = [f"- {written(name)}: {_heading(workspace, name)}" for name in _rule_names(workspace)]
+    lines = [f"- {display_path(name)}: {_heading(workspace, name)}" for name in _rule_names(workspace)]
     if not lines:
         return f"This workspace has no rules for agents ({', '.join(RULE_FILES)} or {WORKSPACE_RULES}/*.md)."
     many = "file" if len(lines) == 1 else "files"
@@ -296,11 +298,12 @@ def rules_read(context: ToolContext, name: Text) -> str:
     names = _rule_names(workspace)
     if name not in names:
         near = alike(name, names, n=1, cutoff=0.4)
-        hint = f"Did you mean {written(near[0])}?" if near else f"There is {', '.join(map(written, names)) or 'none'}."
+        listed = ", ".join(map(display_path, names)) or "none"
+        hint = f"Did you mean {display_path(near[0])}?" if near else f"There is {listed}."
         raise ToolFailed(f"There is no file with rules {name[:100]!r} here. {hint}")
     text, more = _rule_text(workspace, name, RULE_BYTES)
     rest = f"\n[Cut after {RULE_BYTES:,} bytes; read_file shows the rest.]" if more else ""
-    return f"{written(name)}\n\n{text}{rest}"
+    return f"{display_path(name)}\n\n{text}{rest}"
 
 
 RULE_TOOLS = (rules_list, rules_read)
@@ -308,7 +311,7 @@ RULE_TOOLS = (rules_list, rules_read)
 
 def _rule_names(workspace: Workspace) -> list[str]:
     workspace.check()
-    below = [f"{WORKSPACE_RULES}/{name}" for name in names_in(workspace, WORKSPACE_RULES) if name.endswith(".md")]
+    below = [f"{WORKSPACE_RULES}/{name}" for name in _names_in(workspace, WORKSPACE_RULES) if name.endswith(".md")]
     return [name for name in (*RULE_FILES, *below) if _is_file(workspace, name)]
 
 
@@ -321,7 +324,7 @@ def _is_file(workspace: Workspace, name: str) -> bool:
 
 
 def _heading(workspace: Workspace, name: str) -> str:
-    """The first line that says anything."""
+    """The first line with words in it."""
     text, _ = _rule_text(workspace, name, 4_000)
     return next((cut(line.strip("# \t"), 200) for line in text.splitlines() if line.strip("# \t-")), "empty")
 
@@ -331,4 +334,4 @@ def _rule_text(workspace: Workspace, name: str, size: int) -> tuple[str, bool]:
         data = read_up_to(file.fileno(), size + 1)
     more = len(data) > size
     shown = data[: word_before(data, size)] if more else data
-    return plain(shown.decode("utf-8-sig", "replace")), more
+    return strip_controls(shown.decode("utf-8-sig", "replace")), more

@@ -1,4 +1,4 @@
-"""The arguments of a tool: a JSON Schema out of a signature, and the check of a call by it."""
+"""The arguments of a tool: their JSON Schema, made from a function's signature, and the validation of calls."""
 
 import inspect
 import json
@@ -20,23 +20,23 @@ _MOST_ERRORS = 8
 
 
 class ToolDeclarationError(TypeError):
-    """A function cannot be a tool as it stands; a sentence for whoever wrote it."""
+    """A function cannot be a tool; the message tells its author why."""
 
 
 class BadArguments(Exception):
-    """The arguments of a call do not fit; sentences for the model that wrote them."""
+    """The arguments of a call are invalid; the message tells the model why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What a docstring says: everything before its first section, and the text for each argument."""
+    """A parsed docstring: the text before its first section, and the text for each argument."""
 
     description: str
     arguments: Mapping[str, str]
 
 
 def described(function: Callable[..., object]) -> Described:
-    """Read a Google-style docstring."""
+    """Parse the function's Google-style docstring."""
     lines = (inspect.getdoc(function) or "").splitlines()
     start = next((n for n, line in enumerate(lines) if _SECTIONS.match(line)), len(lines))
     paragraphs = "\n".join(lines[:start]).strip().split("\n\n")
@@ -61,7 +61,7 @@ def _arguments(lines: Iterable[str]) -> dict[str, str]:
     return {name: " ".join(part for part in parts if part) for name, parts in found.items()}
 
 
-class _Plain(GenerateJsonSchema):
+class _Untitled(GenerateJsonSchema):
     """JSON Schema without the titles that pydantic derives from names: they would only cost tokens."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
@@ -69,9 +69,10 @@ class _Plain(GenerateJsonSchema):
 
 
 class Arguments:
-    """The arguments one function takes from a model: `schema` to show, `checked` to hold a call against.
+    """The arguments that a function takes from models: `schema` describes them, `checked` validates a call's.
 
-    Parameters annotated with one of `injected` are not the model's; `injections` names them.
+    Parameters annotated with `injected` are filled in by the runtime; `injections` names them. Raises
+    `ToolDeclarationError`.
     """
 
     def __init__(self, function: Callable[..., object], texts: Mapping[str, str], injected: type[object]) -> None:
@@ -79,38 +80,40 @@ class Arguments:
         parameters, hints = _parameters(function, self._tool), _hints(function, self._tool)
         self.injections = tuple(name for name in parameters if hints.get(name) is injected)
         self._shown = {name: p for name, p in parameters.items() if name not in self.injections}
+        # Fields are numbered, because pydantic forbids some names that parameters may have.
         self._by_field = {f"field_{number}": name for number, name in enumerate(self._shown)}
-        self._model = self._built(hints, texts)
+        self._model = self._argument_model(hints, texts)
         self.schema = _schema(self._model)
 
-    def _built(self, hints: Mapping[str, Any], texts: Mapping[str, str]) -> type[BaseModel]:
+    def _argument_model(self, hints: Mapping[str, Any], texts: Mapping[str, str]) -> type[BaseModel]:
         fields: dict[str, Any] = {}
         for field, name in self._by_field.items():
             default = self._shown[name].default
-            shown = ... if default is inspect.Parameter.empty else default
-            fields[field] = (hints.get(name, Any), Field(default=shown, alias=name, description=texts.get(name)))
+            if default is inspect.Parameter.empty:
+                default = ...
+            fields[field] = (hints.get(name, Any), Field(default=default, alias=name, description=texts.get(name)))
         try:
             return create_model(self._tool, __config__=ConfigDict(extra="forbid"), **fields)
         except Exception as error:
             raise ToolDeclarationError(f"The tool {self._tool} cannot be described: {error}") from error
 
     def checked(self, arguments: Mapping[str, object]) -> dict[str, object]:
-        """The call's arguments as the function wants them; what was left out is left out. Raises `BadArguments`."""
+        """The call's arguments, converted to the function's types; omitted ones stay omitted. Raises `BadArguments`."""
         try:
             model = self._model.model_validate(dict(arguments))
         except ValidationError as error:
             raise BadArguments(self._complaint(error.errors(include_url=False, include_context=False))) from error
-        if misplaced := _misplaced(self.schema, arguments, self.schema.get("$defs", {})):
-            where, wanted, said = misplaced
-            raise BadArguments(f"`{where}`: input should be {wanted}, but it was {said}. {self.signature()}")
+        if misplaced := _misplaced_boolean(self.schema, arguments, self.schema.get("$defs", {})):
+            where, wanted, given = misplaced
+            raise BadArguments(f"`{where}`: input should be {wanted}, but it was {given}. {self.signature()}")
         return {
             self._by_field[field]: getattr(model, field) for field in self._by_field if field in model.model_fields_set
         }
 
     def _complaint(self, errors: Sequence[ErrorDetails]) -> str:
-        said = " ".join(self._sentence(error) for error in errors[:_MOST_ERRORS])
+        sentences = " ".join(self._sentence(error) for error in errors[:_MOST_ERRORS])
         more = f" And {len(errors) - _MOST_ERRORS:,} more like these." if len(errors) > _MOST_ERRORS else ""
-        return f"{said}{more} {self.signature()}"
+        return f"{sentences}{more} {self.signature()}"
 
     def _sentence(self, error: ErrorDetails) -> str:
         where = ".".join(str(part)[:_SHOWN] for part in error["loc"]) or "arguments"
@@ -129,7 +132,7 @@ class Arguments:
         if not properties:
             return f"{self._tool} takes no arguments."
         required = self.schema.get("required", ())
-        listed = ", ".join(f"{n}{'' if n in required else '?'}: {_kind(p)}" for n, p in properties.items())
+        listed = ", ".join(f"{n}{'' if n in required else '?'}: {_type_name(p)}" for n, p in properties.items())
         return f"{self._tool} takes {{{listed}}}."
 
 
@@ -153,7 +156,7 @@ def _hints(function: Callable[..., object], tool: str) -> dict[str, Any]:
 
 def _schema(model: type[BaseModel]) -> dict[str, Any]:
     try:
-        schema = model.model_json_schema(by_alias=True, schema_generator=_Plain)
+        schema = model.model_json_schema(by_alias=True, schema_generator=_Untitled)
     except Exception as error:
         raise ToolDeclarationError(f"The arguments of {model.__name__} have no JSON Schema: {error}") from error
     schema.pop("title", None)
@@ -162,65 +165,67 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _without_null(spec: dict[str, Any]) -> dict[str, Any]:
-    """An optional argument shown by its own type; null is still taken for "left out"."""
+    """An optional argument's schema without null, which saves tokens; calls may still pass null for "omitted"."""
     kinds = [kind for kind in spec.get("anyOf", ()) if kind.get("type") != "null"]
     if "default" not in spec or spec["default"] is not None or len(kinds) != 1:
         return spec
     return {**kinds[0], **{key: value for key, value in spec.items() if key not in ("anyOf", "default")}}
 
 
-def _misplaced(
+def _misplaced_boolean(
     spec: Mapping[str, Any], value: object, definitions: Mapping[str, Any], where: str = ""
 ) -> tuple[str, str, str] | None:
-    """Where true or false stands for something else, what should stand there, and which of them it was.
+    """A true or false where the schema wants something else: its path, the wanted type, and the value as JSON.
 
-    Pydantic takes them for 1 and 0; a model that says `start_line: true` did not mean line 1.
+    Pydantic would convert them to 1 and 0; a model that passes `start_line: true` does not mean line 1.
     """
-    spec = _meant(spec, definitions)
+    spec = _resolved(spec, definitions)
     if options := spec.get("anyOf") or spec.get("oneOf"):
-        meant = [_meant(option, definitions) for option in options]
-        found = [_misplaced(option, value, definitions, where) for option in meant if _may_hold(option, value)]
+        resolved = [_resolved(option, definitions) for option in options]
+        found = [
+            _misplaced_boolean(option, value, definitions, where) for option in resolved if _may_match(option, value)
+        ]
         return None if not found or None in found else found[0]
     if isinstance(value, bool):
-        listed = spec["enum"] if "enum" in spec else [spec["const"]] if "const" in spec else None
-        fits = any(one is value for one in listed) if listed else spec.get("type", "boolean") == "boolean"
-        return None if fits else (where, _kind(spec), json.dumps(value))
+        allowed = spec["enum"] if "enum" in spec else [spec["const"]] if "const" in spec else None
+        fits = any(known is value for known in allowed) if allowed else spec.get("type", "boolean") == "boolean"
+        return None if fits else (where, _type_name(spec), json.dumps(value))
     for key, inner, part in _parts(spec, value):
         if isinstance(inner, Mapping):
             below = f"{where}.{key}" if where else str(key)
-            if misplaced := _misplaced(inner, part, definitions, below[-_SHOWN:]):
+            if misplaced := _misplaced_boolean(inner, part, definitions, below[-_SHOWN:]):
                 return misplaced
     return None
 
 
-def _meant(spec: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolved(spec: Mapping[str, Any], definitions: Mapping[str, Any]) -> Mapping[str, Any]:
     """The definition that a schema refers to, or the schema itself."""
-    meant: Mapping[str, Any] = definitions.get(str(spec.get("$ref", "")).rpartition("/")[2], spec)
-    return meant
+    resolved: Mapping[str, Any] = definitions.get(str(spec.get("$ref", "")).rpartition("/")[2], spec)
+    return resolved
 
 
-def _may_hold(option: Mapping[str, Any], value: object) -> bool:
-    """Whether a list or an object may stand where the schema has `option`; what is neither is looked at in any case."""
+def _may_match(option: Mapping[str, Any], value: object) -> bool:
+    """Whether the value's type fits the option of a schema; always True for values that are no list or object."""
     kind = "array" if isinstance(value, list | tuple) else "object" if isinstance(value, Mapping) else None
     return kind is None or option.get("type", kind) == kind
 
 
 def _parts(spec: Mapping[str, Any], value: object) -> Iterable[tuple[object, object, object]]:
-    """What a list or an object consists of: the place, its schema, the value there."""
+    """The elements of a list or an object: key or index, schema, value."""
     if isinstance(value, Mapping):
         named, others = spec.get("properties", {}), spec.get("additionalProperties")
         return ((key, named.get(key, others), part) for key, part in value.items())
     if isinstance(value, list | tuple):
         first, rest = spec.get("prefixItems", ()), spec.get("items")
-        return ((place, first[place] if place < len(first) else rest, part) for place, part in enumerate(value))
+        return ((index, first[index] if index < len(first) else rest, part) for index, part in enumerate(value))
     return ()
 
 
-def _kind(spec: Mapping[str, Any]) -> str:
+def _type_name(spec: Mapping[str, Any]) -> str:
     if "enum" in spec:
         return " | ".join(json.dumps(value) for value in spec["enum"])
     if "anyOf" in spec:
-        return " | ".join(_kind(kind) for kind in spec["anyOf"])
+        return " | ".join(_type_name(option) for option in spec["anyOf"])
     if spec.get("type") == "array":
-        return f"[{_kind(spec.get('items', {}))}]"
+        return f"[{_type_name(spec.get('items', {}))}]"
     return str(spec.get("type") or str(spec.get("$ref", "any")).rpartition("/")[2])

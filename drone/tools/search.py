@@ -1,4 +1,4 @@
-"""Searching the text of a workspace: the same lines in the same order, with or without ripgrep."""
+"""The tool `search_text`: its results are the same, in the same order, with or without ripgrep."""
 
 import os
 import time
@@ -10,16 +10,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
-from drone.tools.display_text import plain, word_after, word_before, written
+from drone.tools.display_text import display_path, strip_controls, word_after, word_before
 from drone.tools.files import MAX_WHOLE_BYTES, matcher, with_nearest, workspace_of
 from drone.tools.pattern import Pattern, PatternError
 from drone.tools.ripgrep import Ripgrep
 from drone.tools.tool import ToolContext, ToolFailed, tool
-from drone.tools.walk import Found, Kind, Walk, normal, read_up_to
+from drone.tools.walk import Found, Kind, Walk, normal, plural, read_up_to
 from mcc.contracts.shape import Text
 
 SECONDS = 30.0
-"""How long one search may go on; what was found until then is given, and the result says so."""
+"""How long one search may take; the result then holds what was found so far, and says so."""
 
 MAX_MATCHES = 2_000
 _MAX_OUTPUT = 200_000
@@ -33,7 +33,7 @@ Shape = Literal["lines", "files", "count"]
 
 
 def search_tool(ripgrep: Ripgrep | None) -> Searcher:
-    """`search_text`, with this ripgrep to narrow down where to look; without one every file is read."""
+    """The tool `search_text`. `ripgrep` narrows down the files to read; without it every file is read."""
 
     @tool(idempotent=True, seconds=90, effects="read")
     def search_text(
@@ -75,7 +75,7 @@ def search_tool(ripgrep: Ripgrep | None) -> Searcher:
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """What is shown of the matches: `limit` counts lines, or files where files alone are shown."""
+    """How matches are shown; `limit` counts lines, or files unless `output` is `lines`."""
 
     output: Shape = "lines"
     context_lines: int = 0
@@ -84,7 +84,7 @@ class Display:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which files to search, in byte order of their paths, and what to say about those that are left out."""
+    """The files to search, in byte order of their paths; `notes` are about those that are left out."""
 
     files: Sequence[Found]
     shown: str
@@ -98,18 +98,18 @@ class Scope:
             if (single := _single(workspace, path)) is not None:
                 found = [single]
             else:
-                found = [one for one in walk.entries() if one.kind is Kind.FILE and fits(one)]
+                found = [entry for entry in walk.entries() if entry.kind is Kind.FILE and fits(entry)]
         except PathMissing as missing:
             raise with_nearest(workspace, missing, path) from missing
-        files = [one for one in found if one.size <= MAX_WHOLE_BYTES]
+        files = [file for file in found if file.size <= MAX_WHOLE_BYTES]
         if len(files) < len(found):
-            left_out = _plural(len(found) - len(files), "file")
+            left_out = plural(len(found) - len(files), "file")
             walk.notes.append(f"Not searched, because larger than {MAX_WHOLE_BYTES:,} bytes: {left_out}.")
-        return cls(files, written(path) + (f" with {written(glob)}" if glob else ""), walk.notes)
+        return cls(files, display_path(path) + (f" with {display_path(glob)}" if glob else ""), walk.notes)
 
 
 def _single(workspace: Workspace, path: str) -> Found | None:
-    """The file at `path`; None for a directory. Raises `PathDenied` and `PathMissing`."""
+    """The file at `path`, None if that is a directory. Raises `PathDenied` and `PathMissing`."""
     try:
         with workspace.open_file(path) as file:
             return Found(os.fsdecode(normal(workspace, path)), Kind.FILE, file.seek(0, os.SEEK_END))
@@ -129,12 +129,12 @@ def _glob(glob: str | None) -> Callable[[Found], bool]:
 
 @dataclass
 class Search:
-    """One search on its way through the files."""
+    """The state of one search."""
 
     workspace: Workspace
     pattern: Pattern
     scope: Scope
-    asked: Display
+    display: Display
     ripgrep: Ripgrep | None
     context: ToolContext
     matches: int = 0
@@ -145,7 +145,10 @@ class Search:
 
     def report(self) -> str:
         until = time.monotonic() + SECONDS
-        for path in self._candidates(until):
+        candidates: Sequence[str] = [found.path for found in self.scope.files]
+        if self.ripgrep is not None:
+            candidates = self.ripgrep.candidates(self.pattern, self.workspace, candidates, self.context.stop, until)
+        for path in candidates:
             if self.context.stop.is_set() or time.monotonic() > until:
                 self._cut = f"Stopped after {SECONDS:g} s; search a smaller part."
             if self._cut:
@@ -155,33 +158,27 @@ class Search:
         return "\n".join([self._head(), *self.lines, *notes])
 
     def _head(self) -> str:
-        searched = f"{_plural(len(self.scope.files), 'file')} in {self.scope.shown}"
+        searched = f"{plural(len(self.scope.files), 'file')} in {self.scope.shown}"
         if not self.matches:
             return f"No match in {searched}."
         first = "the first " if self._cut else ""
-        files = _plural(self.matching_files, "file")
-        if self.asked.output == "files":
+        files = plural(self.matching_files, "file")
+        if self.display.output == "files":
             return f"{first}{files} with a match, of {searched}"
-        found = f"{_plural(self.matches, 'matching line')} in {files}"
+        found = f"{plural(self.matches, 'matching line')} in {files}"
         return f"{first}{found}, of {searched}"
-
-    def _candidates(self, until: float) -> Sequence[str]:
-        paths = [found.path for found in self.scope.files]
-        if self.ripgrep is None:
-            return paths
-        return self.ripgrep.candidates(self.pattern, self.workspace, paths, self.context.stop, until)
 
     def _search(self, path: str) -> None:
         data = self._text(path)
         if data is None:
             return
-        if self.asked.output != "lines":
+        if self.display.output != "lines":
             self._count(path, data)
             return
         places: list[tuple[int, int, int]] = []
         number, counted = 1, 0
         for start, match in self.pattern.lines(data):
-            if self.matches == self.asked.limit:
+            if self.matches == self.display.limit:
                 self._stop_at("matching lines")
                 break
             number += data.count(b"\n", counted, start)
@@ -192,26 +189,26 @@ class Search:
         if places:
             # A name that begins with a number would look like a line of the file before it.
             name = f"./{path}" if path[:1].isdecimal() else path
-            self._show(name, _written_lines(data, places, self.asked.context_lines))
+            self._show(name, _numbered_lines(data, places, self.display.context_lines))
 
     def _count(self, path: str, data: bytes) -> None:
-        """The file itself, where anything in it matches."""
+        """Show the file's path, with its number of matches where that is asked for, if anything in it matches."""
         found = self.pattern.lines(data)
-        count = sum(1 for _ in (islice(found, 1) if self.asked.output == "files" else found))
+        count = sum(1 for _ in (islice(found, 1) if self.display.output == "files" else found))
         if not count:
             return
-        if self.matching_files == self.asked.limit:
+        if self.matching_files == self.display.limit:
             self._stop_at("files")
             return
         self.matches += count
         self.matching_files += 1
-        self._show(path, (), f": {count:,}" if self.asked.output == "count" else "")
+        self._show(path, (), f": {count:,}" if self.display.output == "count" else "")
 
     def _stop_at(self, counted: str) -> None:
-        self._cut = f"Cut at {self.asked.limit:,} {counted}; narrow the pattern, path or glob, or raise limit."
+        self._cut = f"Cut at {self.display.limit:,} {counted}; narrow the pattern, path or glob, or raise limit."
 
     def _show(self, path: str, lines: Iterable[str], counted: str = "") -> None:
-        for line in (written(path) + counted, *lines):
+        for line in (display_path(path) + counted, *lines):
             self._size += len(line.encode("utf-8", "replace"))
             if self._size > _MAX_OUTPUT:
                 self._cut = f"Cut after {_MAX_OUTPUT:,} bytes; narrow the pattern, path or glob."
@@ -219,30 +216,31 @@ class Search:
             self.lines.append(line)
 
     def _text(self, path: str) -> bytes | None:
-        """What stands in the file, with plain line ends; None when it is binary or cannot be read any more."""
+        """The file's content with `\\n` line ends; None when it is binary or can no longer be read."""
         try:
             with self.workspace.open_file(path) as file:
                 data = read_up_to(file.fileno(), MAX_WHOLE_BYTES)
         except (PathError, OSError):
-            self.scope.notes.append(f"{written(path)} could not be read.")
+            self.scope.notes.append(f"{display_path(path)} could not be read.")
             return None
         if b"\0" in data[:_SNIFFED]:
             return None
         return data.removeprefix(_BOM).replace(b"\r\n", b"\n")
 
 
-def _written_lines(data: bytes, places: Sequence[tuple[int, int, int]], around: int) -> Iterator[str]:
-    """`line:text` for each place (line number, where it begins, where its match does), with lines around it."""
+def _numbered_lines(data: bytes, places: Sequence[tuple[int, int, int]], around: int) -> Iterator[str]:
+    """`number:text` for each place (line number, offset of the line, offset of its match), with lines around it."""
     if not around:
         for number, start, match in places:
-            yield f"{number}:{_window(_line_at(data, start), match - start)}"
+            end = data.find(b"\n", start)
+            yield f"{number}:{_window(data[start:] if end < 0 else data[start:end], match - start)}"
         return
     all_lines = data.split(b"\n")
     if not all_lines[-1]:
         all_lines.pop()
     matching = {number: match - start for number, start, match in places}
     previous = 0
-    for number in _numbers(matching, around, len(all_lines)):
+    for number in _with_context(matching, around, len(all_lines)):
         if previous and number > previous + 1:
             yield "--"
         mark = ":" if number in matching else "-"
@@ -250,7 +248,8 @@ def _written_lines(data: bytes, places: Sequence[tuple[int, int, int]], around: 
         previous = number
 
 
-def _numbers(matching: Iterable[int], around: int, last: int) -> Iterator[int]:
+def _with_context(matching: Iterable[int], around: int, last: int) -> Iterator[int]:
+    """The matching line numbers and `around` more on each side, up to `last`, each once, ascending."""
     done = 0
     for number in matching:
         for shown in range(max(done + 1, number - around), min(last, number + around) + 1):
@@ -258,13 +257,8 @@ def _numbers(matching: Iterable[int], around: int, last: int) -> Iterator[int]:
             done = shown
 
 
-def _line_at(data: bytes, start: int) -> bytes:
-    end = data.find(b"\n", start)
-    return data[start:] if end < 0 else data[start:end]
-
-
 def _window(line: bytes, match: int) -> str:
-    """A line for display, on one line; of a long one the part around the match."""
+    """A line for display; of a long one only the part around its match."""
     if len(line) <= _LINE:
         return _one_line(line)
     begin = max(0, min(match - _BEFORE, len(line) - _LINE))
@@ -275,8 +269,4 @@ def _window(line: bytes, match: int) -> str:
 
 
 def _one_line(line: bytes) -> str:
-    return plain(line.decode("utf-8", "replace")).replace("\n", "␍")
-
-
-def _plural(number: int, word: str) -> str:
-    return f"{number:,} {word}" + ("" if number == 1 else "s")
+    return strip_controls(line.decode("utf-8", "replace")).replace("\n", "␍")

@@ -1,4 +1,4 @@
-"""Running commands: in the sandbox alone, with what they say kept, shown while they run, and bounded."""
+"""The shell's tools: commands run only in the sandbox, with time limits; viewers see their output while they run."""
 
 import asyncio
 import math
@@ -16,9 +16,18 @@ from drone.egress.egress import Egress, ProxiedNetwork
 from drone.sandbox.bubblewrap import PATH, Bubblewrap, Profile
 from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.paths import PathMissing
-from drone.tools.command_answers import brief, end_of, listed, lost, note_refused, refused_by, told, too_many
-from drone.tools.command_output import CapturedOutput, Live, OutputText, captured, said
-from drone.tools.display_text import written
+from drone.tools.command_answers import (
+    changed_fields,
+    end_fields,
+    job_fields,
+    lost_job_fields,
+    note_refused,
+    output_fields,
+    refused_fields,
+    too_many_jobs,
+)
+from drone.tools.command_output import CapturedOutput, Live, OutputText, captured, output_text
+from drone.tools.display_text import display_path
 from drone.tools.files import with_nearest, workspace_of
 from drone.tools.jobs import Job, Jobs, JobState, TooManyJobs
 from drone.tools.tool import FunctionTool, ToolContext, ToolFailed, threads_of, tool
@@ -30,21 +39,23 @@ from mcc.redaction import Redactor
 RUN_SHELL = "run_shell"
 
 SECONDS = 120.0
-"""A command's time when its call does not say how much."""
+"""The time limit of a foreground command when its call names none."""
 
 MOST_SECONDS = 1_800.0
 MOST_WAIT = 300.0
 _GRACE = 30.0
 _COMMAND_BYTES = 100_000
-"""One argument of a program has at most 128 KiB."""
+"""Below Linux's limit on a single program argument, 128 KiB."""
 
 Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS)]
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """The shell of this machine's sandbox; `problem` says why no command runs here, None when they do. `egress` None:
-    no command reaches anything."""
+    """The shell inside this machine's sandbox; `problem` says why commands cannot run, None if they can.
+
+    `egress` None: commands reach no host.
+    """
 
     sandbox: Bubblewrap | None
     program: str = "sh"
@@ -53,17 +64,17 @@ class Shell:
 
     @property
     def is_networked(self) -> bool:
-        """Whether there is a host that commands may reach."""
+        """Whether commands may reach any host."""
         return self.egress is not None and self.egress.network("") is not None
 
     def network(self, context: ToolContext) -> ProxiedNetwork | None:
-        """The way out of one command."""
+        """The network of one command, None if it may reach no host."""
         order_id = threads_of(context).order_id
         return None if self.egress is None else self.egress.network(order_id, context.egress)
 
     @classmethod
     def found(cls, sandbox: Bubblewrap | None) -> "Shell":
-        """Tries it once, which takes some 20 ms."""
+        """The shell in this sandbox; runs a command once as a test, which takes some 20 ms."""
         if sandbox is None:
             return cls(None, problem="bubblewrap (bwrap) is not installed, and commands run only inside its sandbox.")
         program = "bash" if shutil.which("bash", path=PATH) else "sh"
@@ -75,7 +86,7 @@ NO_SHELL = Shell(None, problem="No sandbox was looked for.")
 
 @dataclass(frozen=True, slots=True)
 class _Command:
-    """A command that may be run, and where: `cwd` is relative to the workspace and without links."""
+    """A checked command; `cwd` is relative to the workspace and without links."""
 
     text: str
     cwd: str
@@ -84,14 +95,14 @@ class _Command:
     network: ProxiedNetwork | None = None
 
     @property
-    def in_words(self) -> str:
-        where = "" if self.cwd == "." else f" in {written(self.cwd)}"
+    def description(self) -> str:
+        where = "" if self.cwd == "." else f" in {display_path(self.cwd)}"
         end = "until the order ends" if math.isinf(self.seconds) else f"at most {self.seconds:g} s"
         return f"$ {self.text}\n[{self.profile.name}{where}, {end}]"
 
 
 class ShellTools:
-    """`run_shell` and `shell_jobs` for every order: the jobs are those of the order that a call comes from."""
+    """`run_shell` and `shell_jobs` for all orders; each call sees the jobs of its own order."""
 
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
@@ -110,8 +121,8 @@ class ShellTools:
         background: bool = False,
     ) -> Preview:
         """The command as it would run."""
-        asked = await self._checked(context, command, cwd, timeout_seconds or _until(background))
-        return Preview("text", asked.in_words)
+        checked = await self._checked(context, command, cwd, timeout_seconds, background)
+        return Preview("text", checked.description)
 
     @tool(group="shell_write", effects="execute", seconds=MOST_SECONDS + _GRACE, preview=preview)
     async def run_shell(
@@ -129,35 +140,35 @@ class ShellTools:
             timeout_seconds: When it is killed; 120 in the foreground.
             background: Do not wait: shell_jobs shows and stops it. It ends with the order.
         """
-        asked = await self._checked(context, command, cwd, timeout_seconds or _until(background))
-        if context.checkpoints is not None and asked.profile.write:
+        checked = await self._checked(context, command, cwd, timeout_seconds, background)
+        if context.checkpoints is not None and checked.profile.write:
             await context.checkpoints.before(context.call_id)
         if background:
-            return await self._begun(asked, context)
-        return await self._ran(asked, context)
+            return await self._run_in_background(checked, context)
+        return await self._run_in_foreground(checked, context)
 
-    async def _ran(self, command: _Command, context: ToolContext) -> Output:
+    async def _run_in_foreground(self, command: _Command, context: ToolContext) -> Output:
         output, live = captured(), _live(context)
 
-        def hear(piece: bytes) -> None:
+        def receive(piece: bytes) -> None:
             output.add(piece)
-            live.hear(piece)
+            live.feed(piece)
 
         began = asyncio.get_running_loop().time()
         try:
-            ended = await self._run(command, context, hear)
+            ended = await self._run(command, context, receive)
         finally:
             live.close()
         seconds = asyncio.get_running_loop().time() - began
-        text = await threads_of(context).tool(said, CapturedOutput.of(output), _redactor(context))
-        artifact = await _kept(text, context)
+        text = await threads_of(context).tool(output_text, CapturedOutput.of(output), _redactor(context))
+        artifact = await _whole_as_artifact(text, context)
         answer = {
-            **end_of(ended),
+            **end_fields(ended),
             "seconds": round(seconds, 1),
-            **told(text, artifact),
+            **output_fields(text, artifact),
             "profile": command.profile.name,
-            **listed(await _changed(context, command.profile)),
-            **refused_by(command.network),
+            **changed_fields(await _changed(context, command.profile)),
+            **refused_fields(command.network),
             "job": None,
         }
         note_refused(command.network, context)
@@ -165,7 +176,7 @@ class ShellTools:
         code = None if ended.timed_out else ended.status
         return Output(to_json(answer).decode(), outcome=outcome, artifact=artifact, exit_code=code)
 
-    async def _run(self, command: _Command, context: ToolContext, told: Callable[[bytes], None]) -> Ended:
+    async def _run(self, command: _Command, context: ToolContext, receive: Callable[[bytes], None]) -> Ended:
         assert self._shell.sandbox is not None
         bounds = Bounds(command.seconds, 0, 0)
         try:
@@ -177,7 +188,7 @@ class ShellTools:
                 cwd=command.cwd,
                 look=threads_of(context).tool,
                 merged=True,
-                on_output=told,
+                told=receive,
             )
         except OSError as error:
             raise ToolFailed(f"The command could not be started: {error.strerror or error}.") from error
@@ -185,22 +196,18 @@ class ShellTools:
     def _argv(self, command: _Command) -> tuple[str, ...]:
         return (self._shell.program, "-c", "--", command.text)
 
-    async def _begun(self, command: _Command, context: ToolContext) -> Output:
+    async def _run_in_background(self, command: _Command, context: ToolContext) -> Output:
         jobs = _jobs(context)
-
-        async def make(handle: str) -> Job:
-            return await self._started(handle, command, context)
-
         try:
-            job = await jobs.begin(make)
+            job = await jobs.begin(lambda handle: self._start(handle, command, context))
         except TooManyJobs:
-            raise ToolFailed(too_many(jobs.most), Outcome.DENIED) from None
+            raise ToolFailed(too_many_jobs(jobs.most), Outcome.DENIED) from None
         except OSError as error:
             raise ToolFailed(f"The command could not be started: {error.strerror or error}.") from error
         answer = {"job": job.handle, "state": job.state.value, "profile": job.profile}
         return Output(to_json(answer).decode(), job=job.handle)
 
-    async def _started(self, handle: str, command: _Command, context: ToolContext) -> Job:
+    async def _start(self, handle: str, command: _Command, context: ToolContext) -> Job:
         assert self._shell.sandbox is not None
         output = captured()
         workspace = workspace_of(context)
@@ -219,12 +226,19 @@ class ShellTools:
             note_refused(command.network, context)
             return await _changed(context, command.profile)
 
-        name = command.profile.name
-        job = Job(handle, command.text, name, output, running, workspace, _unwanted(context), changes)
-        job.refused = partial(refused_by, command.network)
-        return job
+        return Job(
+            handle,
+            command.text,
+            command.profile.name,
+            output,
+            running,
+            workspace,
+            partial(_agent_cancelled, context),
+            changes,
+            refused=partial(refused_fields, command.network),
+        )
 
-    # Calls of tools that execute run in the order of the reply, so that what the reply begins is there.
+    # `execute`, because such calls run in the order of the reply: a job that an earlier call of it starts then exists.
     @tool(group="shell_read", effects="execute", idempotent=True, seconds=MOST_WAIT + _GRACE)
     async def shell_jobs(
         self,
@@ -243,33 +257,40 @@ class ShellTools:
         if job is None:
             if stop:
                 raise ToolFailed("Name the job to stop.")
-            await jobs.wait([one.handle for one in jobs.all if not one.over], wait_seconds)
-            listed = [*map(lost, jobs.lost), *map(brief, jobs.all)]
+            await jobs.wait([known.handle for known in jobs.all if not known.over], wait_seconds)
+            listed = [*map(lost_job_fields, jobs.lost), *map(job_fields, jobs.all)]
             return Output(to_json({"jobs": listed}).decode())
         if (known := jobs.get(job)) is None:
             if job in jobs.lost:
-                return Output(to_json(lost(job)).decode())
-            there = ", ".join((*jobs.lost, *(one.handle for one in jobs.all))) or "none"
-            raise ToolFailed(f"There is no job {job[:100]!a}; the jobs of this order: {there}.")
+                return Output(to_json(lost_job_fields(job)).decode())
+            handles = ", ".join((*jobs.lost, *(known.handle for known in jobs.all))) or "none"
+            raise ToolFailed(f"There is no job {job[:100]!a}; the jobs of this order: {handles}.")
         if stop:
             await known.stop()
         await jobs.wait([known.handle], MOST_WAIT if stop else wait_seconds)
-        return await _shown(known, context)
+        return await _job_output(known, context)
 
-    async def _checked(self, context: ToolContext, command: str, cwd: str, seconds: float) -> _Command:
-        """Raises `ToolFailed` and `PathError`."""
-        name = await _directory(context, command, cwd)
+    async def _checked(
+        self, context: ToolContext, command: str, cwd: str, seconds: float | None, background: bool
+    ) -> _Command:
+        """The command of a call's arguments. Raises `ToolFailed` and `PathError`."""
+        workspace = workspace_of(context)
+        _check_text(command)
+
+        def resolved() -> str:
+            try:
+                return workspace.own_name(cwd) or "."
+            except PathMissing as missing:
+                raise with_nearest(workspace, missing, cwd) from missing
+
+        directory = await threads_of(context).tool(resolved)
         network = self._shell.network(context)
-        return _Command(command, name, Profile(not context.read_only, network), seconds, network)
+        limit = seconds or (math.inf if background else SECONDS)
+        return _Command(command, directory, Profile(not context.read_only, network), limit, network)
 
 
-def _until(background: bool) -> float:
-    return math.inf if background else SECONDS
-
-
-async def _directory(context: ToolContext, command: str, cwd: str) -> str:
-    """Where a command may run, by its name in the workspace. Raises `ToolFailed` and `PathError`."""
-    workspace = workspace_of(context)
+def _check_text(command: str) -> None:
+    """Raise `ToolFailed` if this text cannot be a command."""
     if not command.strip():
         raise ToolFailed("The command is empty.")
     if "\0" in command:
@@ -284,14 +305,6 @@ async def _directory(context: ToolContext, command: str, cwd: str) -> str:
             "and run that."
         )
 
-    def resolved() -> str:
-        try:
-            return workspace.own_name(cwd) or "."
-        except PathMissing as missing:
-            raise with_nearest(workspace, missing, cwd) from missing
-
-    return await threads_of(context).tool(resolved)
-
 
 def _jobs(context: ToolContext) -> Jobs:
     if context.jobs is None:
@@ -304,25 +317,21 @@ def _redactor(context: ToolContext) -> Redactor:
 
 
 def _live(context: ToolContext) -> Live:
-    def tell(offset: int, text: str) -> None:
+    def send(offset: int, text: str) -> None:
         if context.turn is not None:
             call = GrowingCall(None, RUN_SHELL)
             context.turn.journal.delta(
                 context.origin, TextDelta("tool.progress", 0, 0, offset, text, call, context.call_id)
             )
 
-    return Live(tell, _redactor(context))
+    return Live(send, _redactor(context))
 
 
-def _unwanted(context: ToolContext) -> Callable[[], bool]:
-    """Whether the agent that began a job was cancelled meanwhile."""
-
-    def unwanted() -> bool:
-        record = context.turn.tree.begun(context.origin.record_id) if context.turn else None
-        ended = None if record is None else record.finished
-        return ended is not None and ended.status == RecordStatus.CANCELLED
-
-    return unwanted
+def _agent_cancelled(context: ToolContext) -> bool:
+    """Whether the agent that made this call was cancelled since."""
+    record = context.turn.tree.begun(context.origin.record_id) if context.turn else None
+    ended = None if record is None else record.finished
+    return ended is not None and ended.status == RecordStatus.CANCELLED
 
 
 async def _changed(context: ToolContext, profile: Profile) -> tuple[str, ...]:
@@ -331,22 +340,22 @@ async def _changed(context: ToolContext, profile: Profile) -> tuple[str, ...]:
     return await context.checkpoints.changed()
 
 
-async def _kept(text: OutputText, context: ToolContext) -> str | None:
-    """The digest of the whole output, where a model is told less of it."""
+async def _whole_as_artifact(text: OutputText, context: ToolContext) -> str | None:
+    """Keep the whole output as an artifact, and return its digest, if `shown` is only a part."""
     if text.whole is None or context.artifacts is None:
         return None
     return await context.artifacts.kept(text.whole)
 
 
-async def _shown(job: Job, context: ToolContext) -> Output:
-    text = await threads_of(context).tool(said, CapturedOutput.of(job.output), _redactor(context))
+async def _job_output(job: Job, context: ToolContext) -> Output:
+    text = await threads_of(context).tool(output_text, CapturedOutput.of(job.output), _redactor(context))
     if job.over and job.artifact is None:
-        job.artifact = await _kept(text, context)
+        job.artifact = await _whole_as_artifact(text, context)
     answer = {
-        **brief(job),
-        **told(text, job.artifact),
+        **job_fields(job),
+        **output_fields(text, job.artifact),
         "profile": job.profile,
-        **listed(job.changed),
+        **changed_fields(job.changed),
         **job.refused(),
     }
     code = job.ended.status if job.ended is not None and job.state is JobState.EXITED else None

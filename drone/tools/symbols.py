@@ -1,6 +1,6 @@
-"""Symbols of a source file, by tree-sitter: what is declared where; found in a process aside of the drone.
+"""The symbols that a source file declares, found by tree-sitter in a separate process.
 
-That process loads this module alone, so it imports little.
+That process loads only this module, so it imports little.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,12 +10,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 MOST = 5_000
-"""Symbols of a file that are looked at."""
+"""Symbols that are collected of one file."""
 
 DEEPEST = 8
-"""Symbols within symbols that are told; what is declared deeper is not."""
+"""Levels of nested symbols that are collected."""
 
-_NAME = 120
+_NAME_LENGTH = 120
 
 _LANGUAGES: Mapping[str, tuple[str, ...]] = {
     "bash": (".sh", ".bash"),
@@ -63,23 +63,23 @@ _NODES: Mapping[str, str] = {
     "union": "union_specifier union_item",
 }
 _KINDS = {node: kind for kind, nodes in _NODES.items() for node in nodes.split()}
-"""What a node of a syntax tree declares; the names are those that the grammars of all languages use."""
+"""The kind of symbol that a syntax tree's node declares; one table holds the node names of all grammars."""
 
 _HOLDING = ("variable_declarator", "public_field_definition", "field_definition", "pair", "assignment_expression")
 _FUNCTION_VALUES = frozenset({"arrow_function", "function_expression", "function", "generator_function", "class"})
-"""In JavaScript and TypeScript functions are values, of what holds them they have their name."""
+"""In JavaScript and TypeScript a function or class may be a value, named by the variable or field that holds it."""
 
 _PROTOTYPES = ("declaration", "field_declaration")
 _WITH_BODY = frozenset({"struct_specifier", "enum_specifier", "union_specifier", "class_specifier"})
 _WORDS = frozenset({"class", "interface", "struct", "enum", "extension", "actor"})
-"""Of what is a class, a struct or an interface in one and the same node (Kotlin, Swift) the word itself says which."""
+"""Kotlin and Swift use one node for classes, structs and interfaces; its keyword tells them apart."""
 
 _IDENTIFIERS = frozenset({"identifier", "simple_identifier", "type_identifier", "property_identifier"})
 
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """`first` and `last` are lines, from 1; `depth` counts the symbols around it."""
+    """One symbol: `first` and `last` are its lines, from 1; `depth` is the number of symbols that enclose it."""
 
     kind: str
     name: str
@@ -90,15 +90,15 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """In the order of the file, each before what it holds. `is_whole`: all of the source could be parsed, and there
-    were no more than `MOST`."""
+    """A file's symbols in its order, outer before inner. `is_whole`: all of the source was parsed, and it has at most
+    `MOST` symbols."""
 
     found: tuple[Symbol, ...]
     is_whole: bool
 
 
 def problem() -> str | None:
-    """Why no symbols can be found here, and what to do about it."""
+    """Why no symbols can be found here and what to do about it, None if they can."""
     if find_spec("tree_sitter") and find_spec("tree_sitter_language_pack"):
         return None
     return "tree-sitter is not installed: pip install 'mcc[outline]'"
@@ -108,73 +108,70 @@ def language_of(path: str) -> str | None:
     return _BY_SUFFIX.get(PurePosixPath(path).suffix.lower())
 
 
-def finding() -> Callable[[Any], object]:
-    """Made in the process aside: answers `[language, text]` with the fields of `Symbols`."""
-    return lambda question: _found(str(question[0]), str(question[1]).encode("utf-8", "replace"))
+def symbol_finder() -> Callable[[Any], object]:
+    """The function that the separate process runs: from `[language, text]` to the fields of `Symbols`."""
+    return lambda question: _find(str(question[0]), str(question[1]).encode("utf-8", "replace"))
 
 
-def _found(language: str, source: bytes) -> dict[str, object]:
+def _find(language: str, source: bytes) -> dict[str, object]:
     from tree_sitter import Query, QueryCursor
     from tree_sitter_language_pack import get_language, get_parser
 
     grammar = get_language(language)  # type: ignore[arg-type]
-    ids = {one: grammar.id_for_node_kind(one, True) for one in (*_KINDS, *_HOLDING, *_PROTOTYPES)}
-    known = [one for one, known_id in ids.items() if known_id and grammar.node_kind_is_visible(known_id)]
+    ids = {kind: grammar.id_for_node_kind(kind, True) for kind in (*_KINDS, *_HOLDING, *_PROTOTYPES)}
+    known = [kind for kind, kind_id in ids.items() if kind_id and grammar.node_kind_is_visible(kind_id)]
     root = get_parser(language).parse(source).root_node  # type: ignore[arg-type]
-    nodes = QueryCursor(Query(grammar, f"[{' '.join(f'({one})' for one in known)}] @it")).captures(root).get("it", [])
+    query = Query(grammar, f"[{' '.join(f'({kind})' for kind in known)}] @it")
+    nodes = QueryCursor(query).captures(root).get("it", [])
     nodes.sort(key=lambda node: (node.start_byte, -node.end_byte))
     found: list[tuple[str, str, int, int, int]] = []
-    for one in _nested(nodes):
+    for fields in _symbol_fields(nodes):
         if len(found) == MOST:
             return {"found": found, "is_whole": False}
-        found.append(one)
+        found.append(fields)
     return {"found": found, "is_whole": not root.has_error}
 
 
-def _nested(nodes: list[Any]) -> Iterator[tuple[str, str, int, int, int]]:
-    """The fields of each `Symbol`."""
-    around: list[tuple[int, str]] = []
+def _symbol_fields(nodes: list[Any]) -> Iterator[tuple[str, str, int, int, int]]:
+    """The fields of each `Symbol`; `nodes` are in the order of the file, outer before inner."""
+    enclosing: list[tuple[int, str]] = []
     for node in nodes:
-        while around and around[-1][0] <= node.start_byte:
-            around.pop()
-        kind, name = _declared(node)
+        while enclosing and enclosing[-1][0] <= node.start_byte:
+            enclosing.pop()
+        kind, name = _kind_and_name(node)
         if not name:
             continue
-        if kind == "function" and around and around[-1][1] not in ("function", "method", "namespace", "module"):
+        if kind == "function" and enclosing and enclosing[-1][1] not in ("function", "method", "namespace", "module"):
             kind = "method"
-        if len(around) < DEEPEST:
+        if len(enclosing) < DEEPEST:
             first, last = node.start_point.row + 1, node.end_point.row + (node.end_point.column > 0)
-            yield kind, name, first, max(first, last), len(around)
-        around.append((node.end_byte, kind))
+            yield kind, name, first, max(first, last), len(enclosing)
+        enclosing.append((node.end_byte, kind))
 
 
-def _declared(node: Any) -> tuple[str, str]:
-    """Kind and name; no name where the node declares nothing that is told."""
+def _kind_and_name(node: Any) -> tuple[str, str]:
+    """Kind and name of the symbol; the name is empty if the node declares none."""
     if node.type in _HOLDING:
-        held = next(filter(None, map(node.child_by_field_name, ("value", "right"))), None)
-        if held is None or held.type not in _FUNCTION_VALUES:
+        value = next(filter(None, map(node.child_by_field_name, ("value", "right"))), None)
+        if value is None or value.type not in _FUNCTION_VALUES:
             return "", ""
-        named = next(filter(None, map(node.child_by_field_name, ("name", "property", "key", "left"))), None)
-        return "class" if held.type == "class" else "function", _text(named)
+        holder = next(filter(None, map(node.child_by_field_name, ("name", "property", "key", "left"))), None)
+        return "class" if value.type == "class" else "function", _text(holder)
     if node.type in _PROTOTYPES:
-        named, is_function = _innermost(node)
-        return "function", _text(named) if is_function else ""
+        declared, is_function = _innermost_declarator(node)
+        return "function", _text(declared) if is_function else ""
     if node.type in _WITH_BODY and node.child_by_field_name("body") is None:
         return "", ""
     if node.type == "impl_item":
-        what = [_text(node.child_by_field_name(field)) for field in ("trait", "type")]
-        return "impl", " for ".join(filter(None, what))
-    return _kind(node), _named(node)
-
-
-def _kind(node: Any) -> str:
+        names = [_text(node.child_by_field_name(field)) for field in ("trait", "type")]
+        return "impl", " for ".join(filter(None, names))
     if node.type == "class_declaration":
-        return next((child.type for child in node.children if child.type in _WORDS), "class")
-    return _KINDS[node.type]
+        return next((child.type for child in node.children if child.type in _WORDS), "class"), _name(node)
+    return _KINDS[node.type], _name(node)
 
 
-def _named(node: Any) -> str:
-    named = node.child_by_field_name("name") or _innermost(node)[0]
+def _name(node: Any) -> str:
+    named = node.child_by_field_name("name") or _innermost_declarator(node)[0]
     if named is None:
         named = next((child for child in node.children if child.type in _IDENTIFIERS), None)
     if named is None and node.type == "companion_object":
@@ -183,13 +180,17 @@ def _named(node: Any) -> str:
     return f"{_text(receiver)} {_text(named)}" if receiver is not None else _text(named)
 
 
-def _innermost(node: Any) -> tuple[Any, bool]:
-    """The name at the end of C's declarators, and whether it is a function's."""
-    named, is_function = None, False
+def _innermost_declarator(node: Any) -> tuple[Any, bool]:
+    """The node with the name inside C's nested declarators, and whether it declares a function."""
+    innermost, is_function = None, False
     while (inner := node.child_by_field_name("declarator")) is not None:
-        named, node, is_function = inner, inner, inner.type == "function_declarator" or is_function
-    return named, is_function
+        innermost, node, is_function = inner, inner, inner.type == "function_declarator" or is_function
+    return innermost, is_function
 
 
 def _text(node: Any) -> str:
-    return "" if node is None else " ".join(node.text[: 4 * _NAME].decode("utf-8", "replace").split())[:_NAME]
+    return (
+        ""
+        if node is None
+        else " ".join(node.text[: 4 * _NAME_LENGTH].decode("utf-8", "replace").split())[:_NAME_LENGTH]
+    )

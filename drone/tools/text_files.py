@@ -1,4 +1,4 @@
-"""The text of a file as an edit sees it, and back: byte order mark, encoding and line ends stay as they were."""
+"""Text files for edits: decoding and encoding that preserve byte order mark, encoding and line ends; replacements."""
 
 import codecs
 from bisect import bisect_left
@@ -19,7 +19,7 @@ _PLACES = 5
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """`text` as it stands in the file, `mark` before it. Bytes that are no UTF-8 are lone surrogates."""
+    """A file's `text`, and the byte order `mark` before it. Bytes that are not UTF-8 appear as lone surrogates."""
 
     text: str
     mark: bytes = b""
@@ -27,7 +27,7 @@ class TextFile:
 
     @classmethod
     def of(cls, data: bytes, shown: str) -> "TextFile":
-        """Raises `ToolFailed` for what is no text."""
+        """Decode a file; `shown` is its path for error messages. Raises `ToolFailed` if it is too large or no text."""
         if len(data) > MAX_WHOLE_BYTES:
             raise ToolFailed(f"{shown} has {len(data):,} bytes; files of more than {MAX_WHOLE_BYTES:,} are not edited.")
         for mark, encoding in _MARKS:
@@ -46,14 +46,14 @@ class TextFile:
 
     @property
     def line_end(self) -> str:
-        """The one that most of its lines have."""
+        """The line end that most lines have."""
         return "\r\n" if 2 * self.text.count("\r\n") > self.text.count("\n") else "\n"
 
     def with_text(self, text: str) -> "TextFile":
         return replace(self, text=text)
 
     def lines(self) -> list[str]:
-        """With their ends; a lone carriage return ends none."""
+        """The lines, each with its line end; a lone carriage return does not end a line."""
         parts = self.text.split("\n")
         lines = [part + "\n" for part in parts[:-1]]
         return [*lines, parts[-1]] if parts[-1] else lines
@@ -63,25 +63,26 @@ def _errors(encoding: str) -> str:
     return "surrogateescape" if encoding == "utf-8" else "strict"
 
 
-def ended(text: str, line_end: str) -> str:
-    """The text with these line ends."""
+def with_line_ends(text: str, line_end: str) -> str:
+    """`text` with all its line ends replaced by `line_end`."""
     plain = text.replace("\r\n", "\n")
     return plain if line_end == "\n" else plain.replace("\n", line_end)
 
 
 def replaced(file: TextFile, old: str, new: str, shown: str, *, everywhere: bool) -> tuple[TextFile, int]:
-    """The file with `new` in place of `old`, and how often. Line ends of the two do not matter: the file's stay.
+    """The file with `new` in place of `old`, and the number of replacements; the file's own line ends are kept.
 
-    Raises `ToolFailed` where `old` is not there exactly once, or not at all with `everywhere`.
+    `old` matches whatever its line ends. Raises `ToolFailed` unless the file holds `old` exactly once, or at least once
+    with `everywhere`.
     """
     wanted, plain = old.replace("\r\n", "\n"), file.text.replace("\r\n", "\n")
     if not wanted:
         raise ToolFailed("old is empty: name the text to replace; write_file writes a whole file.")
     if wanted == new.replace("\r\n", "\n"):
         raise ToolFailed("old and new are the same: there is nothing to change.")
-    found = list(_places(plain, wanted))
+    found = list(_occurrences(plain, wanted))
     if not found:
-        raise ToolFailed(_not_there(plain, wanted, shown))
+        raise ToolFailed(_not_found(plain, wanted, shown))
     if len(found) > 1 and not everywhere:
         lines = ", ".join(str(plain.count("\n", 0, at) + 1) for at in found[:_PLACES])
         more = " …" if len(found) > _PLACES else ""
@@ -89,59 +90,56 @@ def replaced(file: TextFile, old: str, new: str, shown: str, *, everywhere: bool
             f"old stands {len(found):,} times in {shown} (lines {lines}{more}): add lines around the one you "
             "mean, or set replace_all."
         )
-    ends = _ends(file.text)
+    returns = _dropped_returns(file.text)
     parts, last = list[str](), 0
     for at in found:
-        start, stop = at + bisect_left(ends, at), at + len(wanted) + bisect_left(ends, at + len(wanted))
+        start, stop = at + bisect_left(returns, at), at + len(wanted) + bisect_left(returns, at + len(wanted))
         before = file.text[start:stop]
         line_end = ("\r\n" if "\r\n" in before else "\n") if "\n" in before else file.line_end
-        parts += [file.text[last:start], ended(new, line_end)]
+        parts += [file.text[last:start], with_line_ends(new, line_end)]
         last = stop
     return file.with_text("".join([*parts, file.text[last:]])), len(found)
 
 
-def _places(text: str, wanted: str) -> Iterator[int]:
+def _occurrences(text: str, wanted: str) -> Iterator[int]:
     at = text.find(wanted)
     while at >= 0:
         yield at
         at = text.find(wanted, at + len(wanted))
 
 
-def _ends(text: str) -> list[int]:
-    """Where, in the text without them, a carriage return before a line feed was left out."""
-    found, at = list[int](), text.find("\r\n")
-    while at >= 0:
-        found.append(at - len(found))
-        at = text.find("\r\n", at + 2)
-    return found
+def _dropped_returns(text: str) -> list[int]:
+    """Offsets, in `text` with `\\n` for each `\\r\\n`, at which a carriage return was dropped."""
+    return [at - index for index, at in enumerate(_occurrences(text, "\r\n"))]
 
 
-def _not_there(text: str, wanted: str, shown: str) -> str:
-    said = f"old does not stand in {shown}. "
-    place = nearest(text.split("\n"), wanted.strip("\n").split("\n"))
-    if place is None:
-        return f"{said}Nothing in it looks like it: read the file again."
-    start, lines = place
-    here = "\n".join(f"{number}\t{_cut(line)}" for number, line in enumerate(lines[:_SHOWN_LINES], start=start + 1))
-    return f"{said}The nearest is at line {start + 1}; copy it exactly, without the numbers:\n{here}"
+def _not_found(text: str, wanted: str, shown: str) -> str:
+    problem = f"old does not stand in {shown}. "
+    match = nearest(text.split("\n"), wanted.strip("\n").split("\n"))
+    if match is None:
+        return f"{problem}Nothing in it looks like it: read the file again."
+    start, lines = match
+    cut = [line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]} …" for line in lines[:_SHOWN_LINES]]
+    listed = "\n".join(f"{number}\t{line}" for number, line in enumerate(cut, start=start + 1))
+    return f"{problem}The nearest is at line {start + 1}; copy it exactly, without the numbers:\n{listed}"
 
 
 def nearest(lines: Sequence[str], wanted: Sequence[str]) -> tuple[int, Sequence[str]] | None:
-    """Number of the first, and the lines, of the part that has most lines in common with `wanted`, blanks aside."""
-    looked, sought = [line.strip() for line in lines[:_LINES]], [line.strip() for line in wanted[:_WINDOW]]
-    places: dict[str, list[int]] = {}
+    """The part that has most lines in common with `wanted`, ignoring indentation: index of its first line, its lines.
+
+    Each line that both share votes for the start which would align the two; the start with most votes wins. None if
+    they share no line.
+    """
+    searched, sought = [line.strip() for line in lines[:_LINES]], [line.strip() for line in wanted[:_WINDOW]]
+    offsets: dict[str, list[int]] = {}
     for number, line in enumerate(sought):
         if line:
-            places.setdefault(line, []).append(number)
+            offsets.setdefault(line, []).append(number)
     votes: dict[int, int] = {}
-    for number, line in enumerate(looked):
-        for place in places.get(line, ())[:_PLACES]:
-            votes[number - place] = votes.get(number - place, 0) + 1
+    for number, line in enumerate(searched):
+        for offset in offsets.get(line, ())[:_PLACES]:
+            votes[number - offset] = votes.get(number - offset, 0) + 1
     if not votes:
         return None
-    start = max(0, max(votes, key=lambda one: (votes[one], -one)))
+    start = max(0, max(votes, key=lambda candidate: (votes[candidate], -candidate)))
     return start, lines[start : start + len(sought)]
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]} …"

@@ -1,4 +1,4 @@
-"""Functions as tools: declared by a decorator, checked, and never in the loop's way."""
+"""Functions as tools: a decorator declares them, their arguments are checked, and synchronous ones run in threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.agent.turn import Turn
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.paths import PathDenied, PathError, Workspace
-from drone.tools.display_text import cut, obedient, plain
+from drone.tools.display_text import cut, has_controls, strip_controls
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
 from mcc.contracts.drones import Effects
 from mcc.contracts.entry import Origin
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., object])
 _DECLARED = "__tool__"
 _MADE = "__function_tool__"
-_SAID = 2_000
+_MAX_ERROR_LENGTH = 2_000
 
 
 class ToolFailed(Exception):
-    """Raised by a tool to tell the model, in its own words, what is wrong and what to do instead."""
+    """Raised by a tool; the message, which should say what is wrong and what to do instead, goes to the model."""
 
     def __init__(self, message: str, outcome: Outcome = Outcome.ERROR) -> None:
         super().__init__(message)
@@ -48,14 +48,14 @@ class ToolFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may know beside its arguments; a parameter annotated with this type is filled in, never shown.
+    """The context of a call: a parameter annotated with this type is filled in by the runtime and hidden from models.
 
-    `stop` is set when nobody waits for the call any more: a function that runs long in its thread looks at it.
-    `artifacts` are the long texts of the turn, `turn` is what an agent that the tool runs belongs to; None outside of a
-    run. `checkpoints`: where a tool that changes the workspace has kept what it held, before it does; None where
-    nothing can be taken back. `notes` are those of the order's project, None where nobody keeps any; `jobs` its
-    background jobs. `egress` are lists of hosts: of those that the operator allows, the call reaches what all of them
-    name. `read_only`: the caller may not change the workspace.
+    `stop` is set once the result is no longer awaited: a function that runs long in its thread should check it.
+    `artifacts` are the long texts of the turn; `turn` is the turn that agents run by the tool belong to; both are None
+    outside of a run. `checkpoints` keep the former contents of the workspace: a tool that changes files saves them
+    there first; None where changes cannot be undone. `notes` are the notes of the order's project, None where none are
+    kept; `jobs` are the order's background jobs. `egress` holds lists of hosts: the call reaches a host that the
+    operator allows only if every list names it. `read_only`: the caller may not change the workspace.
     """
 
     call_id: str
@@ -72,16 +72,15 @@ class ToolContext:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What people set of the order, laid over by what they set of this agent and of those above it; as of now."""
+        """The order's metadata, overlaid with that of the agents above this one and of this agent; current values."""
         return {} if self.turn is None else self.turn.tree.metadata(self.origin.record_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What was said about a tool where it was written.
+    """The arguments of `tool`; the defaults apply to functions that were never declared.
 
-    Of an undeclared tool it is assumed that strangers may have written what it brings. `effects` None: not said.
-    `preview`: says what a call would do.
+    `untrusted` is True by default: text in the result may come from strangers. `effects` None: not declared.
     """
 
     name: str | None = None
@@ -125,22 +124,23 @@ def tool(
     max_result: int | None = None,
     preview: Callable[..., object] | None = None,
 ) -> Any:
-    """Declare a function, sync or async, as a tool; it stays callable as it was.
+    """Declare a function, sync or async, as a tool; the function itself stays unchanged.
 
-    Its name, signature and docstring are what the model sees (see `FunctionTools`). `group`: one of the tool groups;
-    without it, the one that lists a tool of this name. `idempotent`: running it twice does no harm; `seconds`: its time
-    limit, None = the turn's. `untrusted`: whether text in what it brings, errors included, may come from anybody else
-    than you, such as a file, a page or a program: models are shown it within a fence, as material. False is for tools
-    that answer in words and figures of your own alone.
+    The model sees its name, signature and docstring. `group`: one of the tool groups; default: the group that lists a
+    tool of this name. `idempotent`: running a call twice does no harm. `seconds`: the time limit of a call, None = the
+    turn's. `untrusted`: whether the result or an error may hold text by others, such as a file, a page or a program's
+    output; models see such text inside a fence, marked as material. Pass False only for tools whose every word is
+    yours.
 
-    `effects`: the most that a call may do; calls of tools that write, execute or do what cannot be undone run one after
-    the other, in the order of the reply, all others side by side. No tool of a group that reads may be one of them
-    (`shell_read` runs programs on a workspace that they cannot change). `max_result`: characters of a result that the
-    model is told, 300 or more; the whole is kept as an artifact.
+    `effects`: the most that a call may do. Calls of tools that write, execute or act irreversibly run one after the
+    other, in the order of the reply; all others run concurrently. Tools of read groups may not declare such effects
+    (except `execute` in `shell_read`, whose programs cannot change the workspace). `max_result`: how many characters of
+    a result the model is shown, 300 or more; the whole is kept as an artifact.
 
-    `preview`: a function, sync or async, of the same parameters (of a method: a method) that answers a `Preview`, or
-    None. People see it when they are asked whether the call may run, and it is made again before the call runs: it
-    changes nothing, and says the same as long as the call would do the same. Raises `ToolDeclarationError`.
+    `preview`: a function, sync or async, with the same parameters (for a method: a method) that returns a `Preview` of
+    what the call would do, or None. People see it when they are asked to approve the call, and it is made again just
+    before the call runs: it must change nothing, and stay the same while the call would do the same. Raises
+    `ToolDeclarationError`.
     """
     if group and group not in TOOL_GROUPS:
         near = alike(group, TOOL_GROUPS, n=1)
@@ -160,18 +160,18 @@ def tool(
 
 
 def declaration_of(function: Callable[..., object]) -> Declaration:
-    """What `tool` was told about the function; the defaults for one that was never declared."""
-    declared = getattr(function, _DECLARED, None)
-    return declared if isinstance(declared, Declaration) else Declaration()
+    """The function's declaration, or the defaults if it was never declared."""
+    found = getattr(function, _DECLARED, None)
+    return found if isinstance(found, Declaration) else Declaration()
 
 
 def declared(function: object) -> bool:
-    """Whether `tool` declares it."""
+    """Whether this is a function that `tool` declared."""
     return callable(function) and isinstance(getattr(function, _DECLARED, None), Declaration)
 
 
 class FunctionTool:
-    """One function as a tool: the schema to show, and a run that turns every mistake into a sentence."""
+    """One function as a tool: its spec for models, and runs whose errors become results for the model."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.declaration = declaration_of(function)
@@ -194,77 +194,70 @@ class FunctionTool:
 
     @classmethod
     def of(cls, function: Callable[..., object]) -> FunctionTool:
-        """The tool that a function is, made once: its schema takes some 0.7 ms of CPU."""
+        """The function as a tool, cached on the function: building its schema takes some 0.7 ms of CPU."""
         known = getattr(function, _MADE, None)
         if isinstance(known, cls) and known._function is function and known.declaration == declaration_of(function):
             return known
         made = cls(function)
-        with suppress(AttributeError):  # a bound method keeps nothing
+        with suppress(AttributeError):  # bound methods take no attributes
             setattr(function, _MADE, made)
         return made
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Output:
-        """What the function answers, without commands to a terminal: it goes to the model, the record, and people."""
-        output = await self._ran(arguments, context)
-        return replace(output, content=plain(output.content)) if obedient(output.content) else output
+        """Run the function; the result, which models, the record and people see, is without terminal controls."""
+        output = await self._execute(_Step(self._function, _output), arguments, context)
+        assert isinstance(output, Output)
+        return replace(output, content=strip_controls(output.content)) if has_controls(output.content) else output
 
     async def preview(self, arguments: Mapping[str, object], context: ToolContext) -> Preview | Output | None:
         """What a call would do (see `Previews`)."""
-        done = await self._done(_Act(self._preview, lambda value: value), arguments, context)
-        if isinstance(done, Preview):
-            return replace(done, text=plain(done.text)) if obedient(done.text) else done
-        return done if isinstance(done, Output) else None
+        result = await self._execute(_Step(self._preview, lambda value: value), arguments, context)
+        if isinstance(result, Preview):
+            return replace(result, text=strip_controls(result.text)) if has_controls(result.text) else result
+        return result if isinstance(result, Output) else None
 
-    async def _ran(self, arguments: Mapping[str, object], context: ToolContext) -> Output:
-        done = await self._done(_Act(self._function, _output), arguments, context)
-        assert isinstance(done, Output)
-        return done
-
-    async def _done(self, act: _Act, arguments: Mapping[str, object], context: ToolContext) -> object:
+    async def _execute(self, step: _Step, arguments: Mapping[str, object], context: ToolContext) -> object:
         try:
-            wanted = self._arguments.checked(arguments)
+            checked = self._arguments.checked(arguments)
         except BadArguments as error:
             return failure(str(error))
-        wanted.update(dict.fromkeys(self._arguments.injections, context))
-        if inspect.iscoroutinefunction(act.function):
-            return await self._awaited(act, wanted)
+        checked.update(dict.fromkeys(self._arguments.injections, context))
+        if inspect.iscoroutinefunction(step.function):
+            try:
+                return step.convert(await step.function(**checked))
+            except JournalError:
+                raise
+            except Exception as error:
+                return _error_output(error, self.spec.name)
         try:
-            return await threads_of(context).tool(self._called, act, wanted)
+            return await threads_of(context).tool(self._execute_in_thread, step, checked)
         except NoThread as full:
             return _error_output(full, self.spec.name)
         finally:
             context.stop.set()
 
-    async def _awaited(self, act: _Act, arguments: Mapping[str, Any]) -> object:
+    def _execute_in_thread(self, step: _Step, arguments: Mapping[str, Any]) -> object:
         try:
-            return act.answer(await act.function(**arguments))
-        except JournalError:
-            raise
-        except Exception as error:
-            return _error_output(error, self.spec.name)
-
-    def _called(self, act: _Act, arguments: Mapping[str, Any]) -> object:
-        try:
-            return act.answer(act.function(**arguments))
+            return step.convert(step.function(**arguments))
         except Exception as error:
             return _error_output(error, self.spec.name)
 
 
 @dataclass(frozen=True, slots=True)
-class _Act:
-    """A function that a tool runs, and what is made of its value."""
+class _Step:
+    """A function that a tool runs, and the conversion of its value to the result."""
 
     function: Callable[..., Any]
-    answer: Callable[[object], object]
+    convert: Callable[[object], object]
 
 
-async def _nothing(**arguments: object) -> None:
-    """The preview of a tool that says nothing beforehand."""
+async def _no_preview(**arguments: object) -> None:
+    """The preview of a tool that declares none."""
 
 
 def _preview_of(function: Callable[..., object], preview: Callable[..., object] | None) -> Callable[..., object]:
     if preview is None:
-        return _nothing
+        return _no_preview
     owner = getattr(function, "__self__", None)
     bound: Callable[..., object] = preview if owner is None else preview.__get__(owner)
     if [*inspect.signature(bound).parameters] != [*inspect.signature(function).parameters]:
@@ -274,7 +267,7 @@ def _preview_of(function: Callable[..., object], preview: Callable[..., object] 
 
 
 def threads_of(context: ToolContext) -> OwnThreads:
-    """Where a tool does what blocks; outside of a run a thread is nobody's."""
+    """The threads in which a tool does blocking work; outside of a run they count against no order's limit."""
     return context.turn.threads if context.turn else OwnThreads()
 
 
@@ -295,19 +288,22 @@ def _error_output(error: Exception, name: str) -> Output:
         case PathError() | StoreBroken():
             return Output(str(error), True, Outcome.ERROR)
         case _:
-            said = str(error)
-            shown = said if len(said) <= _SAID else f"{cut(said, _SAID)}…"
-            return Output(f"{name} broke: {type(error).__name__}: {shown}", True, Outcome.ERROR)
+            message = str(error)
+            if len(message) > _MAX_ERROR_LENGTH:
+                message = f"{cut(message, _MAX_ERROR_LENGTH)}…"
+            return Output(f"{name} broke: {type(error).__name__}: {message}", True, Outcome.ERROR)
 
 
 def failure(message: str, outcome: Outcome = Outcome.ERROR) -> Output:
-    """The result that tells the model in the runtime's own words what went wrong."""
+    """An error result in the runtime's own words, which models see without a fence."""
     return Output(message, is_error=True, outcome=outcome, untrusted=False)
 
 
 class FunctionTools:
-    """A tool set of functions; `workspace`, its `checkpoints`, and `notes` and `jobs` of its order are for what asks
-    for a `ToolContext`."""
+    """A tool set of functions; the keyword arguments go into their `ToolContext`.
+
+    Raises `ToolDeclarationError` when two functions have the same name.
+    """
 
     def __init__(
         self,
@@ -318,8 +314,8 @@ class FunctionTools:
         notes: Notes | None = None,
         jobs: Jobs | None = None,
     ) -> None:
-        tools = [one if isinstance(one, FunctionTool) else FunctionTool.of(one) for one in functions]
-        _refuse_twins([tool.spec.name for tool in tools])
+        tools = [item if isinstance(item, FunctionTool) else FunctionTool.of(item) for item in functions]
+        _refuse_duplicates([tool.spec.name for tool in tools])
         self._tools = {tool.spec.name: tool for tool in tools}
         self._specs = tuple(tool.spec for tool in tools)
         self._workspace = workspace
@@ -343,22 +339,34 @@ class FunctionTools:
     def _context(self, call: Call) -> ToolContext:
         artifacts = call.turn.artifacts if call.turn else None
         stop, order = Event(), self._checkpoints
-        taken = None if order is None or call.turn is None else order.of(call, call.turn, stop)
-        own = (artifacts, stop, call.turn, taken, self._notes)
-        limits = (call.egress, self._jobs, call.read_only)
-        return ToolContext(call.call_id, call.origin, self._workspace, *own, *limits)
+        return ToolContext(
+            call_id=call.call_id,
+            origin=call.origin,
+            workspace=self._workspace,
+            artifacts=artifacts,
+            stop=stop,
+            turn=call.turn,
+            checkpoints=None if order is None or call.turn is None else order.of(call, call.turn, stop),
+            notes=self._notes,
+            egress=call.egress,
+            jobs=self._jobs,
+            read_only=call.read_only,
+        )
 
 
 class Joined:
-    """Several tool sets as one. What each of them has is asked anew, so a set may change while it is used."""
+    """Several tool sets as one; each set's specs are read anew for every call, so a set may change while it is used.
+
+    Raises `ToolDeclarationError` when two tools have the same name at the start.
+    """
 
     def __init__(self, *toolsets: ToolSet) -> None:
         self._toolsets = toolsets
-        self._of = Remembered(_together, most=1)
-        _refuse_twins([spec.name for spec in self.specs()])
+        self._all_specs = Remembered(_concatenated, most=1)
+        _refuse_duplicates([spec.name for spec in self.specs()])
 
     def specs(self) -> Sequence[ToolSpec]:
-        return self._of(*(toolset.specs() for toolset in self._toolsets))
+        return self._all_specs(*(toolset.specs() for toolset in self._toolsets))
 
     async def call(self, call: Call) -> Output:
         for toolset in self._toolsets:
@@ -373,21 +381,20 @@ class Joined:
         return None
 
 
-def _together(*theirs: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-    return tuple(spec for specs in theirs for spec in specs)
+def _concatenated(*sets: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    return tuple(spec for specs in sets for spec in specs)
 
 
-def unknown_tool(name: str, there: Iterable[str], outcome: Outcome = Outcome.ERROR) -> Output:
-    """The result for a call of a tool that is not there: the nearest that is, and all of them."""
-    names = list(there)
+def unknown_tool(name: str, available: Iterable[str], outcome: Outcome = Outcome.ERROR) -> Output:
+    """The result for a call of a tool that does not exist: it suggests the nearest name and lists all of them."""
+    names = list(available)
     near = alike(name[:200], names, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     listed = f"You have: {', '.join(names)}." if names else "You have no tools."
     return failure(f"There is no tool {name[:200]!r} here.{hint} {listed}", outcome)
 
 
-def _refuse_twins(names: Sequence[str]) -> None:
-    if len(set(names)) == len(names):
-        return
-    name = next(name for place, name in enumerate(names) if name in names[:place])
-    raise ToolDeclarationError(f"Two tools are called {name!r}; give one of them another name.")
+def _refuse_duplicates(names: Sequence[str]) -> None:
+    if len(set(names)) < len(names):
+        name = next(name for index, name in enumerate(names) if name in names[:index])
+        raise ToolDeclarationError(f"Two tools are called {name!r}; give one of them another name.")

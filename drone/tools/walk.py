@@ -1,4 +1,4 @@
-"""Walking a workspace: names in byte order, links never followed, ignored ones left out; listings that fit."""
+"""Walking a workspace in byte order, without ignored files and without following links; listings of limited length."""
 
 import os
 import stat
@@ -13,15 +13,14 @@ from threading import Event
 
 from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
-from drone.sandbox.side_process import SideProcess
-from drone.tools.display_text import written
-from drone.tools.ignore import MAX_BYTES, Ignored, IgnoreReader, answering
+from drone.tools.display_text import display_path
+from drone.tools.ignore import MAX_BYTES, Ignored, IgnoreReader, ignore_matcher
 
 ENTRY_LIMIT = 200_000
-"""Names looked at before a walk stops and says so."""
+"""Names visited before a walk stops and notes that it did."""
 
 SECONDS = 20.0
-"""How long a walk goes on before it stops and says so."""
+"""How long a walk takes before it stops and notes that it did."""
 
 NEVER_SHOWN = frozenset({b".git", os.fsencode(MARKER)})
 
@@ -35,7 +34,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """One name of the tree. `path` is relative to the workspace; `size` in bytes, of files only."""
+    """One entry: `path` relative to the workspace, `size` in bytes (files only), `depth` 1 directly below the start."""
 
     path: str
     kind: Kind
@@ -44,15 +43,15 @@ class Found:
 
     @property
     def below(self) -> str:
-        """The path relative to where the walk began, `depth` names long."""
+        """The path relative to the walk's start."""
         return "/".join(self.path.split("/")[-self.depth :])
 
 
 @dataclass
 class Walk:
-    """One walk, from `start` (relative, a directory) down to `depth` levels. `stop` ends it early.
+    """One walk from the directory `start` (relative to the workspace) down to `depth` levels; `stop` ends it early.
 
-    While `entries` runs, `notes` gathers sentences on what could not be seen or was left out. Use by one thread.
+    While `entries` runs, `notes` collects sentences on what was left out or could not be read. Not thread-safe.
     """
 
     workspace: Workspace
@@ -67,10 +66,10 @@ class Walk:
     _unreadable: int = 0
 
     def entries(self) -> Iterator[Found]:
-        """Everything below `start`, sorted by path. Raises `PathError` when `start` is no directory inside."""
+        """All entries below `start`, sorted by path. Raises `PathError` if `start` is no directory of the workspace."""
         base = self._base()
         self._until = time.monotonic() + self.seconds
-        with closing(SideProcess(answering, self.stop)) as aside:
+        with closing(Aside(ignore_matcher, self.stop)) as aside:
             reader = IgnoreReader(aside, self.notes, lambda: self.stop.is_set() or self._is_late)
             yield from self._below(reader, base, self._ignored_above(reader, base), 1)
         if self._seen >= self.limit:
@@ -82,7 +81,7 @@ class Walk:
             self.notes.append(f"{self._unreadable:,} {many} could not be read.")
 
     def _base(self) -> bytes:
-        """`start` without links and `..`, so that every path below has one spelling; its opens still decide."""
+        """`start` without links and `..`, so that each path has one spelling; access is still checked at each open."""
         base = os.fsencode(self.workspace.own_name(self.start))
         if NEVER_SHOWN.intersection(base.split(b"/")):
             own = "git's own and is not listed or searched; the git tools read it"
@@ -104,7 +103,7 @@ class Walk:
         return ignored
 
     def _below(self, reader: IgnoreReader, top: bytes, ignored: Ignored, depth: int) -> Iterator[Found]:
-        """Depth first with a stack of our own, so that no depth of directories is too deep."""
+        """Depth first, with an explicit stack: deep trees must not exceed Python's recursion limit."""
         stack = [self._children(reader, top, ignored, depth)]
         while stack:
             step = next(stack[-1], None)
@@ -133,7 +132,7 @@ class Walk:
                 yield Found(os.fsdecode(path), kind, size, depth), path, ignored
 
     def _names(self, directory: bytes) -> list[tuple[bytes, Kind, int]]:
-        """What a directory holds, in the order in which full paths sort: a directory counts as its name and a slash."""
+        """A directory's entries, in the order of their full paths: a directory sorts as its name and a slash."""
         fd = self.workspace.open_directory(os.fsdecode(directory or b"."), symlinks=False)
         names: list[tuple[bytes, Kind, int]] = []
         try:
@@ -145,10 +144,10 @@ class Walk:
                     names.append((name, *_kind_and_size(entry)))
         finally:
             os.close(fd)
-        return sorted(names, key=lambda one: one[0] + b"/" if one[1] is Kind.DIRECTORY else one[0])
+        return sorted(names, key=lambda entry: entry[0] + b"/" if entry[1] is Kind.DIRECTORY else entry[0])
 
     def _plus(self, ignored: Ignored, reader: IgnoreReader, directory: bytes, path: bytes) -> Ignored:
-        """With the ignore file at `path`, which is about what lies below `directory`."""
+        """`ignored` and the rules of the ignore file at `path`, which apply below `directory`."""
         try:
             with self.workspace.open_file(os.fsdecode(path), symlinks=False) as file:
                 data = read_up_to(file.fileno(), MAX_BYTES + 1)
@@ -159,13 +158,13 @@ class Walk:
 
 
 def normal(workspace: Workspace, path: str) -> bytes:
-    """`path` relative to the root without `.` and needless slashes; empty for the root. `..` stays for the open."""
+    """`path` relative to the root, without `.` and extra slashes; empty for the root. `..` is left to the open."""
     relative = workspace.relative(path)
     return b"/".join(part for part in relative.split(b"/") if part not in (b"", b"."))
 
 
 def read_up_to(fd: int, size: int) -> bytes:
-    """At most `size` bytes from where the descriptor stands, however short each read is."""
+    """At most `size` bytes from the descriptor's position; repeats short reads."""
     pieces: list[bytes] = []
     while size > 0 and (piece := os.read(fd, min(size, 1 << 20))):
         pieces.append(piece)
@@ -193,12 +192,13 @@ _MARKS = {Kind.LINK: " (symbolic link)", Kind.OTHER: " (not a regular file)"}
 
 
 def folded(found: Sequence[Found], most: int) -> list[str]:
-    """At most `most` lines for what a walk found, in its order, and one more that says what is not shown.
+    """At most `most` lines for the entries, in their order, and one more that says what is not shown.
 
-    Where `found` names directories, each is a line of its own; where it names files alone, only those that are folded.
+    Too many entries are folded into their directories. A directory that `found` does not name has a line only where it
+    is folded.
     """
     if len(found) <= most:
-        return [_line(one) for one in found]
+        return [_line(entry) for entry in found]
     lines, hidden = _Tree(found).lines(most)
     if (more := len(lines) - most) > 0:
         return [*lines[:most], f"[{more:,} more are not shown. Name a directory below, or raise limit.]"]
@@ -207,30 +207,33 @@ def folded(found: Sequence[Found], most: int) -> list[str]:
 
 
 class _Tree:
-    """What was found, by the directory in which it lies; those above that were not found themselves are added."""
+    """The entries by their directory; directories above them that were not found themselves are added.
+
+    `_named` are the directories that were found; `_files` counts the files anywhere below each directory.
+    """
 
     def __init__(self, found: Sequence[Found]) -> None:
-        self._named = {one.path for one in found if one.kind is Kind.DIRECTORY}
-        self._top = _common([one.path.rpartition("/")[0] for one in found])
+        self._named = {entry.path for entry in found if entry.kind is Kind.DIRECTORY}
+        self._top = _common_directory([entry.path.rpartition("/")[0] for entry in found])
         self._below: dict[str, dict[str, Found]] = defaultdict(dict)
         self._files: dict[str, int] = defaultdict(int)
-        for one in found:
-            self._put(one)
+        for entry in found:
+            self._add(entry)
 
-    def _put(self, one: Found) -> None:
-        path, is_new, is_file = one.path, True, one.kind is not Kind.DIRECTORY
+    def _add(self, entry: Found) -> None:
+        path, is_new, is_file = entry.path, True, entry.kind is not Kind.DIRECTORY
         while path != self._top:
-            above = path.rpartition("/")[0]
+            parent = path.rpartition("/")[0]
             if is_new:
-                is_new = path not in self._below[above]
-                self._below[above].setdefault(path, one if path == one.path else Found(path, Kind.DIRECTORY))
-            self._files[above] += is_file
+                is_new = path not in self._below[parent]
+                self._below[parent].setdefault(path, entry if path == entry.path else Found(path, Kind.DIRECTORY))
+            self._files[parent] += is_file
             if not (is_new or is_file):
                 return
-            path = above
+            path = parent
 
-    def opened(self, most: int) -> set[str]:
-        """The directories whose entries are shown, so that there are at most so many lines; always the topmost."""
+    def _opened(self, most: int) -> set[str]:
+        """The directories whose entries fit into `most` lines, breadth first; always includes the topmost one."""
         opened, waiting = {self._top}, deque(self._directories(self._top))
         lines = len(self._below[self._top])
         while waiting:
@@ -243,21 +246,21 @@ class _Tree:
         return opened
 
     def _directories(self, directory: str) -> list[str]:
-        return [path for path, one in self._below[directory].items() if one.kind is Kind.DIRECTORY]
+        return [path for path, entry in self._below[directory].items() if entry.kind is Kind.DIRECTORY]
 
     def lines(self, most: int) -> tuple[list[str], int]:
-        """The lines, each directory before what is in it, and how many files are in folded directories."""
-        opened, hidden = self.opened(most), 0
+        """The lines, each directory before its entries, and the number of files in folded directories."""
+        opened, hidden = self._opened(most), 0
         lines: list[str] = []
         stack = list(reversed(self._below[self._top].values()))
         while stack:
-            one = stack.pop()
-            if one.path in opened:
-                lines.extend([_line(one)] if one.path in self._named else [])
-                stack.extend(reversed(self._below[one.path].values()))
+            entry = stack.pop()
+            if entry.path in opened:
+                lines.extend([_line(entry)] if entry.path in self._named else [])
+                stack.extend(reversed(self._below[entry.path].values()))
                 continue
-            files = self._files.get(one.path, 0)
-            lines.append(_line(one) + (f" ({plural(files, 'file')})" if files else ""))
+            files = self._files.get(entry.path, 0)
+            lines.append(_line(entry) + (f" ({plural(files, 'file')})" if files else ""))
             hidden += files
         return lines, hidden
 
@@ -269,12 +272,12 @@ def plural(number: int, word: str) -> str:
 
 def _line(found: Found) -> str:
     if found.kind is Kind.DIRECTORY:
-        return written(found.path + "/")
-    return written(found.path) + _MARKS.get(found.kind, "")
+        return display_path(found.path + "/")
+    return display_path(found.path) + _MARKS.get(found.kind, "")
 
 
-def _common(directories: Sequence[str]) -> str:
-    """The directory that holds all of these."""
+def _common_directory(directories: Sequence[str]) -> str:
+    """The deepest directory that holds all of these."""
     parts = [directory.split("/") for directory in directories]
     same = zip(min(parts), max(parts), strict=False)
     return "/".join(name for name, _ in takewhile(lambda names: names[0] == names[1], same))

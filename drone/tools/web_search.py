@@ -1,4 +1,4 @@
-"""Search engines: how each is asked, and what its answer says."""
+"""Search engines: the request to each, and the parsing of its response."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _SHOWN = 400
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One result; all of it is the words of strangers."""
+    """One result; all of its text is untrusted."""
 
     title: str
     url: str
@@ -27,17 +27,17 @@ class Hit:
 
 
 def request_of(search: WebSearch, key: str, query: str, limit: int) -> Request:
-    """The question to that engine. Raises `Refused`."""
+    """The request to the configured engine. Raises `Refused` if its address cannot be used."""
     address = (search.url or _URLS[search.backend]).rstrip("/")
     accept = {"accept": "application/json"}
     match search.backend:
         case "searxng":
-            asked = urlencode({"q": query, "format": "json"})
-            place = address if address.endswith("/search") else f"{address}/search"
-            return Request(url_of(f"{place}?{asked}"), headers=accept)
+            parameters = urlencode({"q": query, "format": "json"})
+            endpoint = address if address.endswith("/search") else f"{address}/search"
+            return Request(url_of(f"{endpoint}?{parameters}"), headers=accept)
         case "brave":
-            asked = urlencode({"q": query, "count": limit})
-            return Request(url_of(f"{address}?{asked}"), headers={**accept, "x-subscription-token": key})
+            parameters = urlencode({"q": query, "count": limit})
+            return Request(url_of(f"{address}?{parameters}"), headers={**accept, "x-subscription-token": key})
         case "tavily":
             body = json.dumps({"query": query, "max_results": limit}).encode()
             headers = {**accept, "content-type": "application/json", "authorization": f"Bearer {key}"}
@@ -45,18 +45,19 @@ def request_of(search: WebSearch, key: str, query: str, limit: int) -> Request:
 
 
 def hits_of(search: WebSearch, body: bytes) -> Sequence[Hit]:
-    """What was found, the best first. Raises `WebError`."""
+    """The results, the best first. Raises `WebError`."""
     try:
-        said: Any = json.loads(body)
-        found = said["web"]["results"] if search.backend == "brave" and "web" in said else said.get("results", [])
-        return [_hit(one) for one in found if isinstance(one, dict)]
+        answer: Any = json.loads(body)
+        in_web = search.backend == "brave" and "web" in answer
+        results = answer["web"]["results"] if in_web else answer.get("results", [])
+        return [_hit(result) for result in results if isinstance(result, dict)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WebError(f"What {search.backend} answered is not understood.") from error
 
 
-def _hit(one: Mapping[str, Any]) -> Hit:
-    text = one.get("content") or one.get("description") or ""
-    return Hit(_line(one.get("title")), _line(one.get("url")), _line(text))
+def _hit(result: Mapping[str, Any]) -> Hit:
+    text = result.get("content") or result.get("description") or ""
+    return Hit(_line(result.get("title")), _line(result.get("url")), _line(text))
 
 
 def _line(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The text of a web page: found in a process aside of the drone, for strangers wrote it."""
+"""The text of a web page: charset and extraction, which runs in a separate process because pages are untrusted."""
 
 import codecs
 from collections.abc import Callable
@@ -14,7 +14,7 @@ CHARSETS = frozenset(
         *(f"iso8859-{number}" for number in range(1, 17)),
     )
 )
-"""What a page may name; others, some of which are no text at all to Python, are read as UTF-8."""
+"""The charsets that a page may name; pages with any other are read as UTF-8 (some Python codecs are no charsets)."""
 
 _META_BYTES = 2_048
 _UNSEEN = frozenset({"script", "style", "noscript", "template", "svg", "head", "iframe", "object"})
@@ -27,26 +27,26 @@ _BLOCKS = frozenset(
 )
 
 
-def charset_of(body: bytes, said: str) -> str:
-    """How the page is to be read: by its first bytes, by what the server said, by what it says itself; else UTF-8."""
+def charset_of(body: bytes, header: str) -> str:
+    """The page's charset: by its byte order mark, by the server's `header`, by the page itself, else UTF-8."""
     for mark, name in ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
         if body.startswith(mark):
             return name
-    return _known(said) or _known(_declared(body[:_META_BYTES])) or "utf-8"
+    return _python_name(header) or _python_name(_meta_charset(body[:_META_BYTES])) or "utf-8"
 
 
-def decoded(body: bytes, said: str) -> str:
-    """The whole text, whatever is wrong in it."""
-    return body.decode(charset_of(body, said), "replace").removeprefix("\ufeff")
+def decoded(body: bytes, header: str) -> str:
+    """The page's text; invalid bytes are replaced. `header` is the charset that the server named."""
+    return body.decode(charset_of(body, header), "replace").removeprefix("\ufeff")
 
 
-def extracting() -> Callable[[Any], object]:
-    """Made in the process aside: answers the HTML of a page with its title and its text."""
-    extract = _by_trafilatura() if find_spec("trafilatura") else None
+def text_extractor() -> Callable[[Any], object]:
+    """The function that the separate process runs: from a page's HTML to its title and text."""
+    extract = _article_extractor() if find_spec("trafilatura") else None
 
     def answer(html: str) -> object:
         title, words = words_of(html)
-        # What reads like an article is taken out of its page; of other pages that may be nothing.
+        # trafilatura extracts articles; for other pages it may return nothing.
         found = extract(html) if extract is not None else None
         return {"title": title, "text": found or words}
 
@@ -54,14 +54,14 @@ def extracting() -> Callable[[Any], object]:
 
 
 def words_of(html: str) -> tuple[str, str]:
-    """The title, and all words that a page shows, block by block."""
+    """The title, and all visible words of a page, block by block."""
     page = _Page()
     page.feed(html)
     page.close()
     return page.title, page.text
 
 
-def _by_trafilatura() -> Callable[[str], str | None]:
+def _article_extractor() -> Callable[[str], str | None]:
     import trafilatura
 
     def extract(html: str) -> str | None:
@@ -92,7 +92,7 @@ class _Page(HTMLParser):
         if tag == "title":
             self._in_title = True
         elif tag == "body":
-            # A head that is never closed would hide the whole page.
+            # A <head> that is never closed must not hide the page.
             self._unseen = 0
         elif tag in _UNSEEN:
             self._unseen += 1
@@ -114,17 +114,18 @@ class _Page(HTMLParser):
             self._parts.append(data)
 
 
-def _known(name: str) -> str:
+def _python_name(name: str) -> str:
+    """Python's name of a permitted charset, else an empty text."""
     try:
         found = codecs.lookup(name.strip().strip("\"'")[:40]).name if name else ""
     except (LookupError, ValueError):
         return ""
-    # Pages that say Latin-1 mean its superset, as browsers do.
+    # Like browsers: Latin-1 and ASCII stand for their superset Windows-1252.
     return {"iso8859-1": "cp1252", "ascii": "cp1252"}.get(found, found) if found in CHARSETS else ""
 
 
-def _declared(beginning: bytes) -> str:
-    """What follows `charset=` in the first bytes."""
+def _meta_charset(beginning: bytes) -> str:
+    """The value after `charset=` in the page's first bytes."""
     _, found, rest = beginning.lower().partition(b"charset=")
-    end = next((at for at, one in enumerate(rest) if one in b" \"'/>;" and at), len(rest))
+    end = next((at for at, byte in enumerate(rest) if byte in b" \"'/>;" and at), len(rest))
     return rest[:end].decode("ascii", "ignore") if found else ""

@@ -1,4 +1,4 @@
-"""The wire to web pages: one request after the other, each to an address that was checked, within bytes and seconds."""
+"""HTTP requests to the web: only to checked addresses, with limits on bytes and seconds."""
 
 import asyncio
 import socket
@@ -20,20 +20,20 @@ from mcc.addresses import AddressRule, Endpoint, Refused, Url, url_of
 REDIRECTS = 5
 CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 15.0
-"""Longest time in which not one byte comes."""
+"""The longest time without any byte of the response."""
 
 _PIECE = 64 * 1024
-_MOVED = (301, 302, 303, 307, 308)
-_OWN: Mapping[str, str] = {"user-agent": "mcc-drone", "accept-encoding": "gzip, deflate"}
+_REDIRECT_STATUSES = (301, 302, 303, 307, 308)
+_HEADERS: Mapping[str, str] = {"user-agent": "mcc-drone", "accept-encoding": "gzip, deflate"}
 
 
 class WebError(Exception):
-    """The page cannot be had; a sentence that says why."""
+    """The page cannot be fetched or read; the message is a sentence that says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one page with its redirects; `size` in bytes, unpacked."""
+    """Limits of one fetch, redirects included; `size` in bytes, decompressed."""
 
     seconds: float
     size: int
@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`headers` and `body` go to the first address alone."""
+    """A request; `headers` and `body` are sent to the first address only, not to redirects."""
 
     url: Url
     method: str = "GET"
@@ -51,7 +51,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """`url` is where it was found in the end, `media_type` as it says itself, in lower case."""
+    """A response; `url` is the address after redirects, `media_type` that of its header, in lower case."""
 
     url: Url
     status: int
@@ -62,41 +62,44 @@ class Fetched:
 
 
 class Wire:
-    """Fetches by the rule. Neither cookies nor proxies nor anything else of one request is seen by another one."""
+    """Fetches pages from addresses that the rule permits. Requests share no cookies, connections or other state."""
 
     def __init__(self, rule: AddressRule) -> None:
         self._rule = rule
 
     async def fetch(self, request: Request, limits: Limits, allowed: Callable[[Url], None] | None = None) -> Fetched:
-        """What stands there. `allowed` is asked before each request, the first one and every redirect, and raises
-        `Refused`; None = no redirect is followed. Raises `WebError`, `Refused`."""
+        """The response to a request, redirects followed. Raises `WebError` and `Refused`.
+
+        `allowed` is called before each request, the first and every redirect, and raises `Refused` to forbid it; None =
+        follow no redirect.
+        """
         try:
             async with asyncio.timeout(limits.seconds):
-                return await self._followed(request, limits, allowed)
+                return await self._follow(request, limits, allowed)
         except TimeoutError as error:
             raise WebError(f"{request.url} did not come within {limits.seconds:g} seconds.") from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, Refused):
                 raise
-            raise WebError(f"{request.url.endpoint} cannot be read: {_said(error)}.") from error
+            raise WebError(f"{request.url.endpoint} cannot be read: {_reason(error)}.") from error
 
-    async def _followed(self, request: Request, limits: Limits, allowed: Callable[[Url], None] | None) -> Fetched:
+    async def _follow(self, request: Request, limits: Limits, allowed: Callable[[Url], None] | None) -> Fetched:
         for _ in range(REDIRECTS + 1):
             if allowed is not None:
                 allowed(request.url)
-            found = await self._one(request, limits)
-            if isinstance(found, Fetched):
-                return found
+            response = await self._send(request, limits)
+            if isinstance(response, Fetched):
+                return response
             if allowed is None:
                 raise WebError(f"{request.url.endpoint} sends its callers elsewhere, which is not followed here.")
-            request = Request(url_of(urljoin(str(request.url), found)))
+            request = Request(url_of(urljoin(str(request.url), response)))
         raise WebError(f"{request.url} redirects more than {REDIRECTS} times.")
 
-    async def _one(self, request: Request, limits: Limits) -> Fetched | str:
-        """What stands there, or where it is said to stand."""
-        addresses = await self._rule.resolve(request.url.endpoint)
+    async def _send(self, request: Request, limits: Limits) -> Fetched | str:
+        """The response to one request, or the target of its redirect."""
+        addresses = await self._rule.reached(request.url.endpoint)
         connector = aiohttp.TCPConnector(
-            resolver=_Checked(addresses), use_dns_cache=False, force_close=True, ssl=self._trust, limit=1
+            resolver=_CheckedAddresses(addresses), use_dns_cache=False, force_close=True, ssl=self._trust, limit=1
         )
         silence = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
         session = aiohttp.ClientSession(
@@ -111,13 +114,13 @@ class Wire:
             session.request(
                 request.method,
                 yarl.URL(str(request.url), encoded=True),
-                headers={**_OWN, **(request.headers or {})},
+                headers={**_HEADERS, **(request.headers or {})},
                 data=request.body,
                 allow_redirects=False,
             ) as answer,
         ):
-            if answer.status in _MOVED and (elsewhere := answer.headers.get("location")):
-                return elsewhere
+            if answer.status in _REDIRECT_STATUSES and (target := answer.headers.get("location")):
+                return target
             body = await _read(answer, limits.size)
             reason = (answer.reason or "")[:100]
             return Fetched(request.url, answer.status, reason, answer.content_type, answer.charset or "", body)
@@ -129,8 +132,8 @@ class Wire:
         return trusted
 
 
-class _Checked(AbstractResolver):
-    """Answers with the addresses that were checked, so that a connection goes nowhere else."""
+class _CheckedAddresses(AbstractResolver):
+    """Resolves every host to the addresses that were checked: a second DNS answer cannot redirect the connection."""
 
     def __init__(self, addresses: Sequence[Endpoint]) -> None:
         self._addresses = addresses
@@ -141,21 +144,21 @@ class _Checked(AbstractResolver):
         return [
             ResolveResult(
                 hostname=host,
-                host=one.host,
-                port=one.port,
-                family=socket.AF_INET6 if ":" in one.host else socket.AF_INET,
+                host=address.host,
+                port=address.port,
+                family=socket.AF_INET6 if ":" in address.host else socket.AF_INET,
                 proto=0,
                 flags=socket.AI_NUMERICHOST,
             )
-            for one in self._addresses
+            for address in self._addresses
         ]
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""
 
 
 async def _read(answer: aiohttp.ClientResponse, most: int) -> bytes:
-    """The body, unpacked. Raises `WebError`."""
+    """The body, decompressed. Raises `WebError`."""
     coding = answer.headers.get("content-encoding", "").strip().lower()
     if coding not in ("", "identity", "gzip", "x-gzip", "deflate"):
         raise WebError(f"It is packed as {coding[:40]!r}, although that was not asked for.")
@@ -175,7 +178,7 @@ def _unpacked(unpack: Any, piece: bytes, most: int) -> bytes:
         raise WebError("It is packed, and that is broken.") from error
 
 
-def _said(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     match error:
         case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientSSLError():
             return "its certificate is not trusted"

@@ -1,4 +1,4 @@
-"""Tool sets around a tool set: only some of its tools, calls that end in time, results without known secrets."""
+"""Wrappers around a tool set: an allow-list, read-only use, time limits, redaction of known secrets."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -16,22 +16,22 @@ from mcc.redaction import Redactor
 T = TypeVar("T")
 
 GRACE_SECONDS = 5.0
-"""For a call that was told to stop. One that does not is left behind: nobody waits for it any longer."""
+"""How long a cancelled call may take to end; after that it is abandoned, still running."""
 
 
 class Only:
-    """`names` are tool names; those that the inner set lacks count for nothing."""
+    """Only the named tools of the inner set; names that the inner set lacks are ignored."""
 
     def __init__(self, toolset: ToolSet, names: Iterable[str]) -> None:
         self._toolset = toolset
         self._names = frozenset(names)
-        self._of = Remembered(self._chosen, most=1)
+        self._allowed = Remembered(self._filtered, most=1)
 
     def specs(self) -> Sequence[ToolSpec]:
-        return self._of(self._toolset.specs())
+        return self._allowed(self._toolset.specs())
 
-    def _chosen(self, there: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-        return tuple(spec for spec in there if spec.name in self._names)
+    def _filtered(self, specs: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+        return tuple(spec for spec in specs if spec.name in self._names)
 
     async def call(self, call: Call) -> Output:
         if call.name in self._names:
@@ -45,14 +45,14 @@ class Only:
 
 
 class OnlyReading:
-    """Who has tools by this set changes no workspace by those that can do without (`ToolSpec.reads_as`)."""
+    """Tools that can work without changing the workspace (`ToolSpec.reads_as`) are restricted to doing so."""
 
     def __init__(self, toolset: ToolSet) -> None:
         self._toolset = toolset
-        self._of = Remembered(_lowered, most=1)
+        self._restricted = Remembered(_all_only_reading, most=1)
 
     def specs(self) -> Sequence[ToolSpec]:
-        return self._of(self._toolset.specs())
+        return self._restricted(self._toolset.specs())
 
     async def call(self, call: Call) -> Output:
         return await self._toolset.call(replace(call, read_only=True))
@@ -62,8 +62,10 @@ class OnlyReading:
 
 
 def only_reading(spec: ToolSpec) -> ToolSpec:
-    """The tool as it is had by those who may not write; the same object for the same tool, since a spec remembers how
-    it is encoded."""
+    """The tool's spec for agents that may not write.
+
+    The same tool gives the same object each time, because a spec caches its encodings.
+    """
     return _without_writing(spec) if spec.reads_as else spec
 
 
@@ -73,12 +75,12 @@ def _without_writing(spec: ToolSpec) -> ToolSpec:
     return replace(spec, group=spec.reads_as, reads_as="", description=description, encoded={})
 
 
-def _lowered(there: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-    return tuple(map(only_reading, there))
+def _all_only_reading(specs: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    return tuple(map(only_reading, specs))
 
 
 class Timed:
-    """A call may take its tool's own `seconds`, or `default_seconds` when the tool names none."""
+    """A time limit for each call: its tool's own `seconds`, or `default_seconds` when the tool names none."""
 
     def __init__(self, toolset: ToolSet, default_seconds: float, grace_seconds: float = GRACE_SECONDS) -> None:
         self._toolset = toolset
@@ -94,10 +96,10 @@ class Timed:
     async def preview(self, call: Call) -> Preview | Output | None:
         return await self._in_time(lambda: preview_of(self._toolset, call), call.name, _NOT_SAID)
 
-    async def _in_time(self, asked: Callable[[], Awaitable[T]], name: str, late: str) -> T | Output:
+    async def _in_time(self, action: Callable[[], Awaitable[T]], name: str, late: str) -> T | Output:
         own = next((spec.seconds for spec in self._toolset.specs() if spec.name == name), None)
         seconds = self._default_seconds if own is None else own
-        work = asyncio.create_task(_worked(asked))
+        work = asyncio.create_task(_value_or_error(action))
         try:
             await asyncio.wait((work,), timeout=seconds)
         finally:
@@ -106,10 +108,10 @@ class Timed:
                 work.cancel()
                 await asyncio.wait((work,), timeout=self._grace_seconds)
         if in_time or (work.done() and not work.cancelled()):
-            brought = work.result()
-            if isinstance(brought, BaseException):
-                raise brought
-            return brought
+            result = work.result()
+            if isinstance(result, BaseException):
+                raise result
+            return result
         return failure(late.format(name=name, seconds=seconds), Outcome.TIMEOUT)
 
 
@@ -120,10 +122,10 @@ _GIVEN_UP = (
 _NOT_SAID = "{name} could not say within {seconds:g} s what it would do, and was not run. Ask for less at once."
 
 
-async def _worked(asked: Callable[[], Awaitable[T]]) -> T | BaseException:
-    """What it brought or raised: it never ends the loop, also when nobody waits any more."""
+async def _value_or_error(action: Callable[[], Awaitable[T]]) -> T | BaseException:
+    """The action's value, or the exception it raised: a task that raised `SystemExit` would end the event loop."""
     try:
-        return await asked()
+        return await action()
     except asyncio.CancelledError:
         raise
     except BaseException as error:
@@ -131,7 +133,7 @@ async def _worked(asked: Callable[[], Awaitable[T]]) -> T | BaseException:
 
 
 class Redacted:
-    """Says what the tools say, without secrets: in their results, and in what they raise."""
+    """Removes known secrets from the tools' results, previews and exceptions."""
 
     def __init__(self, toolset: ToolSet, redactor: Redactor) -> None:
         self._toolset = toolset
@@ -146,20 +148,21 @@ class Redacted:
         return output if content is output.content else replace(output, content=content)
 
     async def preview(self, call: Call) -> Preview | Output | None:
-        said = await self._clean(preview_of(self._toolset, call), call.name)
-        match said:
+        preview = await self._clean(preview_of(self._toolset, call), call.name)
+        match preview:
             case Preview():
-                return replace(said, text=self._redactor.text(said.text))
+                return replace(preview, text=self._redactor.text(preview.text))
             case Output():
-                return replace(said, content=self._redactor.text(said.content))
+                return replace(preview, content=self._redactor.text(preview.content))
             case None:
                 return None
 
-    async def _clean(self, asked: Awaitable[T], name: str) -> T | Output:
+    async def _clean(self, action: Awaitable[T], name: str) -> T | Output:
+        """The result of `action`, or an error result without secrets where its exception holds one."""
         try:
-            return await asked
+            return await action
         except BaseException as error:
-            said = mishap_of_tool(error)
-            if (clean := self._redactor.text(said)) == said:
+            message = mishap_of_tool(error)
+            if (clean := self._redactor.text(message)) == message:
                 raise
             return Output(f"The tool {name} broke: {clean}", is_error=True, outcome=Outcome.ERROR)

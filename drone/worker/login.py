@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 from drone.mcp_servers.servers import McpServers
-from drone.mcp_servers.ways import Ways
+from drone.mcp_servers.transports import Transports
 from drone.outside import addresses_of_servers
 from drone.settings import Settings
 from drone.worker.loop import AsyncStore
@@ -32,8 +32,10 @@ async def log_in(settings: Settings, server: str, config: McpServer, say: Callab
     tokens = StoreTokens(AsyncStore(store))
     patient = config.model_copy(update={"start_seconds": LOGIN_SECONDS})
     rule = addresses_of_servers(settings)
-    ways = Ways(None, rule, settings.key, settings.egress_proxy, tokens=tokens, visit=visit, learn=settings.learn)
-    servers = McpServers({server: patient}, ways.opening, lambda: settings.redactor)
+    transports = Transports(
+        None, rule, settings.key, settings.egress_proxy, tokens=tokens, visit=visit, learn=settings.learn
+    )
+    servers = McpServers({server: patient}, transports.opening, lambda: settings.redactor)
     try:
         return await servers.test(ToolTest(server=server))
     finally:

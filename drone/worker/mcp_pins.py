@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from drone.mcp_servers.token_port import StoredToken
+from drone.mcp_servers.server_state import StoredToken
 from drone.worker.loop import AsyncStore
 
 
 class StorePins:
-    """A `drone.mcp_servers.pins.Pins`. Raises `StoreUnavailable`: what cannot be known does not count."""
+    """A `drone.mcp_servers.server_state.Pins`. Raises `StoreUnavailable`; unreadable approvals do not count."""
 
     def __init__(self, store: AsyncStore) -> None:
         self._store = store
@@ -21,7 +21,7 @@ class StorePins:
 
 
 class StoreTokens:
-    """A `drone.mcp_servers.token_port.Tokens`. Raises `StoreUnavailable`."""
+    """A `drone.mcp_servers.server_state.Tokens`. Raises `StoreUnavailable`."""
 
     def __init__(self, store: AsyncStore) -> None:
         self._store = store

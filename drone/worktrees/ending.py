@@ -9,7 +9,7 @@ from drone.agent.threads import OwnThreads
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.paths import PathError, Workspace
 from drone.sandbox.worktree import Worktree, common_of
-from drone.tools.display_text import written
+from drone.tools.display_text import display_path
 from drone.tools.git_program import Git
 from drone.tools.git_repository import repository_of
 from drone.tools.tool import ToolFailed
@@ -113,7 +113,7 @@ def _counted(files: tuple[str, ...]) -> str:
 
 def _named(paths: tuple[str, ...]) -> str:
     more = f" and {len(paths) - TOLD:,} more" if len(paths) > TOLD else ""
-    return ", ".join(map(written, paths[:TOLD])) + more
+    return ", ".join(map(display_path, paths[:TOLD])) + more
 
 
 def worktree_at(place: WorktreeDirectory, above: Workspace) -> Worktree:

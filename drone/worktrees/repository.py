@@ -9,8 +9,8 @@ from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathError, PathMissing, Workspace
 from drone.sandbox.protected import Protected
 from drone.sandbox.worktree import Worktree, common_of
-from drone.tools.git_program import Checkout
-from drone.tools.git_writing import IDENTITY, NAMES, names_in, off_limits, specs, untracked
+from drone.tools.git_program import Checkout, names_in
+from drone.tools.git_writing import IDENTITY, NAMES, excluded_paths, pathspecs, untracked
 from drone.tools.tool import ToolFailed
 from drone.worktrees.file_changes import Change, parse_changes
 
@@ -51,7 +51,7 @@ class Repository:
     """
 
     def __init__(self, checkout: Checkout, common: Workspace, scratch: Workspace, protected: Protected) -> None:
-        self._checkout = checkout.given(**IDENTITY).recording(common, scratch=scratch)
+        self._checkout = checkout.with_environment(**IDENTITY).writable(common, scratch=scratch)
         self._scratch = scratch
         self._protected = protected
         self.workspace = checkout.workspace
@@ -81,11 +81,11 @@ class Repository:
         """Commit the current state of the workspace, without ignored files, protected paths and large untracked files.
         The repository's own index does not change."""
         await self._checkout.threads.tool(self._copy_index, index)
-        here = self._checkout.given(GIT_INDEX_FILE=f"/scratch/{index}")
+        here = self._checkout.with_environment(GIT_INDEX_FILE=f"/scratch/{index}")
         others = await untracked(here)
         left = await here.threads.tool(lambda: list(self._left_out(others)))
-        out = await off_limits(here, others)
-        await here.magic().output("add", "--all", *specs(["."], (*out, *left)))
+        out = await excluded_paths(here, others)
+        await here.with_pathspec_magic().output("add", "--all", *pathspecs(["."], (*out, *left)))
         return await self.committed(await _written(here), parents, message)
 
     async def committed(self, tree: str, parents: Iterable[str], message: str) -> str:
@@ -154,7 +154,9 @@ class WorktreeRepository(Repository):
         """Commit all changes to the worktree's ref, new files too, but no ignored ones."""
         others = await untracked(self._checkout)
         nested = [path for path in others if path.endswith("/")]
-        await self._checkout.magic().output("add", "--all", *specs(["."], await off_limits(self._checkout, others)))
+        await self._checkout.with_pathspec_magic().output(
+            "add", "--all", *pathspecs(["."], await excluded_paths(self._checkout, others))
+        )
         tree, tip = await _written(self._checkout), await self.commit_of(ref)
         if tip is None:  # the ref was deleted when an earlier save found no changes
             tip = base
@@ -175,7 +177,7 @@ class WorktreeRepository(Repository):
             return names, False
         if names:
             await self._checkout.threads.tool(self._copy_index, "ignored")
-            here = self._checkout.given(GIT_INDEX_FILE="/scratch/ignored")
+            here = self._checkout.with_environment(GIT_INDEX_FILE="/scratch/ignored")
             for paths in _in_pieces(names):
                 await here.output("add", "--force", "--", *paths)
             await self.point(f"{ref}.ignored", await self.committed(await _written(here), [saved.tip], message))

@@ -12,7 +12,7 @@ import pytest
 from drone.agent.journal import MemoryJournal
 from drone.crew import Crew
 from drone.local_run import order_from
-from drone.mcp_servers.ways import load
+from drone.mcp_servers.transports import load
 from drone.order_context import OrderContext
 from drone.settings import Settings
 from mcc.contracts.journal import ToolFinished

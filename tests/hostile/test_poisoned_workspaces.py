@@ -15,7 +15,7 @@ from drone.sandbox.paths import Workspace
 from drone.sandbox.side_process import SideProcess
 from drone.tools.environment import detection_tool
 from drone.tools.files import find_files, list_files
-from drone.tools.ignore import Ignored, IgnoreReader, answering
+from drone.tools.ignore import Ignored, IgnoreReader, ignore_matcher
 from drone.tools.rules_and_skills import AgentReader, SkillTools, agent_files
 from drone.tools.search import search_tool
 from drone.tools.tool import ToolContext

@@ -11,7 +11,7 @@ from drone.mcp_servers.definitions import listing
 from drone.mcp_servers.results import MOST_BYTES, output_of
 from drone.mcp_servers.server import Refused
 from drone.mcp_servers.servers import McpServers
-from drone.mcp_servers.ways import Ways, load
+from drone.mcp_servers.transports import Transports, load
 from drone.tools.catalog import Toolbox
 from mcc.addresses import AddressRule, endpoint_of
 from mcc.configuration.mcp_servers import McpServer
@@ -101,8 +101,8 @@ class speaking:
     def __init__(self, url: str, key: str | None = None, allow: Sequence[str] = ()) -> None:
         own = url.partition("//")[2].partition("/")[0]
         rule = AddressRule(resolved, allow_private=[endpoint_of(one, 80) for one in (own, *allow)])
-        ways = Ways(None, rule, {"TOKEN": "t0p-secret-token"}.get)
-        self.servers = McpServers({"one": McpServer(url=url, token_env=key, effects={"*": "read"})}, ways.opening)
+        transports = Transports(None, rule, {"TOKEN": "t0p-secret-token"}.get)
+        self.servers = McpServers({"one": McpServer(url=url, token_env=key, effects={"*": "read"})}, transports.opening)
 
     async def __aenter__(self) -> McpServers:
         await load()
@@ -161,7 +161,7 @@ async def test_row_65_a_redirect_leads_nowhere(where: str) -> None:
 @pytest.mark.parametrize("host", ["inside.example", "meta.example", "rebound.example"])
 async def test_row_65_a_name_that_leads_inside_is_not_asked(host: str) -> None:
     rule = AddressRule(resolved)
-    servers = McpServers({"one": McpServer(url=f"http://{host}/mcp")}, Ways(None, rule, {}.get).opening)
+    servers = McpServers({"one": McpServer(url=f"http://{host}/mcp")}, Transports(None, rule, {}.get).opening)
     await load()
     await servers.look()
     (only,) = servers.capabilities()

@@ -129,15 +129,15 @@ async def test_row_40_a_secret_that_a_command_prints_is_told_to_nobody(bench: Sh
     said = command.format(SECRET, SECRET[9:])
     output = await bench.call("run_shell", command=f"{said}; echo; seq 1 9000")
     answer = json.loads(output.content)
-    kept = await bench.whole(answer["artifact"])
-    for text in (output.content, kept, bench.told):
+    kept = await bench.artifact(answer["artifact"])
+    for text in (output.content, kept, bench.live_output):
         assert SECRET not in text and SECRET[9:] not in text and SECRET[::-1] not in text
     assert "[redacted]" in answer["output"] and "[redacted]" in kept
 
 
 async def test_row_40_a_job_tells_no_secret_either(bench: ShellBench) -> None:
     await bench.run(f"echo {SECRET}", background=True)
-    assert (await bench.jobs_say(job="job-1", wait_seconds=30))["output"] == "[redacted]\n"
+    assert (await bench.ask_jobs(job="job-1", wait_seconds=30))["output"] == "[redacted]\n"
 
 
 TERMINAL = (
@@ -152,5 +152,5 @@ async def test_row_41_no_terminal_is_commanded_by_an_output(bench: ShellBench, s
     octal = "".join(f"\\{byte:03o}" for byte in sent.encode())
     answer = await bench.run(f"printf 'a{octal}b\\rc\\n'; seq 1 9000; sleep 0.3")
     assert answer["output"].startswith("ab\nc\n1\n2\n")
-    for text in (answer["output"], await bench.whole(answer["artifact"]), bench.told):
+    for text in (answer["output"], await bench.artifact(answer["artifact"]), bench.live_output):
         assert text and not any(one not in "\n\t" and unicodedata.category(one) == "Cc" for one in text)

@@ -29,7 +29,7 @@ async def refused(web: Scene, url: str) -> str:
     """What the model is told of a URL for which nobody is asked."""
     output = await web.fetch(url)
     assert output.is_error and output.outcome is Outcome.DENIED, output.content
-    assert not web.there.connections
+    assert not web.host.connections
     return output.content
 
 
@@ -91,7 +91,7 @@ async def test_row_34_a_redirect_does_not_lead_inside_either(host: str) -> None:
 
     async with scene(answer, web=EVERYWHERE, resolve=resolve) as web:
         output = await web.fetch("http://a.test/")
-        assert output.outcome is Outcome.DENIED and web.there.connections == 1
+        assert output.outcome is Outcome.DENIED and web.host.connections == 1
 
 
 async def test_row_35_a_name_that_is_public_first_and_private_then_is_refused_then() -> None:
@@ -104,8 +104,8 @@ async def test_row_35_a_name_that_is_public_first_and_private_then_is_refused_th
         assert not (await web.fetch("http://a.test/")).is_error
         for _ in range(2):
             assert (await web.fetch("http://a.test/")).outcome is Outcome.DENIED
-        assert web.there.connections == 1
-        assert web.there.asked[0][0].all_of(b"host") == [b"a.test"]
+        assert web.host.connections == 1
+        assert web.host.asked[0][0].all_of(b"host") == [b"a.test"]
 
 
 SMALL = Web(hosts=("*",), max_mb=1.0)
@@ -193,7 +193,7 @@ SECRET = "sk-live-0123456789abcdef"
 async def test_row_38_no_secret_leaves_in_an_address(url: str) -> None:
     async with scene(hello, web=EVERYWHERE, is_secret=Redactor([SECRET]).finds) as web:
         if "#" in url:
-            assert not (await web.fetch(url)).is_error and b"sk-live" not in web.there.asked[0][0].encoded()
+            assert not (await web.fetch(url)).is_error and b"sk-live" not in web.host.asked[0][0].encoded()
         else:
             assert "secret" in await refused(web, url)
 
@@ -208,7 +208,7 @@ async def test_row_38_no_secret_leaves_by_a_redirect_or_a_search() -> None:
     async with scene(answer, web=web_of, is_secret=Redactor([SECRET]).finds) as web:
         assert (await web.fetch("http://a.test/")).outcome is Outcome.DENIED
         assert (await web.call("web_search", query=f"what is {SECRET}")).outcome is Outcome.DENIED
-        assert len(web.there.asked) == 1
+        assert len(web.host.asked) == 1
 
 
 async def test_row_38_what_an_order_or_agent_drops_is_neither_fetched_nor_asked() -> None:
@@ -218,7 +218,7 @@ async def test_row_38_what_an_order_or_agent_drops_is_neither_fetched_nor_asked(
             for name, arguments in (("web_fetch", {"url": "http://a.test/"}), ("web_search", {"query": "x"})):
                 output = await web.tools.call(Call("c", name, arguments, ORIGIN, egress=lists))
                 assert output.outcome is Outcome.DENIED and "not left to this agent" in output.content
-        assert not web.there.connections
+        assert not web.host.connections
         kept = Call("c", "web_fetch", {"url": "http://a.test/"}, ORIGIN, egress=[["a.test"], ["*"]])
         assert not (await web.tools.call(kept)).is_error
 
@@ -228,7 +228,7 @@ async def test_row_59_an_address_of_the_configuration_passes_the_same_guard(url:
     search = WebSearch(backend="searxng", url=url)
     async with scene(hello, web=Web(search=search)) as web:
         output = await web.call("web_search", query="x")
-        assert output.outcome is Outcome.DENIED and not web.there.connections
+        assert output.outcome is Outcome.DENIED and not web.host.connections
 
 
 async def test_row_59_what_the_operator_allows_by_address_and_port_is_asked() -> None:

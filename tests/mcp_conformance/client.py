@@ -8,10 +8,10 @@ from typing import Any
 
 import httpx2
 
-from drone.mcp_servers.asking import People, Question
+from drone.mcp_servers.elicitation import People, Question
 from drone.mcp_servers.server import Refused, Server
 from drone.mcp_servers.servers import McpServers
-from drone.mcp_servers.ways import Ways
+from drone.mcp_servers.transports import Transports
 from mcc.addresses import AddressRule, Endpoint
 from mcc.configuration.mcp_servers import McpServer, OAuth
 
@@ -75,8 +75,8 @@ class Scenario:
     async def run(self) -> list[str]:
         """Speak with the server and call what it wants to be called; what came of that."""
         key = {SECRET: self.context.get("client_secret")}.get
-        ways = Ways(None, Loopback(nobody), key, visit=visit, handshake=self.revision < "2026")
-        servers = McpServers({"one": self.table}, ways.opening)
+        transports = Transports(None, Loopback(nobody), key, visit=visit, handshake=self.revision < "2026")
+        servers = McpServers({"one": self.table}, transports.opening)
         server = servers.server("one")
         assert server is not None
         try:

@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from drone.mcp_servers.ways import load
+from drone.mcp_servers.transports import load
 from tests.mcp_conformance.client import Scenario
 
 HERE = Path(__file__).parent

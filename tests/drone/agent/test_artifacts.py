@@ -16,8 +16,8 @@ from drone.agent.messages import ToolResults
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.artifacts import MOST_READ, READ, ArtifactTools
-from drone.tools.display_text import pictured
+from drone.tools.artifacts import DEFAULT_LENGTH, MAX_LENGTH, ArtifactTools
+from drone.tools.display_text import show_controls
 from drone.tools.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Origin
@@ -65,7 +65,7 @@ def test_a_kept_text_read_piece_by_piece_is_the_text(text: str, length: int) -> 
 
 def _shown(text: str) -> str:
     """Controls as pictures; a line end that two pieces share stays one."""
-    return pictured(text)[0].replace("␍\n", "\r\n")
+    return show_controls(text)[0].replace("␍\n", "\r\n")
 
 
 @given(text=ANY_TEXT, longest=st.integers(300, 1_000))
@@ -195,9 +195,9 @@ async def test_what_cannot_be_read_is_told_in_words(arguments: dict[str, object]
 async def test_one_read_brings_a_bounded_piece() -> None:
     here = turn()
     handle = handle_of(await here.artifacts.kept("x" * 300_000))
-    assert len((await read(here, id=handle)).content.partition("\n")[2]) == READ
+    assert len((await read(here, id=handle)).content.partition("\n")[2]) == DEFAULT_LENGTH
     much = await read(here, id=handle, length=1_000_000)
-    assert len(unfenced(much.content).partition("\n")[2]) == MOST_READ
+    assert len(unfenced(much.content).partition("\n")[2]) == MAX_LENGTH
     assert unfenced(much.content).startswith("characters 0 to 60000 of 300000; go on with start 60000\n")
 
 

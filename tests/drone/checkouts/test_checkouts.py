@@ -23,7 +23,7 @@ async def test_an_address_is_checked_out_on_a_branch_of_the_session(
 ) -> None:
     async with site(tmp_path, sandbox) as here:
         workspace = await here.checkouts.opened(here.served.address(), None, SESSION, OwnThreads())
-        there = Scene.there(workspace.root)
+        there = Scene.existing(workspace.root)
         assert workspace.root.name == "shop" and (workspace.root / "a.txt").read_text() == "two\n"
         assert there.git("symbolic-ref", "HEAD") == "refs/heads/mcc/0199a3c0"
         assert there.git("rev-parse", "HEAD") == scene.git("rev-parse", "main")

@@ -51,7 +51,7 @@ def checked(data: Path, scene: Scene) -> bool:
     """Whether there is a usable checkout; asserts that such a checkout is complete."""
     pages = list((data / "sessions").glob("*/checkout.json"))
     for page in pages:
-        there = Scene.there(page.parent / "shop")
+        there = Scene.existing(page.parent / "shop")
         assert there.git("status", "--porcelain") == "" and there.git("rev-parse", "HEAD") == scene.git(
             "rev-parse", "main"
         )

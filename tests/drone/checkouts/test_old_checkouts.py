@@ -26,7 +26,7 @@ class Swept:
 
     async def made(self, session: str) -> Scene:
         workspace = await self.here.checkouts.opened(self.here.served.address(), None, session, OwnThreads())
-        return Scene.there(workspace.root)
+        return Scene.existing(workspace.root)
 
     async def run(self, before: float = math.inf, most: float = math.inf) -> KeptCheckouts:
         async def free(session: str) -> bool:

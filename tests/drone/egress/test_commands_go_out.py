@@ -48,7 +48,7 @@ async def test_a_refused_host_is_reported_and_stored(bench: ShellBench, there: H
 
 async def test_hosts_that_a_job_was_refused_are_reported_at_its_end(bench: ShellBench) -> None:
     await bench.run("curl -sS http://evil.test/", background=True)
-    said = await bench.jobs_say(job="job-1", wait_seconds=30)
+    said = await bench.ask_jobs(job="job-1", wait_seconds=30)
     assert said["state"] == "exited" and said["refused"] == ["evil.test:80"]
     await bench.turn.journal.write(WHO)
     assert len(kept(bench)) == 1

@@ -1,4 +1,4 @@
-"""What the tests of MCP servers share: servers that do what a plan says, in the sandbox and without one."""
+"""MCP servers for the tests: programs that follow a plan, in the sandbox."""
 
 import json
 import sys
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drone.mcp_servers.servers import McpServers
-from drone.mcp_servers.ways import Ways, load
+from drone.mcp_servers.transports import Transports, load
 from drone.sandbox.bubblewrap import Bubblewrap
 from mcc.addresses import AddressRule
 from mcc.configuration.mcp_servers import McpServer
@@ -34,13 +34,13 @@ Serve = Callable[..., McpServers]
 
 @pytest.fixture
 async def serve(sandbox: Bubblewrap) -> AsyncIterator[Serve]:
-    """Makes servers of tables, by their names; what they are given of the drone's variables is `SECRET`."""
+    """Makes servers from configurations by name; the only variable of the drone that they can get is `SECRET`."""
     await load()
     async with AsyncExitStack() as closing:
 
         def served(**tables: McpServer) -> McpServers:
-            ways = Ways(sandbox, AddressRule(nowhere), {"SECRET": "s3kr3t-value-of-it"}.get)
-            servers = McpServers(tables, ways.opening)
+            transports = Transports(sandbox, AddressRule(nowhere), {"SECRET": "s3kr3t-value-of-it"}.get)
+            servers = McpServers(tables, transports.opening)
             closing.push_async_callback(servers.close)
             return servers
 

@@ -1,4 +1,4 @@
-"""Servers at an address: tasks are followed, people asked, progress told; one that goes away comes back."""
+"""Servers at an address: tasks are polled, people answer questions, progress is shown, broken connections reopen."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from drone.agent.turn import Task
 from drone.mcp_servers.server import Refused, Server
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.toolset import ServerTools
-from drone.mcp_servers.ways import Ways, load
+from drone.mcp_servers.transports import Transports, load
 from drone.models.scripted import Line, ScriptedModel, call
 from mcc.addresses import AddressRule, endpoint_of
 from mcc.configuration.mcp_servers import McpServer
@@ -23,16 +23,16 @@ from mcc.contracts.ids import fresh_id, root_record_id
 from tests.drone.mcp_servers.conftest import nowhere
 from tests.drone.mcp_servers.web_server import Served, answer, event, served
 
-asking = pytest.importorskip("drone.mcp_servers.asking")
+elicitation = pytest.importorskip("drone.mcp_servers.elicitation")
 tasks = pytest.importorskip("drone.mcp_servers.tasks")
 
 
 @asynccontextmanager
-async def speaking(server: Served) -> AsyncIterator[Server]:
+async def connected(server: Served) -> AsyncIterator[Server]:
     await load()
     own = endpoint_of(server.url.partition("//")[2].partition("/")[0])
-    ways = Ways(None, AddressRule(nowhere, allow_private=[own]), {}.get)
-    servers = McpServers({"one": McpServer(url=server.url, effects={"*": "read"})}, ways.opening)
+    transports = Transports(None, AddressRule(nowhere, allow_private=[own]), {}.get)
+    servers = McpServers({"one": McpServer(url=server.url, effects={"*": "read"})}, transports.opening)
     await servers.look()
     found = servers.server("one")
     assert found is not None and found.problem is None, found and found.problem
@@ -75,8 +75,8 @@ def by_turns(*turns: dict[str, Any]) -> Callable[..., Any]:
 DONE = {"content": [{"type": "text", "text": "at last"}]}
 
 
-async def text_of(server: Server, asks: Any = None, progress: Any = None) -> str:
-    result = await server.call("one__look", {}, asks, progress)
+async def text_of(server: Server, people: Any = None, progress: Any = None) -> str:
+    result = await server.call("one__look", {}, people, progress)
     return "".join(part.text for part in result.content if part.type == "text")
 
 
@@ -84,14 +84,14 @@ async def test_a_task_is_followed_to_its_end_and_tells_how_far_it_is() -> None:
     working = task("working", resultType="complete", statusMessage="half of it")
     told: list[str] = []
     turns = by_turns(task("working", resultType="task"), working, task("completed", resultType="complete", result=DONE))
-    async with served(turns) as server, speaking(server) as one:
+    async with served(turns) as server, connected(server) as one:
         assert await text_of(one, progress=told.append) == "at last"
         assert told == ["half of it"] and server.methods.count("tasks/get") == 2
 
 
 async def test_a_task_that_fails_says_why() -> None:
     failed = task("failed", resultType="complete", error={"code": -1, "message": "no room"})
-    async with served(by_turns(task("working", resultType="task"), failed)) as server, speaking(server) as one:
+    async with served(by_turns(task("working", resultType="task"), failed)) as server, connected(server) as one:
         with pytest.raises(Refused, match="the task was failed: no room"):
             await text_of(one)
 
@@ -106,31 +106,31 @@ async def test_a_task_that_asks_is_answered_once() -> None:
         assert question.choices == ("red", "blue") and "MCP server one asks: Which?" in question.text
         return "blue"
 
-    async with served(turns) as server, speaking(server) as one:
-        assert await text_of(one, asking.People("one", ask)) == "at last"
+    async with served(turns) as server, connected(server) as one:
+        assert await text_of(one, elicitation.People("one", ask)) == "at last"
         (update,) = [heard for heard in server.heard if "inputResponses" in heard]
         assert update["inputResponses"] == {"q": {"action": "accept", "content": {"colour": "blue"}}}
 
 
 async def test_what_is_asked_in_a_call_is_told_where_nobody_can_be_asked() -> None:
     wants = {"resultType": "input_required", "inputRequests": {"q": FORM}, "requestState": "s"}
-    async with served(by_turns(wants)) as server, speaking(server) as one:
+    async with served(by_turns(wants)) as server, connected(server) as one:
         with pytest.raises(Refused, match="asks a person, and nobody can be asked here: Which"):
             await text_of(one)
 
 
 async def test_a_server_that_never_answers_is_given_up() -> None:
     wants = {"resultType": "input_required", "inputRequests": {}, "requestState": "s"}
-    async with served(by_turns(*[wants] * 20)) as server, speaking(server) as one:
+    async with served(by_turns(*[wants] * 20)) as server, connected(server) as one:
         with pytest.raises(Refused, match="asked for more 10 times"):
             await text_of(one)
 
 
 async def test_a_server_that_wants_a_model_or_directories_gets_none() -> None:
     wants = {"resultType": "input_required", "inputRequests": {"q": {"method": "roots/list"}}, "requestState": "s"}
-    async with served(by_turns(wants)) as server, speaking(server) as one:
+    async with served(by_turns(wants)) as server, connected(server) as one:
         with pytest.raises(Refused, match="roots/list, which is not given here"):
-            await text_of(one, asking.People("one", None))
+            await text_of(one, elicitation.People("one", None))
 
 
 async def test_a_stream_tells_progress_before_the_answer() -> None:
@@ -146,7 +146,7 @@ async def test_a_stream_tells_progress_before_the_answer() -> None:
         return response
 
     told: list[str] = []
-    async with served(act) as server, speaking(server) as one:
+    async with served(act) as server, connected(server) as one:
         assert await text_of(one, progress=told.append) == "at last" and told == ["1 of 2 reading"]
 
 
@@ -159,7 +159,7 @@ async def test_what_a_server_refuses_is_told_and_the_next_call_works(status: int
             return web.Response(status=left.pop())
         return None
 
-    async with served(act) as server, speaking(server) as one:
+    async with served(act) as server, connected(server) as one:
         with pytest.raises(Refused, match="one__look brought nothing"):
             await text_of(one)
         assert await text_of(one) == "seen"
@@ -173,7 +173,7 @@ async def test_a_server_that_was_away_is_spoken_with_again() -> None:
             return answer(asked, {})
         return None
 
-    async with served(act) as server, speaking(server) as one:
+    async with served(act) as server, connected(server) as one:
         with pytest.raises(Refused):
             await text_of(one)
         assert await text_of(one) == "seen"
@@ -187,7 +187,7 @@ async def test_a_person_is_asked_in_the_inbox_and_the_call_goes_on_with_the_answ
         asked.append(item)
         return NewAnswer(answer="red")
 
-    async with served(by_turns(wants, {"resultType": "complete", **DONE})) as server, speaking(server) as one:
+    async with served(by_turns(wants, {"resultType": "complete", **DONE})) as server, connected(server) as one:
         model = ScriptedModel([Line(calls=(call("one__look"),)), "done"])
         agent = Agent(
             AgentDefinition(name="master", description="d", prompt="p"), model=model, tools=ServerTools({"one": one})

@@ -1,4 +1,4 @@
-"""A connection: opened when it is needed, once for all that need it, anew after it broke, and never for ever."""
+"""A connection opens on demand, serves all its users, reopens after it broke, and ends in limited time."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from drone.mcp_servers.connection import Connection, Down, Opened
+from drone.mcp_servers.connection import Connection, OpenConnection, Unavailable
 
 
 class Other:
@@ -15,18 +15,18 @@ class Other:
 
     def __init__(self, *does: str) -> None:
         self.does = list(does)
-        self.opened: list[Opened] = []
+        self.opened: list[OpenConnection] = []
         self.closed = 0
         self.now = 100.0
 
     @asynccontextmanager
-    async def opening(self) -> AsyncIterator[Opened]:
+    async def opening(self) -> AsyncIterator[OpenConnection]:
         does = self.does.pop(0) if self.does else "works"
         if does == "fails":
             raise OSError("no such program")
         if does == "hangs":
             await asyncio.Event().wait()
-        opened = Opened(cast("Any", object()), asyncio.Event(), lambda: "it fell over")
+        opened = OpenConnection(cast("Any", object()), asyncio.Event(), lambda: "it fell over")
         self.opened.append(opened)
         try:
             yield opened
@@ -56,14 +56,14 @@ async def test_a_start_that_fails_is_tried_again_at_once_and_then_after_pauses_t
     other = Other("fails", "fails", "fails")
     connection = other.connection()
     for _ in range(2):
-        with pytest.raises(Down, match="cannot be used: no such program"):
+        with pytest.raises(Unavailable, match="cannot be used: no such program"):
             await connection.used().__aenter__()
-    with pytest.raises(Down, match="tried again in 1 s"):
+    with pytest.raises(Unavailable, match="tried again in 1 s"):
         await connection.used().__aenter__()
     other.now += 1.0
-    with pytest.raises(Down, match="cannot be used"):
+    with pytest.raises(Unavailable, match="cannot be used"):
         await connection.used().__aenter__()
-    with pytest.raises(Down, match="tried again in 2 s"):
+    with pytest.raises(Unavailable, match="tried again in 2 s"):
         await connection.used().__aenter__()
     other.now += 2.0
     async with connection.used():
@@ -73,7 +73,7 @@ async def test_a_start_that_fails_is_tried_again_at_once_and_then_after_pauses_t
 
 async def test_a_start_that_does_not_end_is_given_up() -> None:
     connection = Other("hangs").connection(start_seconds=0.01)
-    with pytest.raises(Down, match="did not answer within"):
+    with pytest.raises(Unavailable, match="did not answer within"):
         await connection.used().__aenter__()
     assert connection.problem is not None
     await connection.close()

@@ -1,4 +1,4 @@
-"""Definitions of tools: named as every provider takes it, cleaned, bounded, and told apart by their digest."""
+"""Tool definitions: names that every provider accepts, cleaned texts, limits on size, and digests."""
 
 from typing import Any
 

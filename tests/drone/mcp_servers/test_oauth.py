@@ -1,4 +1,4 @@
-"""Tokens are those of all drones: one refreshes them, the others wait for it and go on with what it got."""
+"""All drones share tokens: one refreshes them, the others wait for it and use the new ones."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from drone.mcp_servers.token_port import MemoryTokens
+from drone.mcp_servers.server_state import MemoryTokens
 from mcc.configuration.mcp_servers import OAuth
 
 httpx2 = pytest.importorskip("httpx2")
@@ -20,7 +20,7 @@ OLD = {"access_token": "old-access", "refresh_token": "old-refresh", "token_type
 
 
 class Server:
-    """Lets in whoever has the newest token, and gives a new one for a refresh token that was not used yet."""
+    """An OAuth server that issues a new token for each refresh, once its gate is open."""
 
     def __init__(self) -> None:
         self.refreshed: list[str] = []

@@ -1,4 +1,4 @@
-"""What servers answer: words and pictures within bounds, links named and never followed."""
+"""Results of servers: text and pictures within limits; links are named and never followed."""
 
 from base64 import b64encode
 from typing import Any

@@ -1,4 +1,4 @@
-"""Servers that do what they should not: the call fails with a sentence, the others go on, and nothing changed runs."""
+"""Misbehaving servers: a call fails with a sentence, other servers go on, and changed tools are refused."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ import pytest
 from drone.agent.toolset import Call
 from drone.mcp_servers.server import Refused
 from drone.mcp_servers.servers import McpServers
-from drone.mcp_servers.ways import Ways
+from drone.mcp_servers.transports import Transports
 from drone.sandbox.bubblewrap import Bubblewrap
 from mcc.addresses import AddressRule
 from mcc.configuration.mcp_servers import McpServer
@@ -20,7 +20,7 @@ from mcc.redaction import Redactor
 from tests.drone.mcp_servers.conftest import Serve, nowhere, program
 
 
-async def said(servers: McpServers, name: str, **arguments: object) -> str:
+async def call_text(servers: McpServers, name: str, **arguments: object) -> str:
     server = servers.server(name.partition("__")[0])
     assert server is not None
     result = await server.call(name, arguments)
@@ -31,24 +31,27 @@ async def test_tools_of_both_revisions_answer(serve: Serve) -> None:
     servers = serve(old=program({}), new=program({"era": "modern"}))
     names = {spec.name for spec in (await servers.tools()).specs()}
     assert {"old__echo", "new__echo"} <= names
-    assert (await said(servers, "old__echo", text="a"), await said(servers, "new__echo", text="b")) == ("a", "b")
+    assert (await call_text(servers, "old__echo", text="a"), await call_text(servers, "new__echo", text="b")) == (
+        "a",
+        "b",
+    )
 
 
 async def test_a_program_is_given_its_own_variables_and_sees_no_workspace(serve: Serve) -> None:
     os.environ["UNRELATED_TOKEN"] = "not-for-servers"
     servers = serve(one=program({}, env={"TOKEN": "SECRET"}))
     await servers.look()
-    environment = json.loads(await said(servers, "one__env"))
+    environment = json.loads(await call_text(servers, "one__env"))
     assert environment["TOKEN"] == "s3kr3t-value-of-it" and "UNRELATED_TOKEN" not in environment
-    assert await said(servers, "one__write") == "not written: Read-only file system"
+    assert await call_text(servers, "one__write") == "not written: Read-only file system"
 
 
 async def test_what_crashes_is_told_and_started_anew(serve: Serve) -> None:
     servers = serve(one=program({}))
     await servers.look()
     with pytest.raises(Refused, match="it fell over"):
-        await said(servers, "one__crash")
-    assert await said(servers, "one__echo", text="again") == "again"
+        await call_text(servers, "one__crash")
+    assert await call_text(servers, "one__echo", text="again") == "again"
 
 
 @pytest.mark.parametrize(("effects", "outcome"), [("irreversible", "outcome_unknown"), ("read", "error")])
@@ -73,7 +76,7 @@ async def test_a_program_that_does_not_start_says_what_to_do(serve: Serve) -> No
 
 
 async def test_without_a_sandbox_programs_are_off_and_say_so() -> None:
-    servers = McpServers({"one": program({})}, Ways(None, AddressRule(nowhere), {}.get).opening)
+    servers = McpServers({"one": program({})}, Transports(None, AddressRule(nowhere), {}.get).opening)
     await servers.look()
     (only,) = servers.capabilities()
     assert only.state == "broken" and "only run in the sandbox" in (only.problem or "")
@@ -94,22 +97,22 @@ async def test_what_changed_or_came_later_is_off_until_it_is_approved(serve: Ser
     assert server is not None
     server.changed()
     with pytest.raises(Refused, match="mcc tools approve one env"):
-        await said(servers, "one__env")
-    assert await said(servers, "one__echo", text="still") == "still"
+        await call_text(servers, "one__env")
+    assert await call_text(servers, "one__echo", text="still") == "still"
     states = {one.name: one.state for one in servers.capabilities()}
     assert states == {"one__echo": "usable", "one__env": "changed", "one__new": "changed"}
     assert {spec.name for spec in (await servers.tools()).specs()} == {"one__echo"}
     with pytest.raises(Refused, match="came after the others"):
-        await said(servers, "one__new")
+        await call_text(servers, "one__new")
 
 
 async def test_a_server_that_tells_of_a_change_is_asked_before_the_next_call(serve: Serve) -> None:
     servers = serve(one=program({"tools": ["echo", "env"], "next": CHANGED, "tell": True}))
     await servers.look()
-    assert await said(servers, "one__echo", text="tell") == "tell"
+    assert await call_text(servers, "one__echo", text="tell") == "tell"
     with pytest.raises(Refused, match="approve"):
         for _ in range(100):  # the notification comes on its own
-            await said(servers, "one__env")
+            await call_text(servers, "one__env")
             await asyncio.sleep(0)
 
 
@@ -117,7 +120,7 @@ async def test_a_tool_outside_of_the_globs_is_none(serve: Serve) -> None:
     servers = serve(one=program({}, tools=("e*",)))
     assert {spec.name for spec in (await servers.tools()).specs()} == {"one__echo", "one__env"}
     with pytest.raises(Refused, match="has no tool one__crash"):
-        await said(servers, "one__crash")
+        await call_text(servers, "one__crash")
 
 
 async def test_a_program_outside_of_the_system_sees_itself_and_what_its_table_names(
@@ -127,12 +130,12 @@ async def test_a_program_outside_of_the_system_sees_itself_and_what_its_table_na
         (tmp_path / name).mkdir()
     servers = serve(one=program({}, paths=(str(tmp_path / "seen"),)))
     await servers.look()
-    assert f"{tmp_path}/seen" in await said(servers, "one__there", path=str(tmp_path))
-    assert "unseen" not in await said(servers, "one__there", path=str(tmp_path))
+    assert f"{tmp_path}/seen" in await call_text(servers, "one__there", path=str(tmp_path))
+    assert "unseen" not in await call_text(servers, "one__there", path=str(tmp_path))
 
 
-class Away:
-    """Pins of a database that can be reached once."""
+class UnreachablePins:
+    """Pins whose database is away after the first listing."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -146,17 +149,19 @@ class Away:
 
 
 async def test_what_counted_counts_on_while_the_database_is_away(serve: Serve) -> None:
-    servers, pins = serve(one=program({"tools": ["echo"]})), Away()
+    servers, pins = serve(one=program({"tools": ["echo"]})), UnreachablePins()
     servers.pin_by(pins)
     for _ in range(2):
         assert [spec.name for spec in (await servers.tools()).specs()] == ["one__echo"]
-    assert pins.asked == 1 and await said(servers, "one__echo", text="a") == "a"
+    assert pins.asked == 1 and await call_text(servers, "one__echo", text="a") == "a"
 
 
 async def test_a_secret_in_a_definition_is_said_nowhere(sandbox: Bubblewrap) -> None:
     tool = {"name": "look", "description": "Use s3kr3t-value-of-it.", "inputSchema": {"type": "object"}}
-    ways = Ways(sandbox, AddressRule(nowhere), {}.get)
-    servers = McpServers({"one": program({"tools": [tool]})}, ways.opening, lambda: Redactor(("s3kr3t-value-of-it",)))
+    transports = Transports(sandbox, AddressRule(nowhere), {}.get)
+    servers = McpServers(
+        {"one": program({"tools": [tool]})}, transports.opening, lambda: Redactor(("s3kr3t-value-of-it",))
+    )
     await servers.look()
     (only,) = servers.capabilities()
     await servers.close()

@@ -1,4 +1,4 @@
-"""An MCP server at an address of this machine that does what its plan says, in either revision."""
+"""An MCP server at an address of this machine that follows a plan, in both protocol versions."""
 
 import asyncio
 import json

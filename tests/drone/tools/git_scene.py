@@ -18,7 +18,7 @@ ANN: Mapping[str, str] = {
 
 
 class Scene:
-    """A repository at `root`, empty unless it is there already."""
+    """A repository at `root`, made empty."""
 
     def __init__(self, root: Path, *options: str) -> None:
         self.root = root
@@ -26,8 +26,8 @@ class Scene:
         self.git("init", "-q", "-b", "main", *options)
 
     @classmethod
-    def there(cls, root: Path) -> "Scene":
-        """One that is there already."""
+    def existing(cls, root: Path) -> "Scene":
+        """The repository that exists at `root`."""
         scene = cls.__new__(cls)
         scene.root = root
         return scene

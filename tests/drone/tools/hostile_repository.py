@@ -1,4 +1,4 @@
-"""A repository that would run a command as soon as anybody looks at it."""
+"""A repository whose configuration, hooks and attributes would run a command on any git call."""
 
 import stat
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A shell for the tests: the tools of one order in one workspace, its journal, and what it told viewers."""
+"""A shell for the tests: the tools of one order in one workspace, its journal, and the output that viewers saw."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,8 +25,8 @@ from tests.drone.sandbox.machine import found_shell
 WHO = Origin(record_id="record-1", agent="general")
 
 
-class Told(MemoryJournal):
-    """Keeps the text on its way as well."""
+class StreamingJournal(MemoryJournal):
+    """A journal that also keeps the deltas sent to viewers."""
 
     def __init__(self) -> None:
         super().__init__("order")
@@ -43,7 +43,7 @@ class ShellBench:
     def __init__(self, folder: Path, *secrets: str, known: tuple[str, ...] = (), egress: Egress | None = None) -> None:
         self.root = folder / "workspace"
         self.root.mkdir(exist_ok=True)
-        self.journal = Told()
+        self.journal = StreamingJournal()
         self.turn = Turn.begun(self.journal, Budget(Limits()), redactor=Redactor(secrets))
         self.jobs = Jobs(known)
         self._calls = 0
@@ -69,24 +69,24 @@ class ShellBench:
         return await (OnlyReading(self.tools) if read_only else self.tools).call(call)
 
     async def run(self, command: str, **arguments: Any) -> Mapping[str, Any]:
-        """What a command answers that could be run."""
+        """The result of a command that must not be refused."""
         output = await self.call("run_shell", command=command, **arguments)
         assert not output.is_error, output.content
         answer: Mapping[str, Any] = json.loads(output.content)
         return answer
 
-    async def jobs_say(self, **arguments: Any) -> Mapping[str, Any]:
+    async def ask_jobs(self, **arguments: Any) -> Mapping[str, Any]:
         output = await self.call("shell_jobs", **arguments)
         assert not output.is_error, output.content
         answer: Mapping[str, Any] = json.loads(output.content)
         return answer
 
-    async def whole(self, handle: str) -> str:
-        """A kept text, as `read_artifact` finds it."""
+    async def artifact(self, handle: str) -> str:
+        """The text of an artifact, as `read_artifact` finds it."""
         found = await self.turn.artifacts.read(handle)
         assert found is not None
         return found
 
     @property
-    def told(self) -> str:
+    def live_output(self) -> str:
         return "".join(delta.text for delta in self.journal.deltas)

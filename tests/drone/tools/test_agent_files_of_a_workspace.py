@@ -1,4 +1,4 @@
-"""A workspace's agent files: found, bounded, and never read through a link."""
+"""A workspace's agent files: they are found, limited in size and number, and never read through a link."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`ask_user`: the answer, the default at the end of its time, and nobody to ask."""
+"""`ask_user`: the answer, the default after its time limit, and orders without people to ask."""
 
 import asyncio
 from typing import Any

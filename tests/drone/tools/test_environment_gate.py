@@ -1,4 +1,4 @@
-"""Tools that run programs wait until somebody in the tree has looked where they are."""
+"""Tools that run programs are refused until an environment detection has succeeded."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""environment_detect tells what is really there, and survives what is broken."""
+"""environment_detect reports the project as it is, and copes with broken files."""
 
 import json
 import shutil

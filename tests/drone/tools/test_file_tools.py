@@ -1,4 +1,4 @@
-"""list_files and find_files, as a model calls them; what all tools that look at files refuse."""
+"""list_files and find_files as a model calls them, and the refusals that all file tools share."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ import pytest
 from drone.agent.toolset import Output, ToolSet
 from drone.sandbox.paths import PathError, Workspace
 from drone.tools.catalog import Toolbox
-from drone.tools.files import LISTED, find_files, list_files
+from drone.tools.files import DEFAULT_LIMIT, find_files, list_files
 from drone.tools.reading import read_file
 from drone.tools.tool import FunctionTools
 from drone.tools.wrappers import Timed
@@ -72,7 +72,7 @@ async def test_a_long_listing_is_folded_breadth_first(use: Use, tools: ToolSet, 
     assert lines[0] == "62 directories, 1,504 files in . (depth 9)"
     assert lines[1:7] == [".gitignore", "README.md", "src/", "src/main.py", "src/mod00/", "src/mod00/deep/"]
     assert lines[7] == "src/mod00/deep/00.c" and "src/pkg/deep.py" in lines, "the first that fits is opened"
-    assert "src/mod29/deep/ (50 files)" in lines and len(lines) <= LISTED + 2
+    assert "src/mod29/deep/ (50 files)" in lines and len(lines) <= DEFAULT_LIMIT + 2
     assert lines[-1].startswith("[1,400 files in folded directories: not shown.")
     found = (await use(tools, "find_files", pattern="*.c", limit=100)).content.splitlines()
     assert found[0] == "1,500 files of 1,504 in . match *.c"
@@ -81,14 +81,14 @@ async def test_a_long_listing_is_folded_breadth_first(use: Use, tools: ToolSet, 
 
 async def test_a_directory_with_too_many_files_is_cut_and_says_so(use: Use, tools: ToolSet, root: Path) -> None:
     (root / "many").mkdir()
-    for number in range(LISTED + 5):
+    for number in range(DEFAULT_LIMIT + 5):
         (root / "many" / f"{number:05}").touch()
     lines = (await use(tools, "list_files", path="many")).content.splitlines()
-    assert lines[0] == f"0 directories, {LISTED + 5:,} files in many (depth 2)"
-    assert len(lines) == LISTED + 2 and lines[-1].startswith("[5 more are not shown.")
+    assert lines[0] == f"0 directories, {DEFAULT_LIMIT + 5:,} files in many (depth 2)"
+    assert len(lines) == DEFAULT_LIMIT + 2 and lines[-1].startswith("[5 more are not shown.")
     whole = (await use(tools, "list_files", path="many", limit=2_000)).content.splitlines()
-    assert len(whole) == LISTED + 6
-    assert (await use(tools, "list_files", depth=2)).content.splitlines()[3] == f"many/ ({LISTED + 5} files)"
+    assert len(whole) == DEFAULT_LIMIT + 6
+    assert (await use(tools, "list_files", depth=2)).content.splitlines()[3] == f"many/ ({DEFAULT_LIMIT + 5} files)"
     assert (await use(tools, "find_files", pattern="0*")).content.splitlines()[1:2] == ["many/00000"]
 
 

@@ -1,4 +1,4 @@
-"""The first message of an order's agents says where they are, in words that a stranger's file cannot bend."""
+"""The first message of an order's agents describes the workspace; files in it cannot break out of the fence."""
 
 from pathlib import Path
 

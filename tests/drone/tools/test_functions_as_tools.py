@@ -1,4 +1,4 @@
-"""A function becomes a tool: its schema, the check of its arguments, its result and its failures."""
+"""A function as a tool: its schema, the validation of its arguments, its results and its failures."""
 
 import asyncio
 import functools

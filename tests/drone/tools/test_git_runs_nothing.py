@@ -1,4 +1,4 @@
-"""A repository that would run a command as soon as anybody looks at it: here it runs none."""
+"""The git tools run no command that a hostile repository configures."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from drone.sandbox.child import Bounds
 from drone.sandbox.paths import Workspace
 from drone.tools.git import GitTools
 from drone.tools.git_program import Git
-from drone.tools.git_repository import cleaned
+from drone.tools.git_repository import sanitized_config
 from drone.tools.tool import FunctionTools
 from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene
@@ -105,4 +105,4 @@ async def test_in_the_sandbox_git_sees_only_a_configuration_of_ours(git: Git, ho
     ],
 )
 def test_of_a_configuration_only_what_says_how_to_read_files_is_kept(listed: str, kept: str) -> None:
-    assert cleaned(listed.encode()).decode() == kept
+    assert sanitized_config(listed.encode()).decode() == kept

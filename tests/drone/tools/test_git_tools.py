@@ -1,4 +1,4 @@
-"""The git tools tell what git knows of a repository, whatever shape it is in, and say what they cannot tell."""
+"""The git tools report a repository's state in every shape, and say what they cannot report."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Staging and committing: what is meant and nothing else, in the agent's own name, and told."""
+"""git_add and git_commit: they stage only what the call names, and commit under the agents' own identity."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Globs, .gitignore as git reads it, and the walk that heeds it."""
+"""Globs, .gitignore rules as git reads them, and the walk that applies them."""
 
 import os
 import random
@@ -11,7 +11,7 @@ import pytest
 
 from drone.sandbox.beneath import MAX_DEPTH
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
-from drone.tools.display_text import written
+from drone.tools.display_text import display_path
 from drone.tools.files import matcher
 from drone.tools.ignore import MAX_BYTES, MAX_CHARACTERS, MAX_RULES, IgnoreFile
 from drone.tools.pattern import GlobError, expression
@@ -252,11 +252,11 @@ def test_where_a_walk_cannot_begin_is_told(tmp_path: Path) -> None:
 
 
 def test_names_with_hidden_characters_are_written_as_json() -> None:
-    assert written("src/été.py") == "src/été.py"
-    assert written("a\nb") == '"a\\nb"'
-    assert written("a\u202eb") == '"a\\u202eb"'
-    assert written("caf\udce9") == '"caf\\udce9"'
-    assert written('"quoted"') == '"\\"quoted\\""'
+    assert display_path("src/été.py") == "src/été.py"
+    assert display_path("a\nb") == '"a\\nb"'
+    assert display_path("a\u202eb") == '"a\\u202eb"'
+    assert display_path("caf\udce9") == '"caf\\udce9"'
+    assert display_path('"quoted"') == '"\\"quoted\\""'
 
 
 def make(root: Path, tree: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""outline, as a model calls it: what a source file declares, within bounds whatever is in it."""
+"""outline as a model calls it: the symbols of a source file, within limits."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Tools of the operator's own: where they are found, what is left out and said."""
+"""The operator's own tools: where they are found, and which are left out with a problem."""
 
 import logging
 from pathlib import Path

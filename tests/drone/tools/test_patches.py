@@ -1,4 +1,4 @@
-"""apply_patch: what is parsed of unified diffs as models write them, and that nothing is applied in part."""
+"""apply_patch: parsing of unified diffs as models write them; no patch is applied in part."""
 
 import os
 from pathlib import Path

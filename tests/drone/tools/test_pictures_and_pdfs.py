@@ -1,4 +1,4 @@
-"""read_file on pictures and PDFs, honest and hostile ones: a result, or a sentence why not."""
+"""read_file on pictures and PDFs, also hostile ones: a result, or a sentence that says why not."""
 
 import base64
 import io

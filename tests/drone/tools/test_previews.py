@@ -1,4 +1,4 @@
-"""What a tool says that a call would do, through every tool set around it."""
+"""Previews of calls pass through every wrapper of a tool set."""
 
 import asyncio
 

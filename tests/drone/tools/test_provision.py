@@ -1,4 +1,4 @@
-"""Groups stand for tool names; what nobody knows is an error with the nearest."""
+"""Groups expand to tool names; an unknown name is an error that names the most similar one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""read_file, as a model calls it: numbered lines within bounds, which the journal gives back."""
+"""read_file as a model calls it: numbered lines within limits, restored from the journal."""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Skills and rules are found where they belong, read on demand, and stay material."""
+"""Skills and rules are found in their places, read on demand, and stay untrusted."""
 
 import os
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Known secrets never leave a tool set, in whatever way a tool says them."""
+"""Known secrets never leave a tool set, neither in results nor in errors."""
 
 import base64
 from collections.abc import Sequence

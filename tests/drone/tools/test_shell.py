@@ -1,4 +1,4 @@
-"""Commands run in the sandbox: how they end, what they say, what they change, and what is never run."""
+"""Commands in the sandbox: how they end, their output, the files they change, and commands that are refused."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ async def test_of_a_long_output_both_ends_are_told_and_the_whole_is_kept(bench: 
     assert gap and said.startswith(head) and said.endswith(tail)
     assert int(left_out.replace(",", "")) == answer["bytes"] - len(head) - len("\n") - len(tail)
     assert len(head) <= HEAD_BYTES and len(tail) <= TAIL_BYTES and answer["bytes"] == len(said)
-    assert await bench.whole(answer["artifact"]) == said
+    assert await bench.artifact(answer["artifact"]) == said
 
 
 async def test_what_a_terminal_would_obey_and_what_is_no_text_is_taken_out(bench: ShellBench) -> None:
@@ -71,9 +71,9 @@ async def test_a_secret_is_in_nothing_that_a_command_says(bench: ShellBench) -> 
     says = f"printf {SECRET[:9]}; sleep 0.3; echo {SECRET[9:]}; seq 1 20000; echo {SECRET} | base64; sleep 0.3"
     output = await bench.call("run_shell", command=says)
     answer = json.loads(output.content)
-    kept = await bench.whole(answer["artifact"])
-    assert "[redacted]" in answer["output"] and "[redacted]" in kept and "[redacted]" in bench.told
-    for text in (output.content, kept, bench.told):
+    kept = await bench.artifact(answer["artifact"])
+    assert "[redacted]" in answer["output"] and "[redacted]" in kept and "[redacted]" in bench.live_output
+    for text in (output.content, kept, bench.live_output):
         assert SECRET[:9] not in text and SECRET[9:] not in text and "aHVudGVyMi" not in text
 
 
@@ -164,12 +164,12 @@ async def test_a_job_goes_on_beside_others_and_is_told_and_stopped_by_its_handle
     assert (json.loads(begun.content)["job"], json.loads(begun.content)["state"]) == ("job-1", "running")
     assert begun.job == "job-1"
     await bench.run("while ! test -e up; do sleep 0.02; done")
-    shown = await bench.jobs_say(job="job-1")
+    shown = await bench.ask_jobs(job="job-1")
     assert (shown["state"], shown["output"], shown["bytes"], shown["exit_code"]) == ("running", "up\n", 3, None)
-    stopped = await bench.jobs_say(job="job-1", stop=True)
+    stopped = await bench.ask_jobs(job="job-1", stop=True)
     assert (stopped["state"], stopped["exit_code"], stopped["signal"]) == ("stopped", None, "SIGKILL")
     assert stopped["changed"] == ["up"]
-    [listed] = (await bench.jobs_say())["jobs"]
+    [listed] = (await bench.ask_jobs())["jobs"]
     assert (listed["job"], listed["state"], listed["command"]) == ("job-1", "stopped", "echo up; touch up; sleep 60")
 
 
@@ -178,9 +178,9 @@ async def test_whoever_waits_for_a_job_hears_how_it_ended(bench: ShellBench) -> 
     output = await bench.call("shell_jobs", job="job-1", wait_seconds=60)
     answer = json.loads(output.content)
     assert (answer["state"], answer["exit_code"], output.exit_code, output.is_error) == ("exited", 4, 4, False)
-    assert (await bench.whole(answer["artifact"])).endswith("19999\n20000\n")
+    assert (await bench.artifact(answer["artifact"])).endswith("19999\n20000\n")
     await bench.run("sleep 60", background=True, timeout_seconds=0.2)
-    late = await bench.jobs_say(wait_seconds=60)
+    late = await bench.ask_jobs(wait_seconds=60)
     assert [(one["state"], one["timed_out"]) for one in late["jobs"]] == [("exited", False), ("exited", True)]
 
 
@@ -189,17 +189,17 @@ async def test_an_order_has_so_many_jobs_and_no_more(bench: ShellBench) -> None:
         await bench.run("sleep 60", background=True)
     refused = await bench.call("run_shell", command="sleep 60", background=True)
     assert refused.outcome is Outcome.DENIED and "stop one with shell_jobs" in refused.content
-    await bench.jobs_say(job="job-2", stop=True)
+    await bench.ask_jobs(job="job-2", stop=True)
     assert (await bench.run("sleep 60", background=True))["job"] == "job-5"
 
 
 async def test_jobs_of_another_drone_are_lost_and_their_handles_are_not_given_again(tmp_path: Path) -> None:
     async with ShellBench(tmp_path, known=("job-1", "job-2")) as bench:
-        assert [(one["job"], one["state"]) for one in (await bench.jobs_say())["jobs"]] == [
+        assert [(one["job"], one["state"]) for one in (await bench.ask_jobs())["jobs"]] == [
             ("job-1", "lost"),
             ("job-2", "lost"),
         ]
-        assert (await bench.jobs_say(job="job-2", wait_seconds=5))["state"] == "lost"
+        assert (await bench.ask_jobs(job="job-2", wait_seconds=5))["state"] == "lost"
         assert (await bench.run("true", background=True))["job"] == "job-3"
         unknown = await bench.call("shell_jobs", job="job-9")
         assert unknown.is_error and "job-1, job-2, job-3" in unknown.content

@@ -1,4 +1,4 @@
-"""`kind = "container"` as an operator writes it: what `run_shell` does there, what is refused, what is told."""
+"""`kind = "container"` in mcc.toml: what `run_shell` does there, and what it refuses."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""An agent that has read a file changes it only as it has read it."""
+"""An agent that has read a file can change it only while it is as it was read."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a machine cannot do is registered with the reason, and left out of what agents are shown."""
+"""Tools that a machine cannot run are registered with the reason and not shown to agents."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Pages as text, and what a search engine finds."""
+"""Web pages as text, and search results."""
 
 import gzip
 import json
@@ -55,7 +55,7 @@ async def test_a_redirect_is_followed_to_where_it_may_lead() -> None:
 
     async with scene(answer) as web:
         output = await web.fetch("http://a.test/")
-        (first, _), (second, _) = web.there.asked
+        (first, _), (second, _) = web.host.asked
     assert output.content == "http://x.b.test/new\ntext/plain\n\nhere"
     assert first.all_of(b"host") == [b"a.test"] and second.all_of(b"host") == [b"x.b.test"]
     assert not second.all_of(b"cookie")
@@ -144,7 +144,7 @@ async def test_a_search_engine_is_asked_in_its_own_way(
     search = WebSearch.model_validate({**table, "url": "http://engine.test"})
     async with scene(searching, web=Web(search=search), key="the-key") as web:
         output = await web.call("web_search", query="bees & co", limit=2)
-        ((head, sent),) = web.there.asked
+        ((head, sent),) = web.host.asked
     assert output.content == LISTED
     assert head.start_line[1] == line and sent == body
     assert header is None or head.all_of(header[0]) == [header[1]]

@@ -1,4 +1,4 @@
-"""Tool sets around tool sets: only some tools, in time."""
+"""Wrappers of tool sets: allow-lists and time limits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -152,30 +152,30 @@ class TestCutOff:
 
     async def test_before_it_did_anything_it_is_done(self, bench: WritingBench) -> None:
         (bench.root / "a").write_text("one\n")
-        bench.begun("a")
+        bench.interrupted("a")
         (bench.root / ".mcc-new-0123456789abcdef").write_text("half")
-        output = await bench.again("edit_file", path="a", old="one", new="two")
+        output = await bench.rerun("edit_file", path="a", old="one", new="two")
         assert not output.is_error and bench.tree() == {"a": b"two\n"}
 
     async def test_after_it_was_done_it_is_told_and_not_done_again(self, bench: WritingBench) -> None:
         (bench.root / "a").write_text("one\n")
         first = await bench.use("edit_file", path="a", old="one", new="one one")
         written = (bench.root / "a").stat().st_mtime_ns
-        second = await bench.again("edit_file", path="a", old="one", new="one one")
+        second = await bench.rerun("edit_file", path="a", old="one", new="one one")
         assert first == second and (bench.root / "a").stat().st_mtime_ns == written
 
     async def test_half_done_it_is_finished(self, bench: WritingBench) -> None:
         (bench.root / "a").write_text("x")
-        bench.begun("a", "b")
+        bench.interrupted("a", "b")
         os.link(bench.root / "a", bench.root / "b")
-        output = await bench.again("move_file", source="a", target="b")
+        output = await bench.rerun("move_file", source="a", target="b")
         assert not output.is_error and bench.tree() == {"b": b"x"}
 
     async def test_where_somebody_else_was_meanwhile_nobody_knows(self, bench: WritingBench) -> None:
         (bench.root / "a").write_text("one\n")
-        bench.begun("a")
+        bench.interrupted("a")
         (bench.root / "a").write_text("a person's\n")
-        output = await bench.again("edit_file", path="a", old="one", new="two")
+        output = await bench.rerun("edit_file", path="a", old="one", new="two")
         assert output.outcome is Outcome.OUTCOME_UNKNOWN and bench.tree() == {"a": b"a person's\n"}
 
 

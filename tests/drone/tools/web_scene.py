@@ -1,4 +1,4 @@
-"""Agents' view of a small web on loopback: names lead to a public address, connections to the servers of the test."""
+"""A small web on loopback: names resolve to a public address, connections go to the test's own server."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ def page(body: bytes, kind: str = "text/html", *headers: str, status: str = "200
 
 @dataclass
 class Scene:
-    there: Host
+    host: Host
     tools: FunctionTools
 
     async def call(self, name: str, **arguments: object) -> Output:
@@ -42,7 +42,7 @@ async def scene(
     is_secret: Callable[[bytes], bool] = lambda data: False,
     own: Sequence[Endpoint] = (),
 ) -> AsyncIterator[Scene]:
-    async with host(answer) as there:
-        rule = AddressRule(resolve, own=own, dial=lambda _: Endpoint("127.0.0.1", there.port))
-        made = WebTools.of(web or Web(hosts=("a.test", "*.b.test")), rule, key, is_secret)
-        yield Scene(there, FunctionTools([made.web_fetch, made.web_search]))
+    async with host(answer) as server:
+        rule = AddressRule(resolve, own=own, dial=lambda _: Endpoint("127.0.0.1", server.port))
+        tools = WebTools.of(web or Web(hosts=("a.test", "*.b.test")), rule, key, is_secret)
+        yield Scene(server, FunctionTools([tools.web_fetch, tools.web_search]))

@@ -37,10 +37,10 @@ class WritingBench:
         self.root.mkdir(exist_ok=True)
         self.journal = MemoryJournal(self.order_id)
         self.turn = Turn.begun(self.journal, Budget(Limits()))
-        self.begin_anew()
+        self.take_over()
 
-    def begin_anew(self) -> None:
-        """As another drone of this host would."""
+    def take_over(self) -> None:
+        """Make the tools anew, as another drone on this host would."""
         self.checkpoints = OrderCheckpoints(Workspace(self.root), self.data, self.order_id)
         functions = (read_file, *WritingTools(Protected(self.protected)).tools())
         self.tools = FunctionTools(functions, workspace=self.checkpoints.workspace, checkpoints=self.checkpoints)
@@ -49,17 +49,17 @@ class WritingBench:
         self.calls += 1
         return await self.tools.call(Call(f"call-{self.calls}", name, arguments, ORIGIN, self.turn))
 
-    async def again(self, name: str, /, **arguments: object) -> Output:
+    async def rerun(self, name: str, /, **arguments: object) -> Output:
         """The last call, run by a drone that took the order over."""
         self.calls -= 1
-        self.begin_anew()
+        self.take_over()
         return await self.use(name, **arguments)
 
     async def preview(self, name: str, /, **arguments: object) -> Preview | Output | None:
         return await preview_of(self.tools, Call("preview", name, arguments, ORIGIN, self.turn))
 
-    def begun(self, *paths: str) -> None:
-        """The next call was begun, and its drone died before anything else."""
+    def interrupted(self, *paths: str) -> None:
+        """The next call began, and its drone died right after making the checkpoint."""
         self.calls += 1
         wanted = [path.encode() for path in paths]
         self.checkpoints.begin(f"call-{self.calls}", wanted, STOP)

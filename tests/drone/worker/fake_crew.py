@@ -13,9 +13,8 @@ from drone.agent.definitions import Definitions
 from drone.agent.journal import Journal, TextDelta
 from drone.agent.threads import Pools
 from drone.crew import Crew
-from drone.mcp_servers.pins import Pins
+from drone.mcp_servers.server_state import Pins, Tokens
 from drone.mcp_servers.servers import McpServers
-from drone.mcp_servers.token_port import Tokens
 from drone.order_context import OrderContext, Seen
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import Workspace

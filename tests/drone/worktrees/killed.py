@@ -69,7 +69,7 @@ SCRIPT = script(
 async def work(directory: Path, killing: Killing) -> None:
     git = Git.found(Bubblewrap.found())
     kept = journal(directory / "journal")
-    shop = Workshop(git, Scene.there(directory / "repo"), directory / "worktrees", kept)
+    shop = Workshop(git, Scene.existing(directory / "repo"), directory / "worktrees", kept)
     killing.counts = True
     await shop.run(SCRIPT, again=bool(kept.entries))
     await shop.clear_up()

@@ -1,4 +1,4 @@
-"""Deferred tools: found by what they do, shown once they were found, and never lost by a takeover."""
+"""Deferred tools: found by their descriptions, shown once found, and kept after a takeover."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from drone.agent.toolset import Call, Output
 from drone.agent.tree import Tree
 from drone.agent.turn import Task
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.found_tools import TOOL_SEARCH, Searchable, ranked, words
+from drone.tools.tool_search import TOOL_SEARCH, Searchable, ranked, words
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id, root_record_id
 

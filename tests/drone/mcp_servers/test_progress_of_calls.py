@@ -1,9 +1,9 @@
-"""How far a call is: told by lines, not too often, without secrets."""
+"""The progress of a call reaches viewers in single lines, at a limited rate, without secrets."""
 
 from drone.agent.agent import Agent
 from drone.agent.journal import MemoryJournal
 from drone.agent.toolset import Call
-from drone.mcp_servers.toolset import TELL_SECONDS, Telling
+from drone.mcp_servers.toolset import REPORT_SECONDS, ProgressReporter
 from drone.models.scripted import ScriptedModel
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Origin
@@ -19,9 +19,9 @@ def test_viewers_are_told_at_most_four_lines_a_second() -> None:
     journal = MemoryJournal(fresh_id(), hear=hear)
     agent = Agent(AgentDefinition(name="a", description="d", prompt="p"), model=ScriptedModel([]))
     call, at = Call("c", "s__look", {}, Origin(record_id="r"), agent.turn(journal)), [0.0]
-    tell = Telling(call, lambda: at[0])
-    for said in ("one\u200b", "too soon", "two\nlines"):
-        tell(said)
-        at[0] += TELL_SECONDS * 0.6
+    report = ProgressReporter(call, lambda: at[0])
+    for message in ("one\u200b", "too soon", "two\nlines"):
+        report(message)
+        at[0] += REPORT_SECONDS * 0.6
     assert [one[1] for one in heard] == ["tool.progress one\n", "tool.progress two lines\n"]
-    Telling(Call("c", "s__look", {}, Origin()))("nobody is there")
+    ProgressReporter(Call("c", "s__look", {}, Origin()))("nobody is there")

@@ -1,4 +1,4 @@
-"""A tool as a drone registers it: what people, and agent files, see of it."""
+"""Tools as a drone registers them: name, group, effects, digest and size in tokens."""
 
 from drone.agent.messages import ToolSpec
 from drone.agent.permits import effects_of
@@ -16,7 +16,10 @@ def capability(
     server: str | None = None,
     state: ToolState | None = None,
 ) -> Capability:
-    """The first paragraph of the description says what the tool is for. `state` None: as the problem tells it."""
+    """What a drone registers of a tool; its description is the first paragraph of the spec's.
+
+    `state` None: `broken` if there is a problem, else `usable`.
+    """
     return Capability(
         name=spec.name,
         description=spec.description.partition("\n\n")[0],
@@ -32,6 +35,6 @@ def capability(
 
 
 def tokens(spec: ToolSpec) -> int:
-    """About what a model is asked to read of the tool with each question."""
-    told = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
-    return -(-len(to_json(told)) // BYTES_OF_A_TOKEN)
+    """An estimate of the tokens that the tool adds to each model request: bytes of its JSON by four, rounded up."""
+    shown = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
+    return -(-len(to_json(shown)) // BYTES_OF_A_TOKEN)

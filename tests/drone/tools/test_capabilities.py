@@ -1,4 +1,4 @@
-"""What drones register of their tools, and what is told of one that several drones have."""
+"""Tools as drones register them, and the merged view of a tool that several drones have."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from drone.agent.messages import ToolSpec
+from drone.tools.capabilities import capability
 from drone.tools.catalog import Toolbox
-from drone.tools.offered import capability
 from mcc.api.fleet import offers
 from mcc.contracts.drones import Capability, Registration
 

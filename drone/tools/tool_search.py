@@ -1,4 +1,4 @@
-"""Tools that a model is not shown until it has looked for them: `tool_search`, and the ranking behind it."""
+"""The tool `tool_search`, by which models find deferred tools, and its ranking."""
 
 import math
 from collections import Counter
@@ -12,11 +12,12 @@ from drone.tools.tool import failure
 TOOL_SEARCH = "tool_search"
 MOST_FOUND = 8
 _MOST_QUERY = 1_000
-_TOLD = 300
-_OFTEN, _LENGTH = 1.2, 0.75
-"""The usual constants of BM25: how much repetition counts, and how much a long description is held against it."""
+_SHOWN = 300
+_K1, _B = 1.2, 0.75
+"""BM25's usual constants: the weight of repeated words, and the penalty for long descriptions."""
 
-_NAME_COUNTS = 3
+_NAME_WEIGHT = 3
+"""How often the words of a tool's name count."""
 
 SEARCH = ToolSpec(
     TOOL_SEARCH,
@@ -34,14 +35,14 @@ SEARCH = ToolSpec(
 
 
 class Searchable:
-    """A tool set with `tool_search` beside it, as long as some of its tools are deferred."""
+    """A tool set that also has `tool_search` while some of its tools are deferred."""
 
     def __init__(self, toolset: ToolSet) -> None:
         self._toolset = toolset
-        self._of = Remembered(_with_search, most=1)
+        self._with_search = Remembered(_with_search, most=1)
 
     def specs(self) -> Sequence[ToolSpec]:
-        return self._of(self._toolset.specs())
+        return self._with_search(self._toolset.specs())
 
     async def call(self, call: Call) -> Output:
         if call.name != TOOL_SEARCH:
@@ -53,47 +54,50 @@ class Searchable:
         found = ranked(query, deferred)[:MOST_FOUND]
         if not found:
             return failure(f"None of {len(deferred)} tools has anything to do with that. Use other words.")
-        lines = (f"{spec.name}: {_first(spec.description)}" for spec in found)
-        told = "\n".join((*lines, "They are among your tools from your next reply on."))
-        return Output(told, found=tuple(spec.name for spec in found))
+        lines = (f"{spec.name}: {_first_paragraph(spec.description)}" for spec in found)
+        text = "\n".join((*lines, "They are among your tools from your next reply on."))
+        return Output(text, found=tuple(spec.name for spec in found))
 
     async def preview(self, call: Call) -> Preview | Output | None:
         return await preview_of(self._toolset, call)
 
 
-def _with_search(there: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
-    return (*there, SEARCH) if any(spec.deferred for spec in there) else there
+def _with_search(specs: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
+    return (*specs, SEARCH) if any(spec.deferred for spec in specs) else specs
 
 
 def ranked(query: str, specs: Iterable[ToolSpec]) -> list[ToolSpec]:
-    """Those that have to do with the words of the query, the best first (Okapi BM25); its own name finds a tool."""
-    there = [(spec, _counted(spec)) for spec in specs]
-    asked = set(words(query))
-    wanted = {word for word in asked if len(word) > 1} or asked
-    if not there or not wanted:
+    """The tools that share a word with the query, the best first (Okapi BM25).
+
+    The words of a tool are those of its name, its description and its parameters' names.
+    """
+    counts = [(spec, _word_counts(spec)) for spec in specs]
+    query_words = set(words(query))
+    wanted = {word for word in query_words if len(word) > 1} or query_words
+    if not counts or not wanted:
         return []
-    mean = sum(counted.total() for _, counted in there) / len(there) or 1.0
-    holding = Counter(word for _, counted in there for word in wanted if counted[word])
-    weights = {word: math.log(1 + (len(there) - many + 0.5) / (many + 0.5)) for word, many in holding.items()}
-    scored = [(_score(counted, weights, mean), spec) for spec, counted in there]
+    mean = sum(counted.total() for _, counted in counts) / len(counts) or 1.0
+    holding = Counter(word for _, counted in counts for word in wanted if counted[word])
+    weights = {word: math.log(1 + (len(counts) - many + 0.5) / (many + 0.5)) for word, many in holding.items()}
+    scored = [(_score(counted, weights, mean), spec) for spec, counted in counts]
     return [spec for score, spec in sorted(scored, key=lambda pair: (-pair[0], pair[1].name)) if score > 0]
 
 
 def _score(counted: Counter[str], weights: Mapping[str, float], mean: float) -> float:
-    held = _OFTEN * (1 - _LENGTH + _LENGTH * counted.total() / mean)
-    return sum(weight * counted[word] * (_OFTEN + 1) / (counted[word] + held) for word, weight in weights.items())
+    damping = _K1 * (1 - _B + _B * counted.total() / mean)
+    return sum(weight * counted[word] * (_K1 + 1) / (counted[word] + damping) for word, weight in weights.items())
 
 
-def _counted(spec: ToolSpec) -> Counter[str]:
+def _word_counts(spec: ToolSpec) -> Counter[str]:
     counted = Counter(words(spec.description))
     properties = spec.parameters.get("properties")
-    for text in (spec.name,) * _NAME_COUNTS + (tuple(map(str, properties)) if isinstance(properties, Mapping) else ()):
+    for text in (spec.name,) * _NAME_WEIGHT + (tuple(map(str, properties)) if isinstance(properties, Mapping) else ()):
         counted.update(words(text))
     return counted
 
 
 def words(text: str) -> list[str]:
-    """Runs of letters and digits in lower case; `createIssue` and `create_issue` are two words each."""
+    """The words of a text in lower case: runs of letters and digits; `createIssue` and `create_issue` are two each."""
     found: list[str] = []
     word = ""
     for char in text[: _MOST_QUERY * 4]:
@@ -108,6 +112,6 @@ def words(text: str) -> list[str]:
     return [*found, word.lower()] if word else found
 
 
-def _first(description: str) -> str:
+def _first_paragraph(description: str) -> str:
     line = " ".join(description.partition("\n\n")[0].split())
-    return line if len(line) <= _TOLD else f"{line[:_TOLD]}…"
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
