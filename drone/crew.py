@@ -221,8 +221,8 @@ class Crew:
             self._toolbox.git.sandbox, addresses_of_servers(settings), settings.key, settings.egress_proxy
         )
         if self._egress is not None:
-            ways = replace(ways, network=self._egress.network_to)
-        return replace(ways, tokens=self._tokens, learn=settings.learn).opening(name, config, changed)
+            transports = replace(transports, network=self._egress.network_to)
+        return replace(transports, tokens=self._tokens, learn=settings.learn).opening(name, config, changed)
 
     def share(self, pins: Pins, tokens: Tokens) -> None:
         """What all drones know of MCP servers; before anything is asked of one."""

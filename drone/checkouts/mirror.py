@@ -12,7 +12,7 @@ from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.paths import Workspace
 from drone.sandbox.profile import Network
 from drone.sandbox.workspace_writer import delete_tree
-from drone.tools.display_text import cut, plain
+from drone.tools.display_text import cut, strip_controls
 from drone.tools.git_program import ENVIRONMENT, SETTINGS
 from mcc.configuration.places import make_private_directory
 from mcc.configuration.workspaces import GitAddress
@@ -274,7 +274,7 @@ def _checked(arguments: Sequence[str], ended: Ended) -> str:
     name = next((one for one in arguments if not one.startswith("-") and "=" not in one), "")
     if ended.timed_out:
         raise NotNow(f"git {name} failed: it took too long")
-    lines = plain(ended.stderr.head.decode("utf-8", "replace")).splitlines()
+    lines = strip_controls(ended.stderr.head.decode("utf-8", "replace")).splitlines()
     message = cut(" ".join(line.strip() for line in lines if line.strip()), 500)
     if any(words in message.lower() for words in _TOO_LARGE):
         raise CannotFetch(f"git {name} failed: it has a file larger than file_mb of [sandbox] allows ({message})")

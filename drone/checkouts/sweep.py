@@ -11,9 +11,8 @@ from drone.checkouts.mirror import LOCK, CannotFetch
 from drone.checkouts.sessions import PAGE, SESSIONS, Checkout, Checkouts
 from drone.sandbox.paths import PathError
 from drone.sandbox.workspace_writer import delete_tree
-from drone.tools.display_text import written
-from drone.tools.git_program import Git
-from drone.tools.git_writing import names_in
+from drone.tools.display_text import display_path
+from drone.tools.git_program import Git, names_in
 from drone.tools.tool import ToolFailed
 from mcc.configuration.places import private_opener
 from mcc.configuration.workspaces import KEPT_CHECKOUTS, KeptCheckout, KeptCheckouts, git_address
@@ -98,7 +97,7 @@ class Sweep:
             status = await git.output("status", "--porcelain", "-z", "--no-renames", "--untracked-files=normal")
             if changed := [name[3:] for name in names_in(status)]:
                 more = f" and {len(changed) - _NAMED:,} more" if len(changed) > _NAMED else ""
-                return f"not committed: {', '.join(map(written, changed[:_NAMED]))}{more}"
+                return f"not committed: {', '.join(map(display_path, changed[:_NAMED]))}{more}"
             arguments = (
                 "rev-list",
                 f"--max-count={MOST_COMMITS + 1}",

@@ -11,7 +11,7 @@ from pathlib import Path
 from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile, Running
 from drone.sandbox.child import Bounds, Captured
 from drone.sandbox.paths import Workspace
-from drone.sandbox.profile import SYSTEM
+from drone.sandbox.profile import SYSTEM, Network
 from drone.tools.display_text import one_line
 from mcc.configuration.mcp_servers import McpServer
 

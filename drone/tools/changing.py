@@ -12,6 +12,7 @@ from drone.checkpoints.diff import FileDiff, file_diff, quoted
 from drone.checkpoints.recording import CheckpointView
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
 from drone.sandbox.protected import GIT, Protected, plain
+from drone.sandbox.workspace_writer import Staged, WorkspaceWriter, own_path, regular
 from drone.tools.display_text import display_path
 from drone.tools.files import MAX_WHOLE_BYTES, workspace_of
 from drone.tools.tool import ToolContext, ToolFailed, threads_of
@@ -131,7 +132,7 @@ class Changing:
     def _apply_missing(self, planned: Sequence[Effect], plan: Plan) -> Sequence[Effect]:
         """Apply the effects that no earlier run of the call applied; `planned` is empty if there was an earlier run."""
         assert self.context.checkpoints is not None
-        with self.context.checkpoints.order.kept(self.context.call_id) as kept:
+        with self.context.checkpoints.order.view(self.context.call_id) as kept:
             effects = planned or plan(lambda path: _read_kept(kept, path))
             missing = []
             for effect in effects:
@@ -144,12 +145,12 @@ class Changing:
                     raise ToolFailed(OUTCOME_UNKNOWN, Outcome.OUTCOME_UNKNOWN)
         if not planned:
             for parent in {effect.path.rpartition("/")[0] for effect in effects}:
-                Placing(self.workspace).sweep(parent)
+                WorkspaceWriter(self.workspace).sweep(parent)
         apply(self.workspace, missing)
         return effects
 
     def _current(self, path: str) -> Existing | None:
-        status = Placing(self.workspace).status(path)
+        status = WorkspaceWriter(self.workspace).status(path)
         if status is None:
             return None
         if self.workspace.private.holds(status):
@@ -204,7 +205,7 @@ def _identity_after(kept: CheckpointView, effect: Effect) -> Identity:
 
 def identity(workspace: Workspace, path: str) -> Identity:
     """The identity of what the path holds now. Raises `PathError`."""
-    status = Placing(workspace).status(path)
+    status = WorkspaceWriter(workspace).status(path)
     if status is None:
         return None
     if stat.S_ISLNK(status.st_mode):
@@ -229,7 +230,7 @@ def _target(workspace: Workspace, path: str) -> bytes:
 
 def apply(workspace: Workspace, effects: Sequence[Effect]) -> None:
     """Apply all effects or none: if one fails, those before it are reverted. Blocks. Raises `PathError`."""
-    placing = Placing(workspace)
+    placing = WorkspaceWriter(workspace)
     staged: dict[str, Staged] = {}
     done: list[Effect] = []
     try:
@@ -248,7 +249,7 @@ def apply(workspace: Workspace, effects: Sequence[Effect]) -> None:
         raise
 
 
-def _apply_one(placing: Placing, effect: Effect, staged: dict[str, Staged]) -> None:
+def _apply_one(placing: WorkspaceWriter, effect: Effect, staged: dict[str, Staged]) -> None:
     if effect.path in staged:
         staged.pop(effect.path).place()
     elif effect.moved_from is not None:
@@ -257,7 +258,7 @@ def _apply_one(placing: Placing, effect: Effect, staged: dict[str, Staged]) -> N
         placing.remove(effect.path)
 
 
-def _revert(placing: Placing, effect: Effect) -> None:
+def _revert(placing: WorkspaceWriter, effect: Effect) -> None:
     before = effect.before
     if effect.moved_from is not None:
         placing.move(effect.path, effect.moved_from)

@@ -11,6 +11,7 @@ from threading import Event
 from typing import Any
 
 from drone.sandbox.paths import PathError, Workspace
+from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.display_text import cut, display_path
 from drone.tools.walk import read_up_to
 
@@ -145,7 +146,7 @@ class Manifests:
 
     def read(self, paths: Sequence[str]) -> None:
         until = time.monotonic() + self._seconds
-        with closing(Aside(manifest_reader, self._stop)) as aside:
+        with closing(SideProcess(manifest_reader, self._stop)) as aside:
             for number, path in enumerate(paths[:MAX_MANIFESTS]):
                 if time.monotonic() > until or self._stop.is_set():
                     self.notes.append(f"{len(paths) - number:,} build files were not read: it took too long.")

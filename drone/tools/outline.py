@@ -4,6 +4,7 @@ from contextlib import closing
 from threading import Event
 
 from drone.sandbox.paths import PathMissing
+from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.display_text import display_path, show_controls
 from drone.tools.files import with_nearest, workspace_of
 from drone.tools.reading import as_utf8, refuse_binary
@@ -53,7 +54,7 @@ def outline(context: ToolContext, path: Text) -> str:
 def symbols_of(text: str, language: str, shown: str, stop: Event, seconds: float = SECONDS) -> Symbols:
     """The symbols that a source text declares, found in a separate process. Raises `ToolFailed`. Blocks."""
     try:
-        with closing(Aside(symbol_finder, stop)) as aside:
+        with closing(SideProcess(symbol_finder, stop)) as aside:
             answer = aside.ask([language, text], seconds)
     except (CutOff, ValueError) as error:
         raise ToolFailed(f"{shown} has no outline: {error}; search_text and read_file show what is in it.") from error

@@ -17,6 +17,7 @@ from pydantic import Field
 from drone.agent.receipts import cut_mark, head, numbered
 from drone.agent.toolset import Output
 from drone.sandbox.paths import PathError, PathMissing, Workspace
+from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.display_text import cut, display_path, show_controls
 from drone.tools.documents import (
     LARGEST_PICTURE,
@@ -234,7 +235,7 @@ class _Reading:
     def _cells(self, text: str) -> bytes:
         shown = display_path(self.path)
         try:
-            with closing(Aside(notebook_reader, self.stop)) as aside:
+            with closing(SideProcess(notebook_reader, self.stop)) as aside:
                 shown_text, cells = aside.ask(text, NOTEBOOK_SECONDS)
         except (CutOff, ValueError) as error:
             raise ToolFailed(f"{shown} cannot be read as a notebook: {error}; search_text finds text in it.") from error
@@ -246,7 +247,7 @@ class _Reading:
         if problem := pdf_problem():
             raise ToolFailed(f"{shown} is a PDF, and its text cannot be read here: {problem}.")
         try:
-            with closing(Aside(pdf_reader, self.stop)) as aside:
+            with closing(SideProcess(pdf_reader, self.stop)) as aside:
                 text, pages = aside.ask(base64.b64encode(data).decode(), PDF_SECONDS)
         except (CutOff, ValueError) as error:
             raise ToolFailed(f"{shown} cannot be read as a PDF: {error}.") from error

@@ -12,6 +12,7 @@ from typing import Any
 
 from drone.agent.toolset import Output
 from drone.sandbox.paths import PathError, PathMissing, Workspace
+from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.display_text import cut, display_path, strip_controls, word_before
 from drone.tools.files import workspace_of
 from drone.tools.tool import ToolContext, ToolFailed, tool
@@ -90,7 +91,7 @@ class AgentReader:
     """
 
     def __init__(self, stop: Event | None = None, *, seconds: float = SECONDS) -> None:
-        self._aside = Aside(agent_file_parser, stop)
+        self._aside = SideProcess(agent_file_parser, stop)
         self._seconds = seconds
         self._until: float | None = None
         self._plain_characters = _PLAIN_CHARACTERS

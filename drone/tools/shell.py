@@ -188,7 +188,7 @@ class ShellTools:
                 cwd=command.cwd,
                 look=threads_of(context).tool,
                 merged=True,
-                told=receive,
+                on_output=receive,
             )
         except OSError as error:
             raise ToolFailed(f"The command could not be started: {error.strerror or error}.") from error

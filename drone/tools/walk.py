@@ -13,6 +13,7 @@ from threading import Event
 
 from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
+from drone.sandbox.side_process import SideProcess
 from drone.tools.display_text import display_path
 from drone.tools.ignore import MAX_BYTES, Ignored, IgnoreReader, ignore_matcher
 
@@ -69,7 +70,7 @@ class Walk:
         """All entries below `start`, sorted by path. Raises `PathError` if `start` is no directory of the workspace."""
         base = self._base()
         self._until = time.monotonic() + self.seconds
-        with closing(Aside(ignore_matcher, self.stop)) as aside:
+        with closing(SideProcess(ignore_matcher, self.stop)) as aside:
             reader = IgnoreReader(aside, self.notes, lambda: self.stop.is_set() or self._is_late)
             yield from self._below(reader, base, self._ignored_above(reader, base), 1)
         if self._seen >= self.limit:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from drone.sandbox.aside import Aside, CutOff
+from drone.sandbox.side_process import CutOff, SideProcess
 from drone.tools.display_text import display_path, strip_controls
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from drone.tools.web_search import hits_of, request_of
@@ -168,7 +168,7 @@ def _subtype(media_type: str) -> str:
 def _extracted(html: str, stop: Event) -> tuple[str, str]:
     """Title and text of an HTML page, extracted in a separate process. Blocks. Raises `WebError`."""
     try:
-        with closing(Aside(text_extractor, stop)) as aside:
+        with closing(SideProcess(text_extractor, stop)) as aside:
             answer = aside.ask(html, READING_SECONDS)
     except (CutOff, ValueError) as error:
         raise WebError(f"The text of this page was not found: {error}.") from error

@@ -97,7 +97,7 @@ class Wire:
 
     async def _send(self, request: Request, limits: Limits) -> Fetched | str:
         """The response to one request, or the target of its redirect."""
-        addresses = await self._rule.reached(request.url.endpoint)
+        addresses = await self._rule.resolve(request.url.endpoint)
         connector = aiohttp.TCPConnector(
             resolver=_CheckedAddresses(addresses), use_dns_cache=False, force_close=True, ssl=self._trust, limit=1
         )

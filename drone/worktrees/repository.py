@@ -106,8 +106,8 @@ class Repository:
 
     async def stage(self, merge: Merge, staged: Workspace, changes: Iterable[Change]) -> None:
         """Write the new files of these changes into the empty directory `staged`."""
-        there = self._checkout.recording(self.common, scratch=self._scratch, staged=staged)
-        here = there.given(GIT_INDEX_FILE="/scratch/merged")
+        there = self._checkout.writable(self.common, scratch=self._scratch, staged=staged)
+        here = there.with_environment(GIT_INDEX_FILE="/scratch/merged")
         await here.output("read-tree", merge.tree)
         for paths in _in_pieces(one.path for one in changes if one.status != "D" and not one.is_module):
             await here.output("checkout-index", "--force", "--prefix=/staged/", "--", *paths)
@@ -147,7 +147,8 @@ class WorktreeRepository(Repository):
 
     async def fill(self, commit: str) -> None:
         """Write the files of this commit into the worktree, which must be empty."""
-        there = self._checkout.recording(self.common, tree=self.workspace.again()).given(GIT_WORK_TREE="/tree")
+        there = self._checkout.writable(self.common, tree=self.workspace.again())
+        there = there.with_environment(GIT_WORK_TREE="/tree")
         await there.output("read-tree", "--reset", "-u", commit)
 
     async def save(self, ref: str, base: str, message: str) -> Saved:

@@ -72,7 +72,7 @@ def test_few_rules_that_nearly_fit_long_names_are_read_aside_as_well(tmp_path: P
 @pytest.mark.parametrize("rules", ["*a\n", "*a*b*c*d*e\n"], ids=["here", "aside"])
 def test_rules_say_nothing_any_more_when_the_time_of_a_walk_is_over(rules: str) -> None:
     looks = iter([False, True])
-    with closing(SideProcess(answering)) as aside:
+    with closing(SideProcess(ignore_matcher)) as aside:
         held = IgnoreReader(aside, [], lambda: next(looks)).rules(".gitignore", rules.encode(), Ignored())
         assert held is not None
         ignored = [((b"abcde" if "e" in rules else b"a"), False)]
