@@ -195,7 +195,7 @@ class MemoryWatch:
 
     async def _wake(self, order_id: str) -> bool:
         why = "a drone has memory for it again"
-        woken = await self._store.once(lambda store: store.claims.wake(order_id, WaitingReason.MEMORY, why))
+        woken = await self._store.once(lambda store: store.claims.resume(order_id, WaitingReason.MEMORY, why))
         if woken:
             self._sizes.pop(order_id, None)
             log.info("order goes on", order_id=order_id, why=why)
@@ -328,7 +328,7 @@ class DiskWatch:
 
     async def _wake(self, order_id: str) -> None:
         why = "there is room on the disk again"
-        if await self._store.once(lambda store: store.claims.wake(order_id, WaitingReason.DISK, why)):
+        if await self._store.once(lambda store: store.claims.resume(order_id, WaitingReason.DISK, why)):
             log.info("order goes on", order_id=order_id, why=why)
 
     def close(self) -> None:

@@ -24,9 +24,8 @@ from mcc.store.engine import Database, DatabaseTime
 from mcc.store.errors import AlreadyDecided, ApprovalOver, BadCursor, CannotRemember, UnknownApproval
 from mcc.store.grants import remember
 from mcc.store.inbox_rows import DECIDE, PENDING, answer_row, decision_row, item_of, project
-from mcc.store.inbox_tables import APPROVALS
 from mcc.store.rows import State, lock, write
-from mcc.store.tables import STATE
+from mcc.store.tables import APPROVALS, STATE
 from mcc.store.texts import parsed
 from mcc.store.values import Page
 

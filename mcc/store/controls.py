@@ -128,7 +128,7 @@ def requested(
         raise ControlNotTaken(why)
     effect = Effect.STAYS if refused else _effect(connection, state, control)
     add_control(connection, state, control.model_copy(update={"refused": refused or why_refused(effect)}), principal)
-    if effect in (Effect.ENDS, Effect.RESUMES, Effect.WAKES):
+    if effect in (Effect.ENDS, Effect.RESUMES, Effect.REQUEUES):
         _act_at_once(connection, lock(connection, order_id) or state, control, effect, at)
     row = connection.execute(_ONE, {"wanted": control.id}).mappings().one()
     return control_of(row)

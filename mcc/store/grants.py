@@ -16,9 +16,8 @@ from mcc.store.audit import add_note
 from mcc.store.clock import micros, moment
 from mcc.store.engine import Database
 from mcc.store.errors import BadCursor, CannotRemember, UnknownGrant
-from mcc.store.inbox_tables import GRANTS
 from mcc.store.rows import State, text_json, text_of
-from mcc.store.tables import STATE
+from mcc.store.tables import GRANTS, STATE
 from mcc.store.texts import parsed
 from mcc.store.values import Page
 

@@ -20,8 +20,8 @@ from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.store.clock import micros, moment, moment_or_none
-from mcc.store.inbox_tables import APPROVALS, GRANTS
 from mcc.store.rows import text_json, text_of
+from mcc.store.tables import APPROVALS, GRANTS
 from mcc.store.texts import parsed
 
 STATUS_OF = {"approve": "approved", "deny": "denied", "expired": "expired"}

@@ -14,8 +14,8 @@ from mcc.store.audit import add_note
 from mcc.store.clock import micros
 from mcc.store.engine import Database
 from mcc.store.errors import UnknownServerTool
-from mcc.store.mcp_tables import MCP_PINS, MCP_TOKENS, MCP_TRIALS
 from mcc.store.rows import text_json, text_of
+from mcc.store.tables import MCP_PINS, MCP_TOKENS, MCP_TRIALS
 from mcc.store.texts import parsed
 
 APPROVED = "mcp tools approved"

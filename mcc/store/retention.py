@@ -22,7 +22,7 @@ from mcc.store.clock import micros
 from mcc.store.document_ends import due, purge
 from mcc.store.endings import record_of, stored_record
 from mcc.store.engine import Database
-from mcc.store.forking import SAID_AT_ONCE
+from mcc.store.forking import OPENING_ENTRIES
 from mcc.store.leases import LIVE
 from mcc.store.packing import after_place, each_order
 from mcc.store.packs import PackedRow, pack_record, pack_sizes, replace_pack, rows_in_pack
@@ -281,7 +281,7 @@ def _kept_entries(connection: Connection, order_id: str) -> int:
     first = entries_after(connection, order_id, limit=1)
     begun = first[0].data if first else None
     if isinstance(begun, OrderQueued) and begun.forked is not None:
-        return begun.forked.until + SAID_AT_ONCE + 1
+        return begun.forked.until + OPENING_ENTRIES + 1
     return 1
 
 

@@ -14,7 +14,7 @@ from mcc.store.blueprints import Blueprints
 from mcc.store.claims import Claims
 from mcc.store.clock import Clock
 from mcc.store.controls import Controls
-from mcc.store.document_cache import StateCache
+from mcc.store.document_changes import StateCache
 from mcc.store.documents import Documents
 from mcc.store.engine import PATIENCE_SECONDS, Database
 from mcc.store.errors import StoreUnavailable
@@ -25,9 +25,8 @@ from mcc.store.leases import Leases
 from mcc.store.mcp_servers import McpServers
 from mcc.store.migrate import problem_of
 from mcc.store.notes import Notes
-from mcc.store.orders import Orders
+from mcc.store.orders import Orders, QueueBound
 from mcc.store.packing import Packing
-from mcc.store.queue_bound import QueueBound
 from mcc.store.retention import Retention
 from mcc.store.sessions import Sessions
 from mcc.store.sweep import Sweeper

@@ -6,8 +6,7 @@ from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.ids import derived_id, root_record_id
 from mcc.contracts.journal import AgentStep, DocumentChanged
 from mcc.documents.change import Author, Refused
-from mcc.store.agent_changes import AgentCommands, Answer, Committed, Group, Part
-from mcc.store.agent_changes import Held as HeldParts
+from mcc.store.agent_changes import AgentCommands, Committed, Group, OrderParts, Part, PartResult
 from mcc.store.errors import UnknownDocument
 from tests.conformance.store.course import begun, changed, commands, minutes, ordered
 from tests.conformance.store.scene import Held, Scene, at_once, started
@@ -41,15 +40,15 @@ class Generator:
 
     def group(self, *parts: Part, held: Held | None = None) -> Group:
         held = held or self.held
-        return Group([HeldParts(held.order_id, held.epoch, held.last_seq, parts)])
+        return Group([OrderParts(held.order_id, held.epoch, held.last_seq, parts)])
 
-    def commit(self, *parts: Part) -> list[Answer]:
+    def commit(self, *parts: Part) -> list[PartResult]:
         committed = self.scene.store.agent_changes.commit(self.group(*parts))
         answers = committed.answers[self.held.order_id]
         self.held.last_seq += sum(len(answer.entries) for answer in answers)
         return list(answers)
 
-    def change(self, *given: dict[str, Any], **asked: Any) -> Answer:
+    def change(self, *given: dict[str, Any], **asked: Any) -> PartResult:
         (answer,) = self.commit(Part((), self.asked(*given, **asked)))
         return answer
 
@@ -133,8 +132,10 @@ def test_of_several_orders_only_the_fenced_one_is_left_out(scene: Scene) -> None
     other.held = scene.hold(other.held.order_id, scene.drone("drone-3"), token="b")
     group = Group(
         [
-            HeldParts(zombie.order_id, zombie.epoch, zombie.last_seq, [Part([], one.asked(minutes(40)))]),
-            HeldParts(other.held.order_id, other.held.epoch, other.held.last_seq, [Part([], other.asked(minutes(40)))]),
+            OrderParts(zombie.order_id, zombie.epoch, zombie.last_seq, [Part([], one.asked(minutes(40)))]),
+            OrderParts(
+                other.held.order_id, other.held.epoch, other.held.last_seq, [Part([], other.asked(minutes(40)))]
+            ),
         ]
     )
     committed = scene.store.agent_changes.commit(group)

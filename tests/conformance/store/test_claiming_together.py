@@ -6,15 +6,15 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order_facts import OrderClaimed
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import AnotherWorkspace, WorkspaceNeeded
-from mcc.store.values import Claim, ClaimedBy, ToClaim, WorkspaceHold
+from mcc.store.values import Claim, ClaimingDrone, ClaimRequest, WorkspaceHold
 from tests.conformance.store.scene import Scene, at_once
 
 TOKEN = "token"
 
 
-def together(scene: Scene, drone: str, *asked: ToClaim | str, token: str = TOKEN) -> list[object]:
-    wanted = [ToClaim(one) if isinstance(one, str) else one for one in asked]
-    return list(scene.store.claims.claim_together(wanted, ClaimedBy("drone-1", drone, token, alone=False)))
+def together(scene: Scene, drone: str, *asked: ClaimRequest | str, token: str = TOKEN) -> list[object]:
+    wanted = [ClaimRequest(one) if isinstance(one, str) else one for one in asked]
+    return list(scene.store.claims.claim_together(wanted, ClaimingDrone("drone-1", drone, token, alone=False)))
 
 
 def held(found: list[object]) -> list[Claim]:
@@ -70,7 +70,7 @@ def test_a_workspace_is_one_orders_alone_within_a_group_too(scene: Scene) -> Non
     drone = scene.drone()
     first, second, reader, plain = placed(scene, 4)
     alone, shared = WorkspaceHold("tree", exclusive=True), WorkspaceHold("other", exclusive=False)
-    asked = (ToClaim(first, alone), ToClaim(second, alone), ToClaim(reader, shared), ToClaim(plain))
+    asked = (ClaimRequest(first, alone), ClaimRequest(second, alone), ClaimRequest(reader, shared), ClaimRequest(plain))
     found = together(scene, drone, *asked)
     assert [isinstance(one, Claim) for one in found] == [True, False, True, True]
     assert together(scene, drone, asked[1], token="later") == [None]
@@ -80,13 +80,15 @@ def test_a_workspace_is_one_orders_alone_within_a_group_too(scene: Scene) -> Non
 
 def test_orders_that_name_a_workspace_are_told_and_the_others_claimed(scene: Scene) -> None:
     drone, named, plain = scene.drone(), scene.place("x", workspace="/srv/work").id, scene.place("y").id
-    needed, claimed = together(scene, drone, ToClaim(named, unseen=False), ToClaim(plain, unseen=False))
+    needed, claimed = together(
+        scene, drone, ClaimRequest(named, workspace_optional=False), ClaimRequest(plain, workspace_optional=False)
+    )
     assert isinstance(needed, WorkspaceNeeded) and needed.order.id == named and not needed.begun
     assert held([claimed])[0].order.id == plain
     assert scene.store.orders.get(named).status is OrderStatus.QUEUED
-    own = together(scene, drone, ToClaim(named, WorkspaceHold("tree", exclusive=True)), token="second")
+    own = together(scene, drone, ClaimRequest(named, WorkspaceHold("tree", exclusive=True)), token="second")
     scene.store.claims.hand_back([(named, held(own)[0].epoch)], drone="drone-1", message="back")
-    elsewhere = together(scene, drone, ToClaim(named, WorkspaceHold("wood", exclusive=True)), token="third")
+    elsewhere = together(scene, drone, ClaimRequest(named, WorkspaceHold("wood", exclusive=True)), token="third")
     assert isinstance(elsewhere[0], AnotherWorkspace) and elsewhere[0].found == "wood"
 
 

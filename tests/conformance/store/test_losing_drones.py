@@ -217,7 +217,7 @@ def test_an_order_whose_journal_makes_no_sense_ends_all_the_same_and_stops_no_sw
         scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), principal="x")
     scene.clock.advance(LEASE_SECONDS + 1)
     swept = scene.store.sweeper.sweep(may_expire=True)
-    assert set(swept.ended) == {broken.order_id, sound.order_id} and not swept.troubled
+    assert set(swept.ended) == {broken.order_id, sound.order_id} and not swept.failures
     assert scene.status(broken.order_id) is OrderStatus.CANCELLED
     assert scene.kinds(broken.order_id)[-3:] == ["agent.finished", "control.applied", "order.finished"]
     assert scene.store.orders.record(broken.order_id) is None
@@ -236,7 +236,7 @@ def test_an_order_that_cannot_be_looked_after_is_named_and_stops_no_sweep(scene:
     database.write(lambda one: one.exec_driver_sql(kind.format(orders[0].id)))
     scene.clock.advance(2)
     swept = scene.store.sweeper.sweep(may_expire=True)
-    assert list(swept.troubled) == [orders[0].id] and list(swept.ended) == [orders[1].id]
+    assert list(swept.failures) == [orders[0].id] and list(swept.ended) == [orders[1].id]
     assert scene.status(orders[0].id) is OrderStatus.QUEUED
 
 

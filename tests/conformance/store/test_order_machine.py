@@ -24,7 +24,7 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderClaimed
 from mcc.contracts.status import FINAL, MOVES, OrderStatus, WaitingReason
 from mcc.store.errors import ControlsPending, Fenced, OrderIsFinal, SessionBusy
-from mcc.store.transitions import stops_all
+from mcc.store.transitions import cancels_order
 from mcc.store.values import Batch, Claim, Parking
 from mcc.testing import FakeClock, temporary_store
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, ended, returned, started
@@ -172,7 +172,7 @@ class OrderMachine(RuleBasedStateMachine):
     @rule(order=orders, reason=st.sampled_from(list(WaitingReason)))
     def wake(self, order: str, reason: WaitingReason) -> None:
         before = self.scene.store.orders.get(order)
-        woken = self.scene.store.claims.wake(order, reason, "m")
+        woken = self.scene.store.claims.resume(order, reason, "m")
         assert woken == (before.status is OrderStatus.WAITING and before.reason is reason)
 
     @rule(order=orders, node=st.booleans(), kind=st.sampled_from(list(ControlKind)))
@@ -195,7 +195,7 @@ class OrderMachine(RuleBasedStateMachine):
         if honest:
             for control in self.scene.store.controls.pending({held.order_id: held.control_seq}):
                 held.control_seq = max(held.control_seq, control.number)
-            if any(stops_all(one) for one in self.scene.store.controls.of_order(held.order_id)):
+            if any(cancels_order(one) for one in self.scene.store.controls.of_order(held.order_id)):
                 status = OrderStatus.CANCELLED
         if not valid:
             with pytest.raises(Fenced):
@@ -210,7 +210,7 @@ class OrderMachine(RuleBasedStateMachine):
     def sweep(self, may_expire: bool, steady: float) -> None:
         swept = self.scene.store.sweeper.sweep(may_expire=may_expire, steady_seconds=steady)
         assert may_expire or not swept.lost
-        assert set(swept.cut) <= set(swept.lost) and not swept.troubled
+        assert set(swept.cut) <= set(swept.lost) and not swept.failures
         self.lost |= set(swept.lost)
 
     def _is_held(self, held: Held) -> bool:

@@ -7,7 +7,7 @@ from benchmarks.backlog.plans import overheard
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import OrderStatus
 from mcc.store.store import open_store
-from mcc.store.values import AskedOrder
+from mcc.store.values import BatchOrder
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.store import migrated_copy
 from tests.conformance.store.scene import Scene
@@ -68,7 +68,7 @@ def steps_of_the_list(path: Path) -> int:
 def test_what_only_one_of_the_two_has_many_of_is_passed_over_at_once(tmp_path: Path) -> None:
     path = migrated_copy(tmp_path / "mcc.db")
     store = open_store(f"sqlite:///{path}")
-    nightly = AskedOrder(NewOrder(prompt="Do it.", labels=("nightly",)))
+    nightly = BatchOrder(NewOrder(prompt="Do it.", labels=("nightly",)))
     try:
         drone = HandDrone(store)
         for placed in store.orders.place_all([nightly] * 3, principal="operator"):

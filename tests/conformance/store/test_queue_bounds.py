@@ -10,8 +10,8 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewFork, NewOrder
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import QueueFull
-from mcc.store.queue_bound import COUNT_SECONDS, MOST_SECONDS, QueueBound
-from mcc.store.values import AskedOrder
+from mcc.store.orders import COUNT_SECONDS, MOST_SECONDS, QueueBound
+from mcc.store.values import BatchOrder
 from mcc.testing import FakeClock, temporary_store
 from tests.conformance.store.conftest import opened
 from tests.conformance.store.scene import Scene, at_once
@@ -56,11 +56,11 @@ def test_a_known_key_is_answered_and_a_new_one_is_not_used_up(bounded: Scene) ->
 
 def test_orders_that_are_placed_together_find_room_for_all_of_them_or_none_is_placed(bounded: Scene) -> None:
     bounded.placed("known", key="k")
-    asked = [AskedOrder(NewOrder(prompt=f"order {number}")) for number in range(MOST)]
+    asked = [BatchOrder(NewOrder(prompt=f"order {number}")) for number in range(MOST)]
     with pytest.raises(QueueFull, match="with these 3, more than 3 orders"):
         bounded.store.orders.place_all(asked, principal="someone")
     assert bounded.store.orders.counts()[OrderStatus.QUEUED] == 1
-    known = AskedOrder(NewOrder(prompt="known"), "k")
+    known = BatchOrder(NewOrder(prompt="known"), "k")
     assert len(bounded.store.orders.place_all([known, *asked[1:]], principal="someone")) == MOST
     with pytest.raises(QueueFull):
         bounded.place("one more")

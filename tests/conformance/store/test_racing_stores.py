@@ -120,7 +120,7 @@ def test_a_wake_and_a_cancel(scenes: tuple[Scene, Scene]) -> None:
         held = one.running()
         park(one, held)
         woken, asked = at_once(
-            lambda: one.store.claims.wake(held.order_id, WaitingReason.PAUSED, "m"),
+            lambda: one.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m"),
             lambda: ask(other, held, ControlKind.CANCEL),
         )
         assert isinstance(woken, bool) and isinstance(asked, Control) and asked.applied_seq
@@ -137,7 +137,10 @@ def test_two_wakes(scenes: tuple[Scene, Scene]) -> None:
         held = one.running()
         park(one, held)
         woken = at_once(
-            *(lambda scene=scene: scene.store.claims.wake(held.order_id, WaitingReason.PAUSED, "m") for scene in scenes)
+            *(
+                lambda scene=scene: scene.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m")
+                for scene in scenes
+            )
         )
         assert sorted(map(bool, woken)) == [False, True], woken
         assert other.kinds(held.order_id)[-1] == "order.resumed"

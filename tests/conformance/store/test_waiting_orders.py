@@ -11,7 +11,7 @@ from mcc.contracts.journal import AgentStep, ControlApplied
 from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import ControlsPending, Fenced
-from mcc.store.transitions import WAITING_HOURS, WAKES
+from mcc.store.transitions import RESUMABLE, WAITING_HOURS
 from mcc.store.values import Parking, Waiting
 from tests.conformance.store.scene import Held, Scene, replied, started
 
@@ -59,13 +59,13 @@ def test_a_parked_order_waits_without_a_holder_and_says_why(scene: Scene) -> Non
 def test_a_long_reason_is_shown_in_full(scene: Scene) -> None:
     held = parked(scene, message="why \x00\ud800 " + "x" * 80_000)
     assert scene.store.orders.get(held.order_id).detail == "why \x00\ud800 " + "x" * 80_000
-    scene.store.claims.wake(held.order_id, WaitingReason.PAUSED, "m")
+    scene.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m")
     assert scene.store.orders.get(held.order_id).detail is None
 
 
 def test_who_holds_it_after_a_parking_goes_on_where_it_was(scene: Scene) -> None:
     held = parked(scene)
-    assert scene.store.claims.wake(held.order_id, WaitingReason.PAUSED, "go on")
+    assert scene.store.claims.resume(held.order_id, WaitingReason.PAUSED, "go on")
     heir = scene.hold(held.order_id, token="next")
     assert (heir.epoch, heir.attempt) == (4, 2), "park, wake and claim each raise the epoch"
     assert not heir.write(replied(round_number=2)).culprits
@@ -77,7 +77,7 @@ def test_the_same_parking_again_gives_the_same_answer_whatever_came_after_it(sce
     asked = parking(held)
     number = scene.store.claims.park(asked)
     assert scene.store.claims.park(asked) == number
-    scene.store.claims.wake(held.order_id, WaitingReason.PAUSED, "m")
+    scene.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m")
     assert scene.store.claims.park(asked) == number
     scene.hold(held.order_id, token="next").write(started())
     assert scene.store.claims.park(asked) == number
@@ -178,7 +178,7 @@ def test_parkings_do_not_count_as_lost_drones(scene: Scene) -> None:
     for number in range(14):
         held = scene.hold(order.id, drone, token=str(number))
         scene.store.claims.park(parking(held))
-        assert scene.store.claims.wake(order.id, WaitingReason.PAUSED, "m")
+        assert scene.store.claims.resume(order.id, WaitingReason.PAUSED, "m")
     assert scene.status(order.id) is OrderStatus.QUEUED
     assert not scene.store.claims.claimable(["default"], 1)[0].alone
 
@@ -195,10 +195,10 @@ def test_orders_that_wait_for_a_workspace_are_found_and_woken_by_who_sees_it(sce
     assert found[1] == Waiting(held[1].order_id, "/srv/b", scene.clock.now() - timedelta(seconds=1))
     rest = scene.store.claims.waiting(WaitingReason.WORKSPACE, 2, after=found[-1].order_id)
     assert [one.workspace for one in rest] == ["/srv/c"]
-    assert scene.store.claims.wake(held[0].order_id, WaitingReason.WORKSPACE, "drone-2 sees /srv/a")
-    assert not scene.store.claims.wake(held[0].order_id, WaitingReason.WORKSPACE, "again")
-    assert not scene.store.claims.wake(held[1].order_id, WaitingReason.DISK, "for another reason")
-    assert not scene.store.claims.wake("nonsense", WaitingReason.DISK, "m")
+    assert scene.store.claims.resume(held[0].order_id, WaitingReason.WORKSPACE, "drone-2 sees /srv/a")
+    assert not scene.store.claims.resume(held[0].order_id, WaitingReason.WORKSPACE, "again")
+    assert not scene.store.claims.resume(held[1].order_id, WaitingReason.DISK, "for another reason")
+    assert not scene.store.claims.resume("nonsense", WaitingReason.DISK, "m")
     assert scene.kinds(held[0].order_id)[-1] == "order.resumed"
     assert scene.status(held[1].order_id) is OrderStatus.WAITING
     assert scene.hold(held[0].order_id, drone, token="next").attempt == 2
@@ -222,7 +222,7 @@ def test_a_cancel_ends_a_waiting_order_and_closes_what_was_open(scene: Scene) ->
     assert scene.kinds(held.order_id)[-3:] == ["control.applied", "agent.finished", "order.finished"]
 
 
-@pytest.mark.parametrize("reason", sorted(WAKES - {WaitingReason.PAUSED}))
+@pytest.mark.parametrize("reason", sorted(RESUMABLE - {WaitingReason.PAUSED}))
 def test_a_resume_of_the_whole_order_is_applied_at_once(scene: Scene, reason: WaitingReason) -> None:
     held = parked(scene, reason, until=scene.clock.now() + timedelta(hours=1))
     receipt = ask(scene, held, ControlKind.RESUME)
@@ -258,7 +258,7 @@ def test_a_resume_of_one_agent_wakes_what_no_answer_is_owed_to(scene: Scene, rea
     held = parked(scene, reason)
     receipt = ask(scene, held, ControlKind.RESUME, ONE_AGENT)
     assert receipt.open
-    assert scene.status(held.order_id) is (OrderStatus.QUEUED if reason in WAKES else OrderStatus.WAITING)
+    assert scene.status(held.order_id) is (OrderStatus.QUEUED if reason in RESUMABLE else OrderStatus.WAITING)
 
 
 @pytest.mark.parametrize("reason", list(WaitingReason))
@@ -294,5 +294,5 @@ def test_the_next_turn_of_a_session_waits_behind_a_parked_one(scene: Scene) -> N
     after = scene.place(session_id=session)
     assert after.blocked_by == held.order_id
     assert scene.claim(after.id, scene.drone(), token="x") is None
-    scene.store.claims.wake(held.order_id, WaitingReason.PAUSED, "m")
+    scene.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m")
     assert [one.order_id for one in scene.store.claims.claimable(["default"], 5)] == [held.order_id]

@@ -188,7 +188,7 @@ def test_a_lock_counts_only_while_its_order_runs_under_its_epoch(scene: Scene) -
 
 def unseen(scene: Scene, order_id: str, hold: WorkspaceHold | None = None) -> Claim | None:
     return scene.store.claims.claim(
-        order_id, incarnation=scene.drone(), claim_token="token", drone="d", workspace=hold, unseen=False
+        order_id, incarnation=scene.drone(), claim_token="token", drone="d", workspace=hold, workspace_optional=False
     )
 
 
@@ -225,7 +225,7 @@ def test_an_order_that_has_begun_somewhere_is_not_claimed_for_another_place(scen
     order_id = _waits(scene, WRITER, WaitingReason.WORKSPACE).order_id
     (found,) = scene.store.claims.waiting(WaitingReason.WORKSPACE, 5)
     assert found.key == "key"
-    assert scene.store.claims.wake(order_id, WaitingReason.WORKSPACE, "seen again")
+    assert scene.store.claims.resume(order_id, WaitingReason.WORKSPACE, "seen again")
     before = scene.kinds(order_id)
     with pytest.raises(AnotherWorkspace) as told:
         claim(scene, order_id, ANOTHER, "b")
@@ -260,5 +260,5 @@ def test_a_key_that_does_not_last_is_not_remembered(scene: Scene) -> None:
     order_id = _waits(scene, WorkspaceHold("here", exclusive=True, lasting=False), WaitingReason.WORKSPACE).order_id
     (found,) = scene.store.claims.waiting(WaitingReason.WORKSPACE, 5)
     assert found.key is None
-    assert scene.store.claims.wake(order_id, WaitingReason.WORKSPACE, "seen again")
+    assert scene.store.claims.resume(order_id, WaitingReason.WORKSPACE, "seen again")
     assert claim(scene, order_id, WorkspaceHold("there", exclusive=True), "b") is not None

@@ -13,8 +13,7 @@ from mcc.api.app import build_app
 from mcc.contracts.order import NewOrder
 from mcc.settings import Settings
 from mcc.store.errors import StoreFull, StoreUnavailable
-from mcc.store.orders import Orders
-from mcc.store.queue_bound import QueueBound
+from mcc.store.orders import Orders, QueueBound
 from mcc.store.store import BoundedOffload, Store
 from mcc.store.values import Placed
 from mcc.testing import temporary_store
