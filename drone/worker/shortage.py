@@ -17,7 +17,7 @@ from drone.worker.loop import AsyncStore
 from mcc.contracts.order import Outcome
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import StoreUnavailable
-from mcc.store.resources import MEGABYTE, Reserve, give_back, resident_bytes
+from mcc.store.resources import MEGABYTE, Reserve, resident_bytes, trim_heap
 from mcc.store.store import Offload
 from mcc.store.values import Waiting
 
@@ -88,7 +88,7 @@ class Tidying:
         clock: Callable[[], float] = time.monotonic,
         worked: Callable[[], float] = time.thread_time,
         collect: Callable[[], object] = gc.collect,
-        give: Callable[[], object] = give_back,
+        give: Callable[[], object] = trim_heap,
         freeze: Callable[[], object] = gc.freeze,
     ) -> None:
         self._clock = clock

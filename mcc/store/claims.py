@@ -180,15 +180,17 @@ class Claims:
             ended = {ending.order_id: self._finished_alone(ending) for ending in endings}
         # Read after the commit: a turn placed earlier is found here, and one placed later finds its session free and
         # sends a nudge of its own.
-        found = self._database.read(
+        following = self._database.read(
             lambda connection: {
-                order_id: _following(connection, done.session_id)
+                order_id: connection.execute(_FOLLOWING, {"wanted": done.session_id}).first()
                 for order_id, done in ended.items()
                 if isinstance(done, State)
             }
         )
-        answers = ((ended[one.order_id], found.get(one.order_id)) for one in endings)
-        return [Ended(done.last_seq, after) if isinstance(done, State) else done for done, after in answers]
+        answers = ((ended[one.order_id], following.get(one.order_id)) for one in endings)
+        return [
+            Ended(done.last_seq, row and _claimable(row)) if isinstance(done, State) else done for done, row in answers
+        ]
 
     def _finished_alone(self, ending: Ending) -> State | StoreError:
         try:
@@ -261,11 +263,6 @@ class Claims:
 
 def _claimable(row: Any) -> Claimable:
     return Claimable(row.order_id, row.queue, row.priority, row.last_seq, alone=row.barren >= SOLO)
-
-
-def _following(connection: Connection, session_id: str) -> Claimable | None:
-    row = connection.execute(_FOLLOWING, {"wanted": session_id}).first()
-    return None if row is None else _claimable(row)
 
 
 def _finish(connection: Connection, ending: Ending) -> State:

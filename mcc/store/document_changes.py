@@ -1,7 +1,7 @@
 """Changes of documents within one transaction, and the cache of committed states."""
 
 from collections import OrderedDict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -13,7 +13,6 @@ from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, Change, Step
 from mcc.documents.commands import Command, Redo, Undo
 from mcc.documents.dispatching import dispatch
-from mcc.documents.node import Node
 from mcc.documents.staleness import assessed
 from mcc.documents.state import State
 from mcc.documents.undoing import versions_needed
@@ -148,6 +147,9 @@ class OpenChanges:
         """The change that these commands would make; writes nothing. Raises `mcc.documents.change.Refused`."""
         back = sum(isinstance(one, Undo | Redo) for one in commands)
         own = self._own(before.id, author) if back else ()
+        removed = None
+        if own:
+            removed = {at: removed_at(self.connection, before.id, at) for at in versions_needed(own, back)}
         return dispatch(
             blueprint,
             before,
@@ -155,7 +157,7 @@ class OpenChanges:
             author,
             expected_version=expected_version,
             own=own,
-            removed=self._removed(before.id, versions_needed(own, back)) if own else None,
+            removed=removed,
             command_id=command_id,
         )
 
@@ -183,7 +185,3 @@ class OpenChanges:
         """The principal's newest steps, `OWN_STEPS` at most, in the order in which they were made."""
         rows = self.connection.execute(_OWN, {"of": document_id, "principal": author.principal}).all()
         return [step_of(row) for row in reversed(rows) if row.set_by == author.by]
-
-    def _removed(self, document_id: str, versions: Collection[int]) -> Mapping[int, Sequence[Node]]:
-        """The nodes that these versions removed, as they were before."""
-        return {version: removed_at(self.connection, document_id, version) for version in versions}

@@ -71,10 +71,12 @@ class NodeReader:
         held = parsed(text)
         held["provenance"] = {name: _provenance(one) for name, one in held.get("provenance", {}).items()}
         held["verdicts"] = tuple([self._verdict(tuple(one)) for one in held.get("verdicts", ())])
-        held["conflicts"] = {name: _conflict(one) for name, one in held.get("conflicts", {}).items()}
+        conflicts = held.get("conflicts", {})
+        held["conflicts"] = {n: Conflict(**{**one, "because": tuple(one["because"])}) for n, one in conflicts.items()}
         held["stamps"] = {role: Stamp(**one) for role, one in held.get("stamps", {}).items()}
         if (failure := held.get("failure")) is not None:
-            held["failure"] = _failure(failure)
+            at = datetime.fromisoformat(failure["at"])
+            held["failure"] = Failure(**{**failure, "errors": tuple(failure["errors"]), "at": at})
         return Node(**held)
 
     def _verdict(self, held: tuple[Any, ...]) -> Verdict:
@@ -91,11 +93,3 @@ def _provenance(held: dict[str, Any]) -> Provenance:
     if "sources" in held:
         held["sources"] = tuple(held["sources"])
     return Provenance(**held)
-
-
-def _conflict(held: Mapping[str, Any]) -> Conflict:
-    return Conflict(**{**held, "because": tuple(held["because"])})
-
-
-def _failure(held: Mapping[str, Any]) -> Failure:
-    return Failure(**{**held, "errors": tuple(held["errors"]), "at": datetime.fromisoformat(held["at"])})

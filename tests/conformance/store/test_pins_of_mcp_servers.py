@@ -67,7 +67,7 @@ def test_one_drone_refreshes_a_token_for_all(scene: Scene) -> None:
     newer = tokens.token("t")
     assert newer is not None and newer.version == kept.version + 1
     assert tokens.hold_token("t", newer.version, "b", 30)
-    tokens.let_token_go("t", "a")
+    tokens.release_token("t", "a")
     assert not tokens.hold_token("t", newer.version, "c", 30)
-    tokens.let_token_go("t", "b")
+    tokens.release_token("t", "b")
     assert tokens.hold_token("t", newer.version, "c", 30)
