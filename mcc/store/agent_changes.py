@@ -189,7 +189,8 @@ def _answers(changes: OpenChanges, held: OrderParts) -> Iterator[PartResult]:
             except (Refused, UnknownDocument) as problem:
                 refused = problem
             else:
-                drafts += _drafts(given, done)
+                facts = () if done.repeated else facts_of(given.document_id, done.change)
+                drafts += [Draft(at=given.author.at, origin=given.origin, data=fact) for fact in facts]
         entries = _numbered(held, seq, drafts)
         seq += len(entries)
         yield PartResult(entries, done, refused)
@@ -197,12 +198,6 @@ def _answers(changes: OpenChanges, held: OrderParts) -> Iterator[PartResult]:
 
 def _numbered(held: OrderParts, seq: int, drafts: Sequence[Draft]) -> Sequence[Entry]:
     return [draft.numbered(held.order_id, seq + place) for place, draft in enumerate(drafts, start=1)]
-
-
-def _drafts(given: AgentCommands, done: Done) -> Iterator[Draft]:
-    if not done.repeated:
-        for fact in facts_of(given.document_id, done.change):
-            yield Draft(at=given.author.at, origin=given.origin, data=fact)
 
 
 def _batch(held: OrderParts, answers: Sequence[PartResult]) -> Batch:

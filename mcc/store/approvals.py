@@ -22,7 +22,7 @@ from mcc.store.control_rows import add_control
 from mcc.store.engine import Database
 from mcc.store.errors import AlreadyDecided, ApprovalOver, BadCursor, CannotRemember, UnknownApproval
 from mcc.store.grants import remember
-from mcc.store.inbox_rows import DECIDE, PENDING, answer_row, decision_row, item_of, project
+from mcc.store.inbox_rows import DECIDE, PENDING, answer_row, decision_row, item_of, update_inbox
 from mcc.store.rows import State, lock, write
 from mcc.store.tables import APPROVALS, STATE
 from mcc.store.texts import parsed
@@ -179,7 +179,7 @@ def settle_item(connection: Connection, state: State, row: sa.RowMapping, said: 
     draft = Draft(at=at, origin=origin, data=fact)
     # The epoch is raised, so that a drone which read the order's journal before is fenced.
     written = write(connection, state, [draft], epoch=state.epoch + 1)
-    project(connection, state.order_id, [(written.last_seq, draft)])
+    update_inbox(connection, state.order_id, [(written.last_seq, draft)])
     if written.status is OrderStatus.WAITING:
         resume(connection, written, at, _resumed_because(fact))
     return None

@@ -81,20 +81,12 @@ def write_backup(database: Database, file: IO[bytes], version: str) -> Contents:
                 rows[table.name] = 0
                 found = connection.execution_options(yield_per=ROWS).execute(sa.select(table))
                 for row in found:
-                    put([_json_value(value) for value in row])
+                    put([{"base64": b64encode(one).decode()} if isinstance(one, bytes) else one for one in row])
                     rows[table.name] += 1
 
         database.snapshot(copy)
         packed.write(json.dumps({"rows": rows, "sha256": digest.hexdigest()}).encode() + b"\n")
     return Contents(rows, version, str(head["schema"]), str(head["made_at"]))
-
-
-def _json_value(value: object) -> object:
-    return {"base64": b64encode(value).decode()} if isinstance(value, bytes) else value
-
-
-def _column_value(value: object) -> object:
-    return b64decode(value["base64"]) if isinstance(value, dict) else value
 
 
 def restore(database: Database, file: IO[bytes], *, force: bool = False) -> Contents:
@@ -168,7 +160,8 @@ def _insert(connection: Connection, table: str, columns: Sequence[str], rows: It
     waiting: list[dict[str, object]] = []
     size = 0
     for row in rows:
-        waiting.append({name: _column_value(value) for name, value in zip(columns, row, strict=True)})
+        values = (b64decode(one["base64"]) if isinstance(one, dict) else one for one in row)
+        waiting.append(dict(zip(columns, values, strict=True)))
         size += sum(len(value) for value in row if isinstance(value, str))
         if size > PIECE_BYTES or len(waiting) == 1_000:
             connection.execute(statement, waiting)

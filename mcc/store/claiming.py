@@ -17,7 +17,7 @@ from mcc.store.control_rows import controls_of
 from mcc.store.engine import DatabaseTime
 from mcc.store.errors import AnotherWorkspace, WorkspaceNeeded
 from mcc.store.leases import has_lease
-from mcc.store.rows import State, insert_all, release, take
+from mcc.store.rows import State, insert_all, lock_workspace, unlock_workspace
 from mcc.store.tables import DRONES, ORDERS, STATE, among
 from mcc.store.texts import parsed
 from mcc.store.transitions import SOLO, check_workspace, order_draft, unsettled
@@ -155,12 +155,12 @@ class GroupClaim:
             check_workspace(order_id, row["workspace_key"], hold)
         except AnotherWorkspace as another:
             return another
-        if not take(connection, order_id, row["epoch"] + 1, hold):
+        if not lock_workspace(connection, order_id, row["epoch"] + 1, hold):
             return None
         parameters = self._parameters([order_id], lasting=hold.key if hold.lasting else None)
         state = connection.execute(_claim(self.time), parameters).mappings().first()
         if state is None:
-            release(connection, order_id)
+            unlock_workspace(connection, order_id)
         return state
 
     def _written(

@@ -13,7 +13,7 @@ from mcc.contracts.order_facts import OrderHandedBack, OrderResumed, OrderWaitin
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, sources_of
 from mcc.store.claiming import ClaimAnswer, GroupClaim, needing_workspaces
 from mcc.store.clock import micros, moment
-from mcc.store.control_rows import controls_of, settle_applied
+from mcc.store.control_rows import apply_controls, controls_of
 from mcc.store.endings import end, end_by_store
 from mcc.store.engine import Database
 from mcc.store.errors import BadEntry, ControlsPending, Fenced, StoreError
@@ -337,7 +337,7 @@ def resume(
     """
     drafts = [applied_draft(control, at)] if control else []
     drafts.append(order_draft(at, OrderResumed(message=message)))
-    settle_applied(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
+    apply_controls(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
     changes: dict[str, object] = {"reason": None, "not_before": None, "waits_until": None, "epoch": state.epoch + 1}
     if workspace_key is not None:
         changes["workspace_key"] = workspace_key

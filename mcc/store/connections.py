@@ -44,7 +44,11 @@ class Watchdog:
         event.listen(engine, "checkout", lambda raw, record, _: self.checked_out(raw))
         for end in ("checkin", "invalidate", "close"):
             event.listen(engine, end, lambda raw, record, *_: self.checked_in(raw, record.info))
-        event.listen(engine, "after_cursor_execute", self._executed)
+        event.listen(
+            engine,
+            "after_cursor_execute",
+            lambda connection, *_: self.progressed(connection.connection.driver_connection, connection.info),
+        )
 
     def close(self) -> None:
         self._stopped.set()
@@ -64,9 +68,6 @@ class Watchdog:
         """Restart the connection's time limit: one of its statements has ended."""
         if id(raw) in self._used:
             self._used[id(raw)] = (time.monotonic() + (inf if info.get(_UNWATCHED) else self._seconds), raw)
-
-    def _executed(self, connection: Connection, *_: object) -> None:
-        self.progressed(connection.connection.driver_connection, connection.info)
 
     def _start(self) -> None:
         with self._starting:

@@ -102,7 +102,7 @@ def why_not_taken(connection: Connection, order_id: str, kind: ControlKind, reco
     return not_taken(kind, record_id, None if takes is None else [ControlKind(one) for one in takes])
 
 
-def settle_applied(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
+def apply_controls(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
     """Mark the controls that these entries (given with their numbers) apply as applied, and merge the metadata that
     they set into the order's. The caller holds the order's lock."""
     rows, changes = [], list[Mapping[str, Any]]()
@@ -120,16 +120,16 @@ def settle_applied(connection: Connection, order_id: str, numbered: Sequence[tup
         connection.execute(_SET_METADATA, {"wanted": order_id, "said": to_json(metadata).decode()})
 
 
-def settle_refused(connection: Connection, control_id: str, why: str) -> bool:
+def refuse_control(connection: Connection, control_id: str, why: str) -> bool:
     """Refuse a control; False when the control was not open (any more)."""
     return connection.execute(_REFUSE, {"wanted": control_id, "why": text_json(why)}).rowcount == 1
 
 
-def settle_all(connection: Connection, order_id: str, why: str) -> None:
+def refuse_open_controls(connection: Connection, order_id: str, why: str) -> None:
     """Refuse every control of the order that is still open."""
     connection.execute(_REFUSE_ALL, {"wanted": order_id, "why": text_json(why)})
 
 
-def settle_cancels(connection: Connection, order_id: str, at: int, seq: int) -> None:
+def apply_cancels(connection: Connection, order_id: str, at: int, seq: int) -> None:
     """Mark every open cancel of the whole order as applied: the order was cancelled at entry `seq`."""
     connection.execute(_CANCEL, {"of": order_id, "at": at, "seq": seq})

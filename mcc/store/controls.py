@@ -12,7 +12,7 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.status import FINAL, sources_of
 from mcc.store.claims import resume
 from mcc.store.clock import micros
-from mcc.store.control_rows import IS_OPEN, add_control, control_of, controls_of, settle_refused, why_not_taken
+from mcc.store.control_rows import IS_OPEN, add_control, control_of, controls_of, refuse_control, why_not_taken
 from mcc.store.endings import end_by_store, may_end
 from mcc.store.engine import Database
 from mcc.store.errors import ControlNotTaken, OrderIsFinal
@@ -173,4 +173,4 @@ def _refuse(connection: Connection, control_id: str, why: str, epoch: int | None
         state = lock(connection, order_id["order_id"]) if order_id else None
         if state is None or not is_held(state, epoch):
             return False
-    return settle_refused(connection, control_id, why)
+    return refuse_control(connection, control_id, why)

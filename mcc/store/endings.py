@@ -13,10 +13,10 @@ from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.clock import micros
-from mcc.store.control_rows import settle_all, settle_applied, settle_cancels
-from mcc.store.inbox_rows import project
+from mcc.store.control_rows import apply_cancels, apply_controls, refuse_open_controls
+from mcc.store.inbox_rows import update_inbox
 from mcc.store.packs import pack_record, record_in_pack
-from mcc.store.rows import State, folded, keep_blobs, kept_blobs, reason_of, seen, spent_so_far, write
+from mcc.store.rows import State, folded, keep_blobs, kept_blobs, read_state, reason_of, spent_so_far, write
 from mcc.store.tables import JOURNAL, ORDERS, RECORDS, STATE
 from mcc.store.texts import cut, digests, parsed, whole
 from mcc.store.transitions import ENDED, Verdict, ended_by_store, ended_unread
@@ -85,12 +85,12 @@ def end(
     if record is not None:
         keep_record(connection, record, micros(at))
     numbered = list(enumerate(drafts, start=state.last_seq + 1))
-    project(connection, state.order_id, numbered)
+    update_inbox(connection, state.order_id, numbered)
     if state.control_seq:
-        settle_applied(connection, state.order_id, numbered)
+        apply_controls(connection, state.order_id, numbered)
         if outcome.status is OrderStatus.CANCELLED:
-            settle_cancels(connection, state.order_id, micros(at), ended.last_seq)
-        settle_all(connection, state.order_id, ENDED)
+            apply_cancels(connection, state.order_id, micros(at), ended.last_seq)
+        refuse_open_controls(connection, state.order_id, ENDED)
     return ended
 
 
@@ -132,7 +132,7 @@ def record_of(connection: Connection, order_id: str) -> ChatRecord | None:
     agent began, or the journal is malformed.
     """
     kept = stored_record(connection, order_id)
-    state = None if kept else seen(connection, order_id)
+    state = None if kept else read_state(connection, order_id)
     if state is None or state.status not in FINAL:
         return kept
     fold = folded(connection, state)

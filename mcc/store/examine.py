@@ -17,7 +17,7 @@ from mcc.contracts.journal import READABLE_VERSIONS
 from mcc.contracts.limits import Limits
 from mcc.contracts.status import FINAL, UNFINISHED, OrderStatus
 from mcc.store.clock import moment, moment_or_none
-from mcc.store.control_rows import IS_OPEN, settle_all
+from mcc.store.control_rows import IS_OPEN, refuse_open_controls
 from mcc.store.engine import Database, DatabaseTime
 from mcc.store.leases import LIVE, SHOWN_SECONDS, counters_of, in_time
 from mcc.store.rows import lock
@@ -206,7 +206,7 @@ class Mender:
             if state is None or state.status not in FINAL:
                 return 0
             late = connection.execute(_OPEN, {"of": order_id}).all()
-            settle_all(connection, order_id, ENDED)
+            refuse_open_controls(connection, order_id, ENDED)
             return len(late)
 
         return self._database.write(work) if is_identifier(order_id) else 0

@@ -238,18 +238,18 @@ class _Ids:
         document: Mapping[str, Any] = parsed(to_json(fact.kept))
         changed = {name: self._replaced(value) for name, value in document.items() if name != "blocks"}
         if "blocks" in document:
-            changed["blocks"] = list(map(self._block, document["blocks"]))
+            changed["blocks"] = [
+                block
+                if block["type"] in _SEALED
+                else {name: value if name == "extra" else self._replaced(value) for name, value in block.items()}
+                for block in document["blocks"]
+            ]
         if isinstance(fact, AgentStarted):
             changed["forked_from"] = entry.record_id
         if isinstance(fact, TranscriptCompacted) and fact.through_seq:
             taken = (new for old, new in self._numbers.items() if old <= fact.through_seq)
             changed["through_seq"] = max(taken, default=1)
         return fact_of(fact.kind, changed)
-
-    def _block(self, block: Mapping[str, Any]) -> Mapping[str, Any]:
-        if block["type"] in _SEALED:
-            return block
-        return {name: value if name == "extra" else self._replaced(value) for name, value in block.items()}
 
     def _replaced(self, value: Any) -> Any:
         match value:

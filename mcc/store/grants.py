@@ -47,7 +47,7 @@ _OF_ORDER = (
 
 
 class Grants:
-    """Remembered approvals. `Approvals.decide` makes them; those of an order end with it (`inbox_rows.project`)."""
+    """Remembered approvals. `Approvals.decide` makes them; those of an order end with it (`update_inbox`)."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -58,7 +58,7 @@ _VOID_OF_RECORD = _VOID.where(APPROVALS.c.record_id == sa.bindparam("record"))
 _END_GRANTS = sa.delete(GRANTS).where(GRANTS.c.scope == "order", GRANTS.c.scope_id == sa.bindparam("of"))
 
 
-def project(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
+def update_inbox(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
     """Update the inbox from these entries, given with their numbers. The caller holds the order's lock."""
     for seq, entry in numbered:
         match entry.data:

@@ -13,11 +13,11 @@ from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.store.clock import micros
 from mcc.store.columns import listed, postgres_rows
-from mcc.store.control_rows import settle_applied
+from mcc.store.control_rows import apply_controls
 from mcc.store.direct import send
 from mcc.store.engine import Database
 from mcc.store.errors import BadEntry
-from mcc.store.inbox_rows import project
+from mcc.store.inbox_rows import update_inbox
 from mcc.store.rows import (
     USAGE,
     entries_after,
@@ -38,11 +38,7 @@ _BATCH = {"order_id": "text", "epoch": "int", "old_seq": "int", "new_seq": "int"
 _BATCH |= {name: "float8" if name == "cost_usd" else "bigint" for name in USAGE}
 
 
-def _sqlite_rows(columns: Mapping[str, str]) -> str:
-    named = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
-    return f"SELECT {named} FROM json_each(?)"
-
-
+_SQLITE_COLUMNS = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in _BATCH)
 _SPENT = ", ".join(f"{name} = s.{name} + b.{name}" for name in USAGE)
 _HELD = "s.order_id = b.order_id AND s.epoch = b.epoch AND s.last_seq = b.old_seq AND s.status = 'running'"
 # For every batch of a group, SQLite would scan all running orders by the index on status; the + rules that index out.
@@ -57,7 +53,7 @@ ADVANCE = {
         FROM b JOIN held ON held.order_id = b.order_id WHERE {_HELD} RETURNING s.order_id""",
     "sqlite": f"""
         UPDATE order_state AS s SET last_seq = b.new_seq, {_SPENT}
-        FROM ({_sqlite_rows(_BATCH)}) AS b WHERE {_HELD_BY_ID} RETURNING order_id""",
+        FROM (SELECT {_SQLITE_COLUMNS} FROM json_each(?)) AS b WHERE {_HELD_BY_ID} RETURNING order_id""",
 }
 """Advances the orders of all batches of a group. The one parameter is a JSON list: psycopg adapts arrays far slower."""
 
@@ -161,8 +157,8 @@ class Journal:
         insert_rows(connection, [row for one in accepted for row in one.rows])
         for one in accepted:
             numbered = [(entry.seq, entry) for entry in one.batch.entries]
-            settle_applied(connection, one.batch.order_id, numbered)
-            project(connection, one.batch.order_id, numbered)
+            apply_controls(connection, one.batch.order_id, numbered)
+            update_inbox(connection, one.batch.order_id, numbered)
 
     def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
         """Entries after number `after`, in order and with their large texts. Raises `UnknownOrder`, `Pruned`."""

@@ -65,7 +65,7 @@ _UNFINISHED = (
 )
 """The first unfinished order of a session, and the second one if there is one."""
 _KNOWN_KEYS = sa.select(KEYS).where(KEYS.c.principal == sa.bindparam("of"), among(KEYS.c.key_digest, "wanted"))
-FORGOTTEN = 10
+FORGOTTEN_PER_KEY = 10
 """Old keys removed per new one. The number is bounded because a hundred thousand keys may expire at one moment."""
 
 _IS_OLD = KEYS.c.created_at < sa.bindparam("before")
@@ -134,9 +134,13 @@ class Placing:
         if self.new.session_id is None and self.document is None:
             check_chat(connection, self.new)
             accepted = self._begin_session(connection, rows)
+        elif self.document is None:
+            rows.insert(connection)
+            check_chat(connection, self.new)
+            accepted = self._place_in(connection, rows, str(self.new.session_id))
         else:
             rows.insert(connection)
-            accepted = self._place_in_existing_session(connection, changes, rows)
+            accepted = self._place_for_document(connection, changes, rows, self.document)
         if self.key is not None:
             known[self.key_digest] = row = self._key_row(accepted)
             rows.keys.append(row)
@@ -148,12 +152,6 @@ class Placing:
         rows.sessions.append({**session, "turns": 1, "last_order_id": accepted.order_id})
         order = fresh_order(self.new, rows.orders[-1], rows.states[-1], session, on_ask=self.new.on_ask or self.on_ask)
         return replace(accepted, order=order)
-
-    def _place_in_existing_session(self, connection: Connection, changes: OpenChanges, rows: NewRows) -> Accepted:
-        if self.document is not None:
-            return self._place_for_document(connection, changes, rows, self.document)
-        check_chat(connection, self.new)
-        return self._place_in(connection, rows, str(self.new.session_id))
 
     def _accepted_before(self, connection: Connection, rows: NewRows, row: Mapping[str, Any]) -> Accepted:
         if row["body_digest"] != self.body_digest:
@@ -367,7 +365,7 @@ def _known_keys(connection: Connection, placings: Sequence[Placing]) -> KnownKey
         return {}
     oldest = micros(placings[0].at - timedelta(hours=IDEMPOTENCY_HOURS))
     rows = connection.execute(_KNOWN_KEYS, {"of": placings[0].principal, "wanted": wanted}).mappings().all()
-    old = connection.execute(_OLD_KEYS, {"before": oldest, "most": FORGOTTEN * len(wanted)}).mappings().all()
+    old = connection.execute(_OLD_KEYS, {"before": oldest, "most": FORGOTTEN_PER_KEY * len(wanted)}).mappings().all()
     over = {(row["principal"], row["key_digest"]) for row in (*rows, *old) if row["created_at"] < oldest}
     if over:
         forgotten = [{"of": principal, "old": digest, "before": oldest} for principal, digest in sorted(over)]

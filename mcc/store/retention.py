@@ -41,7 +41,7 @@ from mcc.store.tables import (
     among,
     size_of,
 )
-from mcc.store.text_uses import adopt, named_in
+from mcc.store.text_uses import named_in, record_old_uses
 from mcc.store.texts import digests, parsed
 from mcc.store.transitions import IDEMPOTENCY_HOURS
 from mcc.store.views import has_status
@@ -56,7 +56,7 @@ TEXTS = 200
 """Texts that one transaction removes; on PostgreSQL nobody can store a text meanwhile."""
 
 ORDERS_AT_ONCE = 200
-LEFT_HOURS = 24
+KEPT_HOURS = 24
 """Unused texts, incarnations that are gone, and silent sweepers are kept for this long."""
 
 BARE_BYTES = 1_500
@@ -191,7 +191,7 @@ class Retention:
         deleted by then, and everything that is unused. Yields what each small transaction removed. Raises
         `StoreUnavailable`.
         """
-        adopt(self._database)
+        record_old_uses(self._database)
         for order_id in each_order(self._database, _DUE, before):
             if order_id not in besides:
                 yield from self._prune(order_id, before)
@@ -200,7 +200,9 @@ class Retention:
         old = {"before": micros(before)}
         self._database.write(lambda connection: connection.execute(_FORGET_NOTES, old), repeatable=True)
         yield from self._forget()
-        yield from self._remove_orphans()
+        for some in self._orphans():
+            wanted = {"digests": some, "before": self._day_ago()}
+            yield self._database.write(partial(_remove, wanted=wanted), repeatable=True)
 
     def look(self, before: datetime, *, most: int | None = None) -> Cleared:
         """What `clear` would remove: journals (of at most `most` orders), documents, and texts that are unused already
@@ -262,11 +264,6 @@ class Retention:
                 forgotten = partial(forgotten, bare=to_json(known.model_copy(update=nothing)).decode())
             yield Cleared(drones=self._database.write(forgotten, repeatable=True), bytes=len(row.registration_json))
 
-    def _remove_orphans(self) -> Iterator[Cleared]:
-        for some in self._orphans():
-            wanted = {"digests": some, "before": self._day_ago()}
-            yield self._database.write(partial(_remove, wanted=wanted), repeatable=True)
-
     def _orphans(self, texts: int | None = None) -> Iterator[Sequence[str]]:
         """Digests of unused texts, up to `TEXTS` at a time. `texts`: how many texts are checked at least; None: all."""
         page = {"after": ""}
@@ -278,7 +275,7 @@ class Retention:
             page = {"after": rows[-1].digest}
 
     def _day_ago(self) -> int:
-        return micros(self._database.clock.now() - timedelta(hours=LEFT_HOURS))
+        return micros(self._database.clock.now() - timedelta(hours=KEPT_HOURS))
 
 
 def _kept_entries(connection: Connection, order_id: str) -> int:

@@ -21,7 +21,7 @@ from mcc.store.direct import send
 from mcc.store.errors import BadEntry
 from mcc.store.packs import rows_in_pack
 from mcc.store.tables import BLOBS, JOURNAL, STATE, WORKSPACE_LOCKS, among
-from mcc.store.texts import Outline, TextPlace, cut, cut_in, digests, parsed, text_at, whole
+from mcc.store.texts import Outline, TextPlace, cut, cut_places, digests, parsed, text_at, whole
 from mcc.store.transitions import fold_or_none
 from mcc.store.values import WorkspaceHold
 
@@ -62,7 +62,7 @@ _TAKE = {
 _RELEASE = sa.delete(WORKSPACE_LOCKS).where(WORKSPACE_LOCKS.c.order_id == sa.bindparam("of"))
 
 
-def take(connection: Connection, order_id: str, epoch: int, hold: WorkspaceHold) -> bool:
+def lock_workspace(connection: Connection, order_id: str, epoch: int, hold: WorkspaceHold) -> bool:
     """Lock the workspace for an order whose row this transaction has locked; False when a running order conflicts.
 
     Claims of the same workspace, or of one inside the other, are serialized: on PostgreSQL by advisory locks on the
@@ -79,7 +79,7 @@ def take(connection: Connection, order_id: str, epoch: int, hold: WorkspaceHold)
     return True
 
 
-def release(connection: Connection, order_id: str) -> None:
+def unlock_workspace(connection: Connection, order_id: str) -> None:
     """Remove the order's lock on its workspace."""
     connection.execute(_RELEASE, {"of": order_id})
 
@@ -180,7 +180,7 @@ def lock(connection: Connection, order_id: str, *, skip: bool = False) -> State 
     return State.of(row) if row else None
 
 
-def seen(connection: Connection, order_id: str) -> State | None:
+def read_state(connection: Connection, order_id: str) -> State | None:
     """The order's row as it is now, without a lock."""
     row = connection.execute(_LOCKED, {"wanted": order_id}).mappings().first()
     return State.of(row) if row else None
@@ -280,7 +280,7 @@ def write(
     kept = {name: value for name, value in changes.items() if name in State.__slots__}
     changed = replace(state, last_seq=new_seq, status=status or state.status, **kept)
     if state.status is OrderStatus.RUNNING and changed.status is not OrderStatus.RUNNING:
-        release(connection, state.order_id)
+        unlock_workspace(connection, state.order_id)
     insert_entries(connection, changed, drafts, first=state.last_seq + 1)
     return changed
 
@@ -344,7 +344,7 @@ def outlined_after(connection: Connection, order_id: str, outline: Outline, afte
     sizes = {row.digest: row.size for row in connection.execute(_SIZES, {"digests": wanted})} if wanted else {}
     entries = []
     for row in rows:
-        cut_out = cut_in(row.large_json)
+        cut_out = cut_places(row.large_json)
         apart = bool(cut_out) and not cut_out[0][0]
         data = _whole_data(connection, row) if apart else parsed(row.data_json)
         places = () if apart else [TextPlace(row.seq, path, sizes[digest], digest) for path, digest in cut_out]

@@ -123,7 +123,7 @@ def _turn(row: sa.RowMapping, steers: Sequence[str]) -> EarlierTurn:
     return EarlierTurn(
         order_id=row["id"],
         session_seq=row["session_seq"],
-        prompt=as_asked(parsed(row["spec_json"])["prompt"], steers),
+        prompt=with_steers(parsed(row["spec_json"])["prompt"], steers),
         status=OrderStatus(row["status"]),
         answer=outcome.get("answer"),
     )
@@ -156,7 +156,7 @@ def newest(turns: Iterable[EarlierTurn], characters: int) -> Sequence[EarlierTur
     return found[::-1]
 
 
-def as_asked(prompt: str, steers: Iterable[str]) -> str:
+def with_steers(prompt: str, steers: Iterable[str]) -> str:
     """A turn's prompt, followed by the steering messages of people."""
     return "\n\n".join((prompt, *steers))
 

@@ -70,7 +70,7 @@ def named_in(document: str) -> Iterator[str]:
     return (found[1] or "" for found in _DIGEST.finditer(document))
 
 
-def adopt(database: Database) -> None:
+def record_old_uses(database: Database) -> None:
     """Record the uses of texts that were written when uses were not recorded; does nothing after the first time.
 
     Each transaction handles `ROWS` rows, so that no lock is held for long. Every text written since has its use

@@ -149,6 +149,6 @@ def text_at(document: Any, path: Path) -> bytes:
     return to_json(document)[1:-1]
 
 
-def cut_in(large: str | None) -> Sequence[tuple[Path, str]]:
+def cut_places(large: str | None) -> Sequence[tuple[Path, str]]:
     """The paths and digests of what `cut` cut out of a document; an empty path means all of it."""
     return [(tuple(path), digest) for path, digest in json.loads(large)] if large else []

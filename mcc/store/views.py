@@ -175,10 +175,6 @@ _SHORT = 4_000
 """Longest spec, in characters, whose parsed form is cached: a claim reads a spec several times."""
 
 
-def _spec_of(spec_json: str) -> NewOrder:
-    return _short_spec(spec_json) if len(spec_json) <= _SHORT else NewOrder.model_validate(parsed(spec_json))
-
-
 @lru_cache(maxsize=64)
 def _short_spec(spec_json: str) -> NewOrder:
     return NewOrder.model_validate(parsed(spec_json))
@@ -191,7 +187,8 @@ def work_order(
     detail: str | None = None,
 ) -> WorkOrder:
     """One row of `ORDER` as callers see it. `place`: its position in the queue; `detail`: why a waiting order waits."""
-    spec = _spec_of(row["spec_json"])
+    text = row["spec_json"]
+    spec = _short_spec(text) if len(text) <= _SHORT else NewOrder.model_validate(parsed(text))
     status = OrderStatus(row["status"])
     from_spec = {name: value for name, value in spec if name not in ("session_id", "metadata")}
     from_spec["on_ask"] = spec.on_ask or "deny"

@@ -1,4 +1,4 @@
-"""What an agent changes in a document and the entry that tells of it: both, once, and only under its order's epoch."""
+"""Changes of documents by agents: committed with their entries, once, and only under the order's epoch."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An order that kills drones is run alone, then given up; what an outage took is not held against it."""
+"""An order that kills drones runs alone, then ends as poison; losses by an outage do not count."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, re
 
 
 def lose(scene: Scene, order_id: str, *facts: Fact, token: str) -> None:
-    """A drone claims, writes this, and dies."""
+    """Let a drone claim the order, write these facts, and die."""
     held = scene.hold(order_id, token=token)
     assert not facts or not held.write(*facts).culprits
     scene.lose()
@@ -106,7 +106,7 @@ def test_a_drone_that_left_in_good_order_was_not_killed_by_what_it_held(scene: S
 
 
 def cut_off(scene: Scene, order_id: str, token: str) -> None:
-    """The database is away for an hour; the sweeper has been back for three seconds."""
+    """The database was unreachable for an hour; the sweeper has run again for three seconds."""
     scene.hold(order_id, token=token)
     scene.clock.advance(3_600)
     swept = scene.store.sweeper.sweep(may_expire=True, steady_seconds=3.0)

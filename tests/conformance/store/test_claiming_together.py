@@ -1,4 +1,4 @@
-"""Orders that are claimed together: each as it would be alone, and handed on alone when its drone is lost."""
+"""Claiming several orders in one transaction: same results as one by one."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""An order has one holder, who alone writes, until it ends or somebody else takes it."""
+"""Only the holder of an order writes to it, until the order ends or another drone claims it."""
 
 from collections.abc import Callable
 from dataclasses import replace

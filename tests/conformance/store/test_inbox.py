@@ -1,4 +1,4 @@
-"""The inbox says what journals say: items are asked, decided once, used once, and over when their orders are."""
+"""The inbox mirrors journals: items are raised, decided once, used once, and void when their orders end."""
 
 from collections.abc import Callable
 from dataclasses import replace

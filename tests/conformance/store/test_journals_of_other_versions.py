@@ -1,6 +1,6 @@
-"""Orders of a version that this code does not know, as a rolling deploy has them for a while.
+"""Orders with journals of an unknown version, as they exist during a rolling deploy.
 
-Who may end them: everybody as long as no agent has begun, then only those who know what its agents left open.
+Any version may end such an order until an agent has begun; after that, only one that can read its open calls.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,14 +33,14 @@ def version_of(scene: Scene, order_id: str) -> int:
 
 
 def newer(scene: Scene, **fields: object) -> WorkOrder:
-    """Placed by a service of another version."""
+    """An order placed by a service of another version."""
     order = scene.place(**fields)  # type: ignore[arg-type]
     of_version(scene, order.id)
     return order
 
 
 def begun(scene: Scene, **fields: object) -> Held:
-    """An agent of it has begun, under a drone of another version."""
+    """An order in which an agent has begun, under a drone of another version."""
     held = scene.running(**fields)  # type: ignore[arg-type]
     held.write(started())
     of_version(scene, held.order_id)
@@ -63,7 +63,7 @@ def cancel(scene: Scene, order_id: str) -> Control:
 
 
 def honoured(scene: Scene, order_id: str) -> Sequence[str]:
-    """A drone that knows the journal after all claims the order, and can only end it as cancelled; its kinds then."""
+    """Let a drone that can read the journal claim the order, which it can only cancel; answers the entries' kinds."""
     of_version(scene, order_id, JOURNAL_VERSION)
     held = scene.hold(order_id, token="of another version")
     with pytest.raises(ControlsPending):

@@ -1,4 +1,4 @@
-"""The audit: what was done about orders beside their journals, on every store."""
+"""The audit, on every store."""
 
 import pytest
 

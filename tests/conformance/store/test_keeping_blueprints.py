@@ -1,4 +1,4 @@
-"""Blueprints in the store: found by name and by digest, parsed once, and never another content than was kept."""
+"""Blueprints in the store: found by name and by digest, parsed once, never altered."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Texts under their digest: kept once, read back exactly, on every store."""
+"""Texts by digest: stored once, read back exactly, on every store."""
 
 import hashlib
 

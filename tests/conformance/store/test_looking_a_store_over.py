@@ -1,4 +1,4 @@
-"""What an examination tells of orders, drones and leftovers, the same from every store; and the repair of leftovers."""
+"""Examination of orders, drones and leftovers, and repair of leftovers, on every store."""
 
 from datetime import timedelta
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""Leases are one row per incarnation; a lost one's orders go on elsewhere, and it never comes back."""
+"""Leases: a lost incarnation stays lost, and its orders are requeued."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Metadata that programs keep beside an order, and which controls an order takes, on every store."""
+"""Metadata of orders, and restrictions on their controls, on every store."""
 
 import pytest
 from pydantic import ValidationError

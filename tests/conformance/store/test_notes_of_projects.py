@@ -1,4 +1,4 @@
-"""Notes: versions, the calls that wrote them, their words, and the order's row that fences them; on every store."""
+"""Notes: versions, repeated calls, search by words, fencing by the order's row; on every store."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Orders by a label and a status together: the right ones, page by page, whatever only one of the two has many of."""
+"""Lists of orders by label and status: right, page by page, and fast when either filter alone matches many orders."""
 
 import sqlite3
 from pathlib import Path
@@ -42,7 +42,7 @@ def test_all_orders_with_both_are_listed_newest_first_on_pages_of_any_size(scene
 
 
 def steps_of_the_list(path: Path) -> int:
-    """Steps that SQLite's machine takes to find them, which no neighbour of this process changes."""
+    """Instructions that SQLite's virtual machine executes: a cost that does not depend on the machine's load."""
     store = open_store(f"sqlite:///{path}")
     try:
         with overheard(store.database) as sent:

@@ -1,4 +1,4 @@
-"""Orders that generate documents, chats about them, and documents that are deleted meanwhile."""
+"""Orders that generate documents, chats about documents, and deletion of documents meanwhile."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ TABLES = ("documents", "document_nodes", "document_history", "document_heads", "
 
 
 def rows(scene: Scene) -> dict[str, int]:
-    """How many rows the tables of documents have."""
+    """Number of rows in the tables of documents."""
     return {
         name: scene.store.database.read(
             lambda connection, name=name: connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar()

@@ -1,4 +1,4 @@
-"""Retry, fork and rollback, on every store: what the new order begins with, and what is refused."""
+"""Retry, fork and rollback on every store: the start of the new order, and refusals."""
 
 from datetime import timedelta
 

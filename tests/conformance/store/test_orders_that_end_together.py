@@ -1,4 +1,4 @@
-"""Orders that end in one transaction: each as it would by itself, and one that cannot keeps no other back."""
+"""Ending several orders in one transaction: same results as one by one; failures stay isolated."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Journals of ended orders in one piece each: read, forked, continued and pruned as if their rows were there."""
+"""Packed journals of ended orders: read, forked, continued and pruned like journals in rows."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Definitions of MCP servers' tools that count, tokens that one drone refreshes for all, trials that are made once."""
+"""MCP servers: approved tool definitions, tokens that one drone refreshes for all, test calls that are made once."""
 
 import pytest
 

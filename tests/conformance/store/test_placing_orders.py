@@ -1,4 +1,4 @@
-"""Orders are accepted once, found again, and shown as they are."""
+"""Placing orders once per idempotency key, finding them, showing them."""
 
 from dataclasses import replace
 from datetime import timedelta

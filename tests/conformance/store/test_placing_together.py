@@ -1,4 +1,4 @@
-"""Orders that are placed together: all in one transaction, as each alone would be, or none."""
+"""Placing several orders in one transaction: all with the same results as one by one, or none."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is asked often finds its rows by an index, on both databases, however many orders there are."""
+"""Frequent queries use an index on both databases, however many orders there are."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Journals of orders that ended long ago go; what anybody still needs stays, wherever the work is broken off."""
+"""Retention removes old journals and keeps everything that is still used, wherever it is interrupted."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -22,7 +22,7 @@ LONG = "x" * 50_000
 
 
 def ended_order(scene: Scene, prompt: str = "do it", content: str = "text", **fields: object) -> Held:
-    """An order of five entries or more that has succeeded."""
+    """A succeeded order with five entries or more."""
     held = scene.running(prompt, **fields)
     master = held.origin.record_id or ""
     held.write(started(), replied(), called(master), returned(master, content=content), ended())
@@ -166,7 +166,7 @@ def test_what_a_fork_took_over_outlives_its_source_and_the_fork_itself(scene: Sc
 
 @pytest.mark.parametrize("done", range(5))
 def test_a_run_that_is_broken_off_is_finished_by_the_next_one(scene: Scene, done: int) -> None:
-    """After each of its transactions: nothing is read half, and nothing is left behind."""
+    """Interrupt after each transaction: no journal is read incomplete, and nothing is left behind."""
     held = scene.running()
     master = held.origin.record_id or ""
     held.write(started(), *(replied(round_number=number) for number in (1, 2, 3)))
@@ -190,7 +190,7 @@ def test_a_run_that_is_broken_off_is_finished_by_the_next_one(scene: Scene, done
 
 
 def test_the_last_guard_is_in_the_statement_itself(scene: Scene) -> None:
-    """An order that is alive keeps its entries, whatever a caller believes."""
+    """An unfinished order keeps its entries, even if a caller wants them removed."""
     held = scene.running()
     held.write(started(), replied())
     removed = scene.store.database.write(lambda connection: empty(connection, held.order_id, 0, 100))
@@ -199,7 +199,7 @@ def test_the_last_guard_is_in_the_statement_itself(scene: Scene) -> None:
 
 
 def test_texts_of_older_entries_are_found_before_anything_goes(scene: Scene) -> None:
-    """As a version wrote them that did not say who uses what."""
+    """Older versions stored texts without recording who uses them."""
     held = scene.running()
     master = held.origin.record_id or ""
     setup, whole = scene.store.texts.keep("a set-up"), scene.store.texts.keep("the whole")

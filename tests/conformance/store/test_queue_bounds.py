@@ -1,4 +1,4 @@
-"""No more orders are queued than a store was told; what is no new order is answered all the same."""
+"""The bound of the queue refuses new orders; requests that create none are still answered."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -21,7 +21,7 @@ MOST = 3
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def bounded(request: pytest.FixtureRequest, clock: FakeClock) -> Iterator[Scene]:
-    """A scene whose store takes three queued orders."""
+    """A scene whose store allows three queued orders."""
     scene = Scene(opened(request, clock, MOST), clock, request.param)
     yield scene
     scene.store.close()
@@ -126,7 +126,7 @@ def test_twenty_at_once_take_no_more_places_than_there_are() -> None:
 
 
 class Counter:
-    """Counts how often orders were counted."""
+    """A count of orders that records how often it was called."""
 
     def __init__(self, queued: int) -> None:
         self.queued = queued

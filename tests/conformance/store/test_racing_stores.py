@@ -1,4 +1,4 @@
-"""Two processes on one database do what excludes each other at the same moment: the row decides, once."""
+"""Two processes make conflicting changes at the same moment: exactly one of them wins."""
 
 from collections.abc import Callable, Iterator
 
@@ -18,7 +18,7 @@ ROUNDS = 8
 
 @pytest.fixture
 def scenes(database_url: str, clock: FakeClock) -> Iterator[tuple[Scene, Scene]]:
-    """Two stores with connections of their own."""
+    """Two stores with separate connections to one database."""
     one, other = (Scene(open_store(database_url, clock=clock), clock, "sql") for _ in range(2))
     yield one, other
     for scene in (one, other):
@@ -81,7 +81,7 @@ def test_a_parking_and_the_end(scenes: tuple[Scene, Scene]) -> None:
 
 @pytest.mark.parametrize("kind", [ControlKind.CANCEL, ControlKind.RESUME, ControlKind.STEER])
 def test_a_parking_and_a_control(scenes: tuple[Scene, Scene], kind: ControlKind) -> None:
-    """Either the holder is told to read, or the control finds an order that waits; it is never just forgotten."""
+    """Either the holder has to read the control first, or the control finds a waiting order; it never gets lost."""
     one, other = scenes
 
     def once() -> None:
@@ -171,7 +171,7 @@ def test_the_end_and_a_hand_back_and_a_cancel(scenes: tuple[Scene, Scene]) -> No
 
 
 def test_a_claim_and_the_loss_of_who_claims(scenes: tuple[Scene, Scene]) -> None:
-    """Whatever comes first, the order does not stay with a drone that is lost."""
+    """Whichever comes first, the order does not stay with the lost drone."""
     one, other = scenes
 
     def once() -> None:

@@ -1,4 +1,4 @@
-"""A record is sent in pieces with its long texts still in the store: the same JSON, and little of it held at a time."""
+"""Records sent in pieces, with long texts read one by one: the same JSON, with little of it in memory."""
 
 import random
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ def records(scene: Scene) -> Records:
 
 
 async def sent(records: Records, order_id: str) -> tuple[bytes, list[int]]:
-    """What a reader is sent, and how long each piece is."""
+    """The JSON that a reader gets, and the length of each piece."""
     found = await records.of(order_id)
     assert found is not None
     if isinstance(found, bytes):
@@ -53,12 +53,12 @@ def whole(scene: Scene, order_id: str) -> bytes:
 
 
 async def is_whole(records: Records, scene: Scene, order_id: str) -> bool:
-    """Compared here: what pytest says of texts of megabytes that differ takes minutes."""
+    """Compare without pytest, whose report on differing texts of megabytes takes minutes."""
     return (await sent(records, order_id))[0] == whole(scene, order_id)
 
 
 def worked_on(held: Held, chance: random.Random, rounds: int) -> None:
-    """A turn with texts of all lengths wherever an entry has one."""
+    """A turn with texts of all lengths in every place where an entry may have one."""
     record_id = held.origin.record_id or ""
     held.write(started(chance.choice(TEXTS)))
     for number in range(1, rounds + 1):

@@ -1,4 +1,4 @@
-"""Migrations lead to the schema of the tables, and back, on both databases."""
+"""Migrations produce the schema that the tables describe, and can be reversed, on both databases."""
 
 import json
 import warnings
@@ -36,7 +36,7 @@ def _forget(url: str) -> None:
 
 
 WORDS = "note_words"
-"""An index of PostgreSQL, and tables of SQLite's full-text search, which no table of ours describes."""
+"""An index on PostgreSQL, and the tables of SQLite's full-text search, which `METADATA` does not describe."""
 
 
 def _run(url: str, statement: str) -> None:
@@ -146,7 +146,7 @@ def test_the_migrations_make_what_the_tables_say(empty_url: str) -> None:
 
 
 def _same_conditions(connection: sa.Connection) -> None:
-    """Alembic does not compare the conditions of partial indexes."""
+    """The conditions of partial indexes, which Alembic does not compare."""
     dialect = connection.dialect.name
     for table in METADATA.tables.values():
         with warnings.catch_warnings():
@@ -154,7 +154,7 @@ def _same_conditions(connection: sa.Connection) -> None:
             made = {index["name"]: index for index in sa.inspect(connection).get_indexes(table.name)}
         for index in table.indexes:
             if index.name not in made:
-                # Of an index on an expression SQLAlchemy can tell nothing on SQLite, which itself can.
+                # SQLAlchemy does not reflect indexes on expressions from SQLite.
                 asked = {"name": index.name}
                 said = connection.scalar(sa.text("SELECT sql FROM sqlite_master WHERE name = :name"), asked)
                 assert said == str(CreateIndex(index).compile(connection))

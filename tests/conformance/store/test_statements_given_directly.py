@@ -1,4 +1,4 @@
-"""What a driver is given without SQLAlchemy finds, refuses and undoes what SQLAlchemy would."""
+"""Statements given directly to the driver: same results, errors and rollbacks as through SQLAlchemy."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +29,7 @@ TABLE = sa.Table(
 
 
 class Counted(sa.types.TypeDecorator[str]):
-    """A text; whoever compiles a statement with it is counted."""
+    """A text type that counts how often statements with it are compiled."""
 
     impl = sa.String
     cache_ok = False
@@ -70,14 +70,14 @@ def database(database_url: str) -> Iterator[Database]:
 
 
 def sent(database: Database) -> list[str]:
-    """What SQLAlchemy sends from now on; nothing is sent past it because of that."""
+    """The statements that SQLAlchemy sends from now on. Because of this listener, all go through SQLAlchemy."""
     said: list[str] = []
     event.listen(database.engine, "after_cursor_execute", lambda *sent: said.append(sent[2]))
     return said
 
 
 def both(database: Database, ask: Callable[[Connection], Any]) -> Any:
-    """What SQLAlchemy answers, once the driver has answered the same three times."""
+    """The result from SQLAlchemy, after the driver has given the same result three times."""
     direct = [database.read(ask) for _ in range(3)]
     with database.engine.connect() as connection:
         expected = ask(connection.execution_options(**without_transactions(connection.dialect)))
@@ -236,7 +236,7 @@ def postgres(request: pytest.FixtureRequest) -> Iterator[Database]:
 
 
 def end(postgres: Database) -> Callable[[Connection], None]:
-    """End the connection that asks for it, by way of another one."""
+    """End this connection from another one."""
     own = sa.text("SELECT pg_backend_pid()")
 
     def ended(connection: Connection) -> None:
@@ -295,7 +295,7 @@ def test_a_connection_that_is_lost_within_a_transaction_costs_nobody_anything(po
 
 
 def test_connections_that_ended_together_are_given_up_together(postgres: Database) -> None:
-    """The second try does not meet with the next dead one: of several that are kept, nor of those in the pool."""
+    """When all connections are dead, the repetition must not pick another dead one, idle or in SQLAlchemy's pool."""
     name = postgres.url.database
     for _ in range(3):
         postgres.read(lambda one: postgres.read(lambda other: (one.scalar(COUNT), other.scalar(COUNT))))
@@ -366,7 +366,7 @@ def test_numbers_lists_truths_and_texts_are_those_of_sqlalchemy(postgres: Databa
 def test_a_connection_is_left_to_whoever_may_wait_for_one_in_the_pool(postgres: Database) -> None:
     links, pool = Links(postgres.engine, 2), postgres.engine.pool
     assert isinstance(pool, QueuePool)
-    with links.reading(), links.reading():  # and the one that the database keeps
+    with links.reading(), links.reading():  # two, and the one that the database itself keeps
         with links.reading():
             assert is_used_up(postgres.engine)
         assert pool.checkedin() == 1

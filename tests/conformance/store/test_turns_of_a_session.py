@@ -1,4 +1,4 @@
-"""What a turn goes on from: the turns before it in its session, unless they were rolled back, as far as they fit."""
+"""The context of a turn: the earlier turns of its session that were not rolled back, as far as they fit."""
 
 from mcc.contracts.control import ControlKind, NewControl, SteerMode
 from mcc.contracts.entry import Origin

@@ -1,4 +1,4 @@
-"""A drone lays an order aside while nothing can be done for it; a person, a clock or another drone wakes it."""
+"""Parked orders, and how a person, the clock or another drone resumes them."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -26,7 +26,7 @@ def parking(held: Held, reason: WaitingReason = WaitingReason.PAUSED, **fields: 
 
 
 def parked(scene: Scene, reason: WaitingReason = WaitingReason.PAUSED, **fields: object) -> Held:
-    """An order that waits; the answer is what its last holder knows."""
+    """A waiting order, as its last holder knows it."""
     held = scene.running()
     held.write(started(), replied())
     scene.store.claims.park(parking(held, reason, **fields))

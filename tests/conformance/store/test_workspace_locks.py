@@ -1,4 +1,4 @@
-"""One order writes in a workspace, or several read there; the lock lasts as long as the order runs under its claim."""
+"""Workspace locks: one writer or several readers, for as long as the order runs under its claim."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def held(scene: Scene, hold: WorkspaceHold | None) -> Held:
 
 
 def is_free(scene: Scene, hold: WorkspaceHold) -> bool:
-    """Whether another order gets it; if so it is finished at once."""
+    """Whether another order can claim the workspace; that order is finished at once."""
     order = scene.place()
     made = claim(scene, order.id, hold)
     if made is None:
@@ -186,7 +186,7 @@ def test_a_lock_counts_only_while_its_order_runs_under_its_epoch(scene: Scene) -
     assert locks(scene) == 0
 
 
-def unseen(scene: Scene, order_id: str, hold: WorkspaceHold | None = None) -> Claim | None:
+def claim_if_workspace_known(scene: Scene, order_id: str, hold: WorkspaceHold | None = None) -> Claim | None:
     return scene.store.claims.claim(
         order_id, incarnation=scene.drone(), claim_token="token", drone="d", workspace=hold, workspace_optional=False
     )
@@ -195,25 +195,25 @@ def unseen(scene: Scene, order_id: str, hold: WorkspaceHold | None = None) -> Cl
 def test_an_order_that_names_a_workspace_can_be_kept_from_being_claimed_without_one(scene: Scene) -> None:
     order = scene.place(workspace="/srv/work")
     with pytest.raises(WorkspaceNeeded) as needed:
-        unseen(scene, order.id)
+        claim_if_workspace_known(scene, order.id)
     assert (needed.value.order.id, needed.value.order.workspace) == (order.id, "/srv/work")
     assert not needed.value.begun
     found = scene.store.orders.get(order.id)
     assert (found.status, found.attempt, found.last_seq) == (OrderStatus.QUEUED, 0, 1)
-    first = unseen(scene, order.id, READER)
+    first = claim_if_workspace_known(scene, order.id, READER)
     assert first is not None and first.attempt == 1
     scene.store.claims.hand_back([(order.id, first.epoch)], drone="d", message="m")
     with pytest.raises(WorkspaceNeeded) as again:
-        unseen(scene, order.id)
+        claim_if_workspace_known(scene, order.id)
     assert again.value.begun
 
 
 def test_an_order_that_names_none_is_claimed_all_the_same(scene: Scene) -> None:
-    assert unseen(scene, scene.place().id) is not None
+    assert claim_if_workspace_known(scene, scene.place().id) is not None
 
 
 def _waits(scene: Scene, hold: WorkspaceHold, reason: WaitingReason, found: str | None = None) -> Held:
-    """An order that has begun there, and waits."""
+    """An order that began in this workspace and waits."""
     one = held(scene, hold)
     scene.store.claims.park(
         Parking(one.order_id, one.epoch, one.last_seq, one.control_seq, reason, "it waits", found=found)

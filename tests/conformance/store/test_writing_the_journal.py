@@ -1,4 +1,4 @@
-"""The journal is numbered 1..N, fenced, exact in every character, and one bad entry stops nobody else."""
+"""The journal: numbered 1..N, fenced, exact in every character; a bad entry fails only its own order."""
 
 import json
 
