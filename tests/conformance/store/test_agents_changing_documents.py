@@ -167,7 +167,7 @@ def test_a_group_that_is_sent_again_after_its_commit_is_answered_from_what_it_tr
     assert len(one.told) == 1
 
 
-def test_a_document_that_was_deleted_is_told_and_the_order_goes_on(scene: Scene) -> None:
+def test_commands_for_a_deleted_document_are_refused_and_the_order_continues(scene: Scene) -> None:
     one = Generator(scene)
     scene.store.documents.delete(one.document_id, principal="someone")
     (answer,) = one.commit(Part([one.step("first")], one.asked(minutes(40))))

@@ -95,7 +95,7 @@ def test_every_row_comes_back_in_either_kind_of_database(scene: Scene, target: D
     assert contents.rows == {name: len(some) for name, some in here.items()}
 
 
-def test_what_was_unfinished_goes_on_from_where_it_stood(scene: Scene, target: Database, clock: FakeClock) -> None:
+def test_unfinished_orders_continue_where_they_were(scene: Scene, target: Database, clock: FakeClock) -> None:
     held = worked_on(scene)
     restore(target, BytesIO(backup(scene)))
     there = Scene(opened(target, clock), clock, "restored")
@@ -167,7 +167,7 @@ def test_a_row_that_is_left_out_is_found(source: Scene, target: Database) -> Non
 
 
 @pytest.mark.parametrize("change", [{"schema": "9999"}, {"format": 2}, {"kind": "else"}, {"schema": None}], ids=str)
-def test_what_a_newer_version_wrote_is_refused(source: Scene, target: Database, change: dict[str, object]) -> None:
+def test_a_backup_of_a_newer_version_is_refused(source: Scene, target: Database, change: dict[str, object]) -> None:
     def newer(lines: list[str]) -> list[str]:
         return [json.dumps({**json.loads(lines[0]), **change}) + "\n", *lines[1:]]
 
@@ -175,7 +175,7 @@ def test_what_a_newer_version_wrote_is_refused(source: Scene, target: Database, 
         restore(target, BytesIO(rewritten(backup(source), newer)))
 
 
-def test_what_an_older_version_wrote_comes_to_the_schema_of_this_one(
+def test_a_backup_of_an_older_version_is_upgraded_to_this_schema(
     target: Database, tmp_path: Path, clock: FakeClock
 ) -> None:
     """The older version had fewer tables and columns."""

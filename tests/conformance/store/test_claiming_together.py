@@ -47,7 +47,7 @@ def test_the_same_token_again_gives_the_same_claims(scene: Scene) -> None:
     assert all(scene.store.journal.read(one)[-1].seq == 2 for one in orders)
 
 
-def test_what_is_not_to_be_had_keeps_no_other_back(scene: Scene) -> None:
+def test_an_order_that_cannot_be_claimed_does_not_affect_the_others(scene: Scene) -> None:
     drone, (free, taken) = scene.drone(), placed(scene, 2)
     later = scene.place("second turn", session_id=scene.store.orders.get(free).session_id).id
     delayed = scene.place("later", not_before=scene.clock.now().replace(year=2030)).id
@@ -78,7 +78,7 @@ def test_a_workspace_is_one_orders_alone_within_a_group_too(scene: Scene) -> Non
     assert held(together(scene, drone, asked[1], token="later"))
 
 
-def test_orders_that_name_a_workspace_are_told_and_the_others_claimed(scene: Scene) -> None:
+def test_orders_that_need_a_workspace_are_reported_and_the_others_claimed(scene: Scene) -> None:
     drone, named, plain = scene.drone(), scene.place("x", workspace="/srv/work").id, scene.place("y").id
     needed, claimed = together(
         scene, drone, ClaimRequest(named, workspace_optional=False), ClaimRequest(plain, workspace_optional=False)

@@ -172,8 +172,8 @@ class OrderMachine(RuleBasedStateMachine):
     @rule(order=orders, reason=st.sampled_from(list(WaitingReason)))
     def wake(self, order: str, reason: WaitingReason) -> None:
         before = self.scene.store.orders.get(order)
-        woken = self.scene.store.claims.resume(order, reason, "m")
-        assert woken == (before.status is OrderStatus.WAITING and before.reason is reason)
+        resumed = self.scene.store.claims.resume(order, reason, "m")
+        assert resumed == (before.status is OrderStatus.WAITING and before.reason is reason)
 
     @rule(order=orders, node=st.booleans(), kind=st.sampled_from(list(ControlKind)))
     def ask(self, order: str, node: bool, kind: ControlKind) -> None:

@@ -65,7 +65,7 @@ def steps_of_the_list(path: Path) -> int:
     return taken
 
 
-def test_what_only_one_of_the_two_has_many_of_is_passed_over_at_once(tmp_path: Path) -> None:
+def test_a_long_run_of_orders_that_match_only_one_filter_is_skipped(tmp_path: Path) -> None:
     path = migrated_copy(tmp_path / "mcc.db")
     store = open_store(f"sqlite:///{path}")
     nightly = BatchOrder(NewOrder(prompt="Do it.", labels=("nightly",)))

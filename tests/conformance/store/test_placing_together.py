@@ -21,7 +21,7 @@ def keyed(prompt: str, key: str | None = None, **fields: object) -> BatchOrder:
     return BatchOrder(NewOrder.model_validate({"prompt": prompt, **fields}), key)
 
 
-def test_each_is_what_it_would_be_alone(scene: Scene) -> None:
+def test_each_order_is_as_if_placed_alone(scene: Scene) -> None:
     fields: dict[str, Any] = {"labels": ("a", "b"), "priority": 2, "metadata": {"ticket": 7}, "on_ask": "wait"}
     later: dict[str, Any] = {"not_before": scene.clock.now().replace(year=2030)}
     alone = scene.store.orders.place(NewOrder(prompt="one", **fields), principal="someone").order

@@ -66,7 +66,7 @@ def test_orders_that_are_placed_together_find_room_for_all_of_them_or_none_is_pl
         bounded.place("one more")
 
 
-def test_what_begins_or_is_cancelled_makes_room(bounded: Scene) -> None:
+def test_orders_that_begin_or_are_cancelled_make_room(bounded: Scene) -> None:
     first, second, _ = filled(bounded)
     bounded.hold(first)
     bounded.store.controls.request(second, ControlKind.CANCEL, NewControl(), principal="test")
@@ -146,7 +146,7 @@ def test_a_thousand_orders_in_a_second_are_counted_once(clock: FakeClock, queued
     assert counter.times == 1
 
 
-def test_far_from_the_bound_nobody_counts_for_a_minute_and_at_the_bound_every_second(clock: FakeClock) -> None:
+def test_far_from_the_bound_a_count_lasts_a_minute_and_at_the_bound_a_second(clock: FakeClock) -> None:
     far, near = Counter(0), Counter(100_000)
     bound, full = QueueBound(100_000, clock), QueueBound(100_000, clock)
     for _ in range(round(MOST_SECONDS)):

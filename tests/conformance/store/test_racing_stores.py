@@ -92,8 +92,8 @@ def test_a_parking_and_a_control(scenes: tuple[Scene, Scene], kind: ControlKind)
         if isinstance(parked, ControlsPending):
             assert status is OrderStatus.RUNNING and asked.open
         else:
-            woken = {ControlKind.CANCEL: OrderStatus.CANCELLED, ControlKind.RESUME: OrderStatus.QUEUED}
-            assert isinstance(parked, int) and status is woken.get(kind, OrderStatus.WAITING), parked
+            expected = {ControlKind.CANCEL: OrderStatus.CANCELLED, ControlKind.RESUME: OrderStatus.QUEUED}
+            assert isinstance(parked, int) and status is expected.get(kind, OrderStatus.WAITING), parked
         one.fold(held.order_id)
 
     often(once)
@@ -113,36 +113,36 @@ def test_a_parking_and_a_sweep(scenes: tuple[Scene, Scene]) -> None:
     often(once)
 
 
-def test_a_wake_and_a_cancel(scenes: tuple[Scene, Scene]) -> None:
+def test_a_resume_and_a_cancel(scenes: tuple[Scene, Scene]) -> None:
     one, other = scenes
 
     def once() -> None:
         held = one.running()
         park(one, held)
-        woken, asked = at_once(
+        resumed, asked = at_once(
             lambda: one.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m"),
             lambda: ask(other, held, ControlKind.CANCEL),
         )
-        assert isinstance(woken, bool) and isinstance(asked, Control) and asked.applied_seq
+        assert isinstance(resumed, bool) and isinstance(asked, Control) and asked.applied_seq
         assert one.status(held.order_id) is OrderStatus.CANCELLED
-        assert one.kinds(held.order_id).count("order.resumed") == int(woken)
+        assert one.kinds(held.order_id).count("order.resumed") == int(resumed)
 
     often(once)
 
 
-def test_two_wakes(scenes: tuple[Scene, Scene]) -> None:
+def test_two_resumes(scenes: tuple[Scene, Scene]) -> None:
     one, other = scenes
 
     def once() -> None:
         held = one.running()
         park(one, held)
-        woken = at_once(
+        resumed = at_once(
             *(
                 lambda scene=scene: scene.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m")
                 for scene in scenes
             )
         )
-        assert sorted(map(bool, woken)) == [False, True], woken
+        assert sorted(map(bool, resumed)) == [False, True], resumed
         assert other.kinds(held.order_id)[-1] == "order.resumed"
 
     often(once)
@@ -170,7 +170,7 @@ def test_the_end_and_a_hand_back_and_a_cancel(scenes: tuple[Scene, Scene]) -> No
     often(once)
 
 
-def test_a_claim_and_the_loss_of_who_claims(scenes: tuple[Scene, Scene]) -> None:
+def test_a_claim_and_the_loss_of_the_claiming_drone(scenes: tuple[Scene, Scene]) -> None:
     """Whichever comes first, the order does not stay with the lost drone."""
     one, other = scenes
 

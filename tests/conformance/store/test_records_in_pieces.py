@@ -85,7 +85,7 @@ async def test_the_pieces_are_the_record_that_the_journal_folds_to(scene: Scene,
     assert (stored == whole(scene, held.order_id)) is True
 
 
-async def test_what_utf8_cannot_carry_is_told_all_the_same(scene: Scene, records: Records) -> None:
+async def test_lone_surrogates_are_sent_too(scene: Scene, records: Records) -> None:
     held = scene.running()
     held.write(
         started("\ud800" * 1_000),
@@ -98,7 +98,7 @@ async def test_what_utf8_cannot_carry_is_told_all_the_same(scene: Scene, records
     )
 
 
-async def test_nobody_who_writes_a_text_can_name_the_text_of_another_place(scene: Scene, records: Records) -> None:
+async def test_a_text_cannot_contain_a_forged_mark(scene: Scene, records: Records) -> None:
     held = scene.running()
     held.write(started("secret " * 200))
     await sent(records, held.order_id)
@@ -129,7 +129,7 @@ async def test_of_a_huge_record_little_is_held_at_a_time(scene: Scene, records: 
     assert record is not None and len(to_json(record)) < 50_000
 
 
-async def test_readers_of_a_record_share_what_is_held_of_it(scene: Scene, records: Records) -> None:
+async def test_readers_of_a_record_share_its_memory(scene: Scene, records: Records) -> None:
     held = scene.running()
     held.write(started("a long prompt " * 100_000))
     first, second = await records.of(held.order_id), await records.of(held.order_id)

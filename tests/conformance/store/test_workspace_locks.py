@@ -67,7 +67,7 @@ UPPER = ("outer", "root")
 
 @pytest.mark.parametrize(("inner", "outer"), [(True, True), (True, False), (False, True), (False, False)])
 @pytest.mark.parametrize("first", ["inner", "outer"])
-def test_who_writes_in_a_directory_is_alone_with_those_above_and_below_it(
+def test_a_writer_of_a_directory_excludes_others_above_and_below_it(
     scene: Scene, inner: bool, outer: bool, first: str
 ) -> None:
     below = WorkspaceHold("inner", exclusive=inner, by_path="inner-path", above=UPPER)
@@ -151,7 +151,7 @@ def locks(scene: Scene) -> int:
     return int(scene.store.database.read(lambda one: one.exec_driver_sql(counted).scalar()))
 
 
-def test_who_takes_an_order_over_takes_its_workspace_too(scene: Scene) -> None:
+def test_a_drone_that_takes_over_an_order_takes_over_its_workspace(scene: Scene) -> None:
     one = held(scene, WRITER)
     scene.lose()
     assert claim(scene, one.order_id, WRITER, token="next")
