@@ -13,7 +13,7 @@ from benchmarks.peers.contender import Game, Player, Turn, run
 from benchmarks.runtime import in_memory
 from benchmarks.stored import stored_turns
 from benchmarks.workload import bare_httpx, models
-from mcc.store.resources import calm, settle
+from mcc.store.resources import tune_allocator, tune_collector
 
 
 @asynccontextmanager
@@ -46,7 +46,7 @@ async def sqlite(game: Game) -> AsyncIterator[Turn]:
 PLAYERS: dict[str, Player] = {"bare": bare, "memory": memory, "sqlite": sqlite}
 
 if __name__ == "__main__":
-    settle()
-    calm()
+    tune_allocator()
+    tune_collector()
     # Ours run on the event loop that a drone has; the bare loop is httpx as it comes.
     run(PLAYERS[sys.argv[1]], None if sys.argv[1] == "bare" else uvloop.new_event_loop)

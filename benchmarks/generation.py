@@ -25,7 +25,7 @@ from mcc.documents.functions import Functions
 from mcc.documents.judging import judge
 from mcc.documents.staleness import assessed
 from mcc.documents.state import State
-from mcc.store.resources import calm
+from mcc.store.resources import tune_collector
 
 MODEL_SECONDS = 0.2
 CONCURRENCY = 50
@@ -227,7 +227,7 @@ def validation(*books: Document) -> None:
 
 
 async def figures() -> None:
-    calm()  # as a drone does
+    tune_collector()  # as a drone does
     await beside_the_ideal()
     await killed()
     large = await one_input_changed()

@@ -33,7 +33,7 @@ from drone.worker.drone import Drone
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.migrate import upgrade
-from mcc.store.resources import calm
+from mcc.store.resources import tune_collector
 from mcc.store.store import Store, open_store
 
 ORDERS, WARM = 200, 24
@@ -67,7 +67,7 @@ def drone_here(redis_url: str = REDIS, database_url: str | None = None) -> Itera
         store = open_store(database)
         drone = Drone(settings, store, lambda: Crew.from_settings(settings))
         drone.start()
-        calm()
+        tune_collector()
         try:
             yield drone, open_store(database), work
         finally:

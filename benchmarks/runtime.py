@@ -23,7 +23,7 @@ from benchmarks.workload import (
 )
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Model
-from mcc.store.resources import calm
+from mcc.store.resources import tune_collector
 
 REPEATS = 5
 HOLDS = {"runtime, memory journal": 0.5, "runtime, SQLite store": 0.9}
@@ -90,7 +90,7 @@ async def in_memory(model: Model) -> None:
 
 
 def main() -> list[Promise]:
-    calm()
+    tune_collector()
     with fake_provider() as address:
         return asyncio.run(cpu_per_call(address))
 

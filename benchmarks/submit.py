@@ -28,7 +28,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
 from mcc.store.migrate import upgrade
 from mcc.store.store import Store, open_store
-from mcc.store.values import AskedOrder, ClaimedBy, ToClaim
+from mcc.store.values import BatchOrder, ClaimingDrone, ClaimRequest
 
 ORDERS, GROUP, ALONE, CLAIMED, WARM = 2_000, 500, 200, 400, 50
 HOLD = 1_000
@@ -134,7 +134,7 @@ def waiting(url: str, orders: int) -> Iterator[tuple[Store, str, Sequence[str]]]
             incarnation=incarnation, name="bench", pid=1, host="here", version="0", queues=("default",), slots=orders
         )
         store.leases.register(drone, lease_seconds=600.0)
-        placed = store.orders.place_all([AskedOrder(NewOrder(prompt="bench"))] * orders, principal="bench")
+        placed = store.orders.place_all([BatchOrder(NewOrder(prompt="bench"))] * orders, principal="bench")
         yield store, incarnation, [one.order.id for one in placed]
     finally:
         store.close()
@@ -145,8 +145,8 @@ def claimed(what: str, url: str) -> None:
 
         def claim(some: Sequence[str], size: int) -> int:
             for start in range(0, len(some), size):
-                by = ClaimedBy("bench", incarnation, fresh_id(), alone=False)
-                found = store.claims.claim_together([ToClaim(one) for one in some[start : start + size]], by)
+                by = ClaimingDrone("bench", incarnation, fresh_id(), alone=False)
+                found = store.claims.claim_together([ClaimRequest(one) for one in some[start : start + size]], by)
                 assert None not in found
             return len(some)
 

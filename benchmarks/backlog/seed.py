@@ -32,7 +32,7 @@ from mcc.contracts.usage import Usage
 from mcc.store.columns import Row
 from mcc.store.connections import unwatched
 from mcc.store.store import Store, open_store
-from mcc.store.text_uses import adopt
+from mcc.store.text_uses import record_old_uses
 from mcc.store.values import Ending, Parking
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 
@@ -153,7 +153,7 @@ def seed(database_url: str, orders: int) -> None:
     """Fill the empty database of this version's schema with about so many orders."""
     store = open_store(database_url)
     try:
-        adopt(store.database)
+        record_old_uses(store.database)
         made = Originals(store).make()
         with unhurried(store) as connection:
             Copies(connection, made.ids, orders).copy()

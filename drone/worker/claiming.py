@@ -22,7 +22,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.claiming import ClaimAnswer
 from mcc.store.errors import AnotherWorkspace, StoreUnavailable, WorkspaceNeeded
-from mcc.store.values import Claim, ClaimedBy, ToClaim
+from mcc.store.values import Claim, ClaimingDrone, ClaimRequest
 
 log = structlog.get_logger("drone.claiming")
 
@@ -117,18 +117,18 @@ class GroupedClaims:
     def __init__(self, store: AsyncStore, claimant: Claimant) -> None:
         self._store = store
         self._claimant = claimant
-        self._by_incarnation: dict[str, Grouped[ToClaim, Claim | None]] = {}
+        self._by_incarnation: dict[str, Grouped[ClaimRequest, Claim | None]] = {}
 
-    async def claim(self, order: ToClaim, incarnation: str) -> Claim | None:
+    async def claim(self, order: ClaimRequest, incarnation: str) -> Claim | None:
         """The claim; None when the order is not to be had. Raises what `Claims.claim` does."""
         if incarnation not in self._by_incarnation:
             # Those that were lost claim nothing more.
             self._by_incarnation = {incarnation: Grouped(partial(self._claimed, incarnation), MOST_TOGETHER)}
         return await self._by_incarnation[incarnation].ask(order)
 
-    async def _claimed(self, incarnation: str, asked: Sequence[ToClaim]) -> Sequence[ClaimAnswer]:
+    async def _claimed(self, incarnation: str, asked: Sequence[ClaimRequest]) -> Sequence[ClaimAnswer]:
         # One token for all tries: the store answers claims whose first answer was lost with the same claims.
-        by = ClaimedBy(self._claimant.name, incarnation, fresh_id(), self._claimant.slots.alone)
+        by = ClaimingDrone(self._claimant.name, incarnation, fresh_id(), self._claimant.slots.alone)
         return await self._store.patiently(lambda store: store.claims.claim_together(asked, by))
 
 
@@ -170,9 +170,9 @@ class Claiming:
     async def _claimed(self, execution: Execution) -> Claim | None:
         order_id = execution.order_id
         if self._workspaces is None:
-            return await self._claims.claim(ToClaim(order_id), execution.incarnation)
+            return await self._claims.claim(ClaimRequest(order_id), execution.incarnation)
         try:
-            return await self._claims.claim(ToClaim(order_id, unseen=False), execution.incarnation)
+            return await self._claims.claim(ClaimRequest(order_id, workspace_optional=False), execution.incarnation)
         except WorkspaceNeeded as needed:
             order, begun = needed.order, needed.begun
         try:
@@ -192,7 +192,7 @@ class Claiming:
         if plan is None:
             return None
         execution.workspace, execution.directory, execution.invalid = plan.hold, plan.workspace, plan.problem
-        claimed = await self._claims.claim(ToClaim(execution.order_id, plan.hold), execution.incarnation)
+        claimed = await self._claims.claim(ClaimRequest(execution.order_id, plan.hold), execution.incarnation)
         if claimed is None or plan.waits is None:
             return claimed
         seq = await workspaces.lay_aside(claimed, plan, drone=self._claimant.name)

@@ -25,7 +25,7 @@ from drone.settings import Settings
 from drone.worker.redis_transport import LOGGED_CHARACTERS
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.wire import CANARY_TASK, worker_name
-from mcc.store.resources import calm, settle
+from mcc.store.resources import tune_allocator, tune_collector
 
 if TYPE_CHECKING:
     from drone.crew import Crew
@@ -57,7 +57,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
         from drone.worker.drone import CannotStart
         from drone.worker.liveness import canary_queue
 
-        settle()
+        tune_allocator()
         drone = self.opened(effective(worker), worker.app.hire)
         try:
             drone.start(pause, stop_worker)
@@ -65,7 +65,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
             print(problem, file=sys.stderr)
             raise SystemExit(UNREACHABLE) from problem
         worker.app.drone = drone
-        calm()
+        tune_collector()
         self._drain_on_signals(worker, drone)
         queue = f"canary.{fresh_id()}"
         worker.app.amqp.queues.select_add(canary_queue(queue))

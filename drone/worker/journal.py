@@ -18,7 +18,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.shape import now
 from mcc.contracts.wire import Delta, GenerationProgress, Hint, Progress
-from mcc.store.agent_changes import AgentCommands, Answer, Committed, Group, Held, Part
+from mcc.store.agent_changes import AgentCommands, Committed, Group, OrderParts, Part, PartResult
 from mcc.store.document_changes import Done
 from mcc.store.store import Store
 from mcc.store.texts import STRING_BYTES, text_digest
@@ -326,7 +326,7 @@ class Writer:
         """What became of the group. This task commits for all orders: a group of entries may fail, the task may not."""
         group = group_of(some)
         try:
-            if group.asks:
+            if group.has_commands:
                 return await self._groups.patiently(lambda store: store.agent_changes.commit(group))
             batches = group.batches()
             return group.answered(await self._groups.patiently(lambda store: store.journal.append(batches)))
@@ -335,7 +335,7 @@ class Writer:
             log.exception("the store refused a group of entries", orders=orders)
             return Committed(culprits=dict.fromkeys(orders, repr(problem)))
 
-    def _answer(self, waiting: _Waiting, committed: Committed, places: Mapping[str, Iterator[Answer]]) -> None:
+    def _answer(self, waiting: _Waiting, committed: Committed, places: Mapping[str, Iterator[PartResult]]) -> None:
         journal = waiting.journal
         if journal.order_id in committed.fenced:
             journal.seal()
@@ -377,7 +377,7 @@ def group_of(some: Iterable[_Waiting]) -> Group:
         parts.setdefault(waiting.journal.order_id, []).append(Part(waiting.drafts, waiting.asked))
         texts.setdefault(waiting.journal.order_id, {}).update(waiting.texts)
     return Group(
-        [Held(one, journals[one].epoch, journals[one].last_seq, parts[one], texts[one]) for one in sorted(parts)]
+        [OrderParts(one, journals[one].epoch, journals[one].last_seq, parts[one], texts[one]) for one in sorted(parts)]
     )
 
 

@@ -37,4 +37,4 @@ class StoreTokens:
         return await self._store.once(lambda store: store.mcp_servers.hold_token(server, version, who, seconds))
 
     async def let_go(self, server: str, who: str) -> None:
-        await self._store.once(lambda store: store.mcp_servers.let_token_go(server, who))
+        await self._store.once(lambda store: store.mcp_servers.release_token(server, who))

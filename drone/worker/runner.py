@@ -172,7 +172,7 @@ class Runner:
         """Go on where an earlier attempt was, under what people asked for then."""
         assert execution.router is not None
         # Who asked between the claim and now has said so, and was not heard: nobody listened for this order.
-        if claim.asked or execution.wakes != self._executions.wakes:
+        if claim.has_open_controls or execution.wakes != self._executions.wakes:
             await self._read_controls(execution)
         session = await self._session(claim.order) if tree.root is None else ()
         if execution.invalid is not None:

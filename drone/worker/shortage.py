@@ -17,7 +17,7 @@ from drone.worker.loop import AsyncStore
 from mcc.contracts.order import Outcome
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import StoreUnavailable
-from mcc.store.resources import MEGABYTE, Reserve, give_back, resident_bytes
+from mcc.store.resources import MEGABYTE, Reserve, resident_bytes, trim_heap
 from mcc.store.store import Offload
 from mcc.store.values import Waiting
 
@@ -88,7 +88,7 @@ class Tidying:
         clock: Callable[[], float] = time.monotonic,
         worked: Callable[[], float] = time.thread_time,
         collect: Callable[[], object] = gc.collect,
-        give: Callable[[], object] = give_back,
+        give: Callable[[], object] = trim_heap,
         freeze: Callable[[], object] = gc.freeze,
     ) -> None:
         self._clock = clock
@@ -195,7 +195,7 @@ class MemoryWatch:
 
     async def _wake(self, order_id: str) -> bool:
         why = "a drone has memory for it again"
-        woken = await self._store.once(lambda store: store.claims.wake(order_id, WaitingReason.MEMORY, why))
+        woken = await self._store.once(lambda store: store.claims.resume(order_id, WaitingReason.MEMORY, why))
         if woken:
             self._sizes.pop(order_id, None)
             log.info("order goes on", order_id=order_id, why=why)
@@ -328,7 +328,7 @@ class DiskWatch:
 
     async def _wake(self, order_id: str) -> None:
         why = "there is room on the disk again"
-        if await self._store.once(lambda store: store.claims.wake(order_id, WaitingReason.DISK, why)):
+        if await self._store.once(lambda store: store.claims.resume(order_id, WaitingReason.DISK, why)):
             log.info("order goes on", order_id=order_id, why=why)
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ from mcc.contracts.order import OrderKind, WorkOrder
 from mcc.contracts.status import WaitingReason
 from mcc.dispatch.sweep import boot_seconds
 from mcc.store.errors import ControlsPending, Fenced
-from mcc.store.transitions import stops_all
+from mcc.store.transitions import cancels_order
 from mcc.store.values import Claim, Parking, Waiting, WorkspaceHold
 
 T = TypeVar("T")
@@ -255,7 +255,7 @@ class Workspaces:
                 return None
             except ControlsPending:
                 controls = await self._store.patiently(lambda store: store.controls.of_order(claim.order.id))
-            if any(control.open and stops_all(control) for control in controls):
+            if any(control.open and cancels_order(control) for control in controls):
                 await self._store.patiently(
                     lambda store: store.claims.hand_back(held, drone=drone, message="it is cancelled")
                 )
@@ -308,7 +308,7 @@ class Workspaces:
         return woken
 
     async def _wake_order(self, order_id: str) -> bool:
-        return bool(await self._store.once(lambda store: store.claims.wake(order_id, WaitingReason.WORKSPACE, SEEN)))
+        return bool(await self._store.once(lambda store: store.claims.resume(order_id, WaitingReason.WORKSPACE, SEEN)))
 
     def _is_seen(self, waiting: Waiting) -> bool:
         """Whether the directory that it waits for is here. Blocks."""

@@ -19,7 +19,7 @@ from mcc.contracts.order import NewOrders
 from mcc.contracts.shape import now
 from mcc.documents.reading import BlueprintError
 from mcc.store.errors import SomeRefused
-from mcc.store.values import AskedOrder, Placed
+from mcc.store.values import BatchOrder, Placed
 
 EXAMPLE: dict[str, Example] = {
     "questions": {
@@ -77,10 +77,10 @@ def _place(service: Service, asked: NewOrders) -> tuple[Sequence[Placed], Sequen
     return placed, controls_by_placing(store, placed)
 
 
-def _accepted(service: Service, asked: NewOrders) -> Sequence[AskedOrder]:
+def _accepted(service: Service, asked: NewOrders) -> Sequence[BatchOrder]:
     """Check every order and look up its blueprint. Raises `SomeRefused` with all errors by index."""
     drones, orders = service.store.leases.registrations(), [one.order for one in asked.orders]
-    accepted: list[AskedOrder] = []
+    accepted: list[BatchOrder] = []
     refused: dict[int, Exception] = {}
     for index, found in enumerate(checked_together(orders, service.settings, drones, now())):
         if isinstance(found, Unacceptable):
@@ -91,7 +91,7 @@ def _accepted(service: Service, asked: NewOrders) -> Sequence[AskedOrder]:
         except (UnknownBlueprint, BlueprintError) as error:
             refused[index] = error
             continue
-        accepted.append(AskedOrder(found, asked.orders[index].idempotency_key, blueprint))
+        accepted.append(BatchOrder(found, asked.orders[index].idempotency_key, blueprint))
     if refused:
         raise SomeRefused(refused)
     return accepted

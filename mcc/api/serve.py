@@ -27,7 +27,7 @@ from mcc.feed.subscription import connector
 from mcc.logs import log_crashes, set_up_logs
 from mcc.settings import BadSettings, Settings, operator_token, refuse_open_door, watched_secrets
 from mcc.store.errors import StoreError
-from mcc.store.resources import settle
+from mcc.store.resources import tune_allocator
 from mcc.store.store import STORE_SECONDS, Store, open_store
 
 HEAD_SECONDS = 10.0
@@ -136,7 +136,7 @@ def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
     """Serve until a signal ends the process. Answers the exit code. `listening` is an already open socket to use."""
     set_up_logs(redactor=watched_secrets(settings))
     log_crashes(log)
-    settle()
+    tune_allocator()
     try:
         refuse_open_door(settings)
         token = operator_token(settings)

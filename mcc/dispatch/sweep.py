@@ -112,9 +112,9 @@ class SweepLoop:
                     log.warning(
                         "drones lost", lost=list(swept.lost), cut=list(swept.cut), requeued=list(swept.requeued)
                     )
-                if swept.troubled != troubled:
-                    log.error("orders cannot be looked after", troubled=dict(swept.troubled))
-                troubled = swept.troubled
+                if swept.failures != troubled:
+                    log.error("orders cannot be looked after", troubled=dict(swept.failures))
+                troubled = swept.failures
             except StoreUnavailable as problem:
                 if str(problem) != self.trouble:
                     log.warning("sweep waits for the database", problem=str(problem))

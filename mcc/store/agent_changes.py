@@ -1,4 +1,4 @@
-"""What agents change in documents, each change in one transaction with the entries of its order that tell of it."""
+"""Changes of documents by agents, each committed together with the journal entries that report it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +22,7 @@ log = structlog.get_logger("mcc.store")
 
 @dataclass(frozen=True, slots=True)
 class AgentCommands:
-    """Commands of an agent. `command_id` is derived from its tool call, so that the same call changes nothing twice."""
+    """Commands of an agent. `command_id` is derived from its tool call, so a repeated call changes nothing again."""
 
     document_id: str
     commands: Sequence[Command]
@@ -33,16 +33,16 @@ class AgentCommands:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Entries to write, and what is to be done after them, if anything is."""
+    """Entries to write, and commands to carry out after them, if any."""
 
     drafts: Sequence[Draft]
-    asked: AgentCommands | None = None
+    commands: AgentCommands | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What is to be committed of an order that is held under this epoch, numbered from `last_seq` + 1 on; `texts` by
-    digest."""
+class OrderParts:
+    """The parts to commit for an order that is held under this epoch; entries are numbered from `last_seq` + 1 on.
+    `texts`: texts to store with them, by digest."""
 
     order_id: str
     epoch: int
@@ -52,9 +52,9 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What became of a part: its entries with their numbers, and what its commands came to, or why they were refused.
-    The entries of a part whose commands were refused are written all the same.
+class PartResult:
+    """The result of a part: its numbered entries, and the result of its commands or their refusal. The part's own
+    entries are written even if its commands are refused.
     """
 
     entries: Sequence[Entry]
@@ -64,39 +64,39 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The answers to each order's parts. Nothing was written of an order that is `fenced`, or named in `culprits` with
-    why its data is refused."""
+    """The results of each order's parts, by order id. Nothing was written for orders that are `fenced`, and for those
+    in `culprits`, which gives the reason why their data was refused."""
 
-    answers: Mapping[str, Sequence[Answer]] = field(default_factory=dict)
+    answers: Mapping[str, Sequence[PartResult]] = field(default_factory=dict)
     fenced: frozenset[str] = frozenset()
     culprits: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class Group:
-    """Parts of some orders that are committed together. Ask with the same group again after an answer got lost: it
-    knows what it tried."""
+    """Parts of several orders that are committed together. To repeat a commit whose answer was lost, pass the same
+    group again: it remembers what was tried."""
 
-    orders: Sequence[Held]
-    tried: dict[str, Sequence[Answer]] = field(default_factory=dict)
+    orders: Sequence[OrderParts]
+    tried: dict[str, Sequence[PartResult]] = field(default_factory=dict)
 
     @property
-    def asks(self) -> bool:
-        """Whether a document is to be changed; else `batches` are all that there is to it."""
-        return any(part.asked for held in self.orders for part in held.parts)
+    def has_commands(self) -> bool:
+        """Whether any part changes a document; if not, appending `batches` is enough."""
+        return any(part.commands for held in self.orders for part in held.parts)
 
     def batches(self) -> Sequence[Batch]:
         """The entries of each order."""
         for held in self.orders:
             seq, answers = held.last_seq, []
             for part in held.parts:
-                answers.append(Answer(_numbered(held, seq, part.drafts)))
+                answers.append(PartResult(_numbered(held, seq, part.drafts)))
                 seq += len(part.drafts)
             self.tried[held.order_id] = answers
         return [_batch(held, self.tried[held.order_id]) for held in self.orders]
 
     def answered(self, appended: Appended) -> Committed:
-        """What became of the parts when `batches` were appended."""
+        """The results of the parts, from the result of appending `batches`."""
         missed = {*appended.fenced, *appended.culprits}
         answers = {order_id: some for order_id, some in self.tried.items() if order_id not in missed}
         return Committed(answers, appended.fenced, appended.culprits)
@@ -109,13 +109,14 @@ class AgentChanges:
         self._documents = documents
 
     def commit(self, group: Group) -> Committed:
-        """All in one transaction, each order fenced by its row. Of commands that are refused nothing is done, and what
-        was done before under the same id is answered again. Unknown outcomes are settled by rereading.
+        """Commit all parts in one transaction, each order fenced by its row.
 
-        An order whose data the database refuses costs only itself. Raises `StoreUnavailable`.
+        Refused commands change nothing; commands that were carried out before under the same id are answered again.
+        After a commit with an unknown outcome the rows are read again. An order whose data the database refuses does
+        not affect the others. Raises `StoreUnavailable`.
         """
         orders = sorted(group.orders, key=lambda held: held.order_id)
-        self._documents.warm_up({part.asked.document_id for held in orders for part in held.parts if part.asked})
+        self._documents.warm_up({part.commands.document_id for held in orders for part in held.parts if part.commands})
         if len(orders) == 1:
             return self._alone(group, orders[0])
         try:
@@ -125,7 +126,7 @@ class AgentChanges:
         except Exception:
             return _joined([self._alone(group, held) for held in orders])
 
-    def _alone(self, group: Group, held: Held) -> Committed:
+    def _alone(self, group: Group, held: OrderParts) -> Committed:
         try:
             return self._together(group, [held])
         except StoreUnavailable:
@@ -134,7 +135,7 @@ class AgentChanges:
             log.warning("an order asks for what cannot be kept", order_id=held.order_id, problem=repr(problem))
             return Committed(culprits={held.order_id: str(problem) or repr(problem)})
 
-    def _together(self, group: Group, orders: Sequence[Held]) -> Committed:
+    def _together(self, group: Group, orders: Sequence[OrderParts]) -> Committed:
         opened: list[OpenChanges] = []
 
         def work(connection: Connection) -> Committed:
@@ -145,8 +146,10 @@ class AgentChanges:
         opened[0].committed()
         return committed
 
-    def _written(self, connection: Connection, changes: OpenChanges, group: Group, orders: Sequence[Held]) -> Committed:
-        """Locks as all others do: the orders, then the documents."""
+    def _written(
+        self, connection: Connection, changes: OpenChanges, group: Group, orders: Sequence[OrderParts]
+    ) -> Committed:
+        """Locks in the order that all transactions keep: the orders, then the documents."""
         committed = {held.order_id: _committed_before(connection, held, group) for held in orders}
         fenced = frozenset(order_id for order_id, answers in committed.items() if answers is None)
         batches = []
@@ -158,9 +161,12 @@ class AgentChanges:
         return Committed({order_id: answers for order_id, answers in committed.items() if answers is not None}, fenced)
 
 
-def _committed_before(connection: Connection, held: Held, group: Group) -> Sequence[Answer] | None:
-    """Nothing for an order that is held as it should be; what was tried where that had been committed after all; None
-    for an order that another epoch holds. Its row is locked."""
+def _committed_before(connection: Connection, held: OrderParts, group: Group) -> Sequence[PartResult] | None:
+    """Lock the order's row and compare it with what its holder expects.
+
+    Answers an empty sequence if it is as expected; the results of the earlier attempt if that was committed after all;
+    None if the order is fenced.
+    """
     state = lock(connection, held.order_id)
     if state is None or not is_held(state, held.epoch):
         return None
@@ -171,39 +177,30 @@ def _committed_before(connection: Connection, held: Held, group: Group) -> Seque
     return tried if state.last_seq == held.last_seq + written else None
 
 
-def _answers(changes: OpenChanges, held: Held) -> Iterator[Answer]:
-    """Each part done and numbered in turn."""
+def _answers(changes: OpenChanges, held: OrderParts) -> Iterator[PartResult]:
+    """Carry out each part in turn, and number its entries."""
     seq = held.last_seq
     for part in held.parts:
         done, refused = None, None
         drafts = list(part.drafts)
-        if part.asked is not None:
+        if (given := part.commands) is not None:
             try:
-                done = _apply(changes, part.asked)
+                done = changes.apply(given.document_id, given.commands, given.author, command_id=given.command_id)
             except (Refused, UnknownDocument) as problem:
                 refused = problem
             else:
-                drafts += _drafts(part.asked, done)
+                facts = () if done.repeated else facts_of(given.document_id, done.change)
+                drafts += [Draft(at=given.author.at, origin=given.origin, data=fact) for fact in facts]
         entries = _numbered(held, seq, drafts)
         seq += len(entries)
-        yield Answer(entries, done, refused)
+        yield PartResult(entries, done, refused)
 
 
-def _numbered(held: Held, seq: int, drafts: Sequence[Draft]) -> Sequence[Entry]:
+def _numbered(held: OrderParts, seq: int, drafts: Sequence[Draft]) -> Sequence[Entry]:
     return [draft.numbered(held.order_id, seq + place) for place, draft in enumerate(drafts, start=1)]
 
 
-def _apply(changes: OpenChanges, asked: AgentCommands) -> Done:
-    return changes.apply(asked.document_id, asked.commands, asked.author, command_id=asked.command_id)
-
-
-def _drafts(asked: AgentCommands, done: Done) -> Iterator[Draft]:
-    if not done.repeated:
-        for fact in facts_of(asked.document_id, done.change):
-            yield Draft(at=asked.author.at, origin=asked.origin, data=fact)
-
-
-def _batch(held: Held, answers: Sequence[Answer]) -> Batch:
+def _batch(held: OrderParts, answers: Sequence[PartResult]) -> Batch:
     entries = [entry for answer in answers for entry in answer.entries]
     return Batch(held.order_id, held.epoch, held.last_seq, entries, held.texts)
 

@@ -1,9 +1,8 @@
-"""The inbox: what waits for people, decided under the lock of its order."""
+"""The inbox: approvals, outlines and questions, decided under the lock of their order."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -20,13 +19,12 @@ from mcc.store.audit import add_note
 from mcc.store.claims import resume
 from mcc.store.clock import micros
 from mcc.store.control_rows import add_control
-from mcc.store.engine import Database, DatabaseTime
+from mcc.store.engine import Database
 from mcc.store.errors import AlreadyDecided, ApprovalOver, BadCursor, CannotRemember, UnknownApproval
 from mcc.store.grants import remember
-from mcc.store.inbox_rows import DECIDE, PENDING, answer_row, decision_row, item_of, project
-from mcc.store.inbox_tables import APPROVALS
+from mcc.store.inbox_rows import DECIDE, PENDING, answer_row, decision_row, item_of, update_inbox
 from mcc.store.rows import State, lock, write
-from mcc.store.tables import STATE
+from mcc.store.tables import APPROVALS, STATE
 from mcc.store.texts import parsed
 from mcc.store.values import Page
 
@@ -47,8 +45,8 @@ _OVERDUE_OF = _ITEM.where(
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """An item as it is now. `changed` False: it was so already. `control` brings it to the drone that runs the order,
-    None where no drone does."""
+    """The result of a decision: the item afterwards. `changed` False: it had been decided like this before. `control`:
+    passes the decision to the drone that runs the order; None when no drone does."""
 
     item: AnyItem
     changed: bool
@@ -56,7 +54,7 @@ class Decided:
 
 
 class Approvals:
-    """Items are rows that say what the journals of their orders say: they are written together."""
+    """Items mirror facts in the journals of their orders; both are written in one transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -75,7 +73,8 @@ class Approvals:
         if status is not None:
             found = found.where(PENDING if status == "pending" else APPROVALS.c.status == status)
         if kinds is not None:
-            # One kind has an index. Several are looked for on the way by time: of two ranges all would be put in order.
+            # A single kind uses the index that begins with it. For several kinds, the + "" rules that index out and the
+            # index by time is scanned: two ranges of the former would have to be sorted.
             kind = APPROVALS.c.kind if len(kinds) == 1 else APPROVALS.c.kind + ""
             found = found.where(kind.in_(sorted(kinds)))
         if order_id is not None:
@@ -90,23 +89,28 @@ class Approvals:
         """Raises `UnknownApproval`."""
         return self._database.read(lambda connection: item_of(_row(connection, item_id)))
 
-    def decide(self, item_id: str, said: NewDecision, *, principal: str) -> Decided:
-        """Approve or deny a call or an outline, once: the same decision again changes nothing.
+    def decide(self, item_id: str, decision: NewDecision, *, principal: str) -> Decided:
+        """Approve or deny a call or an outline; repeating the same decision changes nothing.
 
         Raises `UnknownApproval`, `AlreadyDecided`, `ApprovalOver`, `CannotRemember`.
         """
-        heard = Said(
-            item_id=item_id, decision=said.decision, note=said.note, remember=said.remember, by=principal, expired=False
+        said = Said(
+            item_id=item_id,
+            decision=decision.decision,
+            note=decision.note,
+            remember=decision.remember,
+            by=principal,
+            expired=False,
         )
-        return self._database.write(lambda connection: self._decide(connection, heard, APPROVAL_KINDS))
+        return self._database.write(lambda connection: self._decide(connection, said, APPROVAL_KINDS))
 
     def answer(self, item_id: str, answer: str, *, principal: str) -> Decided:
-        """Answer a question, once: the same answer again changes nothing.
+        """Answer a question; repeating the same answer changes nothing.
 
         Raises `UnknownApproval`, `AlreadyDecided`, `ApprovalOver`.
         """
-        heard = Said(item_id=item_id, answer=answer, by=principal)
-        return self._database.write(lambda connection: self._decide(connection, heard, QUESTION_KINDS))
+        said = Said(item_id=item_id, answer=answer, by=principal)
+        return self._database.write(lambda connection: self._decide(connection, said, QUESTION_KINDS))
 
     def _decide(self, connection: Connection, said: Said, kinds: Collection[str]) -> Decided:
         order_id = _row(connection, said.item_id, kinds)["order_id"]
@@ -116,7 +120,8 @@ class Approvals:
         if row["status"] != "pending":
             _check_same(item, said)
             return Decided(item, changed=False)
-        late = row["expires_at"] is not None and row["expires_at"] <= _now(connection, self._database.time)
+        now = int(connection.scalar(sa.select(self._database.time.now)) or 0)
+        late = row["expires_at"] is not None and row["expires_at"] <= now
         if state is None or late:
             raise ApprovalOver("the time to decide this is over")
         at = self._database.clock.now()
@@ -125,32 +130,36 @@ class Approvals:
             if said.decision != "approve" or not isinstance(asked, ApprovalRequested):
                 raise CannotRemember("only the approval of a tool call can be remembered")
             remember(connection, state, asked, said.remember, said.by or "", at)
-        control = tell(connection, state, row, said, at)
+        control = settle_item(connection, state, row, said, at)
         if said.remember is not None:
-            self._settle_alike(connection, row, said, at)
+            self._approve_alike(connection, row, said, at)
         detail = {"item": said.item_id, "decision": said.decision or "answer"}
         add_note(connection, at, DECIDED, principal=said.by or "", order_id=order_id, detail=detail)
         return Decided(item_of(_row(connection, said.item_id)), changed=True, control=control)
 
-    def _settle_alike(self, connection: Connection, row: sa.RowMapping, said: Said, at: datetime) -> None:
-        """What the same rule would let through waits no longer, of this order."""
-        asked = _fact(row)
+    def _approve_alike(self, connection: Connection, row: sa.RowMapping, said: Said, at: datetime) -> None:
+        """Approve the other pending calls of this order that the remembered rule allows."""
+        rule = _rule_of(_fact(row))
         for other in connection.execute(_PENDING_OF, {"of": row["order_id"]}).mappings().all():
-            waits, state = _fact(other), lock(connection, row["order_id"])
-            if state is not None and _saves(waits) == _saves(asked):
+            asked, state = _fact(other), lock(connection, row["order_id"])
+            if state is not None and _rule_of(asked) == rule:
                 alike = Said(item_id=other["id"], decision="approve", note=_ALIKE, by=said.by)
-                tell(connection, state, other, alike, at)
+                settle_item(connection, state, other, alike, at)
 
 
-def _saves(asked: Asked) -> SavedRule | None:
+def _rule_of(asked: Asked) -> SavedRule | None:
     return asked.would_save if isinstance(asked, ApprovalRequested) else None
 
 
 _ALIKE = "The approval of a call like it was remembered."
 
 
-def tell(connection: Connection, state: State, row: sa.RowMapping, said: Said, at: datetime) -> Control | None:
-    """Settle a pending item under its order's lock: the journal is told, or the drone that writes it, by a control."""
+def settle_item(connection: Connection, state: State, row: sa.RowMapping, said: Said, at: datetime) -> Control | None:
+    """Settle a pending item under its order's lock.
+
+    While a drone runs the order, only the drone writes its journal: the decision is passed to it by a control, which is
+    answered. Otherwise the decision is written to the journal here, and a waiting order is queued again.
+    """
     fact = heard(_fact(row), said)
     if state.status is OrderStatus.RUNNING:
         control = Control(
@@ -163,36 +172,34 @@ def tell(connection: Connection, state: State, row: sa.RowMapping, said: Said, a
             requested_at=at,
         )
         add_control(connection, state, control, said.by or "")
-        connection.execute(DECIDE, _settled(state.order_id, fact, micros(at)))
+        columns = answer_row if isinstance(fact, QuestionAnswered) else decision_row
+        connection.execute(DECIDE, columns(state.order_id, fact, micros(at)))  # type: ignore[arg-type]
         return control
     origin = Origin(record_id=row["record_id"], parent_id=row["parent_id"], agent=row["agent"], depth=row["depth"])
     draft = Draft(at=at, origin=origin, data=fact)
-    # The epoch is raised, so that nobody who saw the order before goes on from there.
+    # The epoch is raised, so that a drone which read the order's journal before is fenced.
     written = write(connection, state, [draft], epoch=state.epoch + 1)
-    project(connection, state.order_id, [(written.last_seq, draft)])
+    update_inbox(connection, state.order_id, [(written.last_seq, draft)])
     if written.status is OrderStatus.WAITING:
-        resume(connection, written, at, _woken(fact))
+        resume(connection, written, at, _resumed_because(fact))
     return None
 
 
 def settle_overdue(connection: Connection, state: State, at: datetime, now: int) -> State | None:
-    """What nobody decided in time is settled so; the order's row as it is then, None where there was nothing."""
+    """Settle the items that nobody decided in time, questions with their default answer; answers the order's row
+    afterwards, None if there was no such item."""
     changed: State | None = None
     for row in connection.execute(_OVERDUE_OF, {"of": state.order_id, "now": now}).mappings().all():
         asked = _fact(row)
         default = asked.default if isinstance(asked, QuestionAsked) else None
         held = changed or state
-        tell(connection, held, row, Said(item_id=row["id"], answer=default, expired=True), at)
+        settle_item(connection, held, row, Said(item_id=row["id"], answer=default, expired=True), at)
         changed = lock(connection, state.order_id)
     return changed
 
 
-def _settled(order_id: str, fact: Heard, at: int) -> dict[str, Any]:
-    make = answer_row if isinstance(fact, QuestionAnswered) else decision_row
-    return make(order_id, fact, at)  # type: ignore[arg-type]
-
-
-def _woken(fact: Heard) -> str:
+def _resumed_because(fact: Heard) -> str:
+    """The message of the entry `order.resumed`."""
     if isinstance(fact, QuestionAnswered):
         return "nobody answered its question in time" if fact.expired else "its question was answered"
     what = "the outline" if not fact.call_id else "a tool call of it"
@@ -201,6 +208,7 @@ def _woken(fact: Heard) -> str:
 
 
 def _fact(row: sa.RowMapping) -> Asked:
+    """The fact that raised the item."""
     kind: type[Fact] = QuestionAsked if row["kind"] == "question" else ApprovalRequested
     fact = kind.model_validate(parsed(row["asked_json"]))
     assert isinstance(fact, ApprovalRequested | QuestionAsked)
@@ -215,7 +223,8 @@ def _row(connection: Connection, item_id: str, kinds: Collection[str] | None = N
 
 
 def _check_same(item: AnyItem, said: Said) -> None:
-    """Raises unless this was said before. A call that has begun was approved, whatever became of it."""
+    """Raises `ApprovalOver` or `AlreadyDecided` unless the same was decided before. A call that has begun counts as
+    approved, whatever its outcome."""
     if item.status in ("expired", "void"):
         over = "nobody decided it in time" if item.status == "expired" else "its order, or its agent, has ended"
         raise ApprovalOver(f"this waits for nobody any more: {over}")
@@ -224,10 +233,6 @@ def _check_same(item: AnyItem, said: Said) -> None:
             raise AlreadyDecided("this was answered already, and otherwise")
     elif item.decision != said.decision:
         raise AlreadyDecided(f"this was {item.status} already")
-
-
-def _now(connection: Connection, time: DatabaseTime) -> int:
-    return int(connection.scalar(sa.select(time.now)) or 0)
 
 
 def _place(cursor: str) -> tuple[int, str]:

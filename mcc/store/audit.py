@@ -1,4 +1,4 @@
-"""The audit: notes of what was done about orders beside their journals."""
+"""The audit: notes about actions that no journal records."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,7 +16,7 @@ from mcc.store.texts import parsed
 
 
 class AuditNote(Closed):
-    """One thing that was done. `kind` names it (`order.rolled_back`), `detail` says what belongs to it."""
+    """One action. `kind` names it (`order.rolled_back`), `detail` holds its particulars."""
 
     id: str
     at: Moment
@@ -33,20 +33,20 @@ _NEWEST = sa.select(AUDIT).order_by(AUDIT.c.id.desc()).limit(sa.bindparam("most"
 
 
 class Audit:
-    """What was done about orders beside their journals. Notes are added, never changed."""
+    """Notes about actions that no journal records. Notes are added, never changed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def note(self, kind: str, *, principal: str, order_id: str | None = None, detail: JsonObject) -> str:
-        """Answers the note's id. Raises `BadEntry` for a detail that is not JSON."""
+        """Add a note; answers its id. Raises `BadEntry` for a detail that is not JSON."""
         at = self._database.clock.now()
         return self._database.write(
             lambda connection: add_note(connection, at, kind, principal=principal, order_id=order_id, detail=detail)
         )
 
     def of_order(self, order_id: str) -> Sequence[AuditNote]:
-        """Oldest first."""
+        """The notes about an order, oldest first."""
         if "\0" in order_id:
             return ()
         return self._database.read(
@@ -59,7 +59,7 @@ class Audit:
         return None if row is None else _note(row)
 
     def list(self, limit: int = 50) -> Sequence[AuditNote]:
-        """Newest first."""
+        """The newest notes, newest first."""
         return self._database.read(
             lambda connection: [_note(row) for row in connection.execute(_NEWEST, {"most": limit})]
         )
@@ -68,7 +68,7 @@ class Audit:
 def add_note(
     connection: Connection, at: datetime, kind: str, *, principal: str, order_id: str | None, detail: JsonObject
 ) -> str:
-    """Add a note in the transaction of what the note is about; answers the id of the note."""
+    """Add a note in the transaction of the action that it describes; answers its id. Raises `BadEntry`."""
     note_id = fresh_id()
     try:
         document = to_json(detail).decode()

@@ -1,7 +1,7 @@
-"""Backups: every row of a database as one compressed file, and a database made of such a file.
+"""Backups: writing every row of a database to one compressed file, and restoring a database from it.
 
-A file is gzip of JSON lines: a head, for each table a line with its columns and one line per row, and an end with the
-number of rows and the SHA-256 of all lines before. It is the same for SQLite and PostgreSQL.
+The file is gzipped JSON lines: a head; for each table a line with its columns and one line per row; and an end with the
+numbers of rows and the SHA-256 of all lines before. The format is the same for SQLite and PostgreSQL.
 """
 
 import gzip
@@ -27,25 +27,25 @@ from mcc.store.tables import DRONES, METADATA, ORDERS, SESSIONS, SWEEPERS
 KIND, FORMAT = "mcc backup", 1
 LEVEL = 5
 ROWS = 50
-"""Rows that are read at a time: one may be megabytes."""
+"""Rows per read; few, because a row may have megabytes."""
 
 PIECE_BYTES = 2_000_000
-"""About so much is inserted at a time."""
+"""Approximate bytes per INSERT."""
 
 LONGEST_LINE = 512_000_000
 SWEPT_SECONDS = 10
-"""A sweeper beats twice a second: one that was heard of since is at work."""
+"""A sweeper with a heartbeat since then is running; it sends two per second."""
 
 TABLES = tuple(table for table in METADATA.sorted_tables if table is not SWEEPERS)
-"""In the order in which their rows can be inserted; who sweeps is of this moment alone."""
+"""In the order in which foreign keys let rows be inserted. Heartbeats of sweepers are not worth keeping."""
 
 
 class BadBackup(Exception):
-    """A file that cannot be restored; the sentence says why. Nothing was changed."""
+    """The file cannot be restored, for the reason in the message. Nothing was changed."""
 
 
 class OccupiedDatabase(Exception):
-    """A database that is not restored into; the sentence says why. `used`: something works on it now."""
+    """The database must not be overwritten, for the reason in the message. `used`: a service or drone works on it."""
 
     def __init__(self, message: str, *, used: bool) -> None:
         super().__init__(message)
@@ -54,7 +54,8 @@ class OccupiedDatabase(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a backup holds: rows by table, the version of MCC and the schema that it was made with, and when (ISO)."""
+    """The contents of a backup: numbers of rows by table, the version of MCC and the schema that wrote it, and the time
+    (ISO 8601)."""
 
     rows: dict[str, int]
     version: str
@@ -63,7 +64,7 @@ class Contents:
 
 
 def write_backup(database: Database, file: IO[bytes], version: str) -> Contents:
-    """Write all rows as they are at one moment; orders may run meanwhile. Raises `StoreUnavailable`, OSError."""
+    """Write all rows as of one moment; orders may run meanwhile. Raises `StoreUnavailable`, OSError."""
     head = {"kind": KIND, "format": FORMAT, "version": version, "schema": revisions()[-1], "made_at": now().isoformat()}
     digest, rows = hashlib.sha256(), dict[str, int]()
     with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=LEVEL) as packed:
@@ -80,7 +81,7 @@ def write_backup(database: Database, file: IO[bytes], version: str) -> Contents:
                 rows[table.name] = 0
                 found = connection.execution_options(yield_per=ROWS).execute(sa.select(table))
                 for row in found:
-                    put([_plain(value) for value in row])
+                    put([{"base64": b64encode(one).decode()} if isinstance(one, bytes) else one for one in row])
                     rows[table.name] += 1
 
         database.snapshot(copy)
@@ -88,19 +89,12 @@ def write_backup(database: Database, file: IO[bytes], version: str) -> Contents:
     return Contents(rows, version, str(head["schema"]), str(head["made_at"]))
 
 
-def _plain(value: object) -> object:
-    return {"base64": b64encode(value).decode()} if isinstance(value, bytes) else value
-
-
-def _value(plain: object) -> object:
-    return b64decode(plain["base64"]) if isinstance(plain, dict) else plain
-
-
 def restore(database: Database, file: IO[bytes], *, force: bool = False) -> Contents:
-    """Make the database what it was when the backup was made, in one transaction, with the schema of this version.
+    """Replace the contents of the database with the backup, in one transaction, and upgrade to this version's schema.
 
-    The file is read twice: what is damaged never comes near the database.
-    `force`: what is in the database is lost. Orders that ran then are taken up by the next drone.
+    The file is checked as a whole before the database is touched. `force`: overwrite a database that is not empty.
+    Orders that ran when the backup was made are taken over by the next drone.
+
     Raises `BadBackup`, `OccupiedDatabase`, `StoreUnavailable`.
     """
     if unfit := unfit_for_upgrade(database):
@@ -129,7 +123,7 @@ def restore(database: Database, file: IO[bytes], *, force: bool = False) -> Cont
 
 
 def _checked(file: IO[bytes]) -> Contents:
-    """What is in the file, all of which was read. Raises `BadBackup`."""
+    """The contents of the file, all of which is read and checked. Raises `BadBackup`."""
     lines = _Lines(file)
     head = lines.head()
     for _, _, rows in lines.tables():
@@ -139,7 +133,7 @@ def _checked(file: IO[bytes]) -> Contents:
 
 
 def check_free(database: Database, *, force: bool) -> None:
-    """Raises `OccupiedDatabase` when something works on the database, or something is in it and `force` is not said."""
+    """Raises `OccupiedDatabase` if a service or drone works on the database, or if it is not empty and not `force`."""
 
     def look(connection: Connection) -> tuple[bool, bool]:
         if not sa.inspect(connection).has_table(ORDERS.name):
@@ -166,7 +160,8 @@ def _insert(connection: Connection, table: str, columns: Sequence[str], rows: It
     waiting: list[dict[str, object]] = []
     size = 0
     for row in rows:
-        waiting.append({name: _value(plain) for name, plain in zip(columns, row, strict=True)})
+        values = (b64decode(one["base64"]) if isinstance(one, dict) else one for one in row)
+        waiting.append(dict(zip(columns, values, strict=True)))
         size += sum(len(value) for value in row if isinstance(value, str))
         if size > PIECE_BYTES or len(waiting) == 1_000:
             connection.execute(statement, waiting)
@@ -176,7 +171,7 @@ def _insert(connection: Connection, table: str, columns: Sequence[str], rows: It
 
 
 class _Lines:
-    """A backup as it is read: head, tables, end. Whatever is wrong with it is a `BadBackup`."""
+    """Reader of a backup: head, then tables, then end. Any defect raises `BadBackup`."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._packed = gzip.GzipFile(mode="rb", fileobj=file)
@@ -194,7 +189,7 @@ class _Lines:
         return Contents({}, version, schema, str(head.get("made_at")))
 
     def tables(self) -> Iterator[tuple[str, Sequence[str], Iterator[Sequence[object]]]]:
-        """Each table with its columns and rows, which are to be read before the next one."""
+        """Each table with its columns and rows; read all rows of one before the next table."""
         line = self._next()
         while isinstance(line, dict) and "table" in line:
             name, named = str(line["table"]), line.get("columns")
@@ -218,7 +213,7 @@ class _Lines:
         following.append(line)
 
     def checked(self) -> dict[str, int]:
-        """The rows of each table, once all were read and the end says the same."""
+        """The numbers of rows by table, after all were read; the end of the file must agree."""
         end = self._end
         if not isinstance(end, dict) or end.get("rows") != self._rows or end.get("sha256") != self._before_end:
             raise BadBackup("the backup is damaged: its end does not fit to what is in it")

@@ -1,4 +1,4 @@
-"""Blueprints by their digest: those that documents are pinned to, and those that were handed to the service."""
+"""Blueprints by digest: those that documents are pinned to, and those that were uploaded to the service."""
 
 from collections import OrderedDict
 from threading import Lock
@@ -14,7 +14,7 @@ from mcc.store.rows import text_json, text_of
 from mcc.store.tables import BLUEPRINTS
 
 PARSED = 32
-"""So many parsed blueprints a process keeps."""
+"""Parsed blueprints that a process keeps."""
 
 _ADD = sa.text(
     "INSERT INTO blueprints (digest, name, version, text_json, kept, created_at)"
@@ -39,7 +39,7 @@ _KEPT = (
 
 
 def keep_blueprint(connection: Connection, blueprint: Blueprint, at: int, *, kept: bool = False) -> None:
-    """Its content in a row of its own; `kept`: from now on its name finds it, before others of this name."""
+    """Store the blueprint's content. `kept`: it was uploaded; from now on its name finds it, before older ones."""
     row = {
         "digest": blueprint.digest,
         "name": blueprint.name,
@@ -54,7 +54,7 @@ def keep_blueprint(connection: Connection, blueprint: Blueprint, at: int, *, kep
 
 
 class Blueprints:
-    """Contents never change, so a process keeps those that it parsed. Safe for several threads."""
+    """Blueprints with a cache of parsed ones, whose contents never change. Safe for several threads."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -62,7 +62,7 @@ class Blueprints:
         self._parsed: OrderedDict[str, Blueprint] = OrderedDict()
 
     def keep(self, blueprint: Blueprint) -> None:
-        """It was handed to the service: from now on `find` and `list` tell of it."""
+        """Store an uploaded blueprint: from now on `find` and `list` answer it."""
         at = micros(self._database.clock.now())
         self._database.write(lambda connection: keep_blueprint(connection, blueprint, at, kept=True), repeatable=True)
         self.remember(blueprint)
@@ -79,6 +79,7 @@ class Blueprints:
         return self.remember(Blueprint.parse(text_of(text) or "", digest))
 
     def remember(self, blueprint: Blueprint) -> Blueprint:
+        """Add the blueprint to the cache."""
         with self._lock:
             self._parsed[blueprint.digest] = blueprint
             while len(self._parsed) > PARSED:
@@ -86,8 +87,8 @@ class Blueprints:
         return blueprint
 
     def find(self, name: str, digits: str | None = None) -> Blueprint | None:
-        """The newest one of this name that was handed to the service; with the first `digits` of a digest, whichever
-        documents are pinned to as well. None: there is none.
+        """The newest uploaded blueprint of this name. With the first `digits` of a digest, also one that only documents
+        are pinned to. None: there is none.
         """
         statement = _NAMED.where(BLUEPRINTS.c.kept)
         if digits is not None:
@@ -96,7 +97,7 @@ class Blueprints:
         return None if digest is None else self.get(digest)
 
     def list(self) -> tuple[Blueprint, ...]:
-        """Those that were handed to the service, the newest of each name, by name."""
+        """The uploaded blueprints, the newest of each name, sorted by name."""
         rows = self._database.read(lambda connection: connection.execute(_KEPT).all())
         newest: dict[str, str] = {}
         for row in rows:

@@ -1,4 +1,4 @@
-"""Claiming orders: as many as a drone has slots for in one transaction, each under an epoch of its own."""
+"""The transaction in which a drone claims several orders, each under an epoch of its own."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ from mcc.store.control_rows import controls_of
 from mcc.store.engine import DatabaseTime
 from mcc.store.errors import AnotherWorkspace, WorkspaceNeeded
 from mcc.store.leases import has_lease
-from mcc.store.rows import State, insert_all, release, take
+from mcc.store.rows import State, insert_all, lock_workspace, unlock_workspace
 from mcc.store.tables import DRONES, ORDERS, STATE, among
 from mcc.store.texts import parsed
 from mcc.store.transitions import SOLO, check_workspace, order_draft, unsettled
-from mcc.store.values import Claim, ClaimedBy, ToClaim, WorkspaceHold
+from mcc.store.values import Claim, ClaimingDrone, ClaimRequest, WorkspaceHold
 from mcc.store.views import COLUMNS, ORDER, has_status, is_claimable, work_order
 
 ClaimAnswer: TypeAlias = Claim | WorkspaceNeeded | AnotherWorkspace | None
 
 
 def _may_claim(time: DatabaseTime) -> sa.ColumnElement[bool]:
-    """Parameters `by` and `alone`."""
+    """The order can be claimed now by this claimant; parameters `by` (its incarnation) and `alone`."""
     return sa.and_(
         has_status(STATE.c.status, sources_of("claim")),
         is_claimable(time),
@@ -42,8 +42,8 @@ _NAME = sa.select(DRONES.c.name.label("name")).where(DRONES.c.incarnation == sa.
 
 @lru_cache(maxsize=16)
 def _candidates(time: DatabaseTime, skip_locked: bool) -> sa.Select[Any]:
-    """What of these could be claimed, their states locked in the order of their ids; parameters `wanted` and those of
-    `_may_claim`."""
+    """Those of the orders `wanted` that can be claimed, their states locked in the order of their ids; parameters
+    `wanted` and those of `_may_claim`."""
     return (
         ORDER.add_columns(STATE.c.epoch, STATE.c.workspace_key, _NAME.label("claimant"))
         .where(among(STATE.c.order_id, "wanted"), _may_claim(time))
@@ -91,7 +91,8 @@ _REGISTERED = sa.select(DRONES.c.incarnation).where(DRONES.c.incarnation == sa.b
 
 
 def needing_workspaces(connection: Connection, order_ids: Sequence[str]) -> dict[str, ClaimAnswer]:
-    """Those of these orders that name a workspace, and so are claimed with that only; None: not claimable now."""
+    """The claim results of those of these orders that name a workspace: `WorkspaceNeeded`, or None where the order
+    cannot be claimed now."""
     rows = connection.execute(_NAMED, {"wanted": order_ids}).mappings().all()
     orders = [work_order(row) for row in rows if parsed(row["spec_json"]).get("workspace") is not None]
     return {
@@ -102,20 +103,23 @@ def needing_workspaces(connection: Connection, order_ids: Sequence[str]) -> dict
 
 @dataclass(slots=True)
 class GroupClaim:
-    """One transaction that claims what it can of `asked`, at `at` in microseconds; `skip_locked`: what others are
-    changing just now is left alone, and stands in `passed_over` then."""
+    """One transaction that claims what it can of `requests`; `at` is the time in microseconds.
 
-    asked: Sequence[ToClaim]
-    claimant: ClaimedBy
+    `skip_locked`: orders whose rows are locked by others are skipped; `work` leaves those that look claimable in
+    `passed_over`.
+    """
+
+    requests: Sequence[ClaimRequest]
+    claimant: ClaimingDrone
     at: int
     time: DatabaseTime
     skip_locked: bool = False
     passed_over: frozenset[str] = frozenset()
 
     def work(self, connection: Connection) -> dict[str, ClaimAnswer]:
-        """Raises ValueError for a claimant that is not registered."""
-        wanted = {one.order_id: one for one in self.asked}
-        rows = connection.execute(_candidates(self.time, self.skip_locked), self._with(wanted)).mappings().all()
+        """The answers by order id. Raises ValueError for a claimant that is not registered."""
+        wanted = {one.order_id: one for one in self.requests}
+        rows = connection.execute(_candidates(self.time, self.skip_locked), self._parameters(wanted)).mappings().all()
         found: dict[str, ClaimAnswer] = dict.fromkeys(wanted)
         claimed: list[tuple[sa.RowMapping, sa.RowMapping]] = []
         plain: dict[str, sa.RowMapping] = {}
@@ -128,38 +132,41 @@ class GroupClaim:
             else:
                 plain[one.order_id] = row
         if plain:
-            states = connection.execute(_claim(self.time), self._with(plain, lasting=None)).mappings()
+            states = connection.execute(_claim(self.time), self._parameters(plain, lasting=None)).mappings()
             claimed += ((plain[state["order_id"]], state) for state in states)
         found |= self._written(connection, claimed)
         if missing := wanted.keys() - {row["id"] for row in rows}:
             found |= self._claimed_before(connection, missing)
         return found
 
-    def _with(self, wanted: Sequence[str] | Mapping[str, object], **more: object) -> dict[str, object]:
+    def _parameters(self, wanted: Sequence[str] | Mapping[str, object], **more: object) -> dict[str, object]:
         own = {"by": self.claimant.incarnation, "token": self.claimant.claim_token, "alone": self.claimant.alone}
         return {"wanted": list(wanted), "at": self.at, **own, **more}
 
     def _in_its_workspace(
         self, connection: Connection, row: sa.RowMapping, hold: WorkspaceHold
     ) -> sa.RowMapping | AnotherWorkspace | None:
-        """The state as it is then. Claimed at once: the next of the group may want the same workspace."""
+        """Claim the order with its workspace; the state afterwards, None where the workspace is locked.
+
+        Each such order is claimed before the next one is looked at, which may need the same workspace.
+        """
         order_id = row["id"]
         try:
             check_workspace(order_id, row["workspace_key"], hold)
         except AnotherWorkspace as another:
             return another
-        if not take(connection, order_id, row["epoch"] + 1, hold):
+        if not lock_workspace(connection, order_id, row["epoch"] + 1, hold):
             return None
-        asked = self._with([order_id], lasting=hold.key if hold.lasting else None)
-        state = connection.execute(_claim(self.time), asked).mappings().first()
+        parameters = self._parameters([order_id], lasting=hold.key if hold.lasting else None)
+        state = connection.execute(_claim(self.time), parameters).mappings().first()
         if state is None:
-            release(connection, order_id)
+            unlock_workspace(connection, order_id)
         return state
 
     def _written(
         self, connection: Connection, claimed: Sequence[tuple[sa.RowMapping, sa.RowMapping]]
     ) -> dict[str, ClaimAnswer]:
-        """The claims, with the entries that say so."""
+        """Write the entries `order.claimed`; answers the claims."""
         made: dict[str, ClaimAnswer] = {}
         drafts: list[tuple[State, Draft]] = []
         for row, columns in claimed:
@@ -179,16 +186,16 @@ class GroupClaim:
         return made
 
     def _claimed_before(self, connection: Connection, missing: set[str]) -> dict[str, ClaimAnswer]:
-        """Those that this claimant has under the same token, and whose answer was lost."""
-        asked = self._with(sorted(missing))
-        rows = connection.execute(_OWN, asked).mappings().all()
+        """The orders that this claimant holds under the same token already: the answer to that claim was lost."""
+        parameters = self._parameters(sorted(missing))
+        rows = connection.execute(_OWN, parameters).mappings().all()
         own: dict[str, ClaimAnswer] = {row["id"]: _claim_of(connection, row, State.of(row)) for row in rows}
-        if not own and connection.execute(_REGISTERED, asked).first() is None:
+        if not own and connection.execute(_REGISTERED, parameters).first() is None:
             raise ValueError(
                 f"incarnation {self.claimant.incarnation} is not registered: a drone registers before it claims"
             )
         if self.skip_locked and (rest := missing - own.keys()):
-            left = connection.execute(_still_claimable(self.time), self._with(sorted(rest))).scalars()
+            left = connection.execute(_still_claimable(self.time), self._parameters(sorted(rest))).scalars()
             self.passed_over = frozenset(left)
         return own
 
@@ -204,5 +211,5 @@ def _claim_of(
         state.last_seq,
         control_seq=unsettled(controls, state.control_seq),
         entry=draft.numbered(state.order_id, state.last_seq) if draft else None,
-        asked=any(control.open for control in controls),
+        has_open_controls=any(control.open for control in controls),
     )

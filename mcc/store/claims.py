@@ -1,4 +1,4 @@
-"""Holding orders: claiming them, handing them back, laying one aside to wait, ending it."""
+"""Operations of a drone on the orders it holds: claim, hand back, park, resume, finish."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -13,7 +13,7 @@ from mcc.contracts.order_facts import OrderHandedBack, OrderResumed, OrderWaitin
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, sources_of
 from mcc.store.claiming import ClaimAnswer, GroupClaim, needing_workspaces
 from mcc.store.clock import micros, moment
-from mcc.store.control_rows import controls_of, settle_applied
+from mcc.store.control_rows import apply_controls, controls_of
 from mcc.store.endings import end, end_by_store
 from mcc.store.engine import Database
 from mcc.store.errors import BadEntry, ControlsPending, Fenced, StoreError
@@ -21,17 +21,27 @@ from mcc.store.rows import State, is_held, lock, write
 from mcc.store.tables import JOURNAL, ORDERS, STATE
 from mcc.store.texts import parsed
 from mcc.store.transitions import (
+    SOLO,
     applied_draft,
     cancelled_by,
+    cancels_order,
     check_ending,
-    is_solo,
-    keeps_from_waiting,
     must_be_read,
     order_draft,
-    stops_all,
+    prevents_parking,
     waits_until,
 )
-from mcc.store.values import Claim, Claimable, ClaimedBy, Ended, Ending, Parking, ToClaim, Waiting, WorkspaceHold
+from mcc.store.values import (
+    Claim,
+    Claimable,
+    ClaimingDrone,
+    ClaimRequest,
+    Ended,
+    Ending,
+    Parking,
+    Waiting,
+    WorkspaceHold,
+)
 from mcc.store.views import claimable, has_status, is_status
 
 _FOLLOWING = (
@@ -63,15 +73,15 @@ class Claims:
         self._database = database
 
     def claimable(self, queues: Sequence[str], limit: int, *, besides: Collection[str] = ()) -> Sequence[Claimable]:
-        """Orders that a drone could claim now, best first: heads of their sessions, due, by priority, then age.
+        """Orders that a drone can claim now, best first: due, first in their session, by priority, then by age.
 
-        `besides` are ids to leave out, of orders whose workspace is taken, say: they must not hide those behind them.
+        `besides`: ids to leave out, such as orders whose workspace is locked, so that they do not use up the limit.
         """
 
         def first(connection: Connection) -> list[sa.Row[Any]]:
-            # Each queue by itself: of several at once, a database puts all that is queued in order to find the first.
-            asked = ({"wanted": queue, "most": limit, "besides": list(besides)} for queue in dict.fromkeys(queues))
-            return [row for one in asked for row in connection.execute(claimable(self._database.time), one)]
+            # One query per queue: for several queues at once, a database sorts all queued orders to find the first.
+            each = ({"wanted": queue, "most": limit, "besides": list(besides)} for queue in dict.fromkeys(queues))
+            return [row for one in each for row in connection.execute(claimable(self._database.time), one)]
 
         rows = sorted(self._database.read(first), key=lambda row: (row.priority, row.order_id))[:limit]
         return list(map(_claimable, rows))
@@ -85,54 +95,55 @@ class Claims:
         drone: str,
         alone: bool = True,
         workspace: WorkspaceHold | None = None,
-        unseen: bool = True,
+        workspace_optional: bool = True,
     ) -> Claim | None:
-        """One conditional UPDATE; epoch + 1, attempt + 1, entry `order.claimed`. None: not claimable (any more).
+        """One conditional UPDATE: epoch + 1, attempt + 1, entry `order.claimed`. None: not claimable (any more).
 
-        The same token again gives the same claim. `alone` says that this process holds no other order: orders under
-        which drones were lost are claimed only so.
+        Claiming again with the same token answers the same claim. `alone`: this process holds no other order, which is
+        required for orders that lost several drones in a row.
 
-        `workspace` is locked for as long as the order runs under this claim. While another running order holds that
-        workspace in a way that does not go together with this claim, None is answered and nothing changed. The first
-        workspace with a lasting key is where the order begins. For another key `AnotherWorkspace` is raised and nothing
-        changed, until the order is parked because of that directory and a resume lets it go on there.
+        `workspace` stays locked while the order runs under this claim. While another running order holds a conflicting
+        lock, nothing changes and the answer is None. The first workspace with a lasting key is the one in which the
+        order begins; a claim with another key raises `AnotherWorkspace` and changes nothing, until the order is parked
+        because of that other directory and a resume accepts it.
 
-        `unseen` False: an order that names a workspace is claimed with `workspace` only; without it `WorkspaceNeeded`
-        is raised and nothing changed.
+        `workspace_optional` False: for an order that names a workspace, a claim without `workspace` raises
+        `WorkspaceNeeded` and changes nothing.
         """
-        claimant = ClaimedBy(drone, incarnation, claim_token, alone)
-        answer = self.claim_together([ToClaim(order_id, workspace, unseen)], claimant)[0]
+        claimant = ClaimingDrone(drone, incarnation, claim_token, alone)
+        answer = self.claim_together([ClaimRequest(order_id, workspace, workspace_optional)], claimant)[0]
         if isinstance(answer, StoreError):
             raise answer
         return answer
 
-    def claim_together(self, asked: Sequence[ToClaim], claimant: ClaimedBy) -> Sequence[ClaimAnswer]:
-        """What `claim` says of each of these, in one transaction; one that is not to be had keeps no other back.
+    def claim_together(self, requests: Sequence[ClaimRequest], claimant: ClaimingDrone) -> Sequence[ClaimAnswer]:
+        """Claim several orders in one transaction. Answers the result of `claim` for each, in order, with errors as
+        values; an order that cannot be claimed does not affect the others.
 
-        What somebody else is changing just now is waited for once all the others are claimed.
+        Orders whose rows another transaction has locked are claimed last, one by one.
         """
-        named = [one.order_id for one in asked if one.workspace is None and not one.unseen]
+        named = [one.order_id for one in requests if one.workspace is None and not one.workspace_optional]
         found: dict[str, ClaimAnswer] = {}
         if named:
-            # Before the transaction, which would be one for nothing; what an order asks for never changes.
+            # Read outside the transaction, which may then be unnecessary: the workspace that an order names is fixed.
             found |= self._database.read(lambda connection: needing_workspaces(connection, named))
-        rest = [one for one in asked if one.order_id not in found and is_identifier(one.order_id)]
+        rest = [one for one in requests if one.order_id not in found and is_identifier(one.order_id)]
         group = self._group(rest, claimant)
         if rest:
             found |= self._database.write(group.work, repeatable=True)
-        for one in group.asked:
+        for one in group.requests:
             if one.order_id in group.passed_over:
                 found |= self._database.write(self._group([one], claimant).work, repeatable=True)
-        return [found.get(one.order_id) for one in asked]
+        return [found.get(one.order_id) for one in requests]
 
-    def _group(self, asked: Sequence[ToClaim], claimant: ClaimedBy) -> GroupClaim:
+    def _group(self, requests: Sequence[ClaimRequest], claimant: ClaimingDrone) -> GroupClaim:
         at = micros(self._database.clock.now())
-        return GroupClaim(asked, claimant, at, self._database.time, skip_locked=len(asked) > 1)
+        return GroupClaim(requests, claimant, at, self._database.time, skip_locked=len(requests) > 1)
 
     def hand_back(self, held: Sequence[tuple[str, int]], *, drone: str, message: str) -> Sequence[str]:
-        """Requeue these (order id, epoch) pairs that are still held; answers the ids.
+        """Requeue those of these (order id, epoch) pairs that are still held; answers their ids.
 
-        What is open stays open, for the next holder to go on with. An order that is to be cancelled ends instead.
+        Open calls stay open for the next holder. An order with an open cancel ends instead.
         """
         at = self._database.clock.now()
 
@@ -146,17 +157,20 @@ class Claims:
         return self._database.write(work)
 
     def finish(self, ending: Ending) -> int:
-        """Final status, outcome, record rows and last entries in one transaction; answers the last sequence number.
+        """Write status, outcome, record rows and last entries in one transaction; answers the last entry's number.
 
-        Open receipts are settled. Raises `Fenced`, or `ControlsPending` when a control came after `control_seq`.
+        Open controls are settled. Repeating a committed ending answers the same. Raises `Fenced`, or `ControlsPending`
+        when a control came after `control_seq` or an open cancel of the whole order is not honoured; ValueError for
+        drafts that do not end with one `order.finished`.
         """
         check_ending(ending)
         return self._database.write(lambda connection: _finish(connection, ending), repeatable=True).last_seq
 
     def finish_together(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
-        """What `finish` says of each of these orders, in one transaction; one that cannot be ended keeps no other back.
+        """End several orders in one transaction. Answers the result of `finish` for each, in order, with errors as
+        values; an order that cannot be ended does not affect the others.
 
-        Raises `StoreUnavailable`.
+        Raises `StoreUnavailable`, and ValueError as `finish` does.
         """
         for ending in endings:
             check_ending(ending)
@@ -164,16 +178,19 @@ class Claims:
             ended = self._database.write(lambda connection: _finish_all(connection, endings), repeatable=True)
         except BadEntry:
             ended = {ending.order_id: self._finished_alone(ending) for ending in endings}
-        # After the commit: a turn that was placed until now is found here, and one that is placed now nudges itself.
-        found = self._database.read(
+        # Read after the commit: a turn placed earlier is found here, and one placed later finds its session free and
+        # sends a nudge of its own.
+        following = self._database.read(
             lambda connection: {
-                order_id: _following(connection, done.session_id)
+                order_id: connection.execute(_FOLLOWING, {"wanted": done.session_id}).first()
                 for order_id, done in ended.items()
                 if isinstance(done, State)
             }
         )
-        answers = ((ended[one.order_id], found.get(one.order_id)) for one in endings)
-        return [Ended(done.last_seq, after) if isinstance(done, State) else done for done, after in answers]
+        answers = ((ended[one.order_id], following.get(one.order_id)) for one in endings)
+        return [
+            Ended(done.last_seq, row and _claimable(row)) if isinstance(done, State) else done for done, row in answers
+        ]
 
     def _finished_alone(self, ending: Ending) -> State | StoreError:
         try:
@@ -182,13 +199,13 @@ class Claims:
             return refused
 
     def park(self, parking: Parking) -> int:
-        """The held order waits without a holder; answers the number of the entry `order.waiting`.
+        """Let the held order wait without a holder; answers the number of its entry `order.waiting`.
 
-        It waits until it expires, or for a day after it could have gone on. A parking that was committed before, and
-        whose answer was lost, is answered as it was then.
+        The order waits until it expires, or for a day from the moment at which it could have resumed. Repeating a
+        committed parking answers the same.
 
         Raises `Fenced`, or `ControlsPending` when a control came after `control_seq`, or when a cancel or a resume of
-        the whole order is not settled, whatever its number.
+        the whole order is open, whatever its number.
         """
         return self._database.write(lambda connection: self._park(connection, parking), repeatable=True)
 
@@ -199,7 +216,7 @@ class Claims:
                 return number
             raise _fenced(parking)
         controls = controls_of(connection, state.order_id) if state.control_seq else []
-        if any(keeps_from_waiting(control, parking) for control in controls):
+        if any(prevents_parking(control, parking) for control in controls):
             raise _controls_pending(state)
         fact = OrderWaiting(reason=parking.reason, message=parking.message, until=parking.until, found=parking.found)
         due = micros(parking.until) if parking.until else None
@@ -219,18 +236,18 @@ class Claims:
         return number
 
     def waiting(self, reason: WaitingReason, limit: int, *, after: str = "") -> Sequence[Waiting]:
-        """Orders that wait for this reason, by id (oldest first), those after the id `after`."""
-        asked = {"reason": reason.value, "after": after, "most": limit}
-        rows = self._database.read(lambda connection: connection.execute(_WAITING, asked).all())
+        """Orders that wait for this reason, by id (oldest first), starting behind the id `after`."""
+        page = {"reason": reason.value, "after": after, "most": limit}
+        rows = self._database.read(lambda connection: connection.execute(_WAITING, page).all())
         return [
             Waiting(row.order_id, parsed(row.spec_json).get("workspace"), moment(row.at), row.workspace_key)
             for row in rows
         ]
 
-    def wake(self, order_id: str, reason: WaitingReason, message: str) -> bool:
-        """An order that waits for this reason is queued again, with an entry that says `message`.
+    def resume(self, order_id: str, reason: WaitingReason, message: str) -> bool:
+        """Queue an order that waits for this reason again, with an entry `order.resumed` that says `message`.
 
-        False: it does not wait (any more), or for another reason.
+        False: the order does not wait (any more), or waits for another reason.
         """
         at = self._database.clock.now()
 
@@ -245,16 +262,11 @@ class Claims:
 
 
 def _claimable(row: Any) -> Claimable:
-    return Claimable(row.order_id, row.queue, row.priority, row.last_seq, is_solo(row.barren))
-
-
-def _following(connection: Connection, session_id: str) -> Claimable | None:
-    row = connection.execute(_FOLLOWING, {"wanted": session_id}).first()
-    return None if row is None else _claimable(row)
+    return Claimable(row.order_id, row.queue, row.priority, row.last_seq, alone=row.barren >= SOLO)
 
 
 def _finish(connection: Connection, ending: Ending) -> State:
-    """The order as it is then. Nothing is changed where `Fenced` or `ControlsPending` is raised."""
+    """Answers the order's row afterwards. Nothing is changed when `Fenced` or `ControlsPending` is raised."""
     state = lock(connection, ending.order_id)
     if state is None:
         raise _fenced(ending)
@@ -269,7 +281,7 @@ def _finish(connection: Connection, ending: Ending) -> State:
 
 
 def _finish_all(connection: Connection, endings: Sequence[Ending]) -> dict[str, State | StoreError]:
-    """By order, in the order of the ids, in which all writers lock rows. Raises `BadEntry`."""
+    """The results by order id. Rows are locked in the order of the ids, as all writers do. Raises `BadEntry`."""
     ended: dict[str, State | StoreError] = {}
     for ending in sorted(endings, key=lambda one: one.order_id):
         try:
@@ -284,7 +296,7 @@ def _fenced(held: Ending | Parking) -> Fenced:
 
 
 def _was_finished(state: State, ending: Ending) -> bool:
-    """True when this very ending was committed before, and only the answer was lost."""
+    """Whether this ending was committed before and only the answer was lost."""
     reached = ending.last_seq + len(ending.drafts)
     return state.status in FINAL and (state.epoch, state.last_seq) == (ending.epoch, reached)
 
@@ -295,7 +307,7 @@ def _controls_pending(state: State) -> ControlsPending:
 
 def _hand_back(connection: Connection, state: State, drone: str, message: str, at: datetime) -> None:
     controls = controls_of(connection, state.order_id) if state.control_seq else []
-    cancel = next((control for control in controls if stops_all(control)), None)
+    cancel = next((control for control in controls if cancels_order(control)), None)
     if cancel is not None:
         end_by_store(connection, state, cancelled_by(cancel), at)
         return
@@ -305,7 +317,7 @@ def _hand_back(connection: Connection, state: State, drone: str, message: str, a
 
 
 def _was_parked(connection: Connection, parking: Parking, number: int) -> bool:
-    """True when this very parking was committed before and only its answer was lost, whatever the order did since."""
+    """Whether this parking was committed before and only the answer was lost, whatever happened to the order since."""
     row = connection.execute(_AFTER_PARKING, {"wanted": parking.order_id, "seq": number}).first()
     return row is not None and (row.kind, row.epoch) == (OrderWaiting.kind, parking.epoch + 1)
 
@@ -319,14 +331,14 @@ def resume(
     *,
     workspace_key: str | None = None,
 ) -> State:
-    """A waiting order becomes claimable again, also before the time for which it waited. This applies `control`.
+    """Queue a waiting order again, even before the time for which it waits, and mark `control` as applied.
 
-    `workspace_key`: the order goes on in the directory with this key.
+    `workspace_key`: the order continues in the directory with this key.
     """
     drafts = [applied_draft(control, at)] if control else []
     drafts.append(order_draft(at, OrderResumed(message=message)))
-    settle_applied(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
-    woken: dict[str, object] = {"reason": None, "not_before": None, "waits_until": None, "epoch": state.epoch + 1}
+    apply_controls(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
+    changes: dict[str, object] = {"reason": None, "not_before": None, "waits_until": None, "epoch": state.epoch + 1}
     if workspace_key is not None:
-        woken["workspace_key"] = workspace_key
-    return write(connection, state, drafts, status=OrderStatus.QUEUED, **woken)
+        changes["workspace_key"] = workspace_key
+    return write(connection, state, drafts, status=OrderStatus.QUEUED, **changes)

@@ -1,4 +1,4 @@
-"""The store's sense of time: wall clock for people, boot-time clock for leases."""
+"""Clocks of the store: wall time for people, time since boot for leases; and times as microseconds."""
 
 import subprocess
 import sys
@@ -13,16 +13,16 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Clock(Protocol):
-    """Tests pass one in; `SystemClock` is the real one."""
+    """`SystemClock` in production, a settable clock in tests."""
 
     def now(self) -> datetime:
         """The wall clock, aware, in UTC."""
 
     def uptime(self) -> float:
-        """Seconds since this machine booted, time in suspend included."""
+        """Seconds since this machine booted, suspended time included."""
 
     def boot(self) -> str:
-        """Differs after every boot; uptimes of different boots cannot be compared."""
+        """An id that changes with every boot; uptimes of different boots cannot be compared."""
 
 
 class SystemClock:
@@ -47,7 +47,7 @@ def _boot_id() -> str:
 
 
 def micros(moment: datetime) -> int:
-    """Microseconds since 1970 of an aware time, exactly; what the tables hold."""
+    """An aware time as whole microseconds since 1970, without rounding; the unit of all time columns."""
     since = moment - EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 

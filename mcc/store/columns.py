@@ -1,4 +1,4 @@
-"""What all tables stand on: the registry of their rows, partial indexes, conditions on columns, and rows as JSON."""
+"""Building blocks of tables and statements: the row registry, partial indexes, list conditions, rows as JSON."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,9 +14,9 @@ from sqlmodel import SQLModel
 
 
 def among(column: sa.ColumnElement[Any], parameter: str) -> sa.ColumnElement[bool]:
-    """Whether the column is in the list that is given as `parameter`, texts or whole numbers; without one, it is empty.
+    """Whether the column is in the list bound to `parameter`, of texts or whole numbers; the list is empty by default.
 
-    `IN (?, ?, …)` is another statement for every length: each connection would prepare and keep dozens of them.
+    `IN (?, ?, …)` is a different statement for every length: each connection would prepare and keep dozens of them.
     """
     item = sa.BigInteger if isinstance(column.type, sa.Integer) else sa.Text
     return _Among(column, sa.bindparam(parameter, (), type_=_List(item)))
@@ -41,7 +41,7 @@ class _List(sa.TypeDecorator[Iterable[Any]]):
 
 
 class _Among(FunctionElement[bool]):
-    """Without the type Boolean, for which SQLAlchemy writes `= 1` behind it; SQLite finds no index for that."""
+    """Has no type Boolean: SQLAlchemy would append `= 1` to it, and SQLite would then use no index."""
 
     inherit_cache = True
 
@@ -64,7 +64,7 @@ class _SizeOf(FunctionElement[int]):
 
 
 def size_of(column: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
-    """Bytes of a text; SQLite counts characters unless it is told otherwise, and `octet_length` came late to it."""
+    """Bytes of a text column. SQLite's `length` counts characters of texts, and old versions lack `octet_length`."""
     return _SizeOf(column)
 
 
@@ -79,16 +79,18 @@ def _size_in_postgresql(element: _SizeOf, compiler: SQLCompiler, **options: Any)
 
 
 def postgres_rows(columns: Mapping[str, str]) -> str:
-    """Rows with columns of these kinds, of one parameter of the driver: what `listed` makes of them."""
+    """A SELECT that expands one driver parameter, the JSON made by `listed`, into rows with columns of these types."""
     typed = ", ".join(f"{name} {kind}" for name, kind in columns.items())
     return f"SELECT * FROM json_to_recordset(%s::json) AS t({typed})"
 
 
 def listed(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> str:
+    """A JSON list with one object per row, as `postgres_rows` expects it."""
     return json.dumps([dict(zip(names, row, strict=True)) for row in rows])
 
 
 HALF_FILLED = {"postgresql_with": {"fillfactor": 50}}
+"""For tables whose rows are updated often: PostgreSQL writes the new row version into the same page."""
 
 
 def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> sa.Index:
@@ -97,4 +99,4 @@ def partial_index(name: str, *columns: str, where: str, unique: bool = False) ->
 
 
 class Row(SQLModel, registry=registry()):
-    """Its own registry, so that a program that embeds MCC keeps its tables apart."""
+    """Base of all rows, with a registry of its own: MCC's tables stay apart from those of a program that embeds it."""

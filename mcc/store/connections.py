@@ -1,4 +1,4 @@
-"""Connections: how those to SQLite and PostgreSQL are opened, and how silent ones are cut."""
+"""Engines for SQLite and PostgreSQL, with their connection settings, and a watchdog for silent connections."""
 
 import os
 import socket
@@ -29,10 +29,10 @@ _UNWATCHED = "mcc_unwatched"
 
 
 class Watchdog:
-    """Cuts connections to a PostgreSQL server that have been in use for `seconds` without the end of a statement.
+    """Cuts PostgreSQL connections that have been in use for `seconds` without finishing a statement.
 
-    The server ends long statements itself. But a link whose far end still confirms what it gets, a stuck pooler for
-    one, lets neither the server's limits nor those of TCP tell, and libpq waits on it for ever.
+    The server ends long statements itself. But if the other end, such as a stuck connection pooler, still acknowledges
+    packets, neither the server's timeouts nor TCP's take effect, and libpq would wait for ever.
     """
 
     def __init__(self, engine: Engine, seconds: float) -> None:
@@ -41,32 +41,33 @@ class Watchdog:
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
-        event.listen(engine, "checkout", lambda raw, record, _: self.taken(raw))
+        event.listen(engine, "checkout", lambda raw, record, _: self.checked_out(raw))
         for end in ("checkin", "invalidate", "close"):
-            event.listen(engine, end, lambda raw, record, *_: self.given_back(raw, record.info))
-        event.listen(engine, "after_cursor_execute", self._executed)
+            event.listen(engine, end, lambda raw, record, *_: self.checked_in(raw, record.info))
+        event.listen(
+            engine,
+            "after_cursor_execute",
+            lambda connection, *_: self.progressed(connection.connection.driver_connection, connection.info),
+        )
 
     def close(self) -> None:
         self._stopped.set()
 
-    def taken(self, raw: Any) -> None:
-        """Somebody uses this connection of the driver from now on."""
+    def checked_out(self, raw: Any) -> None:
+        """Watch this connection of the driver, which is in use from now on."""
         if self._thread is None:
             self._start()
         self._used[id(raw)] = (time.monotonic() + self._seconds, raw)
 
-    def given_back(self, raw: Any, info: MutableMapping[Any, Any]) -> None:
-        """Nobody uses it now. `info` is what SQLAlchemy keeps beside it."""
+    def checked_in(self, raw: Any, info: MutableMapping[Any, Any]) -> None:
+        """Stop watching the connection. `info`: the dictionary that SQLAlchemy keeps with it."""
         info.pop(_UNWATCHED, None)
         self._used.pop(id(raw), None)
 
-    def moved(self, raw: Any, info: Mapping[Any, Any]) -> None:
-        """One of its statements has ended."""
+    def progressed(self, raw: Any, info: Mapping[Any, Any]) -> None:
+        """Restart the connection's time limit: one of its statements has ended."""
         if id(raw) in self._used:
             self._used[id(raw)] = (time.monotonic() + (inf if info.get(_UNWATCHED) else self._seconds), raw)
-
-    def _executed(self, connection: Connection, *_: object) -> None:
-        self.moved(connection.connection.driver_connection, connection.info)
 
     def _start(self) -> None:
         with self._starting:
@@ -84,12 +85,12 @@ class Watchdog:
 
 
 def unwatched(connection: Any) -> None:
-    """Until it is given back, the statements of this (SQLAlchemy) connection may take as long as they need."""
+    """Exempt this SQLAlchemy connection from the watchdog until it is returned to its pool."""
     connection.info[_UNWATCHED] = True
 
 
 def _cut(connection: Any) -> None:
-    """Let the far end seem gone; the thread that uses the connection finds out and gives it up."""
+    """Shut the connection's socket down; the thread that waits for it then gets an error."""
     with suppress(OSError, AttributeError):
         twin = socket.socket(fileno=socket.dup(connection.fileno()))
         with twin:
@@ -102,23 +103,22 @@ POSTGRES_SETTINGS = {
     "default_transaction_isolation": "read\\ committed",
 }
 
-
 POSTGRES_ARGUMENTS = {
     "keepalives_idle": 3,
     "keepalives_interval": 1,
     "keepalives_count": 3,
     "tcp_user_timeout": 6_000,
 }
-"""A server that says nothing at all is given up within about six seconds: half of a lease's time."""
-
+"""TCP settings that give a dead server up within about six seconds, half the time of a lease."""
 
 CACHE_KILOBYTES = 512
-"""What one connection to SQLite keeps of the file: what a transaction needs. The write of any other one makes all of it
-stale, so that more is memory without use, of which every connection takes more as the file grows."""
+"""Page cache of one SQLite connection: enough for a transaction. A write by any other connection invalidates all of it,
+so a larger cache would only cost memory, per connection and growing with the file."""
 
 
 def normal_url(url: str) -> URL:
-    """PostgreSQL is spoken to by psycopg 3, however the address is spelled. ValueError for other databases."""
+    """The address with the driver to use: psycopg 3 for PostgreSQL, whatever driver it names. Raises ValueError for
+    other databases, and for SQLite in memory."""
     try:
         made = make_url(url)
     except sa.exc.ArgumentError as error:
@@ -136,20 +136,21 @@ def normal_url(url: str) -> URL:
 
 
 def opened(url: URL, clock: Clock, connections: int, patience: float) -> Engine:
-    """The engine for a normal address; a lock, a free connection or a new one is waited for `patience` seconds."""
+    """The engine for an address that `normal_url` returned. `patience`: seconds to wait for a lock, a free connection
+    or a new one."""
     if url.get_backend_name() == "sqlite":
         return _sqlite(url, clock, connections, patience)
     return _postgres(url, connections, patience)
 
 
 def without_transactions(dialect: Dialect) -> dict[str, Any]:
-    """Options of a connection that begins none by itself: each of its statements sees what is committed then."""
-    # SQLite has no level for that, so `begin` below looks away.
+    """Execution options for a connection without transactions: each statement sees what is committed at that moment."""
+    # There is no such isolation level for SQLite; the listener `begin` below reads this option instead.
     return {"mcc_read": True} if dialect.name == "sqlite" else {"isolation_level": "AUTOCOMMIT"}
 
 
 def is_used_up(engine: Engine) -> bool:
-    """Whether all connections that there may be are in use, so that somebody may wait for one in the pool."""
+    """Whether the maximum number of connections is in use, so that threads may wait for the pool."""
     pool = engine.pool
     return isinstance(pool, QueuePool) and pool.checkedout() >= 2 * pool.size()
 
@@ -176,7 +177,7 @@ def _postgres(url: URL, connections: int, patience: float) -> Engine:
 
 
 class _Hinting(SQLiteCompiler):
-    """Writes the hints of a statement, INDEXED BY, where SQLAlchemy leaves them out."""
+    """Renders the hints of a statement (INDEXED BY), which SQLAlchemy omits for SQLite."""
 
     def get_from_hint_text(self, table: object, text: str | None) -> str | None:
         return text
@@ -195,7 +196,8 @@ def _sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine
         poolclass=QueuePool,
         pool_size=connections,
         max_overflow=connections,
-        # The connection that was used last knows the statements already; in turn, each would come to keep all of them.
+        # Reuse the connection used last, which has prepared the statements. In rotation, every connection would come to
+        # hold all of them.
         pool_use_lifo=True,
         pool_timeout=patience,
         connect_args={"check_same_thread": False, "timeout": patience},
@@ -205,7 +207,8 @@ def _sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine
 
     @event.listens_for(engine, "do_connect")
     def make(*_: object) -> None:
-        """For its owner alone, as are the files that SQLite puts beside it; SQLite says what is wrong with the path."""
+        """Create the file readable by its owner alone; SQLite gives its other files the same permissions. Errors are
+        left to SQLite to report."""
         with suppress(OSError):
             os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
@@ -215,7 +218,7 @@ def _sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine
         raw.execute("PRAGMA synchronous=FULL")
         raw.execute(f"PRAGMA cache_size=-{CACHE_KILOBYTES}")
         raw.execute("PRAGMA foreign_keys=ON")
-        # Called deterministic, although they are not: SQLite then asks once per statement, and not again for every row.
+        # Declared deterministic although they are not: SQLite then calls them once per statement, not once per row.
         raw.create_function("mcc_now", 0, lambda: micros(clock.now()), deterministic=True)
         raw.create_function("mcc_uptime", 0, lambda: int(clock.uptime() * 1_000_000), deterministic=True)
         raw.create_function("mcc_boot", 0, clock.boot, deterministic=True)
@@ -223,7 +226,7 @@ def _sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
         if not connection.get_execution_options().get("mcc_read"):
-            # Not by way of SQLAlchemy, which would take as long for it as for the statement that follows.
+            # Directly through the driver: SQLAlchemy would take as long for this as for the statement that follows.
             connection.connection.driver_connection.execute("BEGIN IMMEDIATE")  # type: ignore[union-attr]
 
     return engine

@@ -1,4 +1,4 @@
-"""The rows of controls: read, added and settled inside a transaction."""
+"""Rows of controls: read, added and settled inside a transaction."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -74,7 +74,7 @@ def controls_of(connection: Connection, order_id: str) -> list[Control]:
 
 
 def add_control(connection: Connection, state: State, control: Control, principal: str) -> None:
-    """Under the order's lock: the row, and the order's `control_seq` is its number."""
+    """Insert the control and set the order's `control_seq` to its number. The caller holds the order's lock."""
     row = {
         "id": control.id,
         "order_id": state.order_id,
@@ -96,15 +96,15 @@ def add_control(connection: Connection, state: State, control: Control, principa
 
 
 def why_not_taken(connection: Connection, order_id: str, kind: ControlKind, record_id: str | None = None) -> str | None:
-    """Why the order takes no such control, as its caller said when it was placed; None when it does."""
+    """Why the order does not accept such a control: its caller restricted controls when placing it. None: it does."""
     spec = connection.execute(_SPEC, {"wanted": order_id}).scalar()
     takes = parsed(spec).get("controls") if spec else None
     return not_taken(kind, record_id, None if takes is None else [ControlKind(one) for one in takes])
 
 
-def settle_applied(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
-    """Settle the receipts of the controls that these entries (with their numbers) apply, and keep what they set of the
-    order as a whole. The caller holds the order's lock."""
+def apply_controls(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
+    """Mark the controls that these entries (given with their numbers) apply as applied, and merge the metadata that
+    they set into the order's. The caller holds the order's lock."""
     rows, changes = [], list[Mapping[str, Any]]()
     for seq, entry in numbered:
         fact = entry.data
@@ -120,16 +120,16 @@ def settle_applied(connection: Connection, order_id: str, numbered: Sequence[tup
         connection.execute(_SET_METADATA, {"wanted": order_id, "said": to_json(metadata).decode()})
 
 
-def settle_refused(connection: Connection, control_id: str, why: str) -> bool:
+def refuse_control(connection: Connection, control_id: str, why: str) -> bool:
     """Refuse a control; False when the control was not open (any more)."""
     return connection.execute(_REFUSE, {"wanted": control_id, "why": text_json(why)}).rowcount == 1
 
 
-def settle_all(connection: Connection, order_id: str, why: str) -> None:
+def refuse_open_controls(connection: Connection, order_id: str, why: str) -> None:
     """Refuse every control of the order that is still open."""
     connection.execute(_REFUSE_ALL, {"wanted": order_id, "why": text_json(why)})
 
 
-def settle_cancels(connection: Connection, order_id: str, at: int, seq: int) -> None:
-    """The order was cancelled at entry `seq`, so every open cancel of the whole order has been applied."""
+def apply_cancels(connection: Connection, order_id: str, at: int, seq: int) -> None:
+    """Mark every open cancel of the whole order as applied: the order was cancelled at entry `seq`."""
     connection.execute(_CANCEL, {"of": order_id, "at": at, "seq": seq})

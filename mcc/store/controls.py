@@ -1,4 +1,4 @@
-"""Controls: requested under the lock of their order, delivered, refused."""
+"""Controls of orders: request, delivery to drones, refusal."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -12,7 +12,7 @@ from mcc.contracts.ids import is_identifier
 from mcc.contracts.status import FINAL, sources_of
 from mcc.store.claims import resume
 from mcc.store.clock import micros
-from mcc.store.control_rows import IS_OPEN, add_control, control_of, controls_of, settle_refused, why_not_taken
+from mcc.store.control_rows import IS_OPEN, add_control, control_of, controls_of, refuse_control, why_not_taken
 from mcc.store.endings import end_by_store, may_end
 from mcc.store.engine import Database
 from mcc.store.errors import ControlNotTaken, OrderIsFinal
@@ -45,7 +45,7 @@ _NOT_RUN = sources_of("cancel_queued", "cancel_waiting")
 
 
 CANCEL_WINS = "The whole order was cancelled by the same request."
-"""Why a control is refused that was requested together with a cancel of the whole order."""
+"""The reason with which controls are refused that were requested together with a cancel of the whole order."""
 
 
 class Controls:
@@ -53,11 +53,11 @@ class Controls:
         self._database = database
 
     def request(self, order_id: str, kind: ControlKind, request: NewControl, *, principal: str) -> Control:
-        """A row and `control_seq` + 1 under the order's lock.
+        """Add a control under the order's lock, numbered `control_seq` + 1.
 
-        Of an order that no drone runs: a cancel ends it at once, a resume or the cancel of one agent lets a waiting one
-        go on, and what only its agents can do stays open for the next holder (of one that was never claimed, what is
-        asked of a single agent is refused). Raises `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`.
+        If no drone runs the order, a cancel ends it at once; a resume, or the cancel of one agent, queues a waiting
+        order again; other controls stay open for the next holder. A control for a single agent of an order that was
+        never claimed is refused. Raises `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`.
         """
         if not is_identifier(order_id):
             raise unknown_order(order_id)
@@ -65,9 +65,10 @@ class Controls:
         return self._database.write(lambda connection: requested(connection, order_id, kind, request, principal, at))
 
     def request_all(self, order_id: str, request: Sequence[ControlOfBatch], *, principal: str) -> Sequence[Control]:
-        """The same for several, in one transaction; answers them in their order. Of several with a cancel of the whole
-        order only that is done, and the others are refused. Raises `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`,
-        and keeps none then.
+        """As `request` for several controls, in one transaction; answers them in the same sequence.
+
+        If one of them cancels the whole order, only that one is carried out, and the others are refused. Raises
+        `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`, and adds none then.
         """
         if not is_identifier(order_id):
             raise unknown_order(order_id)
@@ -75,7 +76,7 @@ class Controls:
         return self._database.write(lambda connection: _request_all(connection, order_id, request, principal, at))
 
     def pending(self, held: Mapping[str, int]) -> Sequence[Control]:
-        """Open controls of these orders (id -> highest control number seen); marks them delivered."""
+        """Open controls of these orders (order id -> highest control number seen); marks them as delivered."""
         if not held:
             return []
         rows = self._database.read(lambda connection: connection.execute(_OPEN, {"ids": list(held)}).mappings().all())
@@ -89,16 +90,16 @@ class Controls:
         return [one.model_copy(update={"delivered_at": one.delivered_at or at}) for one in found]
 
     def refuse(self, control_id: str, why: str, *, epoch: int | None = None) -> bool:
-        """Close an open receipt with why; answers whether it was open.
+        """Refuse an open control with the reason `why`; answers whether it was open.
 
-        `epoch`: only while its order runs under this epoch, so that no former holder speaks for the present one.
+        `epoch`: refuse it only while its order runs under this epoch, so that a former holder cannot refuse it.
         """
         if not is_identifier(control_id):
             return False
         return self._database.write(partial(_refuse, control_id=control_id, why=why, epoch=epoch), repeatable=True)
 
     def of_order(self, order_id: str) -> Sequence[Control]:
-        """Raises `UnknownOrder`."""
+        """All controls of an order, by number. Raises `UnknownOrder`."""
 
         def controls(connection: Connection) -> Sequence[Control]:
             is_pruned(connection, order_id)
@@ -117,7 +118,7 @@ def requested(
     *,
     refused: str | None = None,
 ) -> Control:
-    """What `Controls.request` promises; `refused`: it is kept with that as its answer, and does nothing."""
+    """See `Controls.request`. `refused`: the control is stored as refused with this reason, and has no effect."""
     state = lock(connection, order_id)
     if state is None:
         raise unknown_order(order_id)
@@ -128,7 +129,7 @@ def requested(
         raise ControlNotTaken(why)
     effect = Effect.STAYS if refused else _effect(connection, state, control)
     add_control(connection, state, control.model_copy(update={"refused": refused or why_refused(effect)}), principal)
-    if effect in (Effect.ENDS, Effect.RESUMES, Effect.WAKES):
+    if effect in (Effect.ENDS, Effect.RESUMES, Effect.REQUEUES):
         _act_at_once(connection, lock(connection, order_id) or state, control, effect, at)
     row = connection.execute(_ONE, {"wanted": control.id}).mappings().one()
     return control_of(row)
@@ -137,19 +138,16 @@ def requested(
 def _request_all(
     connection: Connection, order_id: str, request: Sequence[ControlOfBatch], principal: str, at: datetime
 ) -> Sequence[Control]:
-    cancel = next((index for index, one in enumerate(request) if _cancels_all(one)), None)
+    cancels = (index for index, one in enumerate(request) if one.kind is ControlKind.CANCEL and one.record_id is None)
+    cancel = next(cancels, None)
     made: dict[int, Control] = {}
     for index, one in enumerate(request):
         if cancel is not None and index != cancel:
             made[index] = requested(connection, order_id, one.kind, one, principal, at, refused=CANCEL_WINS)
-    # Last, because nothing is asked of an order that it has ended.
+    # The cancel comes last, because an order that has ended accepts no controls.
     for index, one in enumerate(request) if cancel is None else [(cancel, request[cancel])]:
         made[index] = requested(connection, order_id, one.kind, one, principal, at)
     return [made[index] for index in range(len(request))]
-
-
-def _cancels_all(request: ControlOfBatch) -> bool:
-    return request.kind is ControlKind.CANCEL and request.record_id is None
 
 
 def _effect(connection: Connection, state: State, control: Control) -> Effect:
@@ -175,4 +173,4 @@ def _refuse(connection: Connection, control_id: str, why: str, epoch: int | None
         state = lock(connection, order_id["order_id"]) if order_id else None
         if state is None or not is_held(state, epoch):
             return False
-    return settle_refused(connection, control_id, why)
+    return refuse_control(connection, control_id, why)

@@ -1,8 +1,8 @@
-"""Statements that a driver is given as they are, and connections that are kept open between transactions.
+"""Repeated statements given directly to the driver, and connections kept open between transactions.
 
-SQLAlchemy works out at every execution what is the same each time: the text, the order of its parameters, what becomes
-of them and of the columns that are found. That takes seven times as long as SQLite does, and four times as long as
-psycopg. Here a statement that comes again is taken apart once: docs/decisions/18.
+At every execution, SQLAlchemy computes again what does not change: the text, the order of the parameters, the
+conversions of parameters and columns. That takes seven times as long as SQLite itself, and four times as long as
+psycopg. Here a repeated statement is compiled once (docs/decisions/18).
 """
 
 from collections import deque
@@ -18,35 +18,35 @@ from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.engine.result import result_tuple
 
 from mcc.store.connections import Watchdog, is_used_up, without_transactions
-from mcc.store.drivers import Answer, driver_of
+from mcc.store.drivers import Cursor, driver_of
 
 Process: TypeAlias = Callable[[Any], Any]
 
 
-class Found:
-    """What a statement found: as much of `sqlalchemy.Result` as the store uses."""
+class DirectResult:
+    """The rows of a statement: the part of `sqlalchemy.Result` that the store uses."""
 
-    __slots__ = ("_answer", "_row")
+    __slots__ = ("_cursor", "_row")
 
-    def __init__(self, answer: Answer, row: Process) -> None:
-        """`row` makes what is answered of what the driver answers."""
-        self._answer = answer
+    def __init__(self, cursor: Cursor, row: Process) -> None:
+        """`row` converts a row of the driver."""
+        self._cursor = cursor
         self._row = row
 
     @property
     def rowcount(self) -> int:
-        return self._answer.rowcount
+        return self._cursor.rowcount
 
     def __iter__(self) -> Iterator[Any]:
-        return map(self._row, self._answer)
+        return map(self._row, self._cursor)
 
     def all(self) -> list[Any]:
         return list(self)
 
     def first(self) -> Any:
-        row = self._answer.fetchone()
-        # A cursor with rows that nobody reads holds on to the moment at which it asked.
-        self._answer.close()
+        row = self._cursor.fetchone()
+        # An open cursor with unread rows would keep SQLite's read snapshot open.
+        self._cursor.close()
         return None if row is None else self._row(row)
 
     def one_or_none(self) -> Any:
@@ -67,36 +67,38 @@ class Found:
     def scalar_one(self) -> Any:
         return self.one()[0]
 
-    def scalars(self) -> "Found":
+    def scalars(self) -> "DirectResult":
         row = self._row
-        return Found(self._answer, lambda values: row(values)[0])
+        return DirectResult(self._cursor, lambda values: row(values)[0])
 
-    def mappings(self) -> "Found":
+    def mappings(self) -> "DirectResult":
         row = self._row
-        return Found(self._answer, lambda values: row(values)._mapping)
+        return DirectResult(self._cursor, lambda values: row(values)._mapping)
 
 
-def _row_of(names: Sequence[str], kinds: Sequence[Process | None] = ()) -> Process:
-    """Makes rows with these columns, of values that each have to be made into something first."""
+def _row_of(names: Sequence[str], processors: Sequence[Process | None] = ()) -> Process:
+    """A function that makes rows with these columns, after converting each value by its own function, if any."""
     make: Process = result_tuple(names)
-    if not any(kinds):
+    if not any(processors):
         return make
-    return lambda values: make([one if kind is None else kind(one) for kind, one in zip(kinds, values, strict=True)])
+    return lambda values: make(
+        [one if process is None else process(one) for process, one in zip(processors, values, strict=True)]
+    )
 
 
-def _row_in(answer: Answer) -> Process:
-    """Makes rows with the columns that the driver names."""
-    described = answer.description
-    return _as_it_is if described is None else _row_of([column[0] for column in described])
+def _row_in(cursor: Cursor) -> Process:
+    """A function that makes rows with the columns that the driver names."""
+    described = cursor.description
+    return _unchanged if described is None else _row_of([column[0] for column in described])
 
 
 class Prepared:
-    """A statement as the driver takes it, with parameters of the names in `keys`."""
+    """A statement compiled for the driver, for parameters with the names in `keys`."""
 
     __slots__ = ("_columns", "_dialect", "_given", "_row", "_values", "keys", "text")
 
     def __init__(self, statement: Any, given: Mapping[str, Any], dialect: Dialect) -> None:
-        """Raises ValueError for a statement that has to be made anew each time; `given` is an example."""
+        """`given`: example parameters. Raises ValueError for a statement that must be compiled at each execution."""
         compiled = statement.compile(dialect=dialect, column_keys=sorted(given))
         if any(one.callable is not None for one in compiled.binds.values()):
             raise ValueError("a parameter is asked for at each execution")
@@ -111,7 +113,7 @@ class Prepared:
         self.text: str = expanded.statement
         made = {**compiled._bind_processors, **expanded.processors}
         constant = {
-            name: None if name in given else made.get(name, _as_it_is)(value)
+            name: None if name in given else made.get(name, _unchanged)(value)
             for name, value in expanded.parameters.items()
         }
         self._values: Any = constant
@@ -124,47 +126,48 @@ class Prepared:
         self._row: Process | None = None
 
     @property
-    def answers(self) -> bool:
-        """Whether it answers rows that are known beforehand."""
+    def returns_rows(self) -> bool:
+        """Whether the statement returns rows whose columns SQLAlchemy knows."""
         return bool(self._columns)
 
     def values(self, given: Mapping[str, Any]) -> Any:
-        """The parameters as the driver takes them: in their order, or by their names."""
+        """The parameters for the driver: a list, or a dictionary by name."""
         values = self._values.copy()
         for place, name, process in self._given:
             values[place] = given[name] if process is None else process(given[name])
         return values
 
-    def found(self, answer: Answer) -> Found:
+    def result(self, cursor: Cursor) -> DirectResult:
         if not self._columns:
-            return Found(answer, _row_in(answer))
+            return DirectResult(cursor, _row_in(cursor))
         if self._row is None:
-            self._row = self._row_of(answer.description or ())
-        return Found(answer, self._row)
+            self._row = self._row_of(cursor.description or ())
+        return DirectResult(cursor, self._row)
 
     def _row_of(self, described: Sequence[Any]) -> Process:
-        """What becomes of a value depends also on the kind that the database says its column is of."""
+        """How values are converted also depends on the column types that the database reports."""
         dialect = self._dialect
-        kinds = [
+        processors = [
             one.type.dialect_impl(dialect).result_processor(dialect, column[1])
             for one, column in zip(self._columns, described, strict=True)
         ]
-        return _row_of([one.keyname for one in self._columns], kinds)
+        return _row_of([one.keyname for one in self._columns], processors)
 
 
-def _as_it_is(value: Any) -> Any:
+def _unchanged(value: Any) -> Any:
     return value
 
 
 class Statements:
-    """What came twice of the statements of a process, for as long as it has them. Safe for several threads."""
+    """The statements that a process has executed at least twice, prepared for the driver, for as long as the statement
+    objects live. Safe for several threads."""
 
     def __init__(self) -> None:
         self._known: WeakKeyDictionary[Any, Prepared | bool] = WeakKeyDictionary()
-        """True: it came once; False: it cannot be prepared."""
+        """True: executed once so far; False: cannot be prepared."""
 
     def prepared(self, statement: Any, given: Mapping[str, Any], dialect: Dialect) -> Prepared | None:
-        """None: SQLAlchemy is to execute it."""
+        """The prepared statement; None when SQLAlchemy has to execute it."""
         known = self._known.get(statement)
         if known is None:
             self._known[statement] = True
@@ -178,12 +181,13 @@ class Statements:
 
 @cache
 def _statements(dialect: str) -> Statements:
-    """One for all databases of a process: what a driver is given does not depend on the database."""
+    """Shared by all databases of a process: a prepared statement depends only on the dialect."""
     return Statements()
 
 
 class Link(Connection):
-    """A connection that is kept. Its transactions are begun and ended by `begin_now`, `keep` and `undo` alone."""
+    """A connection that stays open between transactions, which only `begin_now`, `commit_now` and `reset` begin and
+    end."""
 
     def __init__(self, engine: Engine, watchdog: Watchdog | None = None) -> None:
         super().__init__(engine)
@@ -192,26 +196,26 @@ class Link(Connection):
         self._errors = self.dialect.loaded_dbapi.Error
         self._raw: Any = self.connection.driver_connection
         self._statements = _statements(self.dialect.name)
-        self._said = self.info
+        self._raw_info = self.info
         self._watchdog = watchdog
 
     def execute(self, statement: Any, parameters: Any = None, *, execution_options: Any = None) -> Any:
         is_list = type(parameters) is list and len(parameters) > 0
         given = parameters[0] if is_list else parameters or {}
         prepared = self._statements.prepared(statement, given, self.dialect) if isinstance(given, Mapping) else None
-        if prepared is None or execution_options or (is_list and prepared.answers):
+        if prepared is None or execution_options or (is_list and prepared.returns_rows):
             return super().execute(statement, parameters, execution_options=execution_options)
         if is_list and len(parameters) > 1:
-            return prepared.found(
-                self._sent(self._driver.run_for_each, prepared.text, map(prepared.values, parameters))
+            return prepared.result(
+                self._send(self._driver.run_for_each, prepared.text, map(prepared.values, parameters))
             )
-        return prepared.found(self._sent(self._driver.run, prepared.text, prepared.values(given)))
+        return prepared.result(self._send(self._driver.run, prepared.text, prepared.values(given)))
 
     def send(self, text: str, parameters: Any) -> Any:
-        """As `exec_driver_sql`."""
+        """As `exec_driver_sql`, but not through SQLAlchemy."""
         run = self._driver.run_for_each if type(parameters) is list else self._driver.run
-        answer = self._sent(run, text, parameters)
-        return Found(answer, _row_in(answer))
+        cursor = self._send(run, text, parameters)
+        return DirectResult(cursor, _row_in(cursor))
 
     def scalar(self, statement: Any, parameters: Any = None, *, execution_options: Any = None) -> Any:
         return self.execute(statement, parameters, execution_options=execution_options).scalar()
@@ -219,46 +223,45 @@ class Link(Connection):
     def scalars(self, statement: Any, parameters: Any = None, *, execution_options: Any = None) -> Any:
         return self.execute(statement, parameters, execution_options=execution_options).scalars()
 
-    def taken(self) -> None:
-        """Somebody uses it from now on."""
+    def checked_out(self) -> None:
+        """Tell the watchdog that the connection is in use."""
         if self._watchdog is not None:
-            self._watchdog.taken(self._raw)
+            self._watchdog.checked_out(self._raw)
 
     def begin_now(self) -> None:
-        self._sent(self._driver.begin, "BEGIN")
+        self._send(self._driver.begin, "BEGIN")
 
-    def keep(self) -> None:
-        """Commit."""
+    def commit_now(self) -> None:
         if self.in_transaction():
             self.commit()
         elif self._driver.is_in_transaction:
-            self._sent(self._driver.commit, "COMMIT")
+            self._send(self._driver.commit, "COMMIT")
 
-    def undo(self) -> None:
-        """Let go of what SQLAlchemy holds of it, and of what is not committed. Nobody uses it from now on."""
-        # Also of a transaction whose commit failed: it is none any more, and yet refuses every further statement.
+    def reset(self) -> None:
+        """Roll back what is not committed, in SQLAlchemy and in the driver, and end the watch."""
+        # SQLAlchemy first, and always: after a failed commit its transaction is over, yet it refuses every statement.
         self.rollback()
         if self._driver.is_in_transaction:
             self._driver.rollback()
         if self._watchdog is not None:
-            self._watchdog.given_back(self._raw, self._said)
+            self._watchdog.checked_in(self._raw, self._raw_info)
 
-    def _sent(self, send: Callable[..., Any], text: str, *values: Any) -> Any:
-        """What the driver answers; the database has said a word then. `text` names what was sent, where it fails."""
+    def _send(self, run: Callable[..., Any], text: str, *values: Any) -> Any:
+        """Run a method of the driver, and translate its errors to SQLAlchemy's. `text`: the statement, for errors."""
         try:
-            answer = send(text, *values) if values else send()
+            cursor = run(text, *values) if values else run()
         except self._errors as error:
             if self.dialect.is_disconnect(error, self._raw, None):
-                # By it SQLAlchemy gives up this connection, and all those that wait in its pool.
+                # This makes SQLAlchemy invalidate the connection, and all idle ones in its pool.
                 self._handle_dbapi_exception(error, text, None, None, None)
             raise exc.DBAPIError.instance(text, None, error, self._errors, dialect=self.dialect) from error
         if self._watchdog is not None:
-            self._watchdog.moved(self._raw, self._said)
-        return answer
+            self._watchdog.progressed(self._raw, self._raw_info)
+        return cursor
 
 
 def send(connection: Connection, text: str, parameters: Any) -> Any:
-    """What the driver answers to its own words; a list of parameters: for each of them."""
+    """Execute a statement in the driver's own syntax; a list of parameters executes it for each of them."""
     return (
         connection.send(text, parameters)
         if isinstance(connection, Link)
@@ -267,44 +270,44 @@ def send(connection: Connection, text: str, parameters: Any) -> Any:
 
 
 class Links:
-    """Connections of one engine that nobody uses now, `most` at most. Safe for several threads."""
+    """A pool of idle `Link` connections of one engine, `most` at most. Safe for several threads."""
 
     def __init__(self, engine: Engine, most: int, watchdog: Watchdog | None = None) -> None:
-        """`watchdog` is told when one is taken, has moved and is given back."""
+        """`watchdog` watches the connections while they are in use."""
         self._engine = engine
         self._watchdog = watchdog
         self._free: deque[Link] = deque()
         self._most = most
 
     @property
-    def heard(self) -> bool:
-        """Whether somebody wants to be told of what is sent, which only SQLAlchemy does."""
+    def has_listeners(self) -> bool:
+        """Whether event listeners want to see statements or commits, of which only SQLAlchemy notifies them."""
         dispatch = self._engine.dispatch
         return bool(dispatch.before_cursor_execute) or bool(dispatch.commit)
 
     @contextmanager
     def writing(self) -> Iterator[Link]:
-        """A connection in a transaction of its own, which is committed unless something is raised."""
+        """A connection with an open transaction, which is committed unless something is raised."""
         with self.reading() as link:
             link.begin_now()
             yield link
-            link.keep()
+            link.commit_now()
 
     @contextmanager
     def reading(self) -> Iterator[Link]:
-        """A connection without a transaction: the one that was used last, which knows most of the statements."""
+        """A connection without a transaction: the one used last, which has prepared most of the statements."""
         try:
             link = self._free.pop()
         except IndexError:
             link = Link(self._engine, self._watchdog)
         try:
-            link.taken()
+            link.checked_out()
             yield link
         finally:
             self._give_back(link)
 
     def close(self) -> None:
-        """Also those that are still in use, when they are given back."""
+        """Close all idle connections; those in use are closed when they are returned."""
         self._most = 0
         self._clear()
 
@@ -316,11 +319,11 @@ class Links:
     def _give_back(self, link: Link) -> None:
         was_lost = link.invalidated
         try:
-            link.undo()
+            link.reset()
         except Exception:
             link.invalidate()
         if was_lost:
-            # Whatever ended it has ended the others as well; those that were in the pool, SQLAlchemy gives up.
+            # What ended this connection has ended the idle ones as well; SQLAlchemy drops those in its own pool.
             self._clear()
         if len(self._free) < self._most and not link.invalidated and not is_used_up(self._engine):
             self._free.append(link)

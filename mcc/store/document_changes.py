@@ -1,7 +1,9 @@
-"""Documents within one transaction: what is made of them, each under its row, and what of it is kept in memory."""
+"""Changes of documents within one transaction, and the cache of committed states."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -11,13 +13,11 @@ from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, Change, Step
 from mcc.documents.commands import Command, Redo, Undo
 from mcc.documents.dispatching import dispatch
-from mcc.documents.node import Node
 from mcc.documents.staleness import assessed
 from mcc.documents.state import State
 from mcc.documents.undoing import versions_needed
 from mcc.store.blueprints import Blueprints, keep_blueprint
 from mcc.store.clock import micros
-from mcc.store.document_cache import StateCache
 from mcc.store.document_rows import (
     Figures,
     done_by,
@@ -32,7 +32,10 @@ from mcc.store.document_rows import (
 from mcc.store.tables import DOCUMENT_HISTORY
 
 OWN_STEPS = 500
-"""So far back a principal can take back what it did."""
+"""Number of its own latest steps that a principal can undo."""
+
+NODES = 50_000
+"""Nodes of all documents that the cache keeps, about 5 KB each; the document used last is always kept."""
 
 _OWN = (
     sa.select(DOCUMENT_HISTORY)
@@ -44,9 +47,46 @@ _OWN = (
 )
 
 
+class StateCache:
+    """Committed states of documents, so that a command does not read all nodes again. Safe for several threads."""
+
+    def __init__(self, most_nodes: int = NODES) -> None:
+        self._most = most_nodes
+        self._lock = Lock()
+        self._states: OrderedDict[str, State] = OrderedDict()
+        self._nodes = 0
+
+    def get(self, document_id: str) -> State | None:
+        with self._lock:
+            state = self._states.get(document_id)
+            if state is not None:
+                self._states.move_to_end(document_id)
+            return state
+
+    def put(self, state: State) -> None:
+        """Keep the state, unless the cache has a newer one of its document."""
+        with self._lock:
+            before = self._states.get(state.id)
+            if before is not None and before.version > state.version:
+                return
+            self._drop(state.id)
+            self._states[state.id] = state
+            self._nodes += len(state.nodes)
+            while self._nodes > self._most and len(self._states) > 1:
+                self._drop(next(iter(self._states)))
+
+    def drop(self, document_id: str) -> None:
+        with self._lock:
+            self._drop(document_id)
+
+    def _drop(self, document_id: str) -> None:
+        if (gone := self._states.pop(document_id, None)) is not None:
+            self._nodes -= len(gone.nodes)
+
+
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What commands came to. `repeated`: they were done before, and nothing was done now."""
+    """The result of commands. `repeated`: they were carried out earlier, and nothing was done now."""
 
     change: Change
     answer: CommandsDone
@@ -60,7 +100,7 @@ def figures_of(blueprint: Blueprint, state: State) -> Figures:
 
 @dataclass
 class OpenChanges:
-    """Documents as this transaction sees and leaves them. Call `committed` when it was committed, or forget it."""
+    """The documents that one transaction reads and changes. Call `committed` after its commit; otherwise discard it."""
 
     connection: Connection
     blueprints: Blueprints
@@ -68,7 +108,7 @@ class OpenChanges:
     states: dict[str, State] = field(default_factory=dict)
 
     def begin(self, blueprint: Blueprint, change: Change, author: Author) -> None:
-        """The first version of a document."""
+        """Insert the first version of a document."""
         at = micros(author.at)
         keep_blueprint(self.connection, blueprint, at)
         figures = figures_of(blueprint, change.state)
@@ -84,7 +124,7 @@ class OpenChanges:
         expected_version: int | None = None,
         command_id: str | None = None,
     ) -> Done:
-        """Do all of these commands or none; what `command_id` did before is answered again.
+        """Carry out all of these commands or none. If `command_id` was carried out before, answers its result again.
 
         Raises `UnknownDocument`, `mcc.documents.change.Refused`.
         """
@@ -104,9 +144,12 @@ class OpenChanges:
         expected_version: int | None = None,
         command_id: str | None = None,
     ) -> Change:
-        """What these commands come to; nothing is written. Raises `mcc.documents.change.Refused`."""
+        """The change that these commands would make; writes nothing. Raises `mcc.documents.change.Refused`."""
         back = sum(isinstance(one, Undo | Redo) for one in commands)
         own = self._own(before.id, author) if back else ()
+        removed = None
+        if own:
+            removed = {at: removed_at(self.connection, before.id, at) for at in versions_needed(own, back)}
         return dispatch(
             blueprint,
             before,
@@ -114,12 +157,12 @@ class OpenChanges:
             author,
             expected_version=expected_version,
             own=own,
-            removed=self._removed(before.id, versions_needed(own, back)) if own else None,
+            removed=removed,
             command_id=command_id,
         )
 
     def write(self, before: State, blueprint: Blueprint, change: Change, author: Author) -> Done:
-        """Keep a change of the document as it was locked; `blueprint` is the one that it has afterwards."""
+        """Write a change of the locked document, whose state was `before`; `blueprint` is its blueprint afterwards."""
         figures = figures_of(blueprint, change.state)
         if change.version != before.version:
             write_change(self.connection, before, change, figures, name=blueprint.name, at=micros(author.at))
@@ -127,7 +170,7 @@ class OpenChanges:
         return Done(change, done_of(change, figures))
 
     def locked(self, document_id: str) -> State:
-        """The document as it is; nobody else changes it until the transaction ends. Raises `UnknownDocument`."""
+        """The document's present state, locked until the transaction ends. Raises `UnknownDocument`."""
         row = lock_document(self.connection, document_id)
         known = self.states.get(document_id) or self.cache.get(document_id)
         state = state_now(self.connection, row, known)
@@ -139,11 +182,6 @@ class OpenChanges:
             self.cache.put(state)
 
     def _own(self, document_id: str, author: Author) -> Sequence[Step]:
-        """The newest steps of this principal, the oldest of them first."""
-        asked = {"of": document_id, "principal": author.principal}
-        rows = self.connection.execute(_OWN, asked).all()
+        """The principal's newest steps, `OWN_STEPS` at most, in the order in which they were made."""
+        rows = self.connection.execute(_OWN, {"of": document_id, "principal": author.principal}).all()
         return [step_of(row) for row in reversed(rows) if row.set_by == author.by]
-
-    def _removed(self, document_id: str, versions: Collection[int]) -> Mapping[int, Sequence[Node]]:
-        """The nodes that were taken out at these versions, as they were before."""
-        return {version: removed_at(self.connection, document_id, version) for version in versions}

@@ -1,4 +1,4 @@
-"""The end of a document: deleted at once for everybody, its rows removed when retention comes to it."""
+"""Deletion of documents: hidden at once, rows removed later by retention."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -10,7 +10,7 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import UNFINISHED
 from mcc.store.clock import micros
 from mcc.store.controls import requested
-from mcc.store.document_cache import StateCache
+from mcc.store.document_changes import StateCache
 from mcc.store.document_requests import forget_requests
 from mcc.store.document_rows import lock_document
 from mcc.store.engine import Database
@@ -32,7 +32,7 @@ from mcc.store.views import has_status
 DELETED = "its document was deleted"
 RACES = 3
 NODES = 1_000
-"""Nodes that one transaction removes, with all their versions."""
+"""Nodes that one transaction removes, each with all its versions."""
 
 _SESSION = sa.select(SESSIONS.c.id).where(SESSIONS.c.id == sa.bindparam("of")).with_for_update()
 _UNFINISHED = (
@@ -71,18 +71,18 @@ _UNUSED = sa.delete(BLUEPRINTS).where(
 )
 
 
-class _Placed(Exception):
-    """An order was placed for the document meanwhile."""
+class _OrderWasPlaced(Exception):
+    """An order was placed for the document in the meantime."""
 
 
 def delete_document(database: Database, cache: StateCache, document_id: str, *, principal: str) -> Sequence[str]:
-    """From now on nobody finds it. Answers its unfinished orders, all of which were cancelled: those that no drone runs
-    have ended. Raises `UnknownDocument`.
+    """Mark the document as deleted and cancel its unfinished orders, whose ids are answered; those that no drone runs
+    have ended then. Raises `UnknownDocument`, and `StoreUnavailable` while orders keep being placed for it.
     """
     for _ in range(RACES):
         try:
             orders = database.write(partial(_delete, database=database, document_id=document_id, principal=principal))
-        except _Placed:
+        except _OrderWasPlaced:
             continue
         cache.drop(document_id)
         return orders
@@ -90,25 +90,25 @@ def delete_document(database: Database, cache: StateCache, document_id: str, *, 
 
 
 def _delete(connection: Connection, database: Database, document_id: str, principal: str) -> Sequence[str]:
-    """Locks as all others do: the session, its orders, then the document."""
+    """Locks in the order that all transactions keep: the session, its orders, then the document."""
     lock_document(connection, document_id, reading=True)
-    asked, at = {"of": document_id}, database.clock.now()
-    connection.execute(_SESSION, asked)
-    orders = connection.execute(_UNFINISHED, asked).scalars().all()
+    this, at = {"of": document_id}, database.clock.now()
+    connection.execute(_SESSION, this)
+    orders = connection.execute(_UNFINISHED, this).scalars().all()
     for order_id in orders:
         requested(connection, order_id, ControlKind.CANCEL, NewControl(reason=DELETED), principal, at)
     lock_document(connection, document_id)
-    if set(connection.execute(_UNFINISHED, asked).scalars()) - set(orders):
-        raise _Placed
+    if set(connection.execute(_UNFINISHED, this).scalars()) - set(orders):
+        raise _OrderWasPlaced
     connection.execute(_DELETE, {"of_id": document_id, "at": micros(at)})
     return orders
 
 
 def purge(database: Database, before: int) -> Iterator[tuple[int, int]]:
-    """Remove the rows of documents that were deleted by then: after each small step how many are gone with it, and the
-    bytes of their nodes.
+    """Remove the rows of documents that were deleted by `before` (microseconds). Yields, after each small transaction,
+    how many documents it completed, and the bytes of their nodes.
 
-    A few nodes at a time, so that nobody waits for long; a later run goes on where this one stopped.
+    Each transaction removes a few nodes, so that no lock is held for long; a later run continues where this one stops.
     """
     for document_id in database.read(lambda connection: connection.execute(_DUE, {"before": before}).scalars().all()):
         size = database.read(partial(_size, document_id=document_id))
@@ -131,11 +131,11 @@ def _size(connection: Connection, document_id: str) -> int:
 
 
 def _remove_some(connection: Connection, document_id: str) -> bool:
-    """False when nothing is left of it."""
-    asked = {"of": document_id}
-    if ids := connection.execute(_SOME, asked).scalars().all():
-        connection.execute(_NODES, {**asked, "ids": ids})
+    """Remove some nodes, or the rest of the document if it has none left; False in that last case."""
+    this = {"of": document_id}
+    if ids := connection.execute(_SOME, this).scalars().all():
+        connection.execute(_NODES, {**this, "ids": ids})
         return True
     for statement in (*_REST, _DOCUMENT):
-        connection.execute(statement, asked)
+        connection.execute(statement, this)
     return False

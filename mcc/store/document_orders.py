@@ -1,4 +1,4 @@
-"""What orders have to do with documents: the one that a generate order makes or goes on with, and chats about one."""
+"""Orders that concern documents: generate orders, which make or continue one, and chats about one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ _IS_DOCUMENT = sa.select(DOCUMENTS.c.id).where(DOCUMENTS.c.id == sa.bindparam("w
 
 @dataclass(frozen=True, slots=True)
 class BegunDocument:
-    """The first version of a document that is made together with its order."""
+    """The first version of a document that is created together with its order."""
 
     blueprint: Blueprint
     change: Change
@@ -33,7 +33,8 @@ class BegunDocument:
 
 @dataclass(frozen=True, slots=True)
 class OrderedDocument:
-    """The document of a generate order; `commands` are what the order's author does to one that is there already."""
+    """The document of a generate order: a new one in `begun`, or an existing one, to which `commands` of the order's
+    author are applied first."""
 
     id: str
     title: str
@@ -45,7 +46,7 @@ class OrderedDocument:
 def ordered_document(
     documents: Documents, new: NewOrder, principal: str, at: datetime, blueprint: Blueprint | None = None
 ) -> OrderedDocument | None:
-    """None for a chat turn. Raises `mcc.documents.change.Refused`."""
+    """The document of this order; None for a chat turn. Raises `mcc.documents.change.Refused`."""
     if new.kind is not OrderKind.GENERATE:
         return None
     author = Author(by="person", at=at, principal=principal)
@@ -61,7 +62,8 @@ def ordered_document(
 
 
 def _title(documents: Documents, document_id: str) -> str:
-    """Of one that is not there, nothing: whether the order's key is known is seen first."""
+    """The document's title. Empty for an unknown one, which is refused only after the order's idempotency key has been
+    looked up."""
     try:
         return documents.warm(document_id).title
     except UnknownDocument:
@@ -69,7 +71,8 @@ def _title(documents: Documents, document_id: str) -> str:
 
 
 def check_chat(connection: Connection, new: NewOrder) -> None:
-    """Raises `UnknownDocument` for a document that is not there, `NotAConversation` for the session of one."""
+    """Raises `UnknownDocument` if the chat names an unknown document, `NotAConversation` if its session is that of a
+    document."""
     if new.document_id is not None:
         lock_document(connection, new.document_id, reading=True)
     if new.session_id is not None and connection.scalar(_IS_DOCUMENT, {"wanted": new.session_id}) is not None:

@@ -1,4 +1,4 @@
-"""The rows of a document: locking it, its state at a version, and what a change writes."""
+"""Rows of documents: locking one, reading its state at a version, writing a change."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ _COUNTS = tuple(Counts.model_fields)
 
 
 def _update(*columns: str) -> sa.Update:
-    """Made once: making a statement takes longer than carrying it out."""
+    """An UPDATE of these columns, built once: building a statement takes longer than executing it."""
     values: dict[str, Any] = {name: sa.bindparam(name) for name in columns}
     return sa.update(DOCUMENTS).where(DOCUMENTS.c.id == sa.bindparam("moved")).values(values)
 
@@ -74,7 +74,7 @@ _RENAME = _update("title_json", "blueprint", "name")
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """A document's row as it was when it was locked, or read; `blueprint` is a digest."""
+    """A document's row when it was locked, or read; `blueprint` is a digest."""
 
     id: str
     version: int
@@ -83,7 +83,7 @@ class Locked:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What follows from a state and its blueprint, and stands in the document's row."""
+    """Values that are computed from a state and its blueprint and stored in the document's row."""
 
     status: NodeStatus
     counts: Counts
@@ -102,7 +102,7 @@ def no_version(document_id: str, version: int) -> UnknownDocument:
 
 
 def lock_document(connection: Connection, document_id: str, *, reading: bool = False) -> Locked:
-    """The document's row, locked until the transaction ends; `reading`: as it is now. Raises `UnknownDocument`."""
+    """The document's row, locked until the transaction ends; `reading`: without a lock. Raises `UnknownDocument`."""
     if not is_identifier(document_id):
         raise unknown_document(document_id)
     row = connection.execute(_ONE if reading else _LOCK, {"wanted": document_id}).first()
@@ -114,7 +114,8 @@ def lock_document(connection: Connection, document_id: str, *, reading: bool = F
 
 
 def state_now(connection: Connection, locked: Locked, known: State | None) -> State:
-    """The document as its row says, from `known` and what changed since, if that is an earlier state of it."""
+    """The document at the version of its row. `known`: a state from the cache; if it is older, only the nodes that
+    changed since are read."""
     if known is None or known.version > locked.version:
         return state_at(connection, locked.id, locked.version)
     if known.version == locked.version:
@@ -131,7 +132,7 @@ def state_now(connection: Connection, locked: Locked, known: State | None) -> St
 
 
 def state_at(connection: Connection, document_id: str, version: int) -> State:
-    """The document as it was at this version, which it had. Raises `UnknownDocument`."""
+    """The document at this version, which must exist. Raises `UnknownDocument`."""
     head = _head(connection, document_id, version)
     now = connection.execute(_ONE, {"wanted": document_id}).first()
     if now is not None and now.version == version:
@@ -155,7 +156,7 @@ def _head(connection: Connection, document_id: str, version: int) -> Any:
 def insert_document(
     connection: Connection, change: Change, figures: Figures, *, name: str, principal: str, at: int
 ) -> None:
-    """The first version of a document; its blueprint's row is there."""
+    """Insert the first version of a document; its blueprint's row must exist."""
     state = change.state
     row = {
         "id": state.id,
@@ -175,7 +176,7 @@ def insert_document(
 def write_change(
     connection: Connection, before: State, change: Change, figures: Figures, *, name: str, at: int
 ) -> None:
-    """What follows on `before`, whose row the caller has locked."""
+    """Write a change of the document, whose state is `before`; the caller has locked its row."""
     state = change.state
     connection.execute(_MOVE, {"moved": state.id, **_figures(change, figures, at)})
     if (state.blueprint, state.title, state.brief) != (before.blueprint, before.title, before.brief):
@@ -246,7 +247,7 @@ def _write_steps(connection: Connection, document_id: str, steps: Sequence[Step]
 
 
 def step_of(row: Any) -> Step:
-    """A row of the history."""
+    """The step that a row of the history describes."""
     fields: Mapping[str, Any] = parsed(row.fields_json)
     return Step(
         version=row.version,
@@ -265,7 +266,7 @@ def step_of(row: Any) -> Step:
     )
 
 
-_TAKEN_OUT = sa.select(DOCUMENT_NODES.c.node_id).where(
+_REMOVED = sa.select(DOCUMENT_NODES.c.node_id).where(
     _OF, DOCUMENT_NODES.c.version == sa.bindparam("at"), DOCUMENT_NODES.c.node_json.is_(None)
 )
 _BEFORE = (
@@ -276,17 +277,17 @@ _BEFORE = (
 
 
 def removed_at(connection: Connection, document_id: str, version: int) -> Sequence[Node]:
-    """The nodes that were taken out at this version, as they were before."""
-    asked = {"of": document_id, "at": version}
-    ids = connection.execute(_TAKEN_OUT, asked).scalars().all()
-    rows = connection.execute(_BEFORE, {**asked, "ids": ids}).all() if ids else ()
+    """The nodes that this version removed, as they were before."""
+    place = {"of": document_id, "at": version}
+    ids = connection.execute(_REMOVED, place).scalars().all()
+    rows = connection.execute(_BEFORE, {**place, "ids": ids}).all() if ids else ()
     newest = {row.node_id: row.node_json for row in rows}
     read = NodeReader().node
     return [read(text) for text in newest.values() if text is not None]
 
 
 def done_by(connection: Connection, document_id: str, command_id: str | None) -> CommandsDone | None:
-    """What this command was answered when it was done; None when it was not."""
+    """The answer to this command if it was carried out before; None if it was not."""
     if command_id is None:
         return None
     found = connection.scalar(_DONE, {"of": document_id, "wanted": command_id})

@@ -7,7 +7,8 @@ from mcc.store.columns import HALF_FILLED, Row, partial_index
 
 
 class BlueprintRow(Row, table=True):
-    """One content, which never changes. `kept`: it was handed to the service, so that its name finds it."""
+    """One version of a blueprint; its content never changes. `kept`: it was uploaded to the service, so it is found by
+    name. Others exist only because documents are pinned to them."""
 
     __tablename__ = "blueprints"
     __table_args__ = (sa.Index("blueprints_by_name", "name", "created_at"),)
@@ -21,7 +22,7 @@ class BlueprintRow(Row, table=True):
 
 
 class DocumentRow(Row, table=True):
-    """The lock of a document: whoever changes it first locks this row. Counts are of its nodes, by status."""
+    """A document, and its lock: every change locks this row first. The counts are numbers of nodes, by status."""
 
     __tablename__ = "documents"
     __table_args__ = (
@@ -48,7 +49,7 @@ class DocumentRow(Row, table=True):
 
 
 class DocumentHeadRow(Row, table=True):
-    """What a document is beside its nodes, from this version on."""
+    """Blueprint, title and brief of a document from this version on."""
 
     __tablename__ = "document_heads"
 
@@ -60,9 +61,9 @@ class DocumentHeadRow(Row, table=True):
 
 
 class DocumentNodeRow(Row, table=True):
-    """A node from this version of its document on; without `node_json` it is not there any more.
+    """A node from this version of its document on. `node_json` is NULL where the node was removed at this version.
 
-    Nothing of a row ever changes but `newest`.
+    Only `newest` of a row ever changes.
     """
 
     __tablename__ = "document_nodes"
@@ -76,7 +77,8 @@ class DocumentNodeRow(Row, table=True):
 
 
 class DocumentHistoryRow(Row, table=True):
-    """A command as done to one node; `n` counts those of one version. The first one has what was answered."""
+    """The effect of a command on one node; `n` numbers the rows of one version from 0. Row 0 also holds the answer that
+    the caller got."""
 
     __tablename__ = "document_history"
     __table_args__ = (
@@ -105,7 +107,7 @@ class DocumentHistoryRow(Row, table=True):
 
 
 class DocumentKeyRow(Row, table=True):
-    """What a request about a document was answered; the key is kept as its SHA-256."""
+    """The answer to a request with an idempotency key; the key is stored as its SHA-256."""
 
     __tablename__ = "document_keys"
 

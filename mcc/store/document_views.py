@@ -1,4 +1,4 @@
-"""Documents as lists show them, and what was done to them."""
+"""Pages of documents and of their histories."""
 
 from collections.abc import Sequence
 
@@ -40,8 +40,8 @@ def summaries(
     cursor: str | None,
     limit: int,
 ) -> Page[DocumentSummary]:
-    """Newest first. `blueprint`: a name, or a name and the first digits of a digest after a colon; `part`: those whose
-    id begins or ends so."""
+    """Newest first. `blueprint`: a name, or `NAME:DIGITS` with the first digits of a digest; `part`: documents whose id
+    begins or ends with it. Raises `BadCursor`."""
     if cursor is not None and not is_identifier(cursor):
         raise BadCursor("this cursor is not one that a page of documents gave; begin without one")
     statement = _SUMMARY.order_by(DOCUMENTS.c.id.desc()).limit(limit + 1)
@@ -73,7 +73,7 @@ def summary(connection: Connection, document_id: str) -> DocumentSummary:
 def _summaries(connection: Connection, rows: Sequence[sa.RowMapping]) -> list[DocumentSummary]:
     ids = [row["id"] for row in rows]
     orders = connection.execute(_GENERATED_BY, {"ids": ids}).all() if ids else ()
-    # The first of those that wait for each other comes last, and is the one that runs.
+    # The rows are sorted by turn, descending: the first unfinished order, which runs first, overwrites the others.
     generated_by = {row.session_id: row.order_id for row in orders}
     return [
         DocumentSummary(
@@ -92,7 +92,7 @@ def _summaries(connection: Connection, rows: Sequence[sa.RowMapping]) -> list[Do
 
 
 def history_page(connection: Connection, document_id: str, cursor: str | None, limit: int) -> Page[HistoryItem]:
-    """Newest first, the commands of one version in their order backwards."""
+    """Newest first; the commands of one version in reverse order. Raises `BadCursor`."""
     place = _place(cursor)
     statement = (
         sa.select(DOCUMENT_HISTORY)

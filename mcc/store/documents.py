@@ -1,4 +1,4 @@
-"""Documents: making them, changing them under their row, reading them at any version."""
+"""Documents as the service uses them: create, change, read at any version, list, delete."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -19,8 +19,7 @@ from mcc.documents.state import State
 from mcc.documents.succession import succeeded
 from mcc.store.blueprints import Blueprints, keep_blueprint
 from mcc.store.clock import micros
-from mcc.store.document_cache import StateCache
-from mcc.store.document_changes import OpenChanges
+from mcc.store.document_changes import OpenChanges, StateCache
 from mcc.store.document_ends import delete_document
 from mcc.store.document_requests import DocumentRequest
 from mcc.store.document_rows import lock_document, no_version, state_at, state_now
@@ -31,21 +30,22 @@ from mcc.store.values import Page
 
 T = TypeVar("T")
 RACES = 3
-"""Two requests with one key at the same moment: the second one finds the first one's row when it tries again."""
+"""Attempts for requests with an idempotency key: of two concurrent ones with the same key, the second fails, and finds
+the row of the first when it is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """`created` False: the idempotency key was known, and this is the document that it made."""
+    """A created document. `created` False: the idempotency key was known, and this is the document created with it."""
 
     document: DocumentSummary
     created: bool
 
 
 class Documents:
-    """Every change is one transaction under the document's row, and sees the one before it: no update is lost.
+    """Every change is one transaction that locks the document's row, so no update is lost.
 
-    What a change follows from is kept in memory, and brought up to date from the rows that others wrote since.
+    States are cached in memory, and updated from the rows that other processes wrote since.
     """
 
     def __init__(self, database: Database, blueprints: Blueprints, cache: StateCache) -> None:
@@ -63,11 +63,11 @@ class Documents:
         idempotency_key: str | None = None,
         functions: Functions | None = None,
     ) -> Begun:
-        """A document that is pinned to this blueprint; with `functions` this blocks until they have answered, before
-        its transaction begins. Raises `mcc.documents.change.Refused`, `IdempotencyConflict`."""
+        """Create a document that is pinned to this blueprint. `functions` are called, and may block, before the
+        transaction begins. Raises `mcc.documents.change.Refused`, `IdempotencyConflict`."""
         at, values = self._database.clock.now(), dict(metadata or {})
-        asked = {"blueprint": blueprint.digest, "metadata": values, "nodes": list(nodes)}
-        request = DocumentRequest.of(principal, idempotency_key, asked, at)
+        body = {"blueprint": blueprint.digest, "metadata": values, "nodes": list(nodes)}
+        request = DocumentRequest.of(principal, idempotency_key, body, at)
         author = Author(by="person", at=at, principal=principal)
         change = new_state(blueprint, id=fresh_id(), metadata=values, nodes=nodes, author=author, functions=functions)
         assessed(blueprint, change.state)
@@ -92,14 +92,14 @@ class Documents:
         expected_version: int | None = None,
         idempotency_key: str | None = None,
     ) -> CommandsDone:
-        """Do all of these commands, or none of them, and answer what was done.
+        """Carry out all of these commands, or none of them.
 
         Raises `UnknownDocument`, `IdempotencyConflict`, `mcc.documents.change.Refused`.
         """
-        # What functions said of it is no part of what was asked.
-        wanted = [one for one in commands if not isinstance(one, Judge)]
-        asked = {"document": document_id, "commands": wanted, "expected_version": expected_version}
-        request = DocumentRequest.of(author.principal or "", idempotency_key, asked, self._database.clock.now())
+        # Results of functions are not part of the request body, which the idempotency key stands for.
+        requested = [one for one in commands if not isinstance(one, Judge)]
+        body = {"document": document_id, "commands": requested, "expected_version": expected_version}
+        request = DocumentRequest.of(author.principal or "", idempotency_key, body, self._database.clock.now())
         self.warm(document_id)
 
         def work(changes: OpenChanges) -> CommandsDone:
@@ -113,7 +113,7 @@ class Documents:
         return self._change(work, keyed=request is not None)
 
     def planned(self, document_id: str, commands: Sequence[Command], author: Author) -> tuple[State, State]:
-        """The document as it is, and as it would be with these commands; nothing is done, and nobody waits meanwhile.
+        """The document as it is, and as it would be after these commands; nothing is changed or locked.
 
         Raises `UnknownDocument`, `mcc.documents.change.Refused`.
         """
@@ -143,11 +143,11 @@ class Documents:
         return answer
 
     def opened(self, connection: Connection) -> OpenChanges:
-        """For somebody else's transaction, who calls `committed` when it was."""
+        """Changes for a transaction of the caller's, who calls `committed` after its commit."""
         return OpenChanges(connection, self._blueprints, self._cache)
 
     def state(self, document_id: str, version: int | None = None) -> State:
-        """The document as it is, or as it was at this version. Raises `UnknownDocument`."""
+        """The document as it is, or at this version. Raises `UnknownDocument`."""
         row = self._database.read(lambda connection: lock_document(connection, document_id, reading=True))
         known = self._cache.get(document_id)
         if known is not None and known.version == (row.version if version is None else version):
@@ -170,13 +170,16 @@ class Documents:
         return self._blueprints.get(row.blueprint)
 
     def warm(self, document_id: str) -> State:
-        """Read and look at what a change will follow from, before anybody waits for its transaction."""
+        """Load and assess the document, so that the transaction of a following change holds its locks only briefly.
+
+        Raises `UnknownDocument`.
+        """
         state = self.state(document_id)
         assessed(self._blueprints.get(state.blueprint), state)
         return state
 
     def warm_up(self, document_ids: Collection[str]) -> None:
-        """The same for documents of which nothing is in memory; one that is not there is passed over."""
+        """`warm` for those documents that are not cached; unknown ones are skipped."""
         for document_id in document_ids:
             if self._cache.get(document_id) is None:
                 with suppress(UnknownDocument):
@@ -187,8 +190,8 @@ class Documents:
         return self._database.read(lambda connection: summary(connection, document_id))
 
     def change_blueprint(self, document_id: str, blueprint: Blueprint, *, principal: str) -> BlueprintChanged:
-        """Let the document go on with another blueprint. Raises `UnknownDocument`, `DocumentBusy` while an order
-        generates it, `mcc.documents.change.Refused`."""
+        """Pin the document to another blueprint. Raises `UnknownDocument`, `DocumentBusy` while an order generates it,
+        `mcc.documents.change.Refused`."""
         author = Author(by="person", at=self._database.clock.now(), principal=principal)
 
         def work(changes: OpenChanges) -> BlueprintChanged:
@@ -204,8 +207,8 @@ class Documents:
         return self._change(work, keyed=False)
 
     def delete(self, document_id: str, *, principal: str) -> Sequence[str]:
-        """From now on nobody finds it; its rows go by retention. Answers its unfinished orders, all of which were
-        cancelled: those that no drone runs have ended. Raises `UnknownDocument`.
+        """Hide the document at once; retention removes its rows later. Cancels its unfinished orders and answers their
+        ids: those that no drone runs have ended then. Raises `UnknownDocument`.
         """
         return delete_document(self._database, self._cache, document_id, principal=principal)
 
@@ -218,8 +221,8 @@ class Documents:
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page[DocumentSummary]:
-        """Newest first; `blueprint`: a name or name:DIGEST12, `part`: those whose id begins or ends so. Raises
-        `BadCursor`."""
+        """Newest first. `blueprint`: a name, or `NAME:DIGITS` with the first digits of a digest; `part`: documents
+        whose id begins or ends with it. Raises `BadCursor`."""
         return self._database.read(
             lambda connection: summaries(
                 connection, status=status, blueprint=blueprint, part=part, cursor=cursor, limit=limit
@@ -227,7 +230,7 @@ class Documents:
         )
 
     def history(self, document_id: str, *, cursor: str | None = None, limit: int = 50) -> Page[HistoryItem]:
-        """What was done to the document, newest first. Raises `UnknownDocument`, `BadCursor`."""
+        """The history of the document, newest first. Raises `UnknownDocument`, `BadCursor`."""
 
         def page(connection: Connection) -> Page[HistoryItem]:
             lock_document(connection, document_id, reading=True)

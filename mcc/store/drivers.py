@@ -1,4 +1,4 @@
-"""What the store asks of a database's driver itself: one statement that is known, and the ends of a transaction."""
+"""The drivers sqlite3 and psycopg behind one interface: run a statement, begin and end a transaction."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,14 +7,14 @@ from typing import Any, Protocol
 from sqlalchemy.engine import Connection
 
 
-class Answer(Protocol):
-    """What a driver says to a statement; it may be read once."""
+class Cursor(Protocol):
+    """The result of a statement, which can be read once."""
 
     @property
     def rowcount(self) -> int: ...
     @property
     def description(self) -> Sequence[Any] | None:
-        """A sequence for each column, the first of which is its name; to be asked for before the next statement."""
+        """A sequence per column that begins with its name, as in PEP 249; read it before the next statement."""
 
     def __iter__(self) -> Iterator[Any]: ...
     def fetchone(self) -> Any: ...
@@ -22,12 +22,12 @@ class Answer(Protocol):
 
 
 class Driver(Protocol):
-    """One connection, which begins no transaction by itself. Raises the errors of the driver."""
+    """One connection, which begins no transaction by itself. Raises the driver's errors."""
 
     @property
     def is_in_transaction(self) -> bool: ...
-    def run(self, text: str, values: Any) -> Answer: ...
-    def run_for_each(self, text: str, values: Iterable[Any]) -> Answer: ...
+    def run(self, text: str, values: Any) -> Cursor: ...
+    def run_for_each(self, text: str, values: Iterable[Any]) -> Cursor: ...
     def begin(self) -> None: ...
     def commit(self) -> None: ...
     def rollback(self) -> None: ...
@@ -59,23 +59,23 @@ class _Sqlite:
 
 
 class _Postgres:
-    """Of psycopg; it prepares what comes a few times, by itself."""
+    """A psycopg connection; psycopg itself prepares statements that are repeated a few times."""
 
     def __init__(self, raw: Any) -> None:
-        """`raw`: a connection of psycopg, which only those have who use PostgreSQL."""
+        """`raw` is typed Any because psycopg is installed only for PostgreSQL."""
         self._raw = raw
-        # One for all statements: to make a cursor takes as long as to use it.
+        # One cursor for all statements: creating one takes as long as using it.
         self._cursor = raw.cursor()
 
     @property
     def is_in_transaction(self) -> bool:
-        """Also of one that failed, and of a connection that was lost."""
+        """True also in a failed transaction, and on a lost connection."""
         return bool(self._raw.pgconn.transaction_status)
 
-    def run(self, text: str, values: Any) -> Answer:
+    def run(self, text: str, values: Any) -> Cursor:
         return _Fetched(self._cursor.execute(text, values))
 
-    def run_for_each(self, text: str, values: Iterable[Any]) -> Answer:
+    def run_for_each(self, text: str, values: Iterable[Any]) -> Cursor:
         self._cursor.executemany(text, values)
         return _Fetched(self._cursor)
 
@@ -90,7 +90,7 @@ class _Postgres:
 
 
 class _Fetched:
-    """All that a cursor found, which is there already: the cursor is free for the next statement."""
+    """All rows of a cursor, fetched at once, so that the cursor is free for the next statement."""
 
     __slots__ = ("_cursor", "_rows", "rowcount")
 

@@ -1,4 +1,4 @@
-"""The end of an order inside a transaction: outcome, record tree and last entries; and the record afterwards."""
+"""Ending an order inside a transaction: outcome, record tree, last entries; and reading its record afterwards."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -13,10 +13,10 @@ from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.clock import micros
-from mcc.store.control_rows import settle_all, settle_applied, settle_cancels
-from mcc.store.inbox_rows import project
+from mcc.store.control_rows import apply_cancels, apply_controls, refuse_open_controls
+from mcc.store.inbox_rows import update_inbox
 from mcc.store.packs import pack_record, record_in_pack
-from mcc.store.rows import State, folded, keep_blobs, kept_blobs, reason_of, seen, spent_so_far, write
+from mcc.store.rows import State, folded, keep_blobs, kept_blobs, read_state, reason_of, spent_so_far, write
 from mcc.store.tables import JOURNAL, ORDERS, RECORDS, STATE
 from mcc.store.texts import cut, digests, parsed, whole
 from mcc.store.transitions import ENDED, Verdict, ended_by_store, ended_unread
@@ -30,7 +30,7 @@ IS_ENDABLE = sa.or_(
     STATE.c.journal_version.in_(READABLE_VERSIONS),
     ~sa.select(JOURNAL.c.seq).where(JOURNAL.c.order_id == STATE.c.order_id, JOURNAL.c.record_id.is_not(None)).exists(),
 )
-"""The journal of the order can be read by this version, or no agent has written in it: nothing open is overlooked."""
+"""This version can read the order's journal, or no agent has written in it: either way no open call is overlooked."""
 
 _MAY_END = sa.select(STATE.c.order_id).where(STATE.c.order_id == sa.bindparam("wanted"), IS_ENDABLE)
 _STORED = sa.select(RECORDS).where(RECORDS.c.order_id == sa.bindparam("wanted")).order_by(RECORDS.c.position)
@@ -39,14 +39,14 @@ _PACKED_ROWS = sa.delete(RECORDS).where(RECORDS.c.order_id == sa.bindparam("of")
 
 
 def may_end(connection: Connection, state: State) -> bool:
-    """Whether the store may end this order; if not, a service or drone of a later version does. See `IS_ENDABLE`."""
+    """Whether this version may end the order itself (`IS_ENDABLE`); if not, a service or drone of a later one must."""
     if state.journal_version in READABLE_VERSIONS:
         return True
     return connection.execute(_MAY_END, {"wanted": state.order_id}).first() is not None
 
 
 def end_by_store(connection: Connection, state: State, verdict: Verdict, at: datetime) -> State:
-    """End an order that no drone runs: close what is open, raise the epoch, keep what there is of its record."""
+    """End an order that no drone runs: close its open calls, raise the epoch, store its record as far as it got."""
     fold = folded(connection, state)
     if fold is None:
         drafts, outcome = ended_unread(verdict, spent_so_far(connection, state.order_id), at)
@@ -64,7 +64,10 @@ def end(
     *,
     epoch: int,
 ) -> State:
-    """`drafts` may close what agents left open, in the shapes of today."""
+    """Write the final status with `drafts`, outcome and record, and settle all controls; answers the row afterwards.
+
+    `drafts` may close calls of agents in this version's entry shapes, so the journal's version becomes at least this.
+    """
     at = drafts[-1].at
     ended = write(
         connection,
@@ -82,17 +85,17 @@ def end(
     if record is not None:
         keep_record(connection, record, micros(at))
     numbered = list(enumerate(drafts, start=state.last_seq + 1))
-    project(connection, state.order_id, numbered)
+    update_inbox(connection, state.order_id, numbered)
     if state.control_seq:
-        settle_applied(connection, state.order_id, numbered)
+        apply_controls(connection, state.order_id, numbered)
         if outcome.status is OrderStatus.CANCELLED:
-            settle_cancels(connection, state.order_id, micros(at), ended.last_seq)
-        settle_all(connection, state.order_id, ENDED)
+            apply_cancels(connection, state.order_id, micros(at), ended.last_seq)
+        refuse_open_controls(connection, state.order_id, ENDED)
     return ended
 
 
 def keep_record(connection: Connection, record: ChatRecord, at: int) -> None:
-    """One row per record of the tree."""
+    """Store the tree, one row per record."""
     blobs: dict[str, str] = {}
     rows = []
     for position, node in enumerate(_tree(record)):
@@ -118,18 +121,18 @@ def _tree(record: ChatRecord) -> Iterator[ChatRecord]:
 
 
 def pack_stored_record(connection: Connection, order_id: str) -> None:
-    """Put the stored record beside the pack of its journal, in the place of its rows."""
+    """Move the stored record from its rows into the order's pack."""
     if (record := _in_rows(connection, order_id)) is not None:
         pack_record(connection, order_id, to_json(record))
         connection.execute(_PACKED_ROWS, {"of": order_id})
 
 
 def record_of(connection: Connection, order_id: str) -> ChatRecord | None:
-    """The record of an order that has ended: what is stored, else what its journal makes; None where that makes no
-    sense, or no agent began.
+    """The record of an ended order: the stored one, else the fold of its journal. None if the order has not ended, no
+    agent began, or the journal is malformed.
     """
     kept = stored_record(connection, order_id)
-    state = None if kept else seen(connection, order_id)
+    state = None if kept else read_state(connection, order_id)
     if state is None or state.status not in FINAL:
         return kept
     fold = folded(connection, state)
@@ -137,14 +140,14 @@ def record_of(connection: Connection, order_id: str) -> ChatRecord | None:
 
 
 def stored_record(connection: Connection, order_id: str) -> ChatRecord | None:
-    """What was stored when the order ended, wherever it stands now."""
+    """The record that was stored when the order ended, from the pack or from rows."""
     if (kept := record_in_pack(connection, order_id)) is not None:
         return ChatRecord.model_validate(parsed(kept))
     return _in_rows(connection, order_id)
 
 
 def _in_rows(connection: Connection, order_id: str) -> ChatRecord | None:
-    """The tree again, from one row per record: children stand after their parent, in their order."""
+    """The tree, rebuilt from its rows: children follow their parent, in their order."""
     rows = connection.execute(_STORED, {"wanted": order_id}).all()
     blobs = kept_blobs(connection, digests(row.large_json for row in rows))
     children: dict[str, list[ChatRecord]] = {}

@@ -1,4 +1,4 @@
-"""The database: how a piece of work becomes a transaction, and what foreign errors mean."""
+"""The database: transactions, repeated when that is safe, and translation of foreign errors."""
 
 import random
 import sqlite3
@@ -19,24 +19,26 @@ from mcc.store.direct import Links
 from mcc.store.errors import BadEntry, StoreError, StoreFull, StoreUnavailable
 
 UNDONE = frozenset({"40001", "40P01"})
-"""PostgreSQL undid the transaction because of another one: doing it again is right."""
+"""SQLSTATEs with which PostgreSQL rolls a transaction back because of a concurrent one; repeating it is right."""
 
 FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
-"""SQLite's codes for a disk without room, for its file or for the index of its log."""
+"""SQLite's error codes for a full disk: for the database file, or for the index of its write-ahead log."""
 
 LOCKED = "the database is locked by another process; try again"
 DISK_FULL = "the disk of the database is full: free some space, then try again"
 SCHEMA = frozenset({"42P01", "42703", "3F000"})
+"""SQLSTATEs for a missing table, column or schema."""
 SETTLED_BY_TIME = ("08", "25", "40", "53", "55", "57", "58", "XX")
-"""Classes of SQLSTATE that the same statement may get over: connection, resources, locks, shutdown, disk."""
+"""SQLSTATE classes after which the same statement may succeed later: connection, resources, locks, shutdown, disk."""
 
 DATA_ERRORS: tuple[type[Exception], ...] = (exc.DataError, exc.IntegrityError, UnicodeError, OverflowError)
 
 
 class ConnectionLost(StoreUnavailable):
-    """The database was away, or undid the transaction. `committing`: it may have been committed all the same.
+    """The connection was lost, or the database rolled the transaction back.
 
-    `undone`: it undid it because of another one, and doing it again is right.
+    `committing`: the transaction may have been committed nevertheless. `undone`: it was rolled back because of a
+    concurrent one, and repeating it is right.
     """
 
     def __init__(self, message: str, *, committing: bool, undone: bool = False) -> None:
@@ -46,7 +48,7 @@ class ConnectionLost(StoreUnavailable):
 
 
 def translated(error: Exception, *, committing: bool = False) -> Exception:
-    """The store's error for a foreign one; an unknown one is answered as it is."""
+    """The store's error for a foreign one; an unknown one is returned unchanged."""
     if isinstance(error, StoreError):
         return error
     if isinstance(error, DATA_ERRORS):
@@ -103,20 +105,20 @@ def _first_line(error: Exception) -> str:
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 5.0
-"""So long a lock, a free connection or a new one is waited for."""
+"""How long to wait for a lock, a free connection or a new one."""
 
 UNDONE_PAUSES = (0.01, 0.04, 0.16)
-"""Seconds, at most, before a transaction is tried again that PostgreSQL undid because of another one."""
-
+"""Maximum pauses, in seconds, before the repetitions of a transaction that PostgreSQL rolled back (`UNDONE`)."""
 
 SILENCE_SECONDS = 17.0
-"""A connection that is in use is cut after so long without a word: longer than any statement may take."""
+"""A connection in use is cut after this time without an answer; no statement may take that long."""
 
 
 class DatabaseTime:
-    """The database's clock as SQL: `now` in microseconds since 1970, `uptime` in microseconds for leases, `boot`.
+    """SQL expressions for the database's clock: `now` in microseconds since 1970, `uptime` in microseconds for leases,
+    and `boot`, the id of the boot from which `uptime` counts.
 
-    PostgreSQL answers with its own clock and SQLite with this machine's, unless a clock is given.
+    They use the server's clock on PostgreSQL and this machine's on SQLite, unless a clock is given.
     """
 
     def __init__(self, dialect: str, clock: Clock | None) -> None:
@@ -132,23 +134,24 @@ class DatabaseTime:
             self.now = self.uptime = sa.cast(seconds * 1_000_000, sa.BigInteger)
             self.boot = sa.literal_column("''", sa.String)
         else:
-            self.now = _asked(lambda: micros(clock.now()), sa.BigInteger())
-            self.uptime = _asked(lambda: int(clock.uptime() * 1_000_000), sa.BigInteger())
-            self.boot = _asked(clock.boot, sa.String())
+            self.now = _computed(lambda: micros(clock.now()), sa.BigInteger())
+            self.uptime = _computed(lambda: int(clock.uptime() * 1_000_000), sa.BigInteger())
+            self.boot = _computed(clock.boot, sa.String())
 
 
 @cache
 def _real_time(dialect: str) -> DatabaseTime:
-    """One for all stores of a process, so that statements which ask for the time are built once."""
+    """Shared by all stores of a process: statements that use the time are cached by it, and so built once."""
     return DatabaseTime(dialect, None)
 
 
-def _asked(answer: Callable[[], Any], kind: sa.types.TypeEngine[Any]) -> Any:
-    return sa.bindparam(None, callable_=answer, type_=kind, unique=True)
+def _computed(value: Callable[[], Any], kind: sa.types.TypeEngine[Any]) -> Any:
+    """A parameter whose value is computed at each execution."""
+    return sa.bindparam(None, callable_=value, type_=kind, unique=True)
 
 
 class WriteLock:
-    """A lock that is waited for in vain only so long; entering raises `StoreUnavailable` then."""
+    """A lock with a time limit: entering raises `StoreUnavailable` if it is not free within `seconds`."""
 
     def __init__(self, seconds: float) -> None:
         self._lock = Lock()
@@ -163,7 +166,7 @@ class WriteLock:
 
 
 class Database:
-    """One database seen through a pool of its own. `clock` None: the real one."""
+    """One database with a connection pool of its own. `clock` None: the real clock."""
 
     def __init__(
         self,
@@ -179,24 +182,24 @@ class Database:
         self.engine = opened(self.url, self.clock, connections, patience_seconds)
         self.dialect = self.engine.dialect.name
         self._watchdog = Watchdog(self.engine, silence_seconds) if self.dialect == "postgresql" else None
-        # SQLite asks its connection for the time, whatever the clock is.
+        # On SQLite, the SQL functions of each connection call the clock, whichever it is.
         is_real = clock is None or self.dialect == "sqlite"
         self.time = _real_time(self.dialect) if is_real else DatabaseTime(self.dialect, clock)
         self._links = Links(self.engine, connections, self._watchdog)
         self._writing: AbstractContextManager[Any] = nullcontext()
         if self.dialect == "sqlite":
-            # Threads that wait for the lock of SQLite poll it, and the unlucky ones starve: here they wait instead.
+            # SQLite's own lock is polled by waiting threads, of which some starve. This lock queues them instead.
             self._writing = WriteLock(patience_seconds)
 
     @property
     def _is_direct(self) -> bool:
-        return not self._links.heard
+        return not self._links.has_listeners
 
     def write(self, work: Callable[[Connection], T], *, repeatable: bool = False) -> T:
-        """`work` in one transaction, done again once when the database was away before the commit.
+        """Run `work` in one transaction. If the connection is lost before the commit, `work` is run once more.
 
-        `repeatable`: `work` recognises what it did before, so it is also done again after a commit of unknown outcome.
-        What the database undid because of another transaction is done again a few times.
+        `repeatable`: `work` recognises what it did before, so it may also be run again after a commit with an unknown
+        outcome. A transaction that the database rolled back because of a concurrent one is repeated a few times.
         """
         undone = iter(UNDONE_PAUSES)
         lost_before = False
@@ -223,7 +226,7 @@ class Database:
             _raise_translated(error, committing=done)
 
     def read(self, work: Callable[[Connection], T]) -> T:
-        """`work` without a transaction: each of its statements sees what is committed then."""
+        """Run `work` without a transaction: each of its statements sees what is committed at that moment."""
         try:
             return self._read(work)
         except ConnectionLost:
@@ -242,11 +245,12 @@ class Database:
             _raise_translated(error)
 
     def snapshot(self, work: Callable[[Connection], T]) -> T:
-        """`work` on the database as it is at one moment, however long that takes; nobody waits for it meanwhile."""
+        """Run `work` on a snapshot of the database, for as long as it takes; it blocks nobody."""
         try:
             with self.engine.connect() as connection:
                 if self.dialect == "sqlite":
-                    # Not BEGIN IMMEDIATE: a reader of the write-ahead log keeps its moment and no writer.
+                    # Not BEGIN IMMEDIATE: a plain transaction reads a snapshot of the write-ahead log without blocking
+                    # writers.
                     connection = connection.execution_options(**without_transactions(connection.dialect))
                     connection.exec_driver_sql("BEGIN")
                 else:
@@ -270,7 +274,11 @@ class Database:
 
 
 def _raise_translated(error: Exception, *, committing: bool = False) -> NoReturn:
-    """Keeps no name for the error: a frame that it came through, and that names it, waits for the garbage collector."""
+    """Raise the translated error.
+
+    The local names are deleted, because an error whose traceback contains a frame that refers to it is a reference
+    cycle, which only the garbage collector frees.
+    """
     own = translated(error, committing=committing)
     try:
         if own is error:

@@ -1,20 +1,23 @@
-"""What can go wrong in a store, sorted by who must act.
+"""Errors of the store, grouped by who has to act.
 
 StoreError
-├── StoreUnavailable      try again: the database is away or locked
-│   └── StoreFull         make room, then try again: the disk of the database is full
+├── StoreUnavailable      try again: the database is unreachable or locked
+│   └── StoreFull         free disk space, then try again: the disk of the database is full
 ├── Fenced                stop: another epoch holds the order; write nothing more
 ├── ControlsPending       read the controls again, then finish
-├── WorkspaceNeeded       look for the workspace of the order, then claim it with that
-├── SomeRefused           leave out or mend those that it names, then place the others again
-├── BadEntry              fail the order as internal: the database refuses what it wants to write
+├── WorkspaceNeeded       find the order's workspace, then claim the order with it
+├── AnotherWorkspace      park the order: it began in a different directory
+├── SomeRefused           leave out or correct the refused orders, then place the others again
+├── BadEntry              fail the order as internal: the database refuses its data
 └── Refused               tell the caller
     ├── UnknownOrder, UnknownSession, UnknownDocument, UnknownBlueprint, BadCursor
     ├── IdempotencyConflict, SessionBusy, DocumentBusy, NotAConversation
     ├── OrderIsFinal, OrderIsUnfinished, ControlNotTaken
     ├── UnknownApproval, AlreadyDecided, ApprovalOver, CannotRemember, UnknownGrant
+    ├── UnknownNote, TooManyNotes, UnknownServerTool
     ├── QueueFull
     ├── Pruned
+    ├── CannotRevert
     └── CannotFork
         └── ForkOfPruned
 """
@@ -25,7 +28,7 @@ from mcc.contracts.order import WorkOrder
 
 
 class StoreError(Exception):
-    """Anything that a store raises on purpose; the message is a sentence for people."""
+    """Base of all errors that a store raises on purpose; the message is a sentence for people."""
 
 
 class StoreUnavailable(StoreError):
@@ -45,7 +48,7 @@ class ControlsPending(StoreError):
 
 
 class WorkspaceNeeded(StoreError):
-    """The order names a workspace. `begun`: it was claimed before."""
+    """The order names a workspace, and the claim did not. `begun`: the order was claimed before."""
 
     def __init__(self, order: WorkOrder, *, begun: bool) -> None:
         super().__init__(f"order {order.id} names the workspace {order.workspace}")
@@ -54,7 +57,7 @@ class WorkspaceNeeded(StoreError):
 
 
 class AnotherWorkspace(StoreError):
-    """The order has begun in another directory than the one that it would be claimed with, whose key is `found`."""
+    """The claim names a directory, with the key `found`, that is not the one in which the order began."""
 
     def __init__(self, order_id: str, found: str) -> None:
         super().__init__(f"order {order_id} has begun in another directory")
@@ -62,7 +65,7 @@ class AnotherWorkspace(StoreError):
 
 
 class SomeRefused(StoreError):
-    """Orders that should be placed together, and none of which was: what is wrong with each of these, by its index."""
+    """None of several orders was placed, because some were refused; `refused` has their errors, by index."""
 
     def __init__(self, refused: Mapping[int, Exception]) -> None:
         super().__init__(str(next(iter(refused.values()))))
@@ -86,7 +89,7 @@ class UnknownSession(Refused):
 
 
 class UnknownDocument(Refused):
-    """There is none of this id, or it was deleted."""
+    """There is no document with this id, or it was deleted."""
 
 
 class UnknownBlueprint(Refused):
@@ -106,15 +109,15 @@ class SessionBusy(Refused):
 
 
 class DocumentBusy(Refused):
-    """An order generates the document."""
+    """An unfinished order generates the document."""
 
 
 class NotAConversation(Refused):
-    """The session is that of a document, whose turns generate it."""
+    """The session belongs to a document: its turns generate the document, and cannot be chats."""
 
 
 class UnknownApproval(Refused):
-    """Nothing of this id waits for a decision."""
+    """There is no inbox item with this id for this kind of decision."""
 
 
 class UnknownNote(Refused):
@@ -122,19 +125,19 @@ class UnknownNote(Refused):
 
 
 class TooManyNotes(Refused):
-    """The project has as many notes of this kind as it may."""
+    """The project has the maximum number of notes of this kind."""
 
 
 class AlreadyDecided(Refused):
-    """It was decided otherwise."""
+    """The item was decided differently before."""
 
 
 class ApprovalOver(Refused):
-    """Nobody waits for the decision any more."""
+    """The item expired, or its order or agent has ended."""
 
 
 class CannotRemember(Refused):
-    """Nothing of this approval can be let stand, or not for that."""
+    """The approval cannot be remembered, or not in the requested scope."""
 
 
 class UnknownGrant(Refused):
@@ -154,11 +157,11 @@ class OrderIsUnfinished(Refused):
 
 
 class ControlNotTaken(Refused):
-    """When it was placed, such controls were not allowed of this order."""
+    """The order was placed with a restriction that forbids this control."""
 
 
 class QueueFull(Refused):
-    """So many orders are queued that no other is taken now."""
+    """The maximum number of orders is queued."""
 
 
 class Pruned(Refused):
@@ -174,11 +177,11 @@ class CannotFork(Refused):
 
 
 class CannotRevert(Refused):
-    """There is nothing of the order that could be taken back."""
+    """The order changed nothing that can be reverted, or not from the requested entry on."""
 
 
 class ForkOfPruned(CannotFork):
-    """What the fork would take over was pruned."""
+    """The journal that the fork would copy was pruned."""
 
     def __init__(self, order_id: str) -> None:
         super().__init__(

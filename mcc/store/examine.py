@@ -1,4 +1,4 @@
-"""Looking a database over: rows joined into facts, and the two small repairs of what was left behind."""
+"""Examination of a store for the doctor, and two repairs: stale workspace locks, late controls."""
 
 import sqlite3
 import time
@@ -17,7 +17,7 @@ from mcc.contracts.journal import READABLE_VERSIONS
 from mcc.contracts.limits import Limits
 from mcc.contracts.status import FINAL, UNFINISHED, OrderStatus
 from mcc.store.clock import moment, moment_or_none
-from mcc.store.control_rows import IS_OPEN, settle_all
+from mcc.store.control_rows import IS_OPEN, refuse_open_controls
 from mcc.store.engine import Database, DatabaseTime
 from mcc.store.leases import LIVE, SHOWN_SECONDS, counters_of, in_time
 from mcc.store.rows import lock
@@ -29,13 +29,13 @@ from mcc.store.values import DOCTOR, Examined, Health, IdleTransaction, LateRece
 from mcc.store.views import claimable, first_before, has_status, is_claimable, is_status
 
 AT_ONCE = 500
-"""Ids in one query."""
+"""Ids per query."""
 
 LEFTOVERS = 1_000
-"""Stale locks, and late receipts, that one look tells of."""
+"""The most stale locks, and the most late receipts, that one examination lists."""
 
 CHECK_STEPS = 10_000
-"""SQLite is asked to go on with its check after so many steps of its machine."""
+"""Instructions of SQLite's virtual machine between two checks of the time limit."""
 
 _HELD_NOW = sa.and_(
     STATE.c.order_id == WORKSPACE_LOCKS.c.order_id,
@@ -102,23 +102,25 @@ _IDLE = sa.text(
 
 
 class Examiner:
-    """Looks the store over and changes nothing."""
+    """Reads the store as a whole; changes nothing."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def look(self, *, limit: int = 1_000) -> Examined:
-        """Drones, unfinished orders (at most `limit`, and as many of each kind of those that are not well), and what
-        was left behind; each statement sees its own moment."""
+        """Drones, unfinished orders (at most `limit`, and at most `limit` of each suspicious kind), and leftovers.
+
+        The statements do not share a transaction, so each sees its own moment.
+        """
         return self._database.read(lambda connection: self._look(connection, limit))
 
     def orders(self, order_ids: Sequence[str]) -> Mapping[str, SeenOrder]:
-        """The known ones of these, final ones as well."""
-        asked = [order_id for order_id in dict.fromkeys(order_ids) if is_identifier(order_id)]
-        return self._database.read(lambda connection: {one.id: one for one in self._seen(connection, asked)})
+        """The known ones of these orders, ended ones included, by id."""
+        ids = [order_id for order_id in dict.fromkeys(order_ids) if is_identifier(order_id)]
+        return self._database.read(lambda connection: {one.id: one for one in self._seen(connection, ids)})
 
     def health(self, *, seconds: float) -> Health:
-        """The database itself; its own check of a file is given up after `seconds`."""
+        """The state of the database itself; SQLite's check of its file is stopped after `seconds`."""
         if self._database.dialect == "sqlite":
             return self._database.read(lambda connection: _quick_check(connection, seconds))
         rows = self._database.read(lambda connection: connection.execute(_IDLE).all())
@@ -129,8 +131,8 @@ class Examiner:
         counts = {status: int(connection.scalar(count) or 0) for status, count in _COUNTS.items()}
         counts[OrderStatus.QUEUED] = sum(row.orders for row in queues)
         held_up = {row.order_id: row.behind for row in connection.execute(_BLOCKING.limit(limit))}
-        unwell = [held_up, *self._unwell(connection, limit)]
-        ids = [*self._oldest(connection, limit), *chain(*unwell), *self._next(connection, queues, limit)]
+        suspicious = [held_up, *self._suspicious(connection, limit)]
+        ids = [*self._oldest(connection, limit), *chain(*suspicious), *self._next(connection, queues, limit)]
         orders = [one for one in self._seen(connection, list(dict.fromkeys(ids))) if one.status in UNFINISHED]
         drones = [_drone(row) for row in connection.execute(_drones(self._database.time)).mappings()]
         locks = [
@@ -142,7 +144,7 @@ class Examiner:
             now=moment(connection.execute(sa.select(self._database.time.now)).scalar_one()),
             drones=drones,
             orders=orders,
-            whole=all(len(kind) < limit for kind in unwell),
+            whole=all(len(kind) < limit for kind in suspicious),
             counts={status: count for status, count in counts.items() if count},
             queued={row.queue: row.orders for row in queues},
             held_up=held_up,
@@ -152,42 +154,42 @@ class Examiner:
         )
 
     def _oldest(self, connection: Connection, limit: int) -> Iterator[str]:
-        """Running ones, then those that wait, then queued ones."""
+        """The oldest unfinished orders: running ones, then waiting ones, then queued ones; `limit` in total."""
         for oldest in _OLDEST.values():
             found = connection.execute(oldest, {"most": limit}).scalars().all() if limit else []
             yield from found
             limit -= len(found)
 
-    def _unwell(self, connection: Connection, limit: int) -> Iterator[Sequence[str]]:
-        """Ids of orders that something may be wrong with, kind by kind, each found without a look at all the others."""
+    def _suspicious(self, connection: Connection, limit: int) -> Iterator[Sequence[str]]:
+        """Ids of orders that may have a problem, kind by kind; each kind is found by an index of its own."""
         now = {"now": connection.scalar(sa.select(self._database.time.now))}
         for found in (NEVER_BEGAN, WAITED_TOO_LONG, DUE, _ENDLESS, _UNREADABLE):
             yield connection.execute(found.limit(limit), now).scalars().all()
 
     def _next(self, connection: Connection, queues: Sequence[Any], limit: int) -> Iterator[str]:
-        """Of each queue the orders that should be claimed next, and the oldest one."""
+        """For each queue, the orders that should be claimed next, and the oldest one."""
         for row in queues:
             first = {"wanted": row.queue, "most": limit}
             yield from (one.order_id for one in connection.execute(claimable(self._database.time), first))
             yield row.oldest
 
     def _seen(self, connection: Connection, order_ids: Sequence[str]) -> Iterator[SeenOrder]:
-        """In the order of `order_ids`."""
+        """The known ones of these orders, in this sequence."""
         statement = _orders(self._database.time)
         for start in range(0, len(order_ids), AT_ONCE):
-            asked = order_ids[start : start + AT_ONCE]
-            rows = {row["order_id"]: row for row in connection.execute(statement, {"ids": asked}).mappings()}
-            yield from (_order(rows[order_id]) for order_id in asked if order_id in rows)
+            ids = order_ids[start : start + AT_ONCE]
+            rows = {row["order_id"]: row for row in connection.execute(statement, {"ids": ids}).mappings()}
+            yield from (_order(rows[order_id]) for order_id in ids if order_id in rows)
 
 
 class Mender:
-    """Clears away what was left behind; what an order uses that runs is never touched."""
+    """Removes leftovers; never touches anything that a running order uses."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def unlock(self, stale: StaleLock) -> bool:
-        """False: there was nothing to do any more."""
+        """Remove a stale lock; False if it is gone, or no longer stale."""
         row = {"key": stale.workspace_key, "of": stale.order_id, "under": stale.epoch}
 
         def work(connection: Connection) -> bool:
@@ -197,14 +199,14 @@ class Mender:
         return self._database.write(work)
 
     def settle(self, order_id: str) -> int:
-        """Refuse the controls that are open although the order is final; answers how many."""
+        """Refuse the controls that are still open although the order has ended; answers how many."""
 
         def work(connection: Connection) -> int:
             state = lock(connection, order_id)
             if state is None or state.status not in FINAL:
                 return 0
             late = connection.execute(_OPEN, {"of": order_id}).all()
-            settle_all(connection, order_id, ENDED)
+            refuse_open_controls(connection, order_id, ENDED)
             return len(late)
 
         return self._database.write(work) if is_identifier(order_id) else 0
@@ -212,7 +214,7 @@ class Mender:
 
 @lru_cache(maxsize=8)
 def _drones(time: DatabaseTime) -> sa.Select[Any]:
-    """Those heard of within a day, those that are live, and whoever an unfinished order names: one that runs."""
+    """Incarnations with a heartbeat within a day, live ones, and those that a running order names."""
     named = sa.select(STATE.c.incarnation).where(
         is_status(STATE.c.status, OrderStatus.RUNNING), STATE.c.incarnation.is_not(None)
     )
@@ -231,7 +233,7 @@ def _drones(time: DatabaseTime) -> sa.Select[Any]:
 
 @lru_cache(maxsize=8)
 def _orders(time: DatabaseTime) -> sa.Select[Any]:
-    """What is seen of the orders `ids`."""
+    """The rows of `SeenOrder` for the orders `ids`."""
     newest = JOURNAL.alias("newest")
     moved = JOURNAL.alias("moved")
     moved_at = (
@@ -301,7 +303,7 @@ def _drone(row: sa.RowMapping) -> SeenDrone:
 
 
 def _quick_check(connection: Connection, seconds: float) -> Health:
-    with _hurried(connection, seconds) as raw:
+    with _interrupted_after(connection, seconds) as raw:
         try:
             lines = [str(row[0]) for row in raw.execute("PRAGMA quick_check(20)")]
         except sqlite3.OperationalError as error:
@@ -314,8 +316,8 @@ def _quick_check(connection: Connection, seconds: float) -> Health:
 
 
 @contextmanager
-def _hurried(connection: Connection, seconds: float) -> Iterator[sqlite3.Connection]:
-    """The connection below, which gives up what takes longer than `seconds`."""
+def _interrupted_after(connection: Connection, seconds: float) -> Iterator[sqlite3.Connection]:
+    """The driver's connection, which interrupts statements when `seconds` are over."""
     raw = connection.connection.driver_connection
     assert isinstance(raw, sqlite3.Connection)
     until = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""Orders made of other ones: what a retry and a fork ask for, where a journal is cut, its entries under new ids."""
+"""Retries and forks: orders derived from other orders, with the first part of their journals under new ids."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,20 +34,21 @@ from mcc.store.texts import parsed
 from mcc.store.transitions import title_of
 
 CHILDREN = 1_000
-"""Places among the children of one call that are tried when the place of a child is looked for."""
+"""Indexes that are tried to find out which child of a call a record is."""
 
 _ID = Pattern(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 _SEALED = ("thinking", "redacted", "opaque")
-"""Blocks that a provider takes back only as it sent them."""
+"""Block types that a provider accepts back only unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The entries 1 to `after` may be taken over; `requested` is the number that was wished for.
+    """Where a journal is cut: entries 1 to `after` may be copied. `requested`: the number that the caller asked for.
 
-    `within` says what was under way there, None when nothing was. `root` is the master's record, None before it began.
+    `within`: the call that was open at `requested`, for people; None when none was. `root`: the master's record, None
+    before it began.
     """
 
     requested: int
@@ -58,7 +59,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """What a new order begins with: `drafts` follow its first entry, which tells `forked`."""
+    """The copied start of a new order's journal: `drafts` follow its first entry, which contains `forked`."""
 
     order_id: str
     forked: Forked
@@ -66,24 +67,24 @@ class Beginning:
 
     @property
     def began(self) -> bool:
-        """Whether its master had begun."""
+        """Whether the copied part contains the start of the master."""
         return any(isinstance(draft.data, AgentStarted) for draft in self.drafts)
 
 
 def cut(entries: Sequence[Entry], requested: int) -> Cut:
-    """The last place at or before entry `requested` where neither a model nor a tool is being called.
+    """The last place at or before entry `requested` at which no model call or tool call is open.
 
-    `entries` are the first ones of a journal, that many and the one after them.
+    `entries`: the first `requested` + 1 entries of the journal.
     """
     calls, root, found, within = OpenCallTracker(), None, Cut(requested, 0), None
     for entry, following in zip_longest(entries[:requested], entries[1 : requested + 1]):
         if isinstance(entry.data, AgentStarted) and entry.parent_id is None:
             root = entry.record_id
-        # The end of a master is not taken over, so a model call that ended with the master would be open again.
+        # The master's end is not copied, so a model call that was closed by it would be open in the copy.
         if not (isinstance(entry.data, AgentFinished) and entry.record_id == root):
             calls.add(entry)
         within = _outermost(calls.calls)
-        if within is None and _is_beginning(entry, following):
+        if within is None and _is_starting(entry, following):
             within = "the beginning of its master"
         if within is None:
             found = Cut(requested, entry.seq, root=root)
@@ -91,33 +92,34 @@ def cut(entries: Sequence[Entry], requested: int) -> Cut:
 
 
 def _outermost(calls: Sequence[OpenCall]) -> str | None:
-    """What people are told of the calls that are open: of a tool, inside of which agents may call models."""
+    """The open call that contains the others, for people: a tool call if there is one, since its agents call models."""
     for call in sorted(calls, key=lambda call: call.kind == "model"):
         return f"the call of {call.name}" if call.kind == "tool" else f"a model call of {call.agent or 'an agent'}"
     return None
 
 
-def _is_beginning(entry: Entry, following: Entry | None) -> bool:
-    """Whether an agent was just begun, and notes of that follow."""
+def _is_starting(entry: Entry, following: Entry | None) -> bool:
+    """Whether an agent's start is not complete at `entry`: the steps that were written together with it follow."""
     if following is None or not isinstance(entry.data, AgentStarted | AgentStep):
         return False
     return isinstance(following.data, AgentStep) and (entry.record_id, entry.at) == (following.record_id, following.at)
 
 
 def forked(source: Sequence[Entry], place: Cut, order_id: str, at: datetime, prompt: str | None = None) -> Beginning:
-    """What a fork begins with that takes over `source` up to this cut; `prompt` is said to its master next."""
-    kept = list(_kept(source[: place.after], place.root))
+    """The start of a fork that copies the entries of `source` up to this cut; `prompt` is the next message to its
+    master."""
+    copied = list(_copied(source[: place.after], place.root))
     ids = _Ids(order_id)
-    for number, entry in enumerate(kept, start=2):
+    for number, entry in enumerate(copied, start=2):
         ids.learn(entry, number)
-    drafts = [ids.renamed(entry) for entry in kept]
+    drafts = [ids.renamed(entry) for entry in copied]
     made = Forked(order_id=source[0].order_id, after=place.after, until=1 + len(drafts))
     drafts += _opening(order_id, drafts, at, prompt)
     return Beginning(order_id, made, tuple(drafts))
 
 
 def begun_with(entries: Sequence[Entry]) -> Cut | None:
-    """What an order itself began with, when it is a fork; `entries` are its first ones, at least those and one more."""
+    """The cut after the copied start of a fork; None for another order. `entries`: at least that start and one more."""
     first = entries[0].data
     if not isinstance(first, OrderQueued) or first.forked is None:
         return None
@@ -128,12 +130,12 @@ def begun_with(entries: Sequence[Entry]) -> Cut | None:
 
 
 def _is_opening(entry: Entry) -> bool:
-    """Whether this entry resumes or steers a fork from the beginning, and is not a cancel that came later."""
+    """Whether this entry may be a control that the fork opens with: a resume or a steer, but not a later cancel."""
     return isinstance(entry.data, ControlApplied) and entry.data.control in ("resume", "steer")
 
 
 def note_of(place: Cut, source_id: str, *, began: bool, workspace: bool) -> Text:
-    """The note about a fork for people: where it begins, and what that means for agents and files."""
+    """A note for people: where the fork begins, and what that means for agents and files."""
     sentences = [f"Begins with entries 1 to {place.after} of order {source_id}."]
     if place.within is not None:
         sentences.append(f"Entry {place.requested} lies within {place.within}, so it was cut before that.")
@@ -144,20 +146,21 @@ def note_of(place: Cut, source_id: str, *, began: bool, workspace: bool) -> Text
     return " ".join(sentences)
 
 
-def _kept(entries: Sequence[Entry], root: str | None) -> Iterator[Entry]:
-    """Those that are taken over: what the agents did from the master's beginning on, and what was asked of the order.
+def _copied(entries: Sequence[Entry], root: str | None) -> Iterator[Entry]:
+    """The entries that a fork copies: those of agents from the master's start on, and applied controls.
 
-    Left out are what happened to the order itself, what people were asked, and how the master ended or was told to.
+    Left out are entries about the order itself, questions to people and their answers, and the end or cancel of the
+    master.
     """
     begun = False
     for entry in entries:
         begun = begun or (entry.record_id == root and isinstance(entry.data, AgentStarted))
-        if _is_taken_over(entry.data, begun, whole=entry.record_id in (None, root)):
+        if _is_copied(entry.data, begun, whole=entry.record_id in (None, root)):
             yield entry
 
 
-def _is_taken_over(fact: Fact, begun: bool, *, whole: bool) -> bool:
-    """`whole`: it is about the master, or about the order as a whole."""
+def _is_copied(fact: Fact, begun: bool, *, whole: bool) -> bool:
+    """`begun`: the master has started; `whole`: the fact concerns the master, or the order as a whole."""
     match fact:
         case ControlApplied() if whole:
             return fact.control != "cancel"
@@ -170,7 +173,7 @@ def _is_taken_over(fact: Fact, begun: bool, *, whole: bool) -> bool:
 
 
 def _opening(order_id: str, drafts: Sequence[Draft], at: datetime, prompt: str | None) -> Sequence[Draft]:
-    """Controls that a fork opens with: a resume where its source was paused, the prompt for a master that has begun."""
+    """Controls that a fork opens with: a resume if its source was paused, a steer with the prompt if a master began."""
     fold = Fold.of(order_id, (draft.numbered(order_id, seq) for seq, draft in enumerate(drafts, start=1)))
     master = next((draft.origin for draft in drafts if isinstance(draft.data, AgentStarted)), None)
     opening: list[Draft] = []
@@ -184,7 +187,7 @@ def _opening(order_id: str, drafts: Sequence[Draft], at: datetime, prompt: str |
 
 
 class _Ids:
-    """The ids of one order's records and calls, derived again for another order, and the numbers of its entries."""
+    """A mapping from the ids of one order's records and calls, and its entry numbers, to those of another order."""
 
     def __init__(self, order_id: str) -> None:
         self._order_id = order_id
@@ -193,7 +196,7 @@ class _Ids:
         self._rounds: dict[str, int] = {}
 
     def learn(self, entry: Entry, number: int) -> None:
-        """`number` is the one that the entry has from now on."""
+        """Add the ids of an entry, which gets the number `number` in the new order."""
         self._numbers[entry.seq] = number
         fact, record_id = entry.data, entry.record_id or ""
         match fact:
@@ -228,14 +231,19 @@ class _Ids:
         return Draft(at=entry.at, origin=origin, data=self._fact(entry, entry.data))
 
     def _fact(self, entry: Entry, fact: Fact) -> Fact:
-        """The fact with the ids of the fork in the place of those of its source, in the texts that models read too."""
-        # A tool result tells a model the id under which a child can be asked again, and a fork, also a fork of a fork,
-        # answers to ids of its own alone (docs/decisions/06). Only ids of the source's records and calls are exchanged.
-        # What a provider signed or sealed stays as it was: its signature would not fit any more.
+        """The fact with the fork's ids in place of the source's, also inside texts that models read."""
+        # A tool result may tell a model the id under which it can ask a child again, and a fork, or a fork of a fork,
+        # knows only its own ids (docs/decisions/06). Only ids of the source's records and calls are replaced. Blocks
+        # that a provider signed or encrypted stay unchanged: otherwise their signatures would be invalid.
         document: Mapping[str, Any] = parsed(to_json(fact.kept))
-        changed = {name: self._exchanged(value) for name, value in document.items() if name != "blocks"}
+        changed = {name: self._replaced(value) for name, value in document.items() if name != "blocks"}
         if "blocks" in document:
-            changed["blocks"] = list(map(self._block, document["blocks"]))
+            changed["blocks"] = [
+                block
+                if block["type"] in _SEALED
+                else {name: value if name == "extra" else self._replaced(value) for name, value in block.items()}
+                for block in document["blocks"]
+            ]
         if isinstance(fact, AgentStarted):
             changed["forked_from"] = entry.record_id
         if isinstance(fact, TranscriptCompacted) and fact.through_seq:
@@ -243,12 +251,7 @@ class _Ids:
             changed["through_seq"] = max(taken, default=1)
         return fact_of(fact.kind, changed)
 
-    def _block(self, block: Mapping[str, Any]) -> Mapping[str, Any]:
-        if block["type"] in _SEALED:
-            return block
-        return {name: value if name == "extra" else self._exchanged(value) for name, value in block.items()}
-
-    def _exchanged(self, value: Any) -> Any:
+    def _replaced(self, value: Any) -> Any:
         match value:
             case str():
                 return (
@@ -257,18 +260,18 @@ class _Ids:
                     else _ID.sub(lambda found: self._new.get(found.group(), found.group()), value)
                 )
             case dict():
-                return {key: self._exchanged(item) for key, item in value.items()}
+                return {key: self._replaced(item) for key, item in value.items()}
             case list():
-                return [self._exchanged(item) for item in value]
+                return [self._replaced(item) for item in value]
             case _:
                 return value
 
 
 FirstEntries = Callable[[int], Sequence[Entry]]
-"""Answers so many of a journal's first entries."""
+"""Answers the given number of a journal's first entries."""
 
-SAID_AT_ONCE = 2
-"""Entries that may follow what a fork took over before any drone claims it, and one more."""
+OPENING_ENTRIES = 2
+"""The most controls that follow the copied entries of a fork before any drone claims it: a resume and a steer."""
 
 ROLLED_BACK = "order.rolled_back"
 """Kind of the audit note about a turn that was left out of its session's context."""
@@ -277,10 +280,11 @@ LAST = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """A new order out of another one.
+class DerivedOrder:
+    """A new order that is derived from another one.
 
-    `request` is the one which its idempotency key stands for; `title` is that of the session that it opens.
+    `request`: the request body whose digest is stored with the idempotency key. `title`: the title of the session that
+    the order opens.
     """
 
     new: NewOrder
@@ -299,9 +303,9 @@ class Made:
 
 
 def same_input(source: WorkOrder, at: datetime) -> NewOrder:
-    """The same input. It may begin at once, and expires as long after now as the source did after it was placed.
+    """An order with the same input. It may begin at once, and its time to expiry is as long as the source's was.
 
-    Of a document that was made for the source, it goes on with that one.
+    If a document was made for the source, the new order continues that document.
     """
     new = NewOrder.model_construct(**{name: getattr(source, name) for name in NewOrder.model_fields})
     expires_at = None
@@ -309,14 +313,14 @@ def same_input(source: WorkOrder, at: datetime) -> NewOrder:
         expires_at = at + min(max(source.expires_at - source.created_at, timedelta(seconds=1)), LAST - at)
     again: dict[str, object] = {"not_before": None, "expires_at": expires_at, "when_busy": WhenBusy.ENQUEUE}
     if source.kind is OrderKind.GENERATE:
-        # Its metadata was set when it was placed; what people changed since then counts.
+        # The document got this metadata when the source was placed; people may have changed it since.
         generation = source.generation and source.generation.model_copy(update={"metadata": {}})
         again |= {"blueprint": None, "generation": generation}
     return new.model_copy(update=again)
 
 
-def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: datetime) -> Made:
-    """The next turn of the same session. A fork is retried from where it began.
+def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: datetime) -> DerivedOrder:
+    """The retry of an order, as the next turn of its session. The retry of a fork starts with the same copied entries.
 
     Raises `OrderIsUnfinished`, and `CannotFork` for a fork whose journal cannot be read.
     """
@@ -329,21 +333,26 @@ def retry_of(source: WorkOrder, journal_version: int, first: FirstEntries, at: d
         raise CannotFork(f"order {source.id} reverts another one: ask for that again, it begins from what is there now")
     new = same_input(source, at).model_copy(update={"session_id": source.session_id})
     origin = OrderOrigin(kind="retry", order_id=source.id)
-    made = Made(new, origin, {"retry": source.id})
+    made = DerivedOrder(new, origin, {"retry": source.id})
     if source.origin is None:
         return made
     _check_version(source, journal_version)
     begun = first(1)[0].data
     until = getattr(getattr(begun, "forked", None), "until", None)
-    entries = first(until + SAID_AT_ONCE + 1) if until is not None else ()
+    entries = first(until + OPENING_ENTRIES + 1) if until is not None else ()
     place = begun_with(entries) if entries else None
     if place is None:
         return made
-    return Made(new, origin, {"retry": source.id}, forked(entries, place, fresh_id(), at))
+    return DerivedOrder(new, origin, {"retry": source.id}, forked(entries, place, fresh_id(), at))
 
 
-def fork_of(source: WorkOrder, journal_version: int, first: FirstEntries, request: NewFork, at: datetime) -> Made:
-    """A new session that begins with what the source had done by entry `request.after`. Raises `CannotFork`."""
+def fork_of(
+    source: WorkOrder, journal_version: int, first: FirstEntries, request: NewFork, at: datetime
+) -> DerivedOrder:
+    """The fork of an order: a new session that starts with a copy of the journal up to entry `request.after`.
+
+    Raises `CannotFork`.
+    """
     _check_version(source, journal_version)
     if source.kind is OrderKind.REVERT:
         raise CannotFork(f"order {source.id} reverts another one, which has no conversation to go on with")
@@ -365,7 +374,7 @@ def fork_of(source: WorkOrder, journal_version: int, first: FirstEntries, reques
     if not began and request.prompt is not None:
         new = new.model_copy(update={"prompt": request.prompt})
     note = note_of(place, source.id, began=began, workspace=source.workspace is not None)
-    return Made(
+    return DerivedOrder(
         new=new,
         origin=OrderOrigin(kind="fork", order_id=source.id, after=place.after, note=note),
         request={"fork": source.id, "after": request.after, "prompt": request.prompt},
@@ -375,7 +384,7 @@ def fork_of(source: WorkOrder, journal_version: int, first: FirstEntries, reques
 
 
 def unfinished_sentence(order_id: str, status: OrderStatus) -> str:
-    """Why a turn cannot be rolled back yet."""
+    """Why a turn cannot be rolled back yet, for people."""
     return f"order {order_id} is {status.value}: only a turn that has ended can be rolled back; cancel it first"
 
 

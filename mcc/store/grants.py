@@ -1,4 +1,4 @@
-"""Grants: approvals that a person let stand, for an order until that ends, a session, or a workspace."""
+"""Grants: remembered approvals, for an order until it ends, for a session, or for a workspace."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,9 +16,8 @@ from mcc.store.audit import add_note
 from mcc.store.clock import micros, moment
 from mcc.store.engine import Database
 from mcc.store.errors import BadCursor, CannotRemember, UnknownGrant
-from mcc.store.inbox_tables import GRANTS
 from mcc.store.rows import State, text_json, text_of
-from mcc.store.tables import STATE
+from mcc.store.tables import GRANTS, STATE
 from mcc.store.texts import parsed
 from mcc.store.values import Page
 
@@ -48,7 +47,7 @@ _OF_ORDER = (
 
 
 class Grants:
-    """They are made by decisions (`Approvals.decide`); those of an order end with it (`inbox_rows.project`)."""
+    """Remembered approvals. `Approvals.decide` makes them; those of an order end with it (`update_inbox`)."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -63,12 +62,12 @@ class Grants:
         return Page([_grant(row) for row in rows[:limit]], rows[limit - 1]["id"] if len(rows) > limit else None)
 
     def of_order(self, order_id: str) -> Sequence[SavedRule]:
-        """Those that hold for the calls of this order now."""
+        """The rules that allow calls of this order now: its own, those of its session and those of its workspace."""
         rows = self._database.read(lambda connection: connection.execute(_OF_ORDER, {"of": order_id}).all())
         return [SavedRule.model_validate(parsed(row.rule_json)) for row in rows]
 
     def revoke(self, grant_id: str, *, principal: str) -> None:
-        """It holds for no call from now on. Raises `UnknownGrant`."""
+        """Remove a grant, with an audit note: it allows no further calls. Raises `UnknownGrant`."""
         at = self._database.clock.now()
 
         def work(connection: Connection) -> None:
@@ -87,7 +86,7 @@ class Grants:
 def remember(
     connection: Connection, state: State, asked: ApprovalRequested, scope: Remember, principal: str, at: datetime
 ) -> None:
-    """Let this approval stand, under the lock of its order. Raises `CannotRemember`."""
+    """Store the rule of this approval as a grant. The caller holds the order's lock. Raises `CannotRemember`."""
     if asked.would_save is None:
         raise CannotRemember("nothing of this call can be remembered: approve it as it is, without remember")
     scope_id = {"order": state.order_id, "session": state.session_id, "workspace": state.workspace_key}[scope]

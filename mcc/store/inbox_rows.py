@@ -1,4 +1,4 @@
-"""The rows of the inbox, written inside the transaction of the entries that they tell of."""
+"""Rows of the inbox, written in the transaction of the journal entries that they mirror."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,21 +20,21 @@ from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.store.clock import micros, moment, moment_or_none
-from mcc.store.inbox_tables import APPROVALS, GRANTS
 from mcc.store.rows import text_json, text_of
+from mcc.store.tables import APPROVALS, GRANTS
 from mcc.store.texts import parsed
 
 STATUS_OF = {"approve": "approved", "deny": "denied", "expired": "expired"}
 
 _ADD = sa.insert(APPROVALS)
 PENDING = APPROVALS.c.status == sa.literal_column("'pending'")
-"""Written out, so that the indexes of what waits are found; and as SQLite prepares a statement anew at each execution
-whose parameters are compared with what such an index is for."""
+"""A literal, so that the partial indexes of pending items are used; with a parameter SQLite would also prepare the
+statement again at each execution."""
 _UNUSED = sa.and_(
     APPROVALS.c.status == sa.literal_column("'approved'"), APPROVALS.c.kind == sa.literal_column("'approval'")
 )
 _OPEN = sa.or_(PENDING, _UNUSED)
-"""What still waits, and what was approved and has not begun."""
+"""Items that still wait, and calls that were approved and have not begun."""
 
 DECIDE = (
     sa.update(APPROVALS)
@@ -58,15 +58,15 @@ _VOID_OF_RECORD = _VOID.where(APPROVALS.c.record_id == sa.bindparam("record"))
 _END_GRANTS = sa.delete(GRANTS).where(GRANTS.c.scope == "order", GRANTS.c.scope_id == sa.bindparam("of"))
 
 
-def project(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
-    """Let the inbox say what these entries (with their numbers) say. The caller holds the order's lock."""
+def update_inbox(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
+    """Update the inbox from these entries, given with their numbers. The caller holds the order's lock."""
     for seq, entry in numbered:
         match entry.data:
             case ApprovalRequested() as asked:
                 kind = "outline" if asked.tool == OUTLINE and not asked.call_id else "approval"
-                connection.execute(_ADD, _asked(order_id, seq, entry, kind, asked.approval_id))
+                connection.execute(_ADD, _item_row(order_id, seq, entry, kind, asked.approval_id))
             case QuestionAsked() as question:
-                connection.execute(_ADD, _asked(order_id, seq, entry, "question", question.question_id))
+                connection.execute(_ADD, _item_row(order_id, seq, entry, "question", question.question_id))
             case ApprovalDecided() as decided:
                 connection.execute(DECIDE, decision_row(order_id, decided, micros(entry.at)))
             case QuestionAnswered() as answered:
@@ -112,7 +112,7 @@ def answer_row(order_id: str, answered: QuestionAnswered, at: int) -> dict[str, 
     }
 
 
-def _asked(order_id: str, seq: int, entry: Draft | Entry, kind: str, item_id: str) -> dict[str, Any]:
+def _item_row(order_id: str, seq: int, entry: Draft | Entry, kind: str, item_id: str) -> dict[str, Any]:
     asked, origin = entry.data, entry.origin
     assert isinstance(asked, ApprovalRequested | QuestionAsked)
     return {
@@ -133,7 +133,7 @@ def _asked(order_id: str, seq: int, entry: Draft | Entry, kind: str, item_id: st
 
 
 def item_of(row: sa.RowMapping) -> AnyItem:
-    """The item that a row of `APPROVALS`, with its order's `session_id`, tells of."""
+    """The item of a row of `APPROVALS` that was joined with its order's `session_id`."""
     asked = parsed(row["asked_json"])
     known: dict[str, Any] = {
         "id": row["id"],

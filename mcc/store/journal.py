@@ -13,11 +13,11 @@ from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.store.clock import micros
 from mcc.store.columns import listed, postgres_rows
-from mcc.store.control_rows import settle_applied
+from mcc.store.control_rows import apply_controls
 from mcc.store.direct import send
 from mcc.store.engine import Database
 from mcc.store.errors import BadEntry
-from mcc.store.inbox_rows import project
+from mcc.store.inbox_rows import update_inbox
 from mcc.store.rows import (
     USAGE,
     entries_after,
@@ -38,17 +38,13 @@ _BATCH = {"order_id": "text", "epoch": "int", "old_seq": "int", "new_seq": "int"
 _BATCH |= {name: "float8" if name == "cost_usd" else "bigint" for name in USAGE}
 
 
-def _sqlite_rows(columns: Mapping[str, str]) -> str:
-    named = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in columns)
-    return f"SELECT {named} FROM json_each(?)"
-
-
+_SQLITE_COLUMNS = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in _BATCH)
 _SPENT = ", ".join(f"{name} = s.{name} + b.{name}" for name in USAGE)
 _HELD = "s.order_id = b.order_id AND s.epoch = b.epoch AND s.last_seq = b.old_seq AND s.status = 'running'"
-# SQLite would go through all that run for each of a group, by the index on the status; the + keeps it from that.
+# For every batch of a group, SQLite would scan all running orders by the index on status; the + rules that index out.
 _HELD_BY_ID = _HELD.replace("s.status", "+s.status")
 ADVANCE = {
-    # PostgreSQL locks rows in the order of their ids first, so that two writers never wait for each other.
+    # On PostgreSQL the rows are locked in the order of their ids first, so that two writers never deadlock.
     "postgresql": f"""
         WITH b AS MATERIALIZED ({postgres_rows(_BATCH)}), held AS MATERIALIZED (
             SELECT s.order_id FROM order_state s JOIN b ON {_HELD} ORDER BY s.order_id FOR UPDATE OF s
@@ -57,9 +53,9 @@ ADVANCE = {
         FROM b JOIN held ON held.order_id = b.order_id WHERE {_HELD} RETURNING s.order_id""",
     "sqlite": f"""
         UPDATE order_state AS s SET last_seq = b.new_seq, {_SPENT}
-        FROM ({_sqlite_rows(_BATCH)}) AS b WHERE {_HELD_BY_ID} RETURNING order_id""",
+        FROM (SELECT {_SQLITE_COLUMNS} FROM json_each(?)) AS b WHERE {_HELD_BY_ID} RETURNING order_id""",
 }
-"""Every batch of a group at once; its parameter is a JSON list, because arrays cost psycopg more than all the rest."""
+"""Advances the orders of all batches of a group. The one parameter is a JSON list: psycopg adapts arrays far slower."""
 
 _REACHED = sa.select(STATE.c.order_id, STATE.c.last_seq, STATE.c.status, STATE.c.epoch).where(
     among(STATE.c.order_id, "ids")
@@ -68,7 +64,7 @@ _REACHED = sa.select(STATE.c.order_id, STATE.c.last_seq, STATE.c.status, STATE.c
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A batch ready for the database: rows encoded once, however often they are sent."""
+    """A batch encoded for the database, once, however often it is sent."""
 
     batch: Batch
     rows: list[tuple[Any, ...]]
@@ -87,7 +83,7 @@ class Written:
 
     @classmethod
     def of(cls, batch: Batch) -> "Written":
-        """ValueError when the entries are not numbered on from `last_seq`."""
+        """Raises `BadEntry`, and ValueError when the entries are not numbered from `last_seq` + 1 on."""
         blobs = dict(batch.texts)
         rows = [entry_row(entry, batch.epoch, blobs) for entry in batch.entries]
         numbers = [entry.seq for entry in batch.entries]
@@ -116,7 +112,11 @@ class Journal:
         self._advance = ADVANCE[database.dialect]
 
     def append(self, batches: Sequence[Batch]) -> Appended:
-        """All batches in one transaction, each fenced by its order's row; unknown outcomes are settled by rereading."""
+        """Commit all batches in one transaction, each fenced by its order's row.
+
+        A batch that the database refuses does not affect the others. After a commit with an unknown outcome the rows
+        are read again. Raises ValueError for two batches of one order, and `StoreUnavailable`.
+        """
         if len({batch.order_id for batch in batches}) != len(batches):
             raise ValueError("one append holds at most one batch of an order")
         tally = _Tally()
@@ -135,16 +135,16 @@ class Journal:
         return self._database.write(lambda connection: self._together(connection, written), repeatable=True)
 
     def within(self, connection: Connection, batches: Sequence[Batch]) -> None:
-        """Append in a transaction that has locked these orders, under their epochs and at their numbers."""
+        """Append in the caller's transaction, which has locked these orders and checked their epochs and numbers."""
         fenced = self._together(connection, [Written.of(batch) for batch in batches])
         assert not fenced, f"orders {fenced} were locked"
 
     def _together(self, connection: Connection, written: Sequence[Written]) -> set[str]:
-        """All of them in this transaction; answers the orders that are fenced."""
+        """Write all of them in this transaction; answers the ids of the orders that are fenced."""
         if not written:
             return set()
-        asked = (listed(tuple(_BATCH), [one.figures for one in written]),)
-        held = set(send(connection, self._advance, asked).scalars())
+        parameters = (listed(tuple(_BATCH), [one.figures for one in written]),)
+        held = set(send(connection, self._advance, parameters).scalars())
         accepted = [one for one in written if one.batch.order_id in held]
         self._insert_all(connection, accepted)
         missed = [one for one in written if one.batch.order_id not in held]
@@ -157,25 +157,25 @@ class Journal:
         insert_rows(connection, [row for one in accepted for row in one.rows])
         for one in accepted:
             numbered = [(entry.seq, entry) for entry in one.batch.entries]
-            settle_applied(connection, one.batch.order_id, numbered)
-            project(connection, one.batch.order_id, numbered)
+            apply_controls(connection, one.batch.order_id, numbered)
+            update_inbox(connection, one.batch.order_id, numbered)
 
     def read(self, order_id: str, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
-        """Entries after number `after`, in order, large texts put back. Raises `UnknownOrder`, `Pruned`."""
+        """Entries after number `after`, in order and with their large texts. Raises `UnknownOrder`, `Pruned`."""
         return self._read(order_id, after, lambda connection: entries_after(connection, order_id, after, limit))
 
     def outlined(self, order_id: str, outline: Outline, *, after: int = 0, limit: int = 1000) -> Sequence[Entry]:
-        """As `read`, with marks of `outline` in the place of long texts, which are not read. Raises as `read` does."""
+        """As `read`, with marks of `outline` in place of long texts, which are not read. Raises as `read` does."""
         return self._read(
             order_id, after, lambda connection: outlined_after(connection, order_id, outline, after, limit)
         )
 
     def check(self, order_id: str) -> None:
-        """Raises `UnknownOrder`, and `Pruned` when the journal is not there any more."""
+        """Raises `UnknownOrder`, and `Pruned` when the journal was pruned."""
         self._database.read(lambda connection: check_whole(connection, order_id))
 
     def texts(self, order_id: str, places: Sequence[TextPlace]) -> Sequence[bytes]:
-        """The texts of these places of an outline, each as JSON has it between its quotes."""
+        """The texts at these places of an outline, each JSON-escaped and without the quotes."""
         return self._database.read(lambda connection: texts_at(connection, order_id, places))
 
     def _read(self, order_id: str, after: int, find: Callable[[Connection], Sequence[Entry]]) -> Sequence[Entry]:
@@ -184,8 +184,8 @@ class Journal:
 
         def entries(connection: Connection) -> Sequence[Entry]:
             found = find(connection)
-            # Of a pruned journal a few entries are left: the first ones, which every reading from the start meets, and
-            # some with gaps before them.
+            # A pruned journal keeps a few entries: the first ones, and later ones with gaps before them. So only a read
+            # from the start, one that finds nothing, or one that finds a gap needs the check.
             if after == 0 or not found or found[0].seq != after + 1 or found[-1].seq != after + len(found):
                 check_whole(connection, order_id)
             return found
@@ -193,16 +193,14 @@ class Journal:
         return self._database.read(entries)
 
     def reached(self, order_ids: Sequence[str]) -> Mapping[str, Reached]:
-        """For the known ones among `order_ids`, in one query."""
-        asked = [order_id for order_id in order_ids if is_identifier(order_id)]
-        rows = (
-            self._database.read(lambda connection: connection.execute(_REACHED, {"ids": asked}).all()) if asked else []
-        )
+        """Status and newest entry number of the known ones of these orders, by id, in one query."""
+        ids = [order_id for order_id in order_ids if is_identifier(order_id)]
+        rows = self._database.read(lambda connection: connection.execute(_REACHED, {"ids": ids}).all()) if ids else []
         return {row.order_id: Reached(row.last_seq, OrderStatus(row.status)) for row in rows}
 
 
 def _fenced(connection: Connection, missed: Sequence[Written]) -> set[str]:
-    """Those that did not advance, except when they had before: a commit of unknown outcome that was one."""
+    """The orders of these batches, except those that were advanced before: a commit of unknown outcome succeeded."""
     rows = connection.execute(_REACHED, {"ids": [one.batch.order_id for one in missed]})
     reached = {row.order_id: (row.epoch, row.last_seq, row.status) for row in rows}
     return {
@@ -217,9 +215,10 @@ class Texts:
         self._database = database
 
     def keep(self, text: str, *, owner: str | None = None) -> str:
-        """Store `text` once under its SHA-256, which is answered (hex).
+        """Store `text` once under its SHA-256; answers the digest in hex.
 
-        `owner`: the order that needs it; one that nobody needs for a day is removed (`mcc.store.retention`).
+        `owner`: the id of the order that uses the text; a text without users is removed after a day
+        (`mcc.store.retention`).
         """
         digest, at = text_digest(text), micros(self._database.clock.now())
         uses = [(digest, owner)] if owner else []
@@ -227,7 +226,7 @@ class Texts:
         return digest
 
     def kept(self, digest: str) -> str:
-        """Raises `KeyError`."""
+        """The text with this digest. Raises `KeyError`."""
         if not digest.isalnum():
             raise KeyError(digest)
         return self._database.read(lambda connection: kept_blobs(connection, {digest}))[digest]

@@ -1,4 +1,4 @@
-"""Leases: one row per drone process, renewed by a thread of its own, on the clock of the database."""
+"""Leases of drones: one row per incarnation, timed by the clock of the database (docs/decisions/10)."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -19,16 +19,16 @@ from mcc.store.transitions import LeaseState
 
 LIVE, LOST, CUT, LEFT = (state.value for state in (LeaseState.LIVE, LeaseState.LOST, LeaseState.CUT, LeaseState.LEFT))
 SHOWN_SECONDS = 86_400
-"""A drone that was not heard of for so long is not shown any more."""
+"""A drone without a heartbeat for this long is not shown any more."""
 
 
 def in_time(time: DatabaseTime) -> sa.ColumnElement[bool]:
-    """The lease has not run out; uptimes of another boot mean nothing, so such a lease has."""
+    """The lease has not run out. A lease from before a reboot has: uptimes of two boots cannot be compared."""
     return sa.and_(DRONES.c.lease_until > time.uptime, DRONES.c.boot == time.boot)
 
 
 def has_lease(time: DatabaseTime, incarnation: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    """This incarnation may hold orders now."""
+    """This incarnation may hold orders now: it is live, and its lease has not run out."""
     holder = sa.select(DRONES.c.incarnation)
     return holder.where(DRONES.c.incarnation == incarnation, DRONES.c.state == LIVE, in_time(time)).exists()
 
@@ -79,13 +79,13 @@ def _seen(time: DatabaseTime) -> sa.Select[Any]:
 
 
 class Leases:
-    """`database` should have connections of its own: nothing else may keep a renewal waiting."""
+    """`database` should have connections of its own, so that a renewal never waits for other queries."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def register(self, registration: Registration, *, lease_seconds: float) -> None:
-        """A new incarnation with a lease. Raises ValueError when the incarnation exists."""
+        """Add a new incarnation with a lease. Raises ValueError when the incarnation exists."""
         row = {
             "incarnation": registration.incarnation,
             "name": registration.name,
@@ -105,7 +105,7 @@ class Leases:
             raise ValueError(f"incarnation {registration.incarnation} exists: every start has a new one") from error
 
     def describe(self, registration: Registration) -> None:
-        """It says something else of itself than when it registered."""
+        """Replace what the drone says about itself."""
         row = {"wanted": registration.incarnation, "said": to_json(registration).decode()}
         self._database.write(lambda connection: connection.execute(_DESCRIBE, row), repeatable=True)
 
@@ -118,7 +118,7 @@ class Leases:
         draining: bool = False,
         counters: DroneCounters = NOTHING_COUNTED,
     ) -> bool:
-        """A new term for the lease, and the figures of the drone. False: the incarnation was declared lost for good."""
+        """Renew the lease, and update the drone's figures. False: the incarnation was declared lost, which is final."""
         row = {
             "wanted": incarnation,
             "lease": _micros(lease_seconds),
@@ -132,18 +132,18 @@ class Leases:
         return renewed == 1
 
     def leave(self, incarnation: str) -> None:
-        """The process ends in good order."""
+        """Note that the process shuts down in good order."""
         self._database.write(lambda connection: connection.execute(_LEAVE, {"wanted": incarnation}), repeatable=True)
 
     def drones(self) -> Sequence[Drone]:
-        """All whose heartbeat is younger than a day and that did not leave.
+        """All drones with a heartbeat within a day that have not left.
 
-        One that was declared lost holds nothing, and is left out once a later one of its name is live.
+        A lost one is left out once a later incarnation of the same name is live.
         """
         return [_drone(row) for row in self._rows()]
 
     def registrations(self) -> Sequence[Registration]:
-        """Of the drones that are up or draining."""
+        """The registrations of the drones that are up or draining."""
         return [_registration(row) for row in self._rows() if row["up"]]
 
     def _rows(self) -> Sequence[sa.RowMapping]:
@@ -151,7 +151,7 @@ class Leases:
 
 
 def counters_of(row: sa.RowMapping) -> DroneCounters:
-    """The counters in a row of the table of drones."""
+    """The counters in a row of the table `drones`."""
     return DroneCounters.model_validate({counter: row[counter] for counter in DroneCounters.model_fields})
 
 
@@ -165,8 +165,8 @@ def _registration(row: sa.RowMapping) -> Registration:
 
 @lru_cache(maxsize=256)
 def _read(registration_json: str) -> Registration:
-    """Read once for each text: it names all tools and agents of a drone, is asked for many times a second, and changes
-    with its drone's start."""
+    """Cached, because a registration names all tools and agents of a drone, is read many times a second, and changes
+    only when its drone starts."""
     return Registration.model_validate(parsed(registration_json))
 
 

@@ -1,4 +1,4 @@
-"""MCP servers: which definitions of their tools count, the tokens of all drones, and what is to be tried."""
+"""MCP servers: approved definitions of their tools, shared access tokens, and test calls."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from mcc.store.audit import add_note
 from mcc.store.clock import micros
 from mcc.store.engine import Database
 from mcc.store.errors import UnknownServerTool
-from mcc.store.mcp_tables import MCP_PINS, MCP_TOKENS, MCP_TRIALS
 from mcc.store.rows import text_json, text_of
+from mcc.store.tables import MCP_PINS, MCP_TOKENS, MCP_TRIALS
 from mcc.store.texts import parsed
 
 APPROVED = "mcp tools approved"
 TRIAL_SECONDS = 60
-"""A trial that no drone took for so long is not made any more."""
+"""A test call that no drone has taken by then is not made any more."""
 
 _OF_SERVER = sa.select(MCP_PINS).where(MCP_PINS.c.server == sa.bindparam("of")).order_by(MCP_PINS.c.tool_json)
 _PIN = sa.text(
@@ -71,7 +71,7 @@ _DROP_OLD = sa.delete(MCP_TRIALS).where(MCP_TRIALS.c.requested_at < sa.bindparam
 
 @dataclass(frozen=True, slots=True)
 class KeptToken:
-    """What a server lets the drones in with, as JSON, and the number of its version."""
+    """An access token for a server, as JSON, and its version number."""
 
     token: Mapping[str, Any]
     version: int
@@ -82,11 +82,14 @@ class McpServers:
         self._database = database
 
     def approved(self, server: str) -> Mapping[str, str]:
-        """The digests that count, by the server's own names of its tools."""
-        return self._database.read(lambda connection: _counting(connection, server))
+        """The approved digests, by the server's own tool names."""
+        return self._database.read(lambda connection: _approved(connection, server))
 
     def seen(self, server: str, digests: Mapping[str, str]) -> Mapping[str, str]:
-        """Note what a drone sees; the digests that count. All of a server that was never seen count from now on."""
+        """Note the definitions that a drone sees; answers the approved digests, as `approved`.
+
+        When a server is seen for the first time, all its definitions are approved.
+        """
         rows = {f"{text_json(tool)}": digest for tool, digest in digests.items()}
         known = self._database.read(lambda connection: _seen(connection, server))
         if rows == {tool: known.get(tool) for tool in rows}:
@@ -102,12 +105,13 @@ class McpServers:
                     connection.execute(_PIN, pin)
                 elif known[tool] != digest:
                     connection.execute(_SEEN, {"of": server, "tool": tool, "digest_seen": digest, "at": at})
-            return _counting(connection, server)
+            return _approved(connection, server)
 
         return self._database.write(work, repeatable=True)
 
     def approve(self, server: str, tool: str | None, *, principal: str) -> Sequence[str]:
-        """Let the definitions count that were seen last, of one tool or of all; the names of those that are new.
+        """Approve the definitions that were seen last, of one tool or of all; answers the names of the tools whose
+        approved definition changed.
 
         Raises `UnknownServerTool`.
         """
@@ -117,7 +121,7 @@ class McpServers:
             rows = connection.execute(_OF_SERVER, {"of": server}).mappings().all()
             wanted = [row for row in rows if tool is None or text_of(row["tool_json"]) == tool]
             if not wanted:
-                raise UnknownServerTool(_unknown(server, tool, bool(rows)))
+                raise UnknownServerTool(_unknown(server, tool, has_tools=bool(rows)))
             changed = [row for row in wanted if row["digest"] != row["seen"]]
             for row in changed:
                 given = {"of": server, "tool": row["tool_json"], "by": principal, "at": micros(at)}
@@ -135,26 +139,28 @@ class McpServers:
         return None if row is None else KeptToken(parsed(row["token_json"]), row["version"])
 
     def logged_in(self) -> Sequence[str]:
-        """Servers whose tokens are kept."""
+        """The servers that have a stored token."""
         return self._database.read(lambda connection: connection.scalars(_LOGGED_IN).all())
 
     def put_token(self, server: str, token: Mapping[str, Any]) -> None:
-        """It is the server's from now on, and nobody refreshes it any more."""
+        """Store a new token for the server, and end the hold of whoever refreshed the old one."""
         row = {"of": server, "token": to_json(token).decode()}
         self._database.write(lambda connection: connection.execute(_PUT, row))
 
     def hold_token(self, server: str, version: int, who: str, seconds: float) -> bool:
-        """Whether `who` alone may refresh this version for so long; False: another one does, or did."""
+        """Reserve the refresh of this version for `who`, for some seconds; False: another one refreshes or has
+        refreshed it."""
         at = micros(self._database.clock.now())
         row = {"of": server, "known": version, "who": who, "at": at, "until": at + round(seconds * 1_000_000)}
         return self._database.write(lambda connection: connection.execute(_HOLD, row).rowcount) == 1
 
-    def let_token_go(self, server: str, who: str) -> None:
+    def release_token(self, server: str, who: str) -> None:
+        """End the hold of `who`, if it still has it."""
         row = {"of": server, "who": who}
         self._database.write(lambda connection: connection.execute(_LET_GO, row), repeatable=True)
 
     def ask(self, test: ToolTest) -> str:
-        """Keep what is to be tried for the drone that is told of its id."""
+        """Store a test call; answers its id, by which a drone takes it."""
         trial_id, at = fresh_id(), micros(self._database.clock.now())
         row = {"id": trial_id, "request_json": to_json(test).decode(), "requested_at": at, "taken": False}
 
@@ -166,7 +172,7 @@ class McpServers:
         return trial_id
 
     def take(self, trial_id: str) -> ToolTest | None:
-        """What is to be tried, once and soon; None when it was taken, is too old, or nobody asked."""
+        """Take a test call, which only one drone can; None when it was taken, is too old, or does not exist."""
         since = micros(self._database.clock.now()) - TRIAL_SECONDS * 1_000_000
         if not is_identifier(trial_id):
             return None
@@ -184,12 +190,12 @@ def _seen(connection: Connection, server: str) -> dict[str, str]:
     return {row["tool_json"]: row["seen"] for row in connection.execute(_OF_SERVER, {"of": server}).mappings()}
 
 
-def _counting(connection: Connection, server: str) -> dict[str, str]:
+def _approved(connection: Connection, server: str) -> dict[str, str]:
     rows = connection.execute(_OF_SERVER, {"of": server}).mappings()
     return {text_of(row["tool_json"]) or "": row["digest"] for row in rows if row["digest"] is not None}
 
 
-def _unknown(server: str, tool: str | None, known: bool) -> str:
-    if known:
+def _unknown(server: str, tool: str | None, *, has_tools: bool) -> str:
+    if has_tools:
         return f"the MCP server {server[:80]!r} has no tool {(tool or '')[:80]!r}: mcc tools list names what it has"
     return f"no drone has seen an MCP server {server[:80]!r} yet: mcc tools list says which there are"

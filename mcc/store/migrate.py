@@ -1,6 +1,7 @@
-"""The version of the schema: what a database has, what this code needs, and the way there and back.
+"""The schema version: the one a database has, the one this code needs, upgrade and downgrade.
 
-Alembic is loaded for the way alone: every process asks for the version when it starts, and loading takes half a second.
+Alembic is imported only for an upgrade or downgrade: importing it takes half a second, and every process checks the
+version when it starts.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 _VERSIONS = sa.table("alembic_version", sa.column("version_num"))
 
 _LOCK = 0x6D6363
-"""Key of PostgreSQL's advisory lock: two processes that upgrade at once take turns."""
+"""Key of the PostgreSQL advisory lock that serializes concurrent upgrades."""
 
 _ADVICE = "run `mcc db upgrade`"
 
@@ -41,7 +42,8 @@ def problem_of(database: Database) -> str | None:
 
 
 def unfit_for_upgrade(database: Database) -> str | None:
-    """A sentence when migrations cannot help: the schema is a newer one, another program's, or lacks tables."""
+    """A sentence if migrations cannot repair the schema: it is newer than this version, belongs to another program, or
+    lacks tables. None otherwise."""
     found = database.read(_revision)
     if found is not None and found not in revisions():
         newest = revisions()[-1]
@@ -59,7 +61,7 @@ def unfit_for_upgrade(database: Database) -> str | None:
 
 @cache
 def revisions() -> Sequence[str]:
-    """Every version of the schema, the oldest first: the number before the name of its migration."""
+    """All schema versions, oldest first: the numbers at the start of the migrations' file names."""
     return tuple(sorted(file.stem.partition("_")[0] for file in (_MIGRATIONS / "versions").glob("[0-9]*.py")))
 
 
@@ -70,13 +72,13 @@ def _revision(connection: Connection) -> str | None:
 
 
 def prepare(database: Database) -> None:
-    """Write-ahead logging is a property of an SQLite file and cannot be switched on inside a transaction."""
+    """Switch an SQLite file to write-ahead logging, which is stored in the file and cannot be done in a transaction."""
     if database.dialect == "sqlite":
         database.read(lambda connection: connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar())
 
 
 def upgrade_with(connection: Connection, revision: str = "head") -> None:
-    """In the caller's transaction, so that all of it happens or nothing."""
+    """Upgrade to `revision` in the caller's transaction, so that either all or nothing is done."""
     from alembic import command
 
     _take_turn(connection)
@@ -84,6 +86,7 @@ def upgrade_with(connection: Connection, revision: str = "head") -> None:
 
 
 def downgrade_with(connection: Connection, revision: str) -> None:
+    """Downgrade to `revision` in the caller's transaction."""
     from alembic import command
 
     _take_turn(connection)
@@ -92,7 +95,7 @@ def downgrade_with(connection: Connection, revision: str) -> None:
 
 def _take_turn(connection: Connection) -> None:
     if not connection.in_transaction():
-        # Alembic commits by itself where SQLAlchemy knows of no transaction (`mcc.store.direct.Link`).
+        # Alembic would commit by itself: SQLAlchemy does not know of the transaction of a `mcc.store.direct.Link`.
         connection.begin()
     if connection.dialect.name == "postgresql":
         unwatched(connection)
@@ -114,9 +117,9 @@ T = TypeVar("T")
 
 
 def upgrade(database_url: str, revision: str = "head") -> None:
-    """Bring the schema to `revision`; another process that does the same at this moment is waited for.
+    """Upgrade the schema to `revision`; waits for another process that is upgrading it.
 
-    Raises `StoreUnavailable`, ValueError for an address that is none.
+    Raises `StoreUnavailable`, ValueError for an invalid address.
     """
     if unfit := _on(database_url, unfit_for_upgrade):
         raise StoreUnavailable(unfit)
@@ -125,7 +128,7 @@ def upgrade(database_url: str, revision: str = "head") -> None:
 
 
 def downgrade(database_url: str, revision: str) -> None:
-    """Take the schema back to `revision` ("base" for nothing); what only newer tables held is lost."""
+    """Downgrade the schema to `revision` ("base" for an empty one); data of newer tables and columns is lost."""
     _on(database_url, lambda database: database.write(lambda connection: downgrade_with(connection, revision)))
 
 

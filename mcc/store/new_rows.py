@@ -1,4 +1,4 @@
-"""The rows of new orders, gathered first and then inserted table by table, however many orders they are of."""
+"""A buffer for the rows of new orders: one statement per table inserts them, however many orders there are."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 
 @dataclass(slots=True)
 class NewRows:
-    """Rows that an open transaction is going to insert. Whoever reads what they say inserts them before."""
+    """Rows that an open transaction is about to insert. Code that has to read them back calls `insert` first."""
 
     sessions: list[Row] = field(default_factory=list)
     orders: list[Row] = field(default_factory=list)
@@ -28,7 +28,7 @@ class NewRows:
     uses: list[tuple[str, str]] = field(default_factory=list)
 
     def write(self, order_id: str, drafts: Sequence[Draft]) -> Sequence[Entry]:
-        """The first entries of an order's journal. Raises `BadEntry`."""
+        """Add the first entries of an order's journal, and answer them. Raises `BadEntry`."""
         blobs: dict[str, str] = {}
         entries = [draft.numbered(order_id, seq) for seq, draft in enumerate(drafts, start=1)]
         self.entries += [dict(zip(ENTRY_COLUMNS, entry_row(entry, 0, blobs), strict=True)) for entry in entries]
@@ -37,7 +37,7 @@ class NewRows:
         return entries
 
     def insert(self, connection: Connection) -> None:
-        """Each row after those that it refers to."""
+        """Insert all rows, those that are referred to first, and forget them."""
         for statement, rows in (
             (_SESSION, self.sessions),
             (_ORDER, self.orders),

@@ -1,4 +1,4 @@
-"""A node of a document as a row holds it, and back."""
+"""Conversion of a document's nodes to the JSON of their rows, and back."""
 
 import gc
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from mcc.store.texts import parsed
 
 
 def node_json(node: Node) -> str:
-    """What differs from its default alone: most nodes have neither failure nor conflicts."""
+    """The node as JSON, without fields that have their default value: most nodes have no failure and no conflicts."""
     held = _own(node)
     held["provenance"] = {name: _of_provenance(one) for name, one in node.provenance.items()}
     held["verdicts"] = [[one.rule, one.kind, one.ok, one.message, one.version] for one in node.verdicts]
@@ -43,13 +43,13 @@ _FIELDS: Mapping[type, Sequence[tuple[str, Any]]] = {
     kind: [(one.name, one.default) for one in fields(kind)]
     for kind in (Node, Provenance, Accepted, Conflict, Stamp, Failure)
 }
-"""Names and defaults: looking them up takes longer than all the rest."""
+"""Names and defaults of the fields, looked up once: `dataclasses.fields` takes longer than the whole conversion."""
 
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Without a search for garbage meanwhile: in what is read here there is none, and looking through all that was read
-    so far, time and again, takes longer than reading it."""
+    """Suspend garbage collection. Reading a document makes no garbage, and the collector would go through all nodes
+    again and again, which takes longer than reading them."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -60,8 +60,8 @@ def uncollected() -> Iterator[None]:
 
 
 class NodeReader:
-    """Nodes of which `node_json` made texts. What many nodes say alike, verdicts above all, is kept once for all that
-    one reader reads: most of a document's memory, and of the time to read it.
+    """Reads nodes that `node_json` wrote. All nodes read by one reader share equal verdicts, which otherwise take most
+    of a document's memory, and of the time to read it.
     """
 
     def __init__(self) -> None:
@@ -71,10 +71,12 @@ class NodeReader:
         held = parsed(text)
         held["provenance"] = {name: _provenance(one) for name, one in held.get("provenance", {}).items()}
         held["verdicts"] = tuple([self._verdict(tuple(one)) for one in held.get("verdicts", ())])
-        held["conflicts"] = {name: _conflict(one) for name, one in held.get("conflicts", {}).items()}
+        conflicts = held.get("conflicts", {})
+        held["conflicts"] = {n: Conflict(**{**one, "because": tuple(one["because"])}) for n, one in conflicts.items()}
         held["stamps"] = {role: Stamp(**one) for role, one in held.get("stamps", {}).items()}
         if (failure := held.get("failure")) is not None:
-            held["failure"] = _failure(failure)
+            at = datetime.fromisoformat(failure["at"])
+            held["failure"] = Failure(**{**failure, "errors": tuple(failure["errors"]), "at": at})
         return Node(**held)
 
     def _verdict(self, held: tuple[Any, ...]) -> Verdict:
@@ -91,11 +93,3 @@ def _provenance(held: dict[str, Any]) -> Provenance:
     if "sources" in held:
         held["sources"] = tuple(held["sources"])
     return Provenance(**held)
-
-
-def _conflict(held: Mapping[str, Any]) -> Conflict:
-    return Conflict(**{**held, "because": tuple(held["because"])})
-
-
-def _failure(held: Mapping[str, Any]) -> Failure:
-    return Failure(**{**held, "errors": tuple(held["errors"]), "at": datetime.fromisoformat(held["at"])})

@@ -1,4 +1,4 @@
-"""Notes of projects: written under the row of the order whose agent writes them, kept in versions, found by words."""
+"""Notes of projects: written by agents under the lock of their order, kept in versions, found by words."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,14 +20,14 @@ from mcc.store.rows import is_held, lock, text_json, text_of
 from mcc.store.tables import JOURNAL, NOTES
 
 WORDS = 32
-"""Of a question so many words count."""
+"""Words of a search that are used; the others are ignored."""
 
 WORDS_CHARACTERS = 20_000
 DELETED = "note deleted"
 
 _NEWEST = sa.select(NOTES).where(NOTES.c.newest, NOTES.c.project == sa.bindparam("of"))
 _OF_KIND = _NEWEST.where(NOTES.c.kind == sa.bindparam("kind"), ~NOTES.c.deleted)
-_NOT_OVER = sa.or_(NOTES.c.expires_at.is_(None), NOTES.c.expires_at > sa.bindparam("now"))
+_NOT_EXPIRED = sa.or_(NOTES.c.expires_at.is_(None), NOTES.c.expires_at > sa.bindparam("now"))
 _NAMED = _NEWEST.where(NOTES.c.kind == sa.bindparam("kind"), NOTES.c.name == sa.bindparam("name"))
 _BY_CALL = sa.select(NOTES).where(NOTES.c.order_id == sa.bindparam("order_id"), NOTES.c.call_id == sa.bindparam("call"))
 _HISTORY = (
@@ -61,10 +61,10 @@ _STARTED = (
 _FOUND = {
     "postgresql": "SELECT n.* FROM notes n WHERE n.newest AND NOT n.deleted AND n.project = :of"
     " AND (n.kind = :kind OR CAST(:kind AS text) IS NULL) AND (n.expires_at IS NULL OR n.expires_at > :now)"
-    " AND to_tsvector('simple', n.words) @@ to_tsquery('simple', :asked)"
-    " ORDER BY ts_rank(to_tsvector('simple', n.words), to_tsquery('simple', :asked)) DESC, n.verified_at DESC, n.id"
+    " AND to_tsvector('simple', n.words) @@ to_tsquery('simple', :query)"
+    " ORDER BY ts_rank(to_tsvector('simple', n.words), to_tsquery('simple', :query)) DESC, n.verified_at DESC, n.id"
     " LIMIT :most",
-    "sqlite": "SELECT n.* FROM note_words w JOIN notes n ON n.id = w.rowid WHERE note_words MATCH :asked"
+    "sqlite": "SELECT n.* FROM note_words w JOIN notes n ON n.id = w.rowid WHERE note_words MATCH :query"
     " AND n.project = :of AND (n.kind = :kind OR :kind IS NULL) AND (n.expires_at IS NULL OR n.expires_at > :now)"
     " ORDER BY w.rank, n.verified_at DESC, n.id LIMIT :most",
 }
@@ -72,7 +72,7 @@ _FOUND = {
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """Who writes: a call of an agent's, for an order that is held under `epoch` and works in `workspace`."""
+    """The author of a note: a tool call of an agent, in an order held under `epoch` that works in `workspace`."""
 
     order_id: str
     epoch: int
@@ -94,30 +94,30 @@ class Notes:
         self._database = database
 
     def write(self, writing: Writing, new: NewNote) -> Note:
-        """The version that this call has written; the same call again writes nothing more.
+        """Write a new version of a note, and answer it; repeating the same call writes nothing more.
 
-        Text that is as it was is no new version: the note is verified, and says when. Raises `Fenced`, `TooManyNotes`;
-        `UnknownNote` where neither title nor text says what a note that is not there should hold.
+        An unchanged note gets no new version, but a new `verified_at`. Raises `Fenced`, `TooManyNotes`; `UnknownNote`
+        for a note that does not exist when neither title nor text is given.
         """
         return self._written(writing, lambda connection: self._write(connection, writing, new))
 
     def delete(self, writing: Writing, kind: NoteKind, name: str) -> Note:
-        """The version that says that the note is gone; those before it are kept. Raises `Fenced`, `UnknownNote`."""
+        """Write a version that marks the note as deleted; earlier versions are kept. Raises `Fenced`, `UnknownNote`."""
 
         def work(connection: Connection) -> Note:
-            before = self._there(connection, writing.project, kind, name)
+            before = self._existing(connection, writing.project, kind, name)
             return self._add(connection, writing, before.model_copy(update={"deleted": True, "text": "", "title": ""}))
 
         return self._written(writing, work)
 
     def remove(self, project: str, kind: NoteKind, name: str, *, principal: str) -> Note:
-        """As `delete`, by a person. Raises `UnknownNote`."""
+        """As `delete`, but by a person, with an audit note. Raises `UnknownNote`."""
 
         def work(connection: Connection) -> Note:
-            gone = self._there(connection, project, kind, name)
+            before = self._existing(connection, project, kind, name)
             nothing = {"deleted": True, "text": "", "title": "", "principal": principal}
-            nobody = dict.fromkeys(("order_id", "record_id", "agent", "seq"))
-            note = self._follow(connection, gone.model_copy(update={**nothing, **nobody}), None)
+            no_agent = dict.fromkeys(("order_id", "record_id", "agent", "seq"))
+            note = self._follow(connection, before.model_copy(update={**nothing, **no_agent}), None)
             detail = {"project": project, "kind": kind, "name": name}
             add_note(connection, note.written_at, DELETED, principal=principal, order_id=None, detail=detail)
             return note
@@ -125,37 +125,37 @@ class Notes:
         return self._database.write(work)
 
     def find(self, *, project: str | None = None, kind: NoteKind | None = None, most: int = 200) -> Sequence[Note]:
-        """Notes of all projects, or of one, that are there and have not expired; newest first."""
+        """Notes of all projects, or of one, that are neither deleted nor expired; newest first."""
         wanted = [NOTES.c[name] == value for name, value in (("project", project), ("kind", kind)) if value is not None]
-        statement = sa.select(NOTES).where(NOTES.c.newest, ~NOTES.c.deleted, _NOT_OVER, *wanted)
+        statement = sa.select(NOTES).where(NOTES.c.newest, ~NOTES.c.deleted, _NOT_EXPIRED, *wanted)
         newest = statement.order_by(NOTES.c.written_at.desc(), NOTES.c.id).limit(most)
         return self._database.read(lambda one: [_note(row) for row in one.execute(newest, {"now": self._now()})])
 
     def list(self, project: str, kind: NoteKind) -> Sequence[Note]:
-        """What is there, by name; what has expired is not."""
-        asked = {"of": project, "kind": kind, "now": self._now()}
-        statement = _OF_KIND.where(_NOT_OVER).order_by(NOTES.c.name)
-        return self._database.read(lambda one: [_note(row) for row in one.execute(statement, asked)])
+        """The notes that are neither deleted nor expired, by name."""
+        parameters = {"of": project, "kind": kind, "now": self._now()}
+        statement = _OF_KIND.where(_NOT_EXPIRED).order_by(NOTES.c.name)
+        return self._database.read(lambda one: [_note(row) for row in one.execute(statement, parameters)])
 
     def get(self, project: str, kind: NoteKind, name: str) -> Note:
-        """The newest version, also of a note that has expired. Raises `UnknownNote`."""
-        return self._database.read(lambda connection: self._there(connection, project, kind, name))
+        """The newest version, also of an expired note. Raises `UnknownNote`."""
+        return self._database.read(lambda connection: self._existing(connection, project, kind, name))
 
     def history(self, project: str, kind: NoteKind, name: str) -> Sequence[Note]:
-        """All versions that are kept, newest first."""
-        asked = {"of": project, "kind": kind, "name": name}
-        return self._database.read(lambda one: [_note(row) for row in one.execute(_HISTORY, asked)])
+        """All stored versions, newest first."""
+        note = {"of": project, "kind": kind, "name": name}
+        return self._database.read(lambda one: [_note(row) for row in one.execute(_HISTORY, note)])
 
     def search(self, project: str, question: str, *, kind: NoteKind | None = None, most: int = 10) -> Sequence[Note]:
-        """Notes with one of these words at least, the best first; what has expired is not looked at."""
+        """Notes that contain at least one of the words of `question`, best match first, without expired ones."""
         words = list(dict.fromkeys(words_of(question)))[:WORDS]
         if not words:
             return ()
-        parts = {"postgresql": " | ".join(f"'{word}'" for word in words)}
-        asked = parts.get(self._database.dialect) or " OR ".join(f'"{word}"' for word in words)
-        wanted = {"of": project, "kind": kind, "now": self._now(), "asked": asked, "most": most}
+        terms = {"postgresql": " | ".join(f"'{word}'" for word in words)}
+        query = terms.get(self._database.dialect) or " OR ".join(f'"{word}"' for word in words)
+        parameters = {"of": project, "kind": kind, "now": self._now(), "query": query, "most": most}
         statement = sa.text(_FOUND[self._database.dialect])
-        return self._database.read(lambda one: [_note(row) for row in one.execute(statement, wanted)])
+        return self._database.read(lambda one: [_note(row) for row in one.execute(statement, parameters)])
 
     def _now(self) -> int:
         return micros(self._database.clock.now())
@@ -165,8 +165,8 @@ class Notes:
             state = lock(connection, writing.order_id)
             if state is None or not is_held(state, writing.epoch):
                 raise Fenced(f"order {writing.order_id} is not held under epoch {writing.epoch}")
-            asked = {"order_id": writing.order_id, "call": writing.call_id}
-            if (row := connection.execute(_BY_CALL, asked).first()) is not None:
+            call = {"order_id": writing.order_id, "call": writing.call_id}
+            if (row := connection.execute(_BY_CALL, call).first()) is not None:
                 return _note(row)
             return work(connection)
 
@@ -178,8 +178,8 @@ class Notes:
         if before is None or before.deleted:
             if new.text is None and new.title is None:
                 raise _unknown(new.kind, name)
-            asked = {"of": writing.project, "kind": new.kind}
-            if (connection.scalar(_COUNT, asked) or 0) >= MOST_NOTES:
+            of_kind = {"of": writing.project, "kind": new.kind}
+            if (connection.scalar(_COUNT, of_kind) or 0) >= MOST_NOTES:
                 raise TooManyNotes(f"the project has {MOST_NOTES:,} notes of the kind {new.kind}: delete some")
         kept = before if before is not None and not before.deleted else None
         given = {key: value for key in ("title", "text", "status") if (value := getattr(new, key)) is not None}
@@ -198,7 +198,7 @@ class Notes:
         return note.model_copy(update={"verified_at": at})
 
     def _add(self, connection: Connection, writing: Writing, note: Note) -> Note:
-        """`note` with the version after its own, written now by this call."""
+        """Write `note` as the next version, by this call."""
         seq = connection.scalar(_STARTED, {"order_id": writing.order_id, "call": writing.call_id})
         by = {
             "workspace": writing.workspace,
@@ -211,6 +211,7 @@ class Notes:
         return self._follow(connection, note.model_copy(update=by), writing.call_id)
 
     def _follow(self, connection: Connection, note: Note, call_id: str | None) -> Note:
+        """Write `note` as the version after its own number, and make it the newest."""
         at = self._database.clock.now()
         added = note.model_copy(update={"version": note.version + 1, "written_at": at, "verified_at": at})
         named = _same(note.project, note.kind, note.name)
@@ -226,7 +227,7 @@ class Notes:
         row = connection.execute(_NAMED, {"of": project, "kind": kind, "name": name}).first()
         return None if row is None else _note(row)
 
-    def _there(self, connection: Connection, project: str, kind: NoteKind, name: str) -> Note:
+    def _existing(self, connection: Connection, project: str, kind: NoteKind, name: str) -> Note:
         found = self._found(connection, project, kind, name)
         if found is None or found.deleted:
             raise _unknown(kind, name)

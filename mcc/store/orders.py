@@ -1,42 +1,42 @@
-"""Orders: placing them, finding them, and the records that they left."""
+"""Orders as the service uses them: place, retry, fork, revert, list; the bound of the queue."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from threading import Lock
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.changes import NewRevert
-from mcc.contracts.control import Control, Receipt
+from mcc.contracts.control import Receipt
 from mcc.contracts.entry import Entry
 from mcc.contracts.ids import is_identifier
-from mcc.contracts.order import NewFork, NewOrder, WorkOrder
+from mcc.contracts.order import NewFork, NewOrder, OrderKind, OrderOrigin, WorkOrder
 from mcc.contracts.permission import OnAsk
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
 from mcc.documents import change
 from mcc.documents.blueprint import Blueprint
+from mcc.store.clock import Clock
 from mcc.store.document_changes import OpenChanges
 from mcc.store.document_orders import ordered_document
 from mcc.store.documents import Documents
 from mcc.store.endings import record_of
 from mcc.store.engine import Database
-from mcc.store.errors import BadCursor, BadEntry, CannotRevert, ForkOfPruned, OrderIsUnfinished, SomeRefused
-from mcc.store.forking import Made, fork_of, retry_of, unfinished_sentence
+from mcc.store.errors import BadCursor, BadEntry, CannotRevert, ForkOfPruned, OrderIsUnfinished, QueueFull, SomeRefused
+from mcc.store.forking import DerivedOrder, fork_of, retry_of, unfinished_sentence
 from mcc.store.placing import Accepted, Placing, leave_out, place_all
-from mcc.store.queue_bound import QueueBound
-from mcc.store.reverting import revert_of
 from mcc.store.rows import entries_after, lock
 from mcc.store.selection import Filter, chosen_ids
 from mcc.store.tables import ORDERS, STATE, among
 from mcc.store.texts import parsed
-from mcc.store.values import AskedOrder, Page, Placed
+from mcc.store.values import BatchOrder, Page, Placed
 from mcc.store.views import ORDER, is_pruned, is_status, unknown_order, work_orders
 
 
 def _up_to(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
-    """How many orders are so, counted no further than `most`."""
+    """The number of orders that meet the conditions; counting stops at the parameter `most`."""
     found: sa.Select[Any] = (
         sa.select(sa.literal_column("1")).select_from(STATE).where(*conditions).limit(sa.bindparam("most"))
     )
@@ -49,24 +49,94 @@ _COUNTS = sa.select(STATE.c.status, sa.func.count().label("orders")).group_by(ST
 _SPEC = sa.select(ORDERS.c.spec_json).where(ORDERS.c.id == sa.bindparam("wanted"))
 _VERSION = sa.select(STATE.c.journal_version).where(STATE.c.order_id == sa.bindparam("wanted"))
 _QUEUED = _up_to(STATE.c.status.in_([sa.literal_column(f"'{OrderStatus.QUEUED.value}'")]))
-"""In the very words of the index `queued_orders`, so that SQLite looks at nothing else."""
+"""The condition is spelled as in the partial index `queued_orders`, so that SQLite reads only that index."""
 _DELAYED = _up_to(is_status(STATE.c.status, OrderStatus.WAITING), STATE.c.reason == WaitingReason.NOT_BEFORE.value)
 RACES = 3
-"""Two requests with one key at the same moment: the second one finds the first one's row when it tries again."""
+"""Attempts for requests with an idempotency key: of two concurrent ones with the same key, the second fails, and finds
+the row of the first when it is repeated."""
+
+REVERT = "revert"
+"""Stands in place of the agent's name in orders that revert others."""
+
+COUNT_SECONDS = 1.0
+MOST_SECONDS = 60.0
+OTHERS_A_SECOND = 1_000
+"""A count is reused for `COUNT_SECONDS`, and longer while there is room for what other processes may place at the rate
+`OTHERS_A_SECOND`, but for `MOST_SECONDS` at most. Meanwhile the orders that this process places are added to it; orders
+that begin or end are not subtracted."""
 
 
 def count_queued(connection: Connection, most: int) -> int:
-    """Orders that are queued, or wait for the time before which they may not begin; no more than `most` of each."""
+    """The number of orders that are queued or wait for their `not_before`; at most `most` of each kind are counted."""
     return sum(int(connection.scalar(count, {"most": most}) or 0) for count in (_QUEUED, _DELAYED))
 
 
-def receipt_of(control: Control) -> Receipt:
-    return Receipt(id=control.id, requested_at=control.requested_at, order_id=control.order_id)
+class QueueBound:
+    """Keeps the number of orders that are queued, or wait for their `not_before`, at `most`; None: any number.
+
+    Safe for several threads. On PostgreSQL two open transactions do not see each other's orders, and each process keeps
+    its own count, so orders that other processes place within a second may exceed the bound.
+    """
+
+    def __init__(self, most: int | None, clock: Clock) -> None:
+        self._most = most
+        self._clock = clock
+        self._lock = Lock()
+        self._counted_at = self._count_at = float("-inf")
+        self._queued = 0
+
+    def take(self, count: Callable[[int], int], places: int = 1) -> None:
+        """Reserve places for orders that the open transaction has inserted. Raises `QueueFull`, which rolls it back.
+
+        `count` answers how many orders there are including those, and stops counting at the number it is given.
+        """
+        if self._most is None:
+            return
+        with self._lock:
+            now = self._clock.uptime()
+            # Orders that were rolled back still count until the next count, so nothing is refused without a new count.
+            looks_full = self._queued + places > self._most and now >= self._counted_at + COUNT_SECONDS
+            if now >= self._count_at or looks_full:
+                self._queued = count(self._most + places) - places
+                room = self._most - self._queued
+                self._counted_at = now
+                self._count_at = now + min(max(room / OTHERS_A_SECOND, COUNT_SECONDS), MOST_SECONDS)
+            if self._queued + places > self._most:
+                raise queue_full(self._most, places)
+            self._queued += places
+
+
+def queue_full(most: int, places: int = 1) -> QueueFull:
+    queued = f"{most:,} orders are queued, which is as many as are taken (MCC_MAX_QUEUED_ORDERS)"
+    if places > 1:
+        queued = f"with these {places:,}, more than {most:,} orders would be queued (MCC_MAX_QUEUED_ORDERS)"
+    return QueueFull(f"{queued}: wait until some of them are done, cancel some, or start more drones")
 
 
 def _answered(accepted: Accepted, order: WorkOrder) -> Placed:
-    receipt = receipt_of(accepted.steer) if accepted.steer else None
+    steer = accepted.steer
+    receipt = Receipt(id=steer.id, requested_at=steer.requested_at, order_id=steer.order_id) if steer else None
     return Placed(order, accepted.created, receipt, accepted.interrupted, accepted.entries)
+
+
+def revert_of(source: WorkOrder, request: NewRevert) -> DerivedOrder:
+    """An order, in a session of its own, that restores the workspace of `source`.
+
+    Raises `OrderIsUnfinished`, and `CannotRevert` for a source without a workspace or a request for a missing entry.
+    """
+    if source.status not in FINAL:
+        raise OrderIsUnfinished(
+            f"order {source.id} is {source.status.value}: only an order that has ended is reverted; cancel it first"
+        )
+    if source.workspace is None:
+        raise CannotRevert(f"order {source.id} had no workspace, so there is nothing to bring back")
+    if request.to is not None and request.to > source.last_seq:
+        raise CannotRevert(f"order {source.id} has entries 1 to {source.last_seq}: there is no entry {request.to}")
+    new = NewOrder(
+        kind=OrderKind.REVERT, agent=REVERT, workspace=source.workspace, queue=source.queue, priority=source.priority
+    )
+    origin = OrderOrigin(kind="revert", order_id=source.id, after=request.to, overwrite=request.overwrite)
+    return DerivedOrder(new, origin, {"revert": source.id, **request.model_dump()}, title=f"Revert {source.id}")
 
 
 class Orders:
@@ -84,10 +154,11 @@ class Orders:
         blueprint: Blueprint | None = None,
         on_ask: OnAsk = "deny",
     ) -> Placed:
-        """Row and first entry in one transaction; `when_busy` decided under the session's, then the order's lock.
+        """Insert the order and its first entry in one transaction, which locks the session, then its running order.
 
-        A generate order that names a blueprint comes with that, and its document is made in the same transaction; one
-        for a document is a turn of that document's session. `on_ask` counts where the order does not say.
+        `when_busy` is decided under these locks. A generate order that names a blueprint is placed with that
+        `blueprint`, and its document is made in the same transaction; one for an existing document becomes a turn of
+        that document's session. `on_ask` applies if the order does not set it.
 
         Raises `IdempotencyConflict`, `SessionBusy`, `UnknownSession`, `UnknownDocument`, `NotAConversation`,
         `QueueFull`, `mcc.documents.change.Refused`.
@@ -96,8 +167,8 @@ class Orders:
         document = ordered_document(self._documents, new, principal, at, blueprint)
         return self._placed(Placing(new, principal, idempotency_key, at, database.time, None, document, on_ask))
 
-    def place_all(self, request: Sequence[AskedOrder], *, principal: str, on_ask: OnAsk = "deny") -> Sequence[Placed]:
-        """As `place`, for all of these in one transaction and in this order, or for none of them.
+    def place_all(self, request: Sequence[BatchOrder], *, principal: str, on_ask: OnAsk = "deny") -> Sequence[Placed]:
+        """As `place`, for all of these orders in one transaction and in this sequence, or for none of them.
 
         Raises `SomeRefused`, `QueueFull`.
         """
@@ -123,25 +194,26 @@ class Orders:
         """
         at, source = self._database.clock.now(), self.get(order_id)
         made = retry_of(source, self._version(order_id), lambda count: self._first(order_id, count), at)
-        return self._place_made(made, principal, idempotency_key, at)
+        return self._place_derived(made, principal, idempotency_key, at)
 
     def fork(self, order_id: str, request: NewFork, *, principal: str, idempotency_key: str | None = None) -> Placed:
-        """A new order in a new session that goes on from entry `request.after`, rounded down to where no call is open.
+        """A new order in a new session that continues from entry `request.after`, or the last entry before it at which
+        no call is open.
 
         Raises `UnknownOrder`, `CannotFork`, `IdempotencyConflict`, `QueueFull`.
         """
-        # What is taken over is committed and never changes, so it is read before the transaction begins. Only pruning
-        # takes it away, so the transaction looks again whether it did.
+        # Committed entries never change, so they are read before the transaction begins. Only pruning removes them,
+        # which the transaction checks again.
         at, source = self._database.clock.now(), self.get(order_id)
         if self._database.read(lambda connection: is_pruned(connection, order_id)):
             raise ForkOfPruned(order_id)
         made = fork_of(source, self._version(order_id), lambda count: self._first(order_id, count), request, at)
-        return self._place_made(made, principal, idempotency_key, at)
+        return self._place_derived(made, principal, idempotency_key, at)
 
     def revert(
         self, order_id: str, request: NewRevert, *, principal: str, idempotency_key: str | None = None
     ) -> Placed:
-        """A new order, in a session of its own, that takes back what this one did to its workspace.
+        """A new order, in a session of its own, that restores the workspace as it was before this order changed it.
 
         Raises `UnknownOrder`, `OrderIsUnfinished`, `CannotRevert`, `IdempotencyConflict`, `QueueFull`.
         """
@@ -150,10 +222,10 @@ class Orders:
                 f"the journal of order {order_id} was pruned: it can be reverted as a whole, without `to`"
             )
         made = revert_of(self.get(order_id), request)
-        return self._place_made(made, principal, idempotency_key, self._database.clock.now())
+        return self._place_derived(made, principal, idempotency_key, self._database.clock.now())
 
     def roll_back(self, order_id: str, *, principal: str) -> WorkOrder:
-        """Leave a finished turn out of its session's context from here on; again changes nothing.
+        """Leave a finished turn out of its session's context from now on; repeating it changes nothing.
 
         Raises `UnknownOrder`, `OrderIsUnfinished`.
         """
@@ -178,7 +250,7 @@ class Orders:
     def _first(self, order_id: str, count: int) -> Sequence[Entry]:
         return self._database.read(lambda connection: entries_after(connection, order_id, limit=count))
 
-    def _place_made(self, made: Made, principal: str, key: str | None, at: datetime) -> Placed:
+    def _place_derived(self, made: DerivedOrder, principal: str, key: str | None, at: datetime) -> Placed:
         document = ordered_document(self._documents, made.new, principal, at)
         return self._placed(Placing(made.new, principal, key, at, self._database.time, made, document))
 
@@ -190,13 +262,13 @@ class Orders:
         return _answered(accepted, self.get(accepted.order_id))
 
     def _accepted(self, placings: Sequence[Placing]) -> Sequence[Accepted]:
-        """Raises `SomeRefused`, `QueueFull`; nothing was placed then."""
+        """Place all in one transaction. Raises `SomeRefused`, `QueueFull`, and places nothing then."""
         opened: list[OpenChanges] = []
 
         def place(connection: Connection) -> Sequence[Accepted]:
             opened[:] = [self._documents.opened(connection)]
             accepted = place_all(connection, opened[0], placings)
-            # What made no order needs no place in the queue: a known key, a steer.
+            # A known key and a steer make no order, so they need no place in the queue.
             if created := sum(one.created for one in accepted):
                 self._bound.take(lambda most: count_queued(connection, most), created)
             return accepted
@@ -245,7 +317,7 @@ class Orders:
         cursor: str | None = None,
         limit: int = 50,
     ) -> Page[WorkOrder]:
-        """Newest first; `part`: those whose id begins or ends so. Raises `BadCursor`."""
+        """Newest first. `part`: orders whose id begins or ends with it. Raises `BadCursor`."""
         if cursor is not None and not is_identifier(cursor):
             raise BadCursor("this cursor is not one that a page of orders gave; begin without one")
         if (session_id is not None and not is_identifier(session_id)) or (label is not None and "\0" in label):
@@ -264,12 +336,12 @@ class Orders:
         return self._database.read(page)
 
     def counts(self) -> Mapping[OrderStatus, int]:
-        """How many orders have each status; a status that none has may be missing."""
+        """Numbers of orders by status; a status without orders may be missing."""
         rows = self._database.read(lambda connection: connection.execute(_COUNTS).all())
         return {OrderStatus(row.status): row.orders for row in rows}
 
     def record(self, order_id: str) -> ChatRecord | None:
-        """The record of an order that has ended; None while it has not."""
+        """The record of an ended order; None for an unfinished one, or when no agent began. Raises `UnknownOrder`."""
 
         def stored(connection: Connection) -> ChatRecord | None:
             is_pruned(connection, order_id)
@@ -278,7 +350,7 @@ class Orders:
         return self._database.read(stored)
 
     def workspace(self, order_id: str) -> str | None:
-        """The workspace that an order names, in one small read; None for one that names none, or is not known."""
+        """The workspace that an order names, in one small read; None if it names none or there is no such order."""
         if not is_identifier(order_id):
             return None
         spec = self._database.read(lambda connection: connection.scalar(_SPEC, {"wanted": order_id}))

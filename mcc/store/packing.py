@@ -1,4 +1,4 @@
-"""Packing: the rows of a journal give way to its pack, some time after the order has ended."""
+"""Packing: replaces the rows of a journal with a pack some time after its order has ended."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -15,16 +15,17 @@ from mcc.store.engine import Database
 from mcc.store.packs import make_pack
 from mcc.store.rows import lock
 from mcc.store.tables import JOURNAL, ORDERS, PACKS, STATE
-from mcc.store.text_uses import adopt
+from mcc.store.text_uses import record_old_uses
 from mcc.store.views import has_status
 
 ORDERS_AT_ONCE = 200
 
 
 def after_place() -> sa.ColumnElement[bool]:
-    """Orders that ended after those that were answered before, whose last one `since` and `last` name."""
-    answered = sa.tuple_(sa.bindparam("since", type_=sa.BigInteger), sa.bindparam("last", type_=sa.String))
-    return sa.tuple_(ORDERS.c.finished_at, ORDERS.c.id) > answered
+    """Orders after the last one of the page before, in the order of their ends; parameters `since` (its end in
+    microseconds) and `last` (its id)."""
+    place = sa.tuple_(sa.bindparam("since", type_=sa.BigInteger), sa.bindparam("last", type_=sa.String))
+    return sa.tuple_(ORDERS.c.finished_at, ORDERS.c.id) > place
 
 
 _ENDED = sa.select(STATE.c.order_id).where(STATE.c.order_id == ORDERS.c.id, has_status(STATE.c.status, FINAL))
@@ -60,28 +61,29 @@ _REPLACED = sa.delete(JOURNAL).where(
 
 
 def each_order(database: Database, wanted: sa.Select[Any], before: datetime) -> Iterator[str]:
-    """The orders that `wanted` names, a select with the parameters `since`, `last` and `before`, each once.
+    """The ids of the orders that `wanted` selects, page by page, each once; parameters of `wanted` are `since`, `last`
+    and `before`.
 
-    One with which nothing can be done now is not asked for again.
+    An order that the caller cannot handle now is not yielded again.
     """
-    asked: dict[str, Any] = {"before": micros(before), "since": -(2**62), "last": ""}
-    while rows := database.read(lambda connection: connection.execute(wanted, asked).all()):  # noqa: B023
-        asked |= {"since": rows[-1].finished_at, "last": rows[-1].id}
+    page: dict[str, Any] = {"before": micros(before), "since": -(2**62), "last": ""}
+    while rows := database.read(lambda connection: connection.execute(wanted, page).all()):  # noqa: B023
+        page |= {"since": rows[-1].finished_at, "last": rows[-1].id}
         yield from (row.id for row in rows)
 
 
 class Packing:
-    """Makes journals small that are seldom read. Nothing that reads them sees a difference."""
+    """Compresses journals of ended orders. Readers of a journal do not notice the difference."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def pack(self, before: datetime) -> Iterator[str]:
-        """Pack the journals of orders that ended at `before` or earlier; the id of each, as soon as it is packed.
+        """Pack the journals of orders that ended at `before` or earlier; yields the id of each packed order.
 
-        A journal of many megabytes is left as it is. Raises `StoreUnavailable`.
+        A journal of more than `packs.LARGEST_BYTES` is left as it is. Raises `StoreUnavailable`.
         """
-        adopt(self._database)
+        record_old_uses(self._database)
         at = micros(self._database.clock.now())
         for order_id in each_order(self._database, _WANTED, before):
             if self._database.write(partial(_pack, order_id=order_id, at=at)):

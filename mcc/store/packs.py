@@ -1,8 +1,7 @@
-"""Packs: the journal of an order that has ended as one compressed piece instead of a row for each entry.
+"""Packs: the journal of an ended order as one compressed blob instead of a row per entry.
 
-Rows of one journal repeat each other: ids, names of fields, what a call was given and what a reply asked for. One piece
-takes a fifth of the room, and costs nothing while the order runs (docs/decisions/17). Whoever reads a journal does not
-see the difference.
+Rows of one journal repeat ids, field names, and arguments of calls. A pack takes a fifth of their space, and costs
+nothing while the order runs (docs/decisions/17). Readers of a journal do not notice the difference.
 """
 
 import json
@@ -17,11 +16,11 @@ from mcc.store.tables import JOURNAL, ORDERS, PACKS, among
 
 LEVEL = 6
 LARGEST_BYTES = 4_000_000
-"""A longer journal keeps its rows: of a pack every page that is read is made from the whole."""
+"""A longer journal keeps its rows: reading any page of a pack decompresses all of it."""
 
 
 class PackedRow(NamedTuple):
-    """A row of the table of entries."""
+    """A row of the table `journal`."""
 
     order_id: str
     seq: int
@@ -63,16 +62,16 @@ _PACK_RECORD = sa.text(
 
 
 def packed(rows: Sequence[PackedRow]) -> bytes:
-    """Each row is a line: its columns as JSON, a tab, its data. JSON has neither tabs nor line ends in it."""
+    """One line per row: its columns as JSON, a tab, its data. JSON contains neither tabs nor line ends."""
     lines = (f"{json.dumps(row[1:-1], separators=(',', ':'))}\t{row.data_json}" for row in rows)
     return zlib.compress("\n".join(lines).encode(), LEVEL)
 
 
 def unpacked(order_id: str, pack: bytes, after: int = 0, limit: int | None = None) -> list[PackedRow]:
-    """The rows after entry `after`, at most `limit`; only those are taken apart."""
+    """The rows after entry `after`, at most `limit`; only those are parsed."""
     lines = zlib.decompress(pack).decode().split("\n") if pack else []
     rows = []
-    # Entry N stands in line N, or sooner where some were pruned.
+    # Entry N is in line N, or in an earlier one if entries before it were pruned.
     for line in lines if len(lines) <= after else lines[after:]:
         columns, _, data = line.partition("\t")
         row = PackedRow._make((order_id, *json.loads(columns), data))
@@ -84,47 +83,48 @@ def unpacked(order_id: str, pack: bytes, after: int = 0, limit: int | None = Non
 
 
 def rows_in_pack(connection: Connection, order_id: str, after: int = 0, limit: int | None = None) -> list[PackedRow]:
-    """None of them when the order has no pack."""
+    """As `unpacked`; an empty list when the order has no pack."""
     pack = connection.execute(_PACK, {"of": order_id}).scalar()
     return [] if pack is None else unpacked(order_id, pack, after, limit)
 
 
 def packs_of(connection: Connection, order_ids: Sequence[str]) -> list[PackedRow]:
-    """All entries of those of these orders that are packed."""
+    """All rows of those of these orders that are packed."""
     found = connection.execute(_SOME, {"ids": order_ids})
     return [row for pack in found for row in unpacked(pack.order_id, pack.packed)]
 
 
 def make_pack(connection: Connection, order_id: str) -> bool:
-    """Keep the rows of a journal, which the caller removes then, as a pack. False: they stay as they are."""
+    """Store the rows of a journal as a pack; the caller then deletes the rows. False: the journal cannot be packed, and
+    its rows must stay."""
     rows = [PackedRow._make(row) for row in connection.execute(_ROWS, {"of": order_id})]
     numbered = [row.seq for row in rows] == list(range(1, len(rows) + 1))
     plain = not any("\n" in row.data_json or "\t" in row.data_json for row in rows)
     if not (rows and numbered and plain) or sum(len(row.data_json) for row in rows) > LARGEST_BYTES:
         return False
-    made = packed(rows)
-    if unpacked(order_id, made) != rows:
+    pack = packed(rows)
+    if unpacked(order_id, pack) != rows:
         return False
-    connection.execute(_ADD, {"order_id": order_id, "packed": made})
+    connection.execute(_ADD, {"order_id": order_id, "packed": pack})
     return True
 
 
 def replace_pack(connection: Connection, order_id: str, rows: Sequence[PackedRow]) -> bool:
-    """Only these rows stay of the pack of an order that is marked as pruned; False for any other."""
+    """Keep only these rows in the pack of an order that is marked as pruned; False if it is not marked."""
     return connection.execute(_REPLACE, {"of": order_id, "made": packed(rows) if rows else b""}).rowcount == 1
 
 
 def pack_record(connection: Connection, order_id: str, record: bytes) -> None:
-    """Keep the record (JSON) of an order beside the pack of its journal, or what is left of that."""
+    """Store the record (JSON) of an order in its row of packs, next to the pack of its journal if there is one."""
     connection.execute(_PACK_RECORD, {"order_id": order_id, "record": zlib.compress(record, LEVEL)})
 
 
 def record_in_pack(connection: Connection, order_id: str) -> bytes | None:
-    """What `pack_record` was given."""
+    """The record (JSON) that `pack_record` stored, if any."""
     kept = connection.execute(_RECORD, {"of": order_id}).scalar()
     return None if kept is None else zlib.decompress(kept)
 
 
 def pack_sizes(connection: Connection, order_ids: Sequence[str]) -> Mapping[str, int]:
-    """Bytes of the packs of those of these orders that have one."""
+    """Bytes of the packs of these orders, by order id, for those that have one."""
     return {row.order_id: row.size for row in connection.execute(_SIZES, {"ids": order_ids})}

@@ -1,4 +1,4 @@
-"""Accepting orders: idempotency, the turn of a session, a busy session."""
+"""The transaction that places orders: idempotency keys, turns of sessions, busy sessions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +34,7 @@ from mcc.store.errors import (
     SomeRefused,
     UnknownSession,
 )
-from mcc.store.forking import ROLLED_BACK, Made
+from mcc.store.forking import ROLLED_BACK, DerivedOrder
 from mcc.store.new_rows import NewRows
 from mcc.store.rows import State, lock, text_json
 from mcc.store.tables import KEYS, ORDERS, SESSIONS, STATE, among
@@ -43,9 +43,9 @@ from mcc.store.transitions import (
     IDEMPOTENCY_HOURS,
     busy_sentence,
     cancelled_by,
+    cancels_order,
     queued_draft,
     said_by,
-    stops_all,
     title_of,
     waits_until,
 )
@@ -63,10 +63,10 @@ _UNFINISHED = (
     .order_by(STATE.c.session_seq)
     .limit(2)
 )
-"""The head of the session, and whether anything is behind it."""
+"""The first unfinished order of a session, and the second one if there is one."""
 _KNOWN_KEYS = sa.select(KEYS).where(KEYS.c.principal == sa.bindparam("of"), among(KEYS.c.key_digest, "wanted"))
-FORGOTTEN = 10
-"""So many old keys are forgotten for each new one: a hundred thousand may be a day old at one moment."""
+FORGOTTEN_PER_KEY = 10
+"""Old keys removed per new one. The number is bounded because a hundred thousand keys may expire at one moment."""
 
 _IS_OLD = KEYS.c.created_at < sa.bindparam("before")
 _OLD_KEYS = sa.select(KEYS).where(_IS_OLD).order_by(KEYS.c.created_at).limit(sa.bindparam("most"))
@@ -89,9 +89,10 @@ _ADD_ITS_SESSION = sa.text(
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Which order answers the request, and why: newly made, known by its key, or steered by `steer`.
+    """The order that answers the request: newly created, known by its idempotency key, or steered by `steer`.
 
-    `order`: that one as it was made, where it begins a session; None: what it came to has to be read.
+    `order`: the new order, if it begins a session; None: the caller has to read it. `interrupted`: id of the order that
+    it interrupts. `entries`: its first journal entries.
     """
 
     order_id: str
@@ -104,8 +105,10 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Placing:
-    """One request for an order; `place` is the whole of it, inside a transaction. `made`: it comes of another order;
-    `document`: the one that a generate order works on; `on_ask` counts where the order does not say.
+    """One request for an order; `place` carries it out inside a transaction.
+
+    `derived`: the new order as derived from another one (retry, fork, revert). `document`: the document that a generate
+    order works on. `on_ask` applies if the order does not set it.
     """
 
     new: NewOrder
@@ -113,7 +116,7 @@ class Placing:
     key: str | None
     at: datetime
     time: DatabaseTime
-    made: Made | None = None
+    derived: DerivedOrder | None = None
     document: OrderedDocument | None = None
     on_ask: OnAsk = "deny"
     key_digest: str = field(init=False, default="")
@@ -122,18 +125,22 @@ class Placing:
     def __post_init__(self) -> None:
         if self.key is not None:
             object.__setattr__(self, "key_digest", text_digest(self.key))
-            object.__setattr__(self, "body_digest", digest(self.made.request if self.made else self.new))
+            object.__setattr__(self, "body_digest", digest(self.derived.request if self.derived else self.new))
 
     def place(self, connection: Connection, changes: OpenChanges, rows: NewRows, known: "KnownKeys") -> Accepted:
-        """What is new is in `rows` then, and is to be inserted. Raises what `Orders.place` does."""
+        """Add the new rows to `rows`, which the caller inserts. Raises what `Orders.place` does."""
         if self.key_digest in known:
             return self._accepted_before(connection, rows, known[self.key_digest])
         if self.new.session_id is None and self.document is None:
             check_chat(connection, self.new)
             accepted = self._begin_session(connection, rows)
+        elif self.document is None:
+            rows.insert(connection)
+            check_chat(connection, self.new)
+            accepted = self._place_in(connection, rows, str(self.new.session_id))
         else:
             rows.insert(connection)
-            accepted = self._place_where_others_are(connection, changes, rows)
+            accepted = self._place_for_document(connection, changes, rows, self.document)
         if self.key is not None:
             known[self.key_digest] = row = self._key_row(accepted)
             rows.keys.append(row)
@@ -145,12 +152,6 @@ class Placing:
         rows.sessions.append({**session, "turns": 1, "last_order_id": accepted.order_id})
         order = fresh_order(self.new, rows.orders[-1], rows.states[-1], session, on_ask=self.new.on_ask or self.on_ask)
         return replace(accepted, order=order)
-
-    def _place_where_others_are(self, connection: Connection, changes: OpenChanges, rows: NewRows) -> Accepted:
-        if self.document is not None:
-            return self._place_for(connection, changes, rows, self.document)
-        check_chat(connection, self.new)
-        return self._place_in(connection, rows, str(self.new.session_id))
 
     def _accepted_before(self, connection: Connection, rows: NewRows, row: Mapping[str, Any]) -> Accepted:
         if row["body_digest"] != self.body_digest:
@@ -172,10 +173,10 @@ class Placing:
             "created_at": micros(self.at),
         }
 
-    def _place_for(
+    def _place_for_document(
         self, connection: Connection, changes: OpenChanges, rows: NewRows, document: OrderedDocument
     ) -> Accepted:
-        """Locks as all others do: the session, the order before, then the document."""
+        """Locks in the order that all transactions keep: the session, its unfinished order, then the document."""
         connection.execute(_ADD_ITS_SESSION, self._session(document.id, document.title))
         if document.begun is not None:
             changes.begin(document.begun.blueprint, document.begun.change, document.author)
@@ -187,10 +188,10 @@ class Placing:
         return accepted
 
     def _session(self, session_id: str, title: str = "") -> Mapping[str, Any]:
-        """The row of a session without turns."""
+        """The row of a new session, without turns."""
         return {
             "id": session_id,
-            "title_json": text_json(title or (self.made and self.made.title) or title_of(self.new.prompt)),
+            "title_json": text_json(title or (self.derived and self.derived.title) or title_of(self.new.prompt)),
             "principal": self.principal,
             "created_at": micros(self.at),
             "turns": 0,
@@ -229,24 +230,25 @@ class Placing:
         return running and why_not_taken(connection, head.order_id, ControlKind.STEER) is None
 
     def _interrupt(self, connection: Connection, head: State) -> bool:
-        """True when the head ended at once, because no drone runs it.
+        """Cancel the unfinished order `head`; answers True if it ended at once, because no drone runs it.
 
-        One that only those may end who know its journal goes on: whoever of them claims it finds the cancel.
+        An order whose journal only a later version can read does not end at once: the drone of that version that claims
+        it finds the cancel.
         """
         if self.new.when_busy is WhenBusy.ROLLBACK:
             leave_out(connection, head.order_id, self.at, self.principal)
-        is_cancelled = any(stops_all(control) for control in controls_of(connection, head.order_id))
+        is_cancelled = any(map(cancels_order, controls_of(connection, head.order_id)))
         cancel = self._control(head, ControlKind.CANCEL, None, reason="another turn of the session took its place")
         if not is_cancelled:
             add_control(connection, head, cancel, self.principal)
         if head.status is OrderStatus.RUNNING:
             return False
-        seen = lock(connection, head.order_id) or head
-        if may_end(connection, seen):
-            end_by_store(connection, seen, cancelled_by(cancel), self.at)
+        state = lock(connection, head.order_id) or head
+        if may_end(connection, state):
+            end_by_store(connection, state, cancelled_by(cancel), self.at)
             return True
-        if seen.status is OrderStatus.WAITING:
-            resume(connection, seen, self.at, said_by(cancel))
+        if state.status is OrderStatus.WAITING:
+            resume(connection, state, self.at, said_by(cancel))
         return False
 
     def _control(self, head: State, kind: ControlKind, message: str | None, reason: str | None = None) -> Control:
@@ -263,7 +265,7 @@ class Placing:
     def _insert_turn(
         self, connection: Connection, rows: NewRows, session_id: str, turn: int, before: Sequence[str]
     ) -> Accepted:
-        """The next turn of a session that is there, whose row is locked."""
+        """Insert the next turn of an existing session, whose row is locked."""
         accepted = self._insert(connection, rows, session_id, turn, before)
         connection.execute(_NEXT_TURN, {"wanted": session_id, "turn": turn, "last": accepted.order_id})
         return accepted
@@ -271,19 +273,19 @@ class Placing:
     def _insert(
         self, connection: Connection, rows: NewRows, session_id: str, turn: int, before: Sequence[str]
     ) -> Accepted:
-        new, made = self.new, self.made
-        beginning = made.beginning if made else None
-        source = made.origin.order_id if made and beginning else None
+        new, derived = self.new, self.derived
+        beginning = derived.beginning if derived else None
+        source = derived.origin.order_id if derived and beginning else None
         if source is not None:
-            self._hold_source(connection, source, forked=made is not None and made.origin.kind == "fork")
+            self._hold_source(connection, source, forked=derived is not None and derived.origin.kind == "fork")
         order_id = beginning.order_id if beginning else fresh_id()
         first = queued_draft(
             new,
             session_id,
             turn,
             self.at,
-            retry_of=made.retry_of if made else None,
-            forked=made.forked if made else None,
+            retry_of=derived.retry_of if derived else None,
+            forked=derived.forked if derived else None,
         )
         drafts = [first, *(beginning.drafts if beginning else ())]
         entries = rows.write(order_id, drafts)
@@ -294,7 +296,7 @@ class Placing:
             "principal": self.principal,
             "spec_json": to_json(new.model_copy(update={"on_ask": new.on_ask or self.on_ask})).decode(),
             "created_at": micros(self.at),
-            "origin_json": to_json(made.origin).decode() if made else None,
+            "origin_json": to_json(derived.origin).decode() if derived else None,
         }
         rows.orders.append(cold)
         hot = self._state(connection, order_id, session_id, turn, waits=not before)
@@ -305,9 +307,10 @@ class Placing:
         return Accepted(order_id, created=True, entries=entries)
 
     def _hold_source(self, connection: Connection, source: str, *, forked: bool) -> None:
-        """Nobody prunes it until this transaction ends. Raises `ForkOfPruned`.
+        """Keep the source from being pruned until this transaction ends. Raises `ForkOfPruned`.
 
-        A retry of a fork takes over what the fork began with, which no pruning takes away.
+        A pruned source is no problem for the retry of a fork: it copies the entries with which the fork began, and
+        pruning keeps those.
         """
         pruned_at = connection.execute(_SOURCE, {"wanted": source}).scalar()
         if forked and pruned_at is not None:
@@ -337,11 +340,11 @@ class Placing:
 
 
 KnownKeys: TypeAlias = dict[str, Mapping[str, Any]]
-"""The rows of idempotency keys that are known, by their digests."""
+"""Rows of known idempotency keys, by key digest."""
 
 
 def place_all(connection: Connection, changes: OpenChanges, placings: Sequence[Placing]) -> list[Accepted]:
-    """All that is asked, in this order, or nothing: `SomeRefused` says of each what is wrong with it."""
+    """Place all in sequence, or none: `SomeRefused` names the problem of each refused one, by its index."""
     rows, known = NewRows(), _known_keys(connection, placings)
     accepted: list[Accepted] = []
     refused: dict[int, Exception] = {}
@@ -362,7 +365,7 @@ def _known_keys(connection: Connection, placings: Sequence[Placing]) -> KnownKey
         return {}
     oldest = micros(placings[0].at - timedelta(hours=IDEMPOTENCY_HOURS))
     rows = connection.execute(_KNOWN_KEYS, {"of": placings[0].principal, "wanted": wanted}).mappings().all()
-    old = connection.execute(_OLD_KEYS, {"before": oldest, "most": FORGOTTEN * len(wanted)}).mappings().all()
+    old = connection.execute(_OLD_KEYS, {"before": oldest, "most": FORGOTTEN_PER_KEY * len(wanted)}).mappings().all()
     over = {(row["principal"], row["key_digest"]) for row in (*rows, *old) if row["created_at"] < oldest}
     if over:
         forgotten = [{"of": principal, "old": digest, "before": oldest} for principal, digest in sorted(over)]
@@ -371,6 +374,6 @@ def _known_keys(connection: Connection, placings: Sequence[Placing]) -> KnownKey
 
 
 def leave_out(connection: Connection, order_id: str, at: datetime, principal: str) -> None:
-    """Take a turn out of its session's context; noted once."""
+    """Leave a turn out of its session's context, with an audit note; repeating it changes and notes nothing."""
     if connection.execute(_LEAVE_OUT, {"wanted": order_id}).rowcount:
         add_note(connection, at, ROLLED_BACK, principal=principal, order_id=order_id, detail={})

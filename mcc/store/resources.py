@@ -1,4 +1,4 @@
-"""Memory, processors and disk: what this process holds, what it may hold, and what is left where its data lies."""
+"""Memory, processors and disk space: how much this process uses and may use, and how much is free."""
 
 import ctypes
 import gc
@@ -15,16 +15,16 @@ ARENA_MAX, MMAP_THRESHOLD = -8, -3
 ARENAS = 2
 LARGE_BYTES = 128 * 1024
 SHARE = 0.75
-"""The part of the machine's memory, or of its control group's, that is for processes of ours."""
+"""The part of the memory of the machine, or of its control group, that MCC's processes may use together."""
 
 
-def settle() -> None:
-    """Tell glibc how this process uses memory; to be called before its threads begin. Elsewhere nothing happens.
+def tune_allocator() -> None:
+    """Configure glibc's malloc for this process; call it before threads are started. No effect without glibc.
 
-    glibc gives every thread an arena of its own, up to eight per core, and each keeps what its threads once needed:
-    with dozens of threads that take turns at the same work, two do. It also raises the size from which a block goes
-    back to the system when it is freed to that of the largest one freed so far, after which journals and requests of
-    megabytes leave holes for ever; so that size is held where it begins.
+    glibc gives every thread an arena of its own, up to eight per core, and an arena keeps the memory that its threads
+    once needed. For dozens of threads that take turns at the same work, two arenas are enough. glibc also raises the
+    size from which freed blocks are returned to the system to that of the largest block freed so far. After a journal
+    or a request of megabytes, such blocks would fragment the heap for good; so that threshold is fixed at its default.
     """
     if (mallopt := _glibc("mallopt")) is not None:
         mallopt(ARENA_MAX, ARENAS)
@@ -32,24 +32,25 @@ def settle() -> None:
 
 
 YOUNG = 20_000
-"""Allocations between two rounds over the young objects; Python's own 700 made 200 turns at once cost half again."""
+"""Allocations between two collections of young objects; with Python's default of 700, 200 concurrent turns cost half as
+much again."""
 
 
-def calm() -> None:
-    """Collect in fewer, larger rounds, and leave what is there at the start of the process out of them."""
+def tune_collector() -> None:
+    """Make garbage collections rarer and larger, and exclude objects that exist now, at the start of the process."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, 20, 100)
 
 
-def give_back() -> None:
-    """Give whole free pages in the midst of the heap back to the system; milliseconds, for a quiet moment."""
+def trim_heap() -> None:
+    """Return free pages inside the heap to the system. Takes milliseconds; call it when the process is idle."""
     if (trim := _glibc("malloc_trim")) is not None:
         trim(0)
 
 
 def resident_bytes() -> int | None:
-    """What this process holds in memory now; None where the system does not say."""
+    """Resident memory of this process in bytes; None where the system does not tell."""
     try:
         pages = Path("/proc/self/statm").read_text("ascii").split()[1]
     except (OSError, IndexError):
@@ -58,25 +59,26 @@ def resident_bytes() -> int | None:
 
 
 def memory_here(root: Path = Path("/")) -> int | None:
-    """Bytes that the machine has, or the tightest control group that this process is in; None if nobody says."""
+    """Memory in bytes of the machine, or the tightest limit of this process's control groups; None if unknown."""
     found = [*_of_machine(root / "proc" / "meminfo"), *_of_groups(root)]
     return min(found, default=None)
 
 
-def allowed_bytes(asked_mb: float | None, shares: int, here: Callable[[], int | None] = memory_here) -> int | None:
-    """How much this process may hold: `asked_mb`, else one of `shares` equal parts of what is for all of ours.
+def allowed_bytes(limit_mb: float | None, shares: int, here: Callable[[], int | None] = memory_here) -> int | None:
+    """Memory in bytes that this process may use: `limit_mb` megabytes if given, else one of `shares` equal parts of
+    what all of MCC's processes may use.
 
-    None: there is no bound, because 0 was asked for or nobody says how much there is.
+    None: no limit, because `limit_mb` is 0 or the machine's memory is unknown.
     """
-    if asked_mb is not None:
-        return round(asked_mb * MEGABYTE) or None
-    there = here()
-    return None if there is None else round(there * SHARE / shares)
+    if limit_mb is not None:
+        return round(limit_mb * MEGABYTE) or None
+    available = here()
+    return None if available is None else round(available * SHARE / shares)
 
 
 @cache
 def _glibc(name: str) -> Callable[..., int] | None:
-    """Looked up once: each time ctypes makes a class for it, which is left to the garbage collector."""
+    """A function of glibc, looked up once: each lookup makes ctypes create a class, which waits for the collector."""
     try:
         found: Callable[..., int] | None = getattr(ctypes.CDLL(None), name, None)
     except (OSError, TypeError):
@@ -85,8 +87,8 @@ def _glibc(name: str) -> Callable[..., int] | None:
 
 
 def cores_here(root: Path = Path("/"), affinity: Callable[[], int] | None = None) -> float:
-    """Processors that this process may use: those that it may run on, or what the tightest quota of its control groups
-    leaves of them, such as 1.5."""
+    """Processors that this process may use: the number that it may run on, or the tightest quota of its control groups,
+    such as 1.5."""
     own = (affinity or _affinity)()
     return min([float(own), *_quotas(root)])
 
@@ -129,7 +131,7 @@ def _of_groups(root: Path) -> Iterator[int]:
 
 
 def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """The groups of this process and those above them, in both versions of control groups."""
+    """The directories of this process's control groups and of those above them, for cgroups v1 and v2."""
     mounted = root / "sys" / "fs" / "cgroup"
     try:
         lines = (root / "proc" / "self" / "cgroup").read_text("utf-8").splitlines()
@@ -139,7 +141,7 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
         _, controllers, path = line.split(":", 2)
         if not controllers or controller in controllers.split(","):
             top = mounted / controller if controllers else mounted
-            # Inside of a container its own group may be mounted at the top, whatever its path is outside.
+            # In a container, its own group may be mounted at the top, whatever path /proc gives for it.
             place = top / path.lstrip("/")
             yield from (one for one in (place, *place.parents) if one.is_relative_to(top))
 
@@ -152,7 +154,7 @@ def existing(place: Path) -> Path:
 
 
 def free_bytes(place: Path) -> int | None:
-    """What may still be written under `place`, which need not exist yet; None where the file system does not say."""
+    """Bytes that can still be written under `place`, which need not exist yet; None where the system does not tell."""
     try:
         seen = os.statvfs(existing(place))
     except OSError:
@@ -161,8 +163,8 @@ def free_bytes(place: Path) -> int | None:
 
 
 def database_directory(url: str) -> Path | None:
-    """Where the file of an SQLite database lies; None for another database, or for one in memory."""
-    from sqlalchemy.engine import make_url  # costs a tenth of a second, which `mcc --help` must not pay
+    """The directory of an SQLite database's file; None for another database, or for one in memory."""
+    from sqlalchemy.engine import make_url  # imported here: it takes a tenth of a second, too long for `mcc --help`
 
     made = make_url(url)
     if made.get_backend_name() != "sqlite" or made.database in (None, "", ":memory:"):
@@ -172,20 +174,21 @@ def database_directory(url: str) -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """So much must stay free under each of these places, that what runs can still be written down and ended."""
+    """Disk space in `bytes` to keep free under each of these places, so that running orders can still be written and
+    ended."""
 
     places: tuple[Path, ...]
     bytes: int
 
     @classmethod
     def beside(cls, database_url: str, data_dir: Path, megabytes: float) -> "Reserve":
-        """For a process that writes into this database and this directory."""
+        """The reserve of a process that writes to this database and this directory."""
         database = database_directory(database_url)
         found = [place for place in (database, data_dir) if place is not None]
         return cls(tuple(dict.fromkeys(found)), round(megabytes * MEGABYTE))
 
     def shortage(self, more: Iterable[Path] = (), *, times: float = 1.0) -> str | None:
-        """A sentence when there is less than `times` the reserve under a place of its own, or under one of `more`."""
+        """A sentence for people if less than `times` the reserve is free under one of its places or of `more`."""
         for place in (*self.places, *more):
             free = free_bytes(place)
             if free is not None and free < self.bytes * times:

@@ -1,6 +1,6 @@
-"""Retention: the journals of orders that ended long ago are emptied, and what nobody needs any more is removed.
+"""Retention: empties the journals of orders that ended long ago, and removes rows that nothing refers to.
 
-Everything happens in small transactions, each of which may be the last one: a later run goes on where this one stopped.
+All work is done in small transactions, and may stop after any of them: a later run continues where this one stopped.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ from mcc.store.clock import micros
 from mcc.store.document_ends import due, purge
 from mcc.store.endings import record_of, stored_record
 from mcc.store.engine import Database
-from mcc.store.forking import SAID_AT_ONCE
+from mcc.store.forking import OPENING_ENTRIES
 from mcc.store.leases import LIVE
 from mcc.store.packing import after_place, each_order
 from mcc.store.packs import PackedRow, pack_record, pack_sizes, replace_pack, rows_in_pack
@@ -41,31 +41,32 @@ from mcc.store.tables import (
     among,
     size_of,
 )
-from mcc.store.text_uses import adopt, named_in
+from mcc.store.text_uses import named_in, record_old_uses
 from mcc.store.texts import digests, parsed
 from mcc.store.transitions import IDEMPOTENCY_HOURS
 from mcc.store.views import has_status
 
 CHUNK = 1_000
+"""Entries that one transaction removes."""
 
 LOOKED_AT = 2_000
-"""Texts of which one statement asks whether anybody needs them."""
+"""Texts that one statement checks for uses."""
 
 TEXTS = 200
-"""Texts that one transaction removes: on PostgreSQL nobody keeps a text meanwhile."""
+"""Texts that one transaction removes; on PostgreSQL nobody can store a text meanwhile."""
 
 ORDERS_AT_ONCE = 200
-LEFT_HOURS = 24
-"""A text that nobody needs, an incarnation that is gone, and a sweeper that is silent stay for so long."""
+KEPT_HOURS = 24
+"""Unused texts, incarnations that are gone, and silent sweepers are kept for this long."""
 
 BARE_BYTES = 1_500
-"""A registration that says no more than a drone's name and place is shorter."""
+"""A registration that contains no more than a drone's name and place is shorter than this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What was removed, or would be: `orders` lose their journals, `documents` had been deleted, `bytes` is the length
-    of all texts in it."""
+    """Numbers of what was removed, or would be: `orders` whose journals were emptied, deleted `documents`, and the rest
+    by kind. `bytes`: the length of all removed texts."""
 
     orders: int = 0
     documents: int = 0
@@ -80,8 +81,8 @@ class Cleared:
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """In bytes: the database, what is free in its file, and what the journal of an order takes, the median of the
-    newest ones that ended. None: none has.
+    """Sizes in bytes: the database, the free space in its file, and the journal of an order, as the median of the
+    newest ended orders (None if no order has ended).
     """
 
     bytes: int
@@ -169,27 +170,28 @@ _FORGET_NOTES = sa.delete(NOTES).where(
         sa.and_(NOTES.c.newest, NOTES.c.expires_at < sa.bindparam("before")),
     )
 )
-"""Versions that others followed, and what was deleted or has expired, for as long as journals are kept."""
+"""Replaced versions, and newest versions that are deleted or expired, after the time for which journals are kept."""
 _FORGET_KEYS = sa.delete(KEYS).where(KEYS.c.created_at < sa.bindparam("before"))
 
 
 class Retention:
-    """Records, outcomes, controls, the audit and the newest version of each note stay for good, of a journal what later
-    turns and retries need, and of a document that is not deleted every version.
+    """Removes old data. Never removed: records, outcomes, controls, the audit, the newest version of each note, every
+    version of a document that was not deleted, and the journal entries that later turns and retries need.
 
     An order whose journal a later version wrote is left to services of that version.
     """
 
     def __init__(self, database: Database, *, chunk: int = CHUNK) -> None:
-        """`chunk`: so many entries one transaction removes."""
+        """`chunk`: entries that one transaction removes."""
         self._database = database
         self._chunk = chunk
 
     def clear(self, before: datetime, *, besides: Collection[str] = ()) -> Iterator[Cleared]:
-        """Empty the journals of orders that ended at `before` or earlier, but for `besides`, and remove documents that
-        were deleted by then, and what is left over; what each small step removed. Raises `StoreUnavailable`.
+        """Empty the journals of orders that ended at `before` or earlier, except `besides`; remove documents that were
+        deleted by then, and everything that is unused. Yields what each small transaction removed. Raises
+        `StoreUnavailable`.
         """
-        adopt(self._database)
+        record_old_uses(self._database)
         for order_id in each_order(self._database, _DUE, before):
             if order_id not in besides:
                 yield from self._prune(order_id, before)
@@ -198,38 +200,40 @@ class Retention:
         old = {"before": micros(before)}
         self._database.write(lambda connection: connection.execute(_FORGET_NOTES, old), repeatable=True)
         yield from self._forget()
-        yield from self._remove_orphans()
+        for some in self._orphans():
+            wanted = {"digests": some, "before": self._day_ago()}
+            yield self._database.write(partial(_remove, wanted=wanted), repeatable=True)
 
     def look(self, before: datetime, *, most: int | None = None) -> Cleared:
-        """What `clear` would remove of journals (of `most` orders), of documents, and of texts that nobody needs
-        already (with `most`, of the first few thousand)."""
+        """What `clear` would remove: journals (of at most `most` orders), documents, and texts that are unused already
+        (with `most`, only the first few thousand texts are checked)."""
         documents, size = due(self._database, micros(before))
         found = Cleared(documents=documents, bytes=size)
         for order_id in islice(each_order(self._database, _DUE, before), most):
             found += self._database.read(partial(_would_go, order_id=order_id))
         for some in self._orphans(texts=None if most is None else LOOKED_AT):
-            found += self._database.read(partial(_orphaned, asked={"digests": some, "before": self._left()}))
+            found += self._database.read(partial(_orphaned, wanted={"digests": some, "before": self._day_ago()}))
         return found
 
     def size(self) -> Size:
-        """How large the database is, and its usual order."""
+        """The size of the database, and of a typical order in it."""
         return self._database.read(_size)
 
     def compact(self) -> None:
-        """Write the file of an SQLite database anew, without what is free in it; nobody may write meanwhile."""
+        """Rewrite the file of an SQLite database without its free space; no other process can write meanwhile."""
         self._database.read(lambda connection: connection.exec_driver_sql("VACUUM"))
 
     def _prune(self, order_id: str, before: datetime) -> Iterator[Cleared]:
-        """Mark it first: from then on nobody reads its journal, however far the rest gets."""
+        """Empty the journal of an order. The order is marked as pruned first: then nobody reads half of its journal."""
         at = micros(self._database.clock.now())
-        asked = {"wanted": order_id, "before": micros(before), "at": at}
+        marked = {"wanted": order_id, "before": micros(before), "at": at}
 
         def mark(connection: Connection) -> int | None:
             state = lock(connection, order_id, skip=True)
             if state is None or state.status not in FINAL:
                 return None
             record = None if stored_record(connection, order_id) else record_of(connection, order_id)
-            if connection.execute(_MARK, asked).rowcount and record is not None:
+            if connection.execute(_MARK, marked).rowcount and record is not None:
                 pack_record(connection, order_id, to_json(record))
             return _kept_entries(connection, order_id)
 
@@ -239,14 +243,15 @@ class Retention:
                 lambda connection: empty(connection, order_id, kept, self._chunk), repeatable=True
             )
             if removed.entries == 0:
-                self._database.write(lambda connection: _settle(connection, order_id, kept, at))
+                self._database.write(lambda connection: _release_texts(connection, order_id, kept, at))
                 yield Cleared(orders=1)
                 return
             yield removed
 
     def _forget(self) -> Iterator[Cleared]:
-        """Incarnations that are gone, silent sweepers, old keys. What names an order's drone keeps its name."""
-        before = self._left()
+        """Remove incarnations that are gone, silent sweepers and old keys. An incarnation that an order names keeps a
+        row with its name."""
+        before = self._day_ago()
         old = {"before": micros(self._database.clock.now() - timedelta(hours=IDEMPOTENCY_HOURS))}
         self._database.write(lambda connection: connection.execute(_FORGET_KEYS, old), repeatable=True)
         gone = {"before": before}
@@ -254,59 +259,57 @@ class Retention:
         for row in self._database.read(lambda connection: connection.execute(_OLD_DRONES, gone).all()):
             forgotten = partial(_forget_drone, incarnation=row.incarnation, before=before)
             if row.named:
-                forgotten = partial(forgotten, bare=_bare(row.registration_json))
+                known = Registration.model_validate(parsed(row.registration_json))
+                nothing = {"agents": (), "tools": (), "models": (), "sandbox": SandboxState()}
+                forgotten = partial(forgotten, bare=to_json(known.model_copy(update=nothing)).decode())
             yield Cleared(drones=self._database.write(forgotten, repeatable=True), bytes=len(row.registration_json))
 
-    def _remove_orphans(self) -> Iterator[Cleared]:
-        for some in self._orphans():
-            asked = {"digests": some, "before": self._left()}
-            yield self._database.write(partial(_remove, asked=asked), repeatable=True)
-
     def _orphans(self, texts: int | None = None) -> Iterator[Sequence[str]]:
-        """Digests of texts that nobody uses, some at a time. `texts`: so many are looked at; None: all."""
-        asked = {"after": ""}
-        while rows := self._database.read(lambda connection: connection.execute(_LOOKED_AT, asked).all()):  # noqa: B023
+        """Digests of unused texts, up to `TEXTS` at a time. `texts`: how many texts are checked at least; None: all."""
+        page = {"after": ""}
+        while rows := self._database.read(lambda connection: connection.execute(_LOOKED_AT, page).all()):  # noqa: B023
             unused = [row.digest for row in rows if row.unused]
             yield from (unused[start : start + TEXTS] for start in range(0, len(unused), TEXTS))
             if texts is not None and (texts := texts - len(rows)) <= 0:
                 return
-            asked = {"after": rows[-1].digest}
+            page = {"after": rows[-1].digest}
 
-    def _left(self) -> int:
-        return micros(self._database.clock.now() - timedelta(hours=LEFT_HOURS))
+    def _day_ago(self) -> int:
+        return micros(self._database.clock.now() - timedelta(hours=KEPT_HOURS))
 
 
 def _kept_entries(connection: Connection, order_id: str) -> int:
-    """So many first entries stay: the first one, and what a fork began with, which its retry begins with as well."""
+    """The number of first entries that stay: the first one, and for a fork those it began with, which a retry of it
+    copies."""
     first = entries_after(connection, order_id, limit=1)
     begun = first[0].data if first else None
     if isinstance(begun, OrderQueued) and begun.forked is not None:
-        return begun.forked.until + SAID_AT_ONCE + 1
+        return begun.forked.until + OPENING_ENTRIES + 1
     return 1
 
 
-def _remove(connection: Connection, asked: Mapping[str, object]) -> Cleared:
+def _remove(connection: Connection, wanted: Mapping[str, object]) -> Cleared:
     if connection.dialect.name == "postgresql":
-        # Who keeps a text, and writes down that it is used, holds this table until both are committed.
+        # A transaction that stores a text and its use holds a lock on this table until both are committed, so this
+        # waits for it, and sees the use.
         connection.execute(sa.text("LOCK TABLE blobs IN SHARE ROW EXCLUSIVE MODE"))
-    found = _orphaned(connection, asked)
-    connection.execute(_REMOVE, asked)
+    found = _orphaned(connection, wanted)
+    connection.execute(_REMOVE, wanted)
     return found
 
 
-def _orphaned(connection: Connection, asked: Mapping[str, object]) -> Cleared:
-    texts, size = connection.execute(_ORPHAN_BYTES, asked).one()
+def _orphaned(connection: Connection, wanted: Mapping[str, object]) -> Cleared:
+    texts, size = connection.execute(_ORPHAN_BYTES, wanted).one()
     return Cleared(texts=texts, bytes=size)
 
 
 def _would_go(connection: Connection, order_id: str) -> Cleared:
     kept = _kept_entries(connection, order_id)
-    asked = {"of": order_id, "kept": kept}
     if pack := rows_in_pack(connection, order_id):
         entries = sum(_goes(row, kept) for row in pack)
         return Cleared(orders=1, entries=entries, bytes=_pack_size(connection, order_id))
     goes = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(_BYTES), 0)).where(*_GOES)
-    entries, size = connection.execute(goes, asked).one()
+    entries, size = connection.execute(goes, {"of": order_id, "kept": kept}).one()
     return Cleared(orders=1, entries=entries, bytes=size)
 
 
@@ -315,14 +318,15 @@ def _pack_size(connection: Connection, order_id: str) -> int:
 
 
 def _goes(row: PackedRow, kept: int) -> bool:
-    """As `_GOES`, of a row in a pack."""
+    """As the condition `_GOES`, for a row of a pack."""
     return row.seq > kept and row.kind != ControlApplied.kind
 
 
 def empty(connection: Connection, order_id: str, kept: int, most: int) -> Cleared:
-    """The next entries of a journal that is marked, oldest first, so that a gap shows to whoever still reads it.
+    """Remove the next `most` entries of a journal that is marked as pruned, but not the first `kept`; a pack is emptied
+    at once.
 
-    Those of a pack all at once.
+    The oldest go first, so that a reader that began before notices the gap.
     """
     if pack := rows_in_pack(connection, order_id):
         left = [row for row in pack if not _goes(row, kept)]
@@ -330,16 +334,17 @@ def empty(connection: Connection, order_id: str, kept: int, most: int) -> Cleare
         if len(left) == len(pack) or not replace_pack(connection, order_id, left):
             return Cleared()
         return Cleared(entries=len(pack) - len(left), bytes=before - _pack_size(connection, order_id))
-    asked = {"of": order_id, "kept": kept}
-    rows = connection.execute(_SOME.limit(most), asked).all()
+    journal = {"of": order_id, "kept": kept}
+    rows = connection.execute(_SOME.limit(most), journal).all()
     if not rows:
         return Cleared()
-    removed = connection.execute(_EMPTY, {**asked, "upto": rows[-1].seq}).rowcount
+    removed = connection.execute(_EMPTY, {**journal, "upto": rows[-1].seq}).rowcount
     return Cleared(entries=removed, bytes=sum(row.size for row in rows))
 
 
-def _settle(connection: Connection, order_id: str, kept: int, at: int) -> None:
-    """The order uses no more than its record, and what is left of its journal, name."""
+def _release_texts(connection: Connection, order_id: str, kept: int, at: int) -> None:
+    """Reduce the texts that the order uses to those that its record and the rest of its journal name, and mark its
+    journal as emptied."""
     left = connection.execute(_LEFT, {"of": order_id}).all() or rows_in_pack(connection, order_id)
     needed = digests(row.large_json for row in left)
     needed |= digests(connection.execute(_OF_RECORD, {"of": order_id}).scalars())
@@ -350,10 +355,10 @@ def _settle(connection: Connection, order_id: str, kept: int, at: int) -> None:
 
 
 def _forget_drone(connection: Connection, incarnation: str, before: int, bare: str | None = None) -> int:
-    """`bare`: what stays of the registration of one that orders name."""
-    asked = {"wanted": incarnation, "before": before}
+    """Remove an incarnation, or reduce the registration of one that orders name to `bare`; answers the rows changed."""
+    drone = {"wanted": incarnation, "before": before}
     done: int = (
-        connection.execute(_FORGET_DRONE, asked) if bare is None else connection.execute(_BARE, {**asked, "bare": bare})
+        connection.execute(_FORGET_DRONE, drone) if bare is None else connection.execute(_BARE, {**drone, "bare": bare})
     ).rowcount
     if done:
         connection.execute(_RELEASE, {"of": incarnation, "needed": ()})
@@ -372,10 +377,3 @@ def _size(connection: Connection) -> Size:
         for name in ("page_count", "freelist_count", "page_size")
     )
     return Size(pages * page, free * page, median_high(each) if each else None)
-
-
-def _bare(registration: str) -> str:
-    known = Registration.model_validate(parsed(registration))
-    return to_json(
-        known.model_copy(update={"agents": (), "tools": (), "models": (), "sandbox": SandboxState()})
-    ).decode()

@@ -21,13 +21,13 @@ from mcc.store.direct import send
 from mcc.store.errors import BadEntry
 from mcc.store.packs import rows_in_pack
 from mcc.store.tables import BLOBS, JOURNAL, STATE, WORKSPACE_LOCKS, among
-from mcc.store.texts import Outline, TextPlace, cut, cut_in, digests, parsed, text_at, whole
+from mcc.store.texts import Outline, TextPlace, cut, cut_places, digests, parsed, text_at, whole
 from mcc.store.transitions import fold_or_none
 from mcc.store.values import WorkspaceHold
 
 _NAMESPACE = 0x4D4343
-# One after the other in the order of the list, which is the same for whoever waits for several of them.
-_ONE_AT_A_TIME = sa.text(
+# The keys are locked in list order. All transactions sort their lists the same way, so no two can deadlock.
+_LOCK_KEYS = sa.text(
     "SELECT pg_advisory_xact_lock(:namespace, hashtext(key))"
     " FROM json_array_elements_text(CAST(:keys AS json)) AS keys (key)"
 )
@@ -37,7 +37,7 @@ _IN_THE_WAY = (
         among(WORKSPACE_LOCKS.c.workspace_key, "keys"),
         WORKSPACE_LOCKS.c.order_id != sa.bindparam("by"),
         sa.or_(WORKSPACE_LOCKS.c.exclusive, sa.bindparam("alone", type_=sa.Boolean)),
-        # Not by a join: SQLite would begin it with all orders that run.
+        # EXISTS, not a join: SQLite would start a join from all running orders.
         sa.exists().where(
             STATE.c.order_id == WORKSPACE_LOCKS.c.order_id,
             STATE.c.epoch == WORKSPACE_LOCKS.c.epoch,
@@ -49,7 +49,7 @@ _IN_THE_WAY = (
 _TAKE = {
     dialect: sa.text(
         "INSERT INTO workspace_locks (workspace_key, order_id, epoch, exclusive)"
-        # SQLite would take ON for the condition of a join, were there no WHERE.
+        # Without the WHERE, SQLite would parse ON CONFLICT as the ON of a join.
         f" SELECT value, :by, :epoch, :alone FROM {keys} WHERE true"
         " ON CONFLICT (workspace_key, order_id) DO UPDATE SET epoch = excluded.epoch, exclusive = excluded.exclusive"
     )
@@ -58,19 +58,19 @@ _TAKE = {
         "sqlite": "json_each(:keys)",
     }.items()
 }
-"""All keys at once: a statement for each is a way to the server and back."""
+"""Inserts all keys with one statement, to save a round trip to the server for each."""
 _RELEASE = sa.delete(WORKSPACE_LOCKS).where(WORKSPACE_LOCKS.c.order_id == sa.bindparam("of"))
 
 
-def take(connection: Connection, order_id: str, epoch: int, hold: WorkspaceHold) -> bool:
-    """Lock the workspace for an order whose row this transaction has locked; False when another order is in the way.
+def lock_workspace(connection: Connection, order_id: str, epoch: int, hold: WorkspaceHold) -> bool:
+    """Lock the workspace for an order whose row this transaction has locked; False when a running order conflicts.
 
-    Two claims of one workspace, or of one below another one, take turns: on PostgreSQL by locks on the keys, on SQLite
-    all writes do.
+    Claims of the same workspace, or of one inside the other, are serialized: on PostgreSQL by advisory locks on the
+    keys, on SQLite because all writes are.
     """
     if connection.dialect.name == "postgresql":
         keys = json.dumps(sorted({*hold.keys, *hold.above}))
-        connection.execute(_ONE_AT_A_TIME, {"namespace": _NAMESPACE, "keys": keys})
+        connection.execute(_LOCK_KEYS, {"namespace": _NAMESPACE, "keys": keys})
     wanted = {"by": order_id, "alone": hold.exclusive}
     if connection.execute(_IN_THE_WAY, {**wanted, "keys": hold.in_its_way}).first() is not None:
         return False
@@ -79,7 +79,8 @@ def take(connection: Connection, order_id: str, epoch: int, hold: WorkspaceHold)
     return True
 
 
-def release(connection: Connection, order_id: str) -> None:
+def unlock_workspace(connection: Connection, order_id: str) -> None:
+    """Remove the order's lock on its workspace."""
     connection.execute(_RELEASE, {"of": order_id})
 
 
@@ -99,7 +100,7 @@ ENTRY_COLUMNS = (
     "large_json",
 )
 BLOBS_AT_ONCE = 1_000_000
-"""Characters of texts that are sent to the database at a time, so that a large record is not held twice."""
+"""Characters of texts per INSERT, so that a large record is not held in memory twice."""
 
 _BLOB = sa.text(
     "INSERT INTO blobs (digest, text_json, created_at) VALUES (:digest, :text_json, :created_at)"
@@ -132,17 +133,18 @@ _KEPT = sa.select(BLOBS.c.digest, BLOBS.c.text_json).where(among(BLOBS.c.digest,
 
 
 def text_json(text: str | None) -> str | None:
-    """Free text as a column holds it."""
+    """Free text as a column stores it: JSON, in which any character is safe (docs/decisions/5)."""
     return None if text is None else to_json(text).decode()
 
 
 def text_of(column: str | None) -> str | None:
+    """The text in a column that `text_json` filled."""
     return None if column is None else str(parsed(column))
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """An order's hot row as it was when it was locked."""
+    """A snapshot of an order's `order_state` row, taken when it was locked or read."""
 
     order_id: str
     session_id: str
@@ -169,14 +171,17 @@ class State:
 
 
 def lock(connection: Connection, order_id: str, *, skip: bool = False) -> State | None:
-    """The order's row, locked until the transaction ends; `skip`: None when someone else has it locked."""
+    """The order's row, locked until the transaction ends; None when there is no such order.
+
+    `skip`: None as well when another transaction has locked the row.
+    """
     statement = _LOCK_FREE if skip else _LOCK
     row = connection.execute(statement, {"wanted": order_id}).mappings().first()
     return State.of(row) if row else None
 
 
-def seen(connection: Connection, order_id: str) -> State | None:
-    """The order's row as it is now; nothing is locked."""
+def read_state(connection: Connection, order_id: str) -> State | None:
+    """The order's row as it is now, without a lock."""
     row = connection.execute(_LOCKED, {"wanted": order_id}).mappings().first()
     return State.of(row) if row else None
 
@@ -186,7 +191,7 @@ def is_held(state: State, epoch: int) -> bool:
 
 
 def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...]:
-    """The values of `ENTRY_COLUMNS`; texts too large for a row are added to `blobs`."""
+    """The values of `ENTRY_COLUMNS`; texts too large for a row are added to `blobs`. Raises `BadEntry`."""
     fact = entry.data
     try:
         data, large = cut(to_json(fact.kept), blobs)
@@ -209,6 +214,7 @@ def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...
 
 
 def spent_in(entries: Iterable[Entry | Draft]) -> Usage:
+    """The total usage that these entries report."""
     total = Usage()
     for entry in entries:
         if (used := entry.data.spends) is not None:
@@ -217,9 +223,10 @@ def spent_in(entries: Iterable[Entry | Draft]) -> Usage:
 
 
 def keep_blobs(connection: Connection, blobs: Mapping[str, str], at: int, uses: Iterable[tuple[str, str]]) -> None:
-    """In the order of their digests, and after the rows of orders: so that no two transactions wait for each other.
+    """Store texts by digest, and their uses: pairs of a digest and its owner.
 
-    `uses`: digests, each with its owner. Whoever removes texts that nobody uses sees both at once, or waits.
+    Rows are written in the order of their digests, and after the rows of orders are locked, so that no two transactions
+    deadlock. The removal of unused texts sees a text together with its use, or waits for this transaction.
     """
     rows: list[dict[str, Any]] = []
     for key in sorted(blobs):
@@ -234,11 +241,12 @@ def keep_blobs(connection: Connection, blobs: Mapping[str, str], at: int, uses: 
 
 
 def kept_blobs(connection: Connection, wanted: set[str]) -> dict[str, str]:
+    """The stored texts with these digests, by digest."""
     return {digest: str(parsed(text)) for digest, text in _kept_json(connection, wanted)}
 
 
 def _kept_json(connection: Connection, wanted: set[str]) -> Iterator[tuple[str, str]]:
-    """Digest and text, the latter as JSON."""
+    """Pairs of a digest and its text as JSON."""
     listed = sorted(wanted)
     for start in range(0, len(listed), 500):
         for row in connection.execute(_KEPT, {"digests": listed[start : start + 500]}):
@@ -247,7 +255,7 @@ def _kept_json(connection: Connection, wanted: set[str]) -> Iterator[tuple[str, 
 
 @lru_cache(maxsize=256)
 def _changing(columns: tuple[str, ...], counted: tuple[str, ...]) -> sa.UpdateBase:
-    """An UPDATE of the row `of`: parameters `new_…` are set in these columns, or added to what is counted there."""
+    """An UPDATE of the row `of`: parameters `new_…` replace the values of `columns` and are added to `counted`."""
     new = {name: sa.bindparam(f"new_{name}", type_=STATE.c[name].type) for name in (*columns, *counted)}
     added = {name: STATE.c[name] + new[name] for name in counted}
     return sa.update(STATE).where(STATE.c.order_id == sa.bindparam("of")).values({**new, **added})
@@ -256,10 +264,10 @@ def _changing(columns: tuple[str, ...], counted: tuple[str, ...]) -> sa.UpdateBa
 def write(
     connection: Connection, state: State, drafts: Sequence[Draft], *, status: OrderStatus | None = None, **changes: Any
 ) -> State:
-    """Number and insert `drafts`, and change the locked row; answers the row as it is then.
+    """Number and insert `drafts`, and change the locked row; answers the row as it is afterwards.
 
-    `changes` are columns of the row. The caller holds the lock, so nothing can have moved. An order that stops running
-    frees its workspace.
+    `changes` are columns of the row and their new values. The caller holds the lock, so `state` is current. An order
+    that stops running releases its workspace.
     """
     new_seq = state.last_seq + len(drafts)
     used = spent_in(drafts)
@@ -272,25 +280,26 @@ def write(
     kept = {name: value for name, value in changes.items() if name in State.__slots__}
     changed = replace(state, last_seq=new_seq, status=status or state.status, **kept)
     if state.status is OrderStatus.RUNNING and changed.status is not OrderStatus.RUNNING:
-        release(connection, state.order_id)
+        unlock_workspace(connection, state.order_id)
     insert_entries(connection, changed, drafts, first=state.last_seq + 1)
     return changed
 
 
 def insert_all(connection: Connection, drafts: Sequence[tuple[State, Draft]]) -> None:
-    """One small entry each, the last one of these states."""
+    """Insert one small entry per order, numbered `last_seq` of its state. The entries may not contain long texts."""
     numbered = [(draft.numbered(state.order_id, state.last_seq), state.epoch) for state, draft in drafts]
     insert_rows(connection, [entry_row(entry, epoch, {}) for entry, epoch in numbered])
 
 
 def insert_rows(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Entries, each by its values of `ENTRY_COLUMNS`."""
+    """Insert entries, each given as its values of `ENTRY_COLUMNS`."""
     if rows:
         is_sqlite = connection.dialect.name == "sqlite"
         send(connection, INSERT[connection.dialect.name], list(rows) if is_sqlite else (listed(ENTRY_COLUMNS, rows),))
 
 
 def insert_entries(connection: Connection, state: State, drafts: Sequence[Draft], *, first: int) -> None:
+    """Insert `drafts` numbered from `first` on, with their long texts."""
     blobs: dict[str, str] = {}
     rows = [
         entry_row(draft.numbered(state.order_id, seq), state.epoch, blobs)
@@ -302,6 +311,7 @@ def insert_entries(connection: Connection, state: State, drafts: Sequence[Draft]
 
 
 def entries_after(connection: Connection, order_id: str, after: int = 0, limit: int = 1_000_000_000) -> list[Entry]:
+    """The entries after number `after`, in order, from rows or from the pack, with their long texts put back."""
     rows = _rows_after(connection, order_id, after, limit)
     blobs = kept_blobs(connection, digests(row.large_json for row in rows))
     return [_entry(row, fact_of(row.kind, whole(row.data_json, row.large_json, blobs))) for row in rows]
@@ -327,13 +337,14 @@ def _entry(row: Any, fact: Fact) -> Entry:
 
 
 def outlined_after(connection: Connection, order_id: str, outline: Outline, after: int, limit: int) -> list[Entry]:
-    """As `entries_after`, with marks for long texts; only data that is stored apart as a whole is read from there."""
+    """As `entries_after`, with marks of `outline` in place of long texts, which are not read. Data that is stored as
+    one blob is read, because it has to be parsed."""
     rows = _rows_after(connection, order_id, after, limit)
     wanted = sorted(digests(row.large_json for row in rows))
     sizes = {row.digest: row.size for row in connection.execute(_SIZES, {"digests": wanted})} if wanted else {}
     entries = []
     for row in rows:
-        cut_out = cut_in(row.large_json)
+        cut_out = cut_places(row.large_json)
         apart = bool(cut_out) and not cut_out[0][0]
         data = _whole_data(connection, row) if apart else parsed(row.data_json)
         places = () if apart else [TextPlace(row.seq, path, sizes[digest], digest) for path, digest in cut_out]
@@ -342,7 +353,7 @@ def outlined_after(connection: Connection, order_id: str, outline: Outline, afte
 
 
 def texts_at(connection: Connection, order_id: str, places: Sequence[TextPlace]) -> list[bytes]:
-    """What `Journal.texts` promises; each row and each blob is read once."""
+    """See `Journal.texts`. Each row and each blob is read once."""
     blobs = {place.digest for place in places if place.digest is not None}
     found = {digest: text.encode()[1:-1] for digest, text in _kept_json(connection, blobs)}
     wanted = sorted({place.seq for place in places if place.digest is None})
@@ -360,12 +371,12 @@ def _whole_data(connection: Connection, row: Any) -> Any:
 
 
 def folded(connection: Connection, state: State) -> Fold | None:
-    """The journal so far; read under the lock, so that nothing is missing. None when it does not make sense."""
+    """The fold of the whole journal so far; the caller holds the order's lock. None when the journal is malformed."""
     return fold_or_none(state.order_id, state.session_id, lambda: entries_after(connection, state.order_id))
 
 
 def spent_so_far(connection: Connection, order_id: str) -> Usage:
-    """The usage of an order as its row counts it."""
+    """The usage of an order according to the counters in its row."""
     row = connection.execute(_SPENT, {"wanted": order_id}).mappings().one()
     return Usage.model_validate(dict(row))
 

@@ -1,4 +1,4 @@
-"""Which orders a list shows: their ids, found by the index that the filters call for."""
+"""Queries for the ids of a list's orders, each written so that the index for its filters is used."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,13 @@ from mcc.store.views import is_status
 
 SHAPE = "00000000-0000-0000-0000-000000000000"
 ENDING = 4
-"""So many characters of its end find an order, in the index `orders_by_ending`."""
+"""Trailing characters of an id in the index `orders_by_ending`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """None: any. `part`: how an id begins or ends, four characters at least. `cursor`: ids below this one."""
+    """Filters of a list; None matches any order. `part`: an id begins or ends with it, four characters at least.
+    `cursor`: only ids below this one."""
 
     status: OrderStatus | None = None
     session_id: str | None = None
@@ -26,41 +27,43 @@ class Filter:
 
 
 def chosen_ids(wanted: Filter, most: int) -> sa.Select[str] | None:
-    """The newest ids that fit, at most so many, newest first; None where none can.
+    """The newest matching ids, at most `most`, newest first; None when no id can match.
 
-    One column decides what is walked through, in the order of ids, and all else is looked up for what is met there.
+    The query scans the index of one column in the order of ids, and checks the other filters for each id it meets.
     """
     if wanted.part is None:
         if wanted.label is not None and wanted.status is not None and wanted.session_id is None:
             return _labelled(wanted.label, wanted.status, wanted.cursor, most)
-        return _newest(wanted, _walked(wanted), most)
-    found = [_newest(wanted, ORDERS.c.id, most, like) for like in _likenesses(wanted.part)]
+        return _newest(wanted, _scanned(wanted), most)
+    found = [_newest(wanted, ORDERS.c.id, most, matches) for matches in _part_matches(wanted.part)]
     if not found:
         return None
     either = sa.union(*(sa.select(one.subquery()) for one in found)).subquery()
     return sa.select(either.c.id).order_by(either.c.id.desc()).limit(most)
 
 
-def _walked(wanted: Filter) -> sa.ColumnElement[str]:
+def _scanned(wanted: Filter) -> sa.ColumnElement[str]:
+    """The id column, of the table whose index is scanned."""
     if wanted.label is not None:
         return LABELS.c.order_id
     return ORDERS.c.id if wanted.status is None or wanted.session_id is not None else STATE.c.order_id
 
 
 def _newest(
-    wanted: Filter, walked: sa.ColumnElement[str], most: int, *conditions: sa.ColumnElement[bool]
+    wanted: Filter, scanned: sa.ColumnElement[str], most: int, *conditions: sa.ColumnElement[bool]
 ) -> sa.Select[str]:
-    found = sa.select(walked.label("id")).where(*conditions).order_by(walked.desc()).limit(most)
+    found = sa.select(scanned.label("id")).where(*conditions).order_by(scanned.desc()).limit(most)
     for column, condition in _conditions(wanted):
-        found = found.where(condition, *([] if column.table is walked.table else [column == walked]))
-    return found if wanted.cursor is None else found.where(walked < wanted.cursor)
+        found = found.where(condition, *([] if column.table is scanned.table else [column == scanned]))
+    return found if wanted.cursor is None else found.where(scanned < wanted.cursor)
 
 
 def _labelled(label: str, status: OrderStatus, cursor: str | None, most: int) -> sa.Select[str]:
-    """The newest orders with this label and this status, by leaps from one index to the other.
+    """The newest orders with this label and this status, found by a merge of two indexes that skips ahead.
 
-    Each order with the label is followed by the next one at or below it with the status, and that by the next one with
-    the label: what only one of the two has many of is passed over at once.
+    A recursive query alternates: from an order with the label to the next order at or below it with the status, from
+    there to the next one with the label, and so on; where both meet, the order has both. So a long run of orders that
+    only one index holds is skipped in one step.
     """
     has_it = is_status(STATE.c.status, status)
 
@@ -86,7 +89,7 @@ def _labelled(label: str, status: OrderStatus, cursor: str | None, most: int) ->
 
 
 def _conditions(wanted: Filter) -> Iterator[tuple[sa.ColumnElement[str], sa.ColumnElement[bool]]]:
-    """Each with the order's id in the table that it is about."""
+    """The conditions, each with the id column of the table it refers to."""
     if wanted.status is not None:
         yield STATE.c.order_id, is_status(STATE.c.status, wanted.status)
     if wanted.session_id is not None:
@@ -95,8 +98,9 @@ def _conditions(wanted: Filter) -> Iterator[tuple[sa.ColumnElement[str], sa.Colu
         yield LABELS.c.order_id, LABELS.c.label == wanted.label
 
 
-def _likenesses(part: str) -> Sequence[sa.ColumnElement[bool]]:
-    """That an id begins so, as a range, and that it ends so; only those that an id can fulfil."""
+def _part_matches(part: str) -> Sequence[sa.ColumnElement[bool]]:
+    """The conditions that an id begins with `part` (as a range) and that it ends with it; only those that an id can
+    meet, given where its hyphens are."""
     found: list[sa.ColumnElement[bool]] = []
     if _is_of(SHAPE[: len(part)], part):
         lowest, highest = (part + SHAPE[len(part) :].replace("0", digit) for digit in "0f")

@@ -1,4 +1,4 @@
-"""Sessions: conversations whose turns are orders, and what a turn goes on from."""
+"""Sessions: conversations whose turns are orders, and the context that earlier turns give to a new one."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,14 +24,14 @@ from mcc.store.values import Page
 from mcc.store.views import has_status
 
 MOST_TURNS = 200
-"""So many earlier turns are answered at most, however short they are."""
+"""The most earlier turns in a context, however short they are."""
 
 LEFT_OUT = "\n[… {} characters are left out …]\n"
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPlace:
-    """The place of an order in its session, and the order of which it was made."""
+    """The place of an order in its session, and the order it was derived from, if any."""
 
     session_id: str
     session_seq: int
@@ -39,7 +39,7 @@ class TurnPlace:
 
 
 AT_ONCE = 20
-"""Turns that are read at a time: a prompt may be long."""
+"""Turns per query; few, because prompts may be long."""
 
 _PLACES = sa.select(ORDERS.c.session_id, ORDERS.c.session_seq, ORDERS.c.origin_json)
 _WANTED = _PLACES.where(ORDERS.c.id == sa.bindparam("wanted"))
@@ -76,7 +76,7 @@ _STEERS = (
 
 
 class History:
-    """The earlier turns of sessions, read backwards a few at a time in one transaction."""
+    """Reads earlier turns of sessions backwards, a few at a time, through one connection."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -88,7 +88,7 @@ class History:
         return _place(self._connection.execute(_FIRST, {"of": session_id}).mappings().one())
 
     def before(self, place: TurnPlace) -> Iterator[EarlierTurn]:
-        """Turns of the same session, newest first: those that have ended and were not rolled back."""
+        """Earlier turns of the same session, newest first, that have ended and were not rolled back."""
         before = place.session_seq
         while rows := self._connection.execute(_TURNS, {"of": place.session_id, "before": before}).mappings().all():
             steers = self._steers({row["id"]: row["steered"] for row in rows})
@@ -96,9 +96,9 @@ class History:
             before = rows[-1]["session_seq"]
 
     def _steers(self, steered: Mapping[str, bool]) -> defaultdict[str, list[str]]:
-        """The messages of people to the masters of these orders while they ran, by order.
+        """The steering messages that people sent to the masters of these orders, by order id.
 
-        `steered`: whether there may be any, so that a pack is worth opening.
+        `steered`: whether an order may have any; packs of the others are not opened.
         """
         rows: list[Any] = list(self._connection.execute(_STEERS, {"ids": list(steered)}))
         others = sorted({one for one, may in steered.items() if may} - {row.order_id for row in rows})
@@ -123,7 +123,7 @@ def _turn(row: sa.RowMapping, steers: Sequence[str]) -> EarlierTurn:
     return EarlierTurn(
         order_id=row["id"],
         session_seq=row["session_seq"],
-        prompt=as_asked(parsed(row["spec_json"])["prompt"], steers),
+        prompt=with_steers(parsed(row["spec_json"])["prompt"], steers),
         status=OrderStatus(row["status"]),
         answer=outcome.get("answer"),
     )
@@ -134,15 +134,16 @@ _ONE = sa.select(SESSIONS).where(SESSIONS.c.id == sa.bindparam("wanted"))
 
 
 def context(order: WorkOrder, history: History, characters: int) -> Sequence[EarlierTurn]:
-    """What `Sessions.context` answers."""
+    """See `Sessions.context`."""
     place = TurnPlace(order.session_id, order.session_seq, order.origin)
     return newest(_backwards(place, history), characters)
 
 
 def newest(turns: Iterable[EarlierTurn], characters: int) -> Sequence[EarlierTurn]:
-    """Of turns that begin with the newest: those in a row that fit, `MOST_TURNS` at most, the oldest first.
+    """The newest turns without gaps that fit into `characters`, `MOST_TURNS` at most, oldest first. `turns` is sorted
+    newest first.
 
-    The very newest is shortened if it has to be.
+    If even the newest turn does not fit, it alone is answered, shortened.
     """
     found: list[EarlierTurn] = []
     for turn in islice(turns, MOST_TURNS):
@@ -155,17 +156,18 @@ def newest(turns: Iterable[EarlierTurn], characters: int) -> Sequence[EarlierTur
     return found[::-1]
 
 
-def as_asked(prompt: str, steers: Iterable[str]) -> str:
-    """What a turn's master was asked: its prompt, and the messages of people that followed."""
+def with_steers(prompt: str, steers: Iterable[str]) -> str:
+    """A turn's prompt, followed by the steering messages of people."""
     return "\n\n".join((prompt, *steers))
 
 
 def _backwards(place: TurnPlace, history: History) -> Iterator[EarlierTurn]:
-    """A session that a fork opened goes on from what the fork's source went on from.
+    """The earlier turns that a turn builds on, newest first.
 
-    A retry does not see the turn that it repeats.
+    A session that a fork opened continues with the turns before the fork's source. A retry leaves out the turn that it
+    repeats.
     """
-    repeated = frozenset(_repeated(place, history))
+    repeated = frozenset(_retried(place, history))
     while True:
         yield from (turn for turn in history.before(place) if turn.order_id not in repeated)
         origin = history.first(place.session_id).origin
@@ -174,20 +176,21 @@ def _backwards(place: TurnPlace, history: History) -> Iterator[EarlierTurn]:
         place = history.place(origin.order_id)
 
 
-def _repeated(place: TurnPlace, history: History) -> Iterator[str]:
+def _retried(place: TurnPlace, history: History) -> Iterator[str]:
+    """The ids of the orders that this one retries, directly or through other retries."""
     while place.origin is not None and place.origin.kind == "retry":
         yield place.origin.order_id
         place = history.place(place.origin.order_id)
 
 
 def _shortened(turn: EarlierTurn, characters: int) -> EarlierTurn:
-    """Prompt and answer with at most half of these characters each, and what says how much is missing."""
+    """The turn with prompt and answer cut to half of `characters` each; a mark states how much is missing."""
     answer = None if turn.answer is None else _ends_of(turn.answer, characters // 2)
     return turn.model_copy(update={"prompt": _ends_of(turn.prompt, characters // 2), "answer": answer})
 
 
 def _ends_of(text: str, characters: int) -> str:
-    """The beginning and the end of a text that is longer."""
+    """The text, or its beginning and its end if it is longer than `characters`."""
     if len(text) <= characters:
         return text
     half = characters // 2
@@ -199,6 +202,7 @@ class Sessions:
         self._database = database
 
     def open(self, new: NewSession, *, principal: str) -> Session:
+        """Create a session without turns."""
         session_id = fresh_id()
         row = {
             "id": session_id,
@@ -233,10 +237,10 @@ class Sessions:
         return self._database.read(page)
 
     def context(self, order: WorkOrder, *, characters: int) -> Sequence[EarlierTurn]:
-        """What a turn goes on from: the turns of its session before it that have ended, in their order.
+        """The context of a turn: the ended turns of its session before it, oldest first.
 
-        Those that were rolled back are left out, and of a retry the turn that it repeats. The newest ones are answered,
-        200 at most, as many as have at most so many characters together.
+        Rolled back turns are left out, and for a retry the turn that it repeats. Only the newest turns are answered:
+        `MOST_TURNS` at most, with at most `characters` characters together.
         """
         return self._database.read(lambda connection: context(order, History(connection), characters))
 

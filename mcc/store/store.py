@@ -1,4 +1,4 @@
-"""The store as a whole: all its parts around one database, and how an event loop calls them."""
+"""The store as a whole: all its parts on one database, and the threads through which an event loop calls them."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from mcc.store.blueprints import Blueprints
 from mcc.store.claims import Claims
 from mcc.store.clock import Clock
 from mcc.store.controls import Controls
-from mcc.store.document_cache import StateCache
+from mcc.store.document_changes import StateCache
 from mcc.store.documents import Documents
 from mcc.store.engine import PATIENCE_SECONDS, Database
 from mcc.store.errors import StoreUnavailable
@@ -25,9 +25,8 @@ from mcc.store.leases import Leases
 from mcc.store.mcp_servers import McpServers
 from mcc.store.migrate import problem_of
 from mcc.store.notes import Notes
-from mcc.store.orders import Orders
+from mcc.store.orders import Orders, QueueBound
 from mcc.store.packing import Packing
-from mcc.store.queue_bound import QueueBound
 from mcc.store.retention import Retention
 from mcc.store.sessions import Sessions
 from mcc.store.sweep import Sweeper
@@ -38,7 +37,7 @@ R = TypeVar("R")
 QUEUE_SECONDS = 3.0
 ANSWER_SECONDS = 8.0
 STORE_SECONDS = 3.0
-"""A store whose locks are waited for this long answers within `ANSWER_SECONDS`, one way or the other."""
+"""A store that waits this long for locks answers within `ANSWER_SECONDS`, with a result or an error."""
 
 BUSY = "The database is slow or locked, and earlier requests wait for it: nothing was done. Try again."
 SILENT = (
@@ -48,7 +47,7 @@ SILENT = (
 
 
 class Offload:
-    """A few threads of its own, so that a slow database never takes the loop's default ones."""
+    """Runs blocking calls on threads of its own, so that a slow database never uses up the loop's default threads."""
 
     def __init__(self, threads: int = 4, name: str = "store") -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
@@ -61,10 +60,10 @@ class Offload:
 
 
 class BoundedOffload(Offload):
-    """As `Offload`; raises `StoreUnavailable` when the database does not answer in time.
+    """As `Offload`, but raises `StoreUnavailable` when the database does not answer in time.
 
-    A call that has not begun after `queue_seconds` is not made at all. A call that has not ended after `answer_seconds`
-    goes on, and its outcome is not known.
+    A call that has not started after `queue_seconds` is never made. A call that has not ended after `answer_seconds`
+    continues on its thread, and its outcome is unknown.
     """
 
     def __init__(
@@ -96,17 +95,17 @@ class BoundedOffload(Offload):
 
 
 TURNS = 200
-"""Of a session are read at once."""
+"""Turns of a session per query."""
 
 BEAT_SECONDS = 4.0
-"""A heartbeat that is not answered by then is tried on another connection."""
+"""A heartbeat without an answer after this time is repeated on another connection."""
 
 
 @dataclass(frozen=True)
 class Store:
-    """All parts of a store on SQLite or PostgreSQL; other code asks for the part that it needs.
+    """All parts of a store on SQLite or PostgreSQL; other code uses the part that it needs.
 
-    `beats` is the same database through connections of its own: a heartbeat must not wait for anything else.
+    `beats`: the same database through separate connections, so that heartbeats never wait for other queries.
     """
 
     database: Database
@@ -133,11 +132,11 @@ class Store:
     mcp_servers: McpServers
 
     def schema_problem(self) -> str | None:
-        """None when the schema is the one this code was written for, else a sentence that says what to do."""
+        """None when the schema is that of this version, else a sentence that says what to do."""
         return problem_of(self.database)
 
     def session_with_turns(self, session_id: str) -> SessionWithTurns:
-        """A session with its turns, in the order in which they were accepted. Raises `UnknownSession`."""
+        """A session with all its turns, in the order in which they were placed. Raises `UnknownSession`."""
         session, orders, cursor = self.sessions.get(session_id), list[WorkOrder](), None
         while True:
             found = self.orders.list(session_id=session_id, limit=TURNS, cursor=cursor)
@@ -160,10 +159,10 @@ def open_store(
     patience_seconds: float = PATIENCE_SECONDS,
     max_queued: int | None = None,
 ) -> Store:
-    """A store on `sqlite:///PATH` or `postgresql://…`; ValueError for another address. Nothing is created or changed.
+    """A store on `sqlite:///PATH` or `postgresql://…`; close it after use. Neither creates nor changes anything.
 
-    A lock is waited for `patience_seconds`, then `StoreUnavailable` is raised. `max_queued`: so many orders may be
-    queued. Close it after use.
+    `patience_seconds`: how long to wait for a lock before `StoreUnavailable` is raised. `max_queued`: the most orders
+    that may be queued. Raises ValueError for another kind of address.
     """
     database = Database(database_url, clock=clock, connections=connections, patience_seconds=patience_seconds)
     beats = Database(

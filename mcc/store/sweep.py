@@ -1,4 +1,4 @@
-"""The sweep: orders of lost drones go back in the queue, expired ones end, due ones go on."""
+"""The sweep: requeues orders of lost drones, ends expired orders, resumes due ones."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -20,22 +20,21 @@ from mcc.store.endings import IS_ENDABLE, end_by_store, may_end
 from mcc.store.engine import Database, DatabaseTime
 from mcc.store.errors import StoreUnavailable
 from mcc.store.inbox_rows import PENDING
-from mcc.store.inbox_tables import APPROVALS
 from mcc.store.leases import CUT, LIVE, LOST, in_time
 from mcc.store.rows import State, kept_blobs, lock, write
-from mcc.store.tables import DRONES, JOURNAL, STATE
+from mcc.store.tables import APPROVALS, DRONES, JOURNAL, STATE
 from mcc.store.texts import digests, whole
 from mcc.store.transitions import (
     DOUBT_SECONDS,
-    Counted,
+    Losses,
     Verdict,
     after_loss,
     cancelled_by,
+    cancels_order,
     expiry,
     is_progress,
     order_draft,
     requeued,
-    stops_all,
 )
 from mcc.store.values import Swept
 from mcc.store.views import has_status, is_status
@@ -54,11 +53,11 @@ _ANY = sa.select(JOURNAL.c.seq).where(*_UNDER_CLAIM).limit(1)
 _DATA = sa.select(JOURNAL.c.kind, JOURNAL.c.data_json, JOURNAL.c.large_json).where(*_UNDER_CLAIM)
 _LONG_SECONDS = 1e9
 MOST = 500
-"""Orders of one kind that one sweep looks after; the next sweep comes soon."""
+"""Orders of one kind that one sweep handles; the next sweep comes soon."""
 
 
 def _some(index: str, *conditions: sa.ColumnElement[bool]) -> sa.Select[str]:
-    """SQLite, which does not count what is in a table, would take another index, one that begins with the status."""
+    """A query that names its index: SQLite has no table statistics and would choose one that begins with the status."""
     found = sa.select(STATE.c.order_id).where(*conditions).limit(MOST)
     return found.with_hint(STATE, f"INDEXED BY {index}", "sqlite")
 
@@ -68,13 +67,13 @@ _ORPHANED = _some("orders_by_status", is_status(STATE.c.status, OrderStatus.RUNN
 
 
 _NOW = sa.bindparam("now", type_=sa.BigInteger)
-"""Given as a number, of which a database knows how many times are before it; of a clock that moves it knows nothing."""
+"""A parameter, not the database's clock function: the planner can estimate how many rows lie before a constant."""
 _WAITS = is_status(STATE.c.status, OrderStatus.WAITING)
 _CAN_EXPIRE = has_status(STATE.c.status, sources_of("expire", "expire_waiting"))
 NEVER_BEGAN = _some("orders_to_expire", _CAN_EXPIRE, STATE.c.expires_at <= _NOW, STATE.c.attempt == 0, IS_ENDABLE)
 WAITED_TOO_LONG = _some("waiting_orders_over", _WAITS, STATE.c.waits_until <= _NOW, IS_ENDABLE)
 DUE = _some("waiting_orders_due", _WAITS, STATE.c.not_before <= _NOW)
-"""Orders that never began in time, that waited for too long, and that have waited until the time that they named."""
+"""Orders that expired before they began, that waited too long, and whose waiting time is over."""
 _UNDECIDED = (
     sa.select(APPROVALS.c.order_id)
     .where(PENDING, APPROVALS.c.expires_at <= _NOW)
@@ -82,7 +81,7 @@ _UNDECIDED = (
     .limit(MOST)
     .with_hint(APPROVALS, "INDEXED BY items_to_expire", "sqlite")
 )
-"""Orders of which an item of the inbox was not decided in time."""
+"""Orders with an inbox item that nobody decided in time."""
 
 
 @lru_cache(maxsize=8)
@@ -96,32 +95,32 @@ class Sweeper:
         self._beats = beats
 
     def beat(self, sweeper: str) -> None:
-        """One small write of its own; a sweeper whose beats failed must not declare others lost."""
+        """Write the sweeper's heartbeat. A sweeper whose heartbeats failed must not declare drones lost."""
         row = {"name": sweeper, "at": micros(self._beats.clock.now())}
         self._beats.write(lambda connection: connection.execute(_BEAT, row), repeatable=True)
 
     def sweep(self, *, may_expire: bool, steady_seconds: float = math.inf) -> Swept:
-        """Requeue orders of lost incarnations, end expired ones, resume due ones.
+        """Requeue orders of lost incarnations, end expired orders, resume due ones.
 
-        `may_expire` False: do not declare incarnations lost (the caller's own heartbeat has not been steady).
-        `steady_seconds`: for how long it has been. An incarnation that was not heard of in that time may only have been
-        cut off by an outage: it is declared so a little later, and its orders go back without being counted as lost.
-        An order that cannot be looked after does not keep the others from it.
+        `may_expire` False: declare no incarnation lost, because the caller's own heartbeat was not steady.
+        `steady_seconds`: for how long it has been steady. An incarnation without a heartbeat in that time may only have
+        been cut off by an outage: it is declared `cut` a little later, and its orders are requeued without counting a
+        loss. An order that cannot be handled does not affect the others.
         """
         declared = self._declare_lost(steady_seconds) if may_expire else ()
         orphaned, never_began, waited, due, undecided = self._database.read(self._found)
-        troubled: dict[str, str] = {}
-        # First, so that an order which also goes on by the clock knows what it was not told.
-        settled = list(self._each(undecided, settle_overdue, troubled))
+        failures: dict[str, str] = {}
+        # Inbox items first: the journal of an order that is also due then holds the missing decision before it resumes.
+        settled = list(self._each(undecided, settle_overdue, failures))
         queued = [state.order_id for state in settled if state.status is OrderStatus.QUEUED]
-        ended = [state.order_id for state in self._each(dict.fromkeys((*never_began, *waited)), _expire, troubled)]
-        resumed = queued + [state.order_id for state in self._each(due, _resume, troubled)]
+        ended = [state.order_id for state in self._each(dict.fromkeys((*never_began, *waited)), _expire, failures)]
+        resumed = queued + [state.order_id for state in self._each(due, _resume, failures)]
         requeued: list[str] = []
-        for state in self._each(orphaned, _take_back, troubled):
+        for state in self._each(orphaned, _take_back, failures):
             (requeued if state.status is OrderStatus.QUEUED else ended).append(state.order_id)
         lost = tuple(incarnation for incarnation, _ in declared)
         cut = tuple(incarnation for incarnation, state in declared if state == CUT)
-        return Swept(lost, tuple(requeued), tuple(ended), tuple(resumed), cut, troubled)
+        return Swept(lost, tuple(requeued), tuple(ended), tuple(resumed), cut, failures)
 
     def _found(self, connection: Connection) -> Sequence[Sequence[str]]:
         now = {"now": connection.scalar(sa.select(self._database.time.now))}
@@ -132,17 +131,20 @@ class Sweeper:
         time = self._database.time
         if not self._database.read(lambda connection: connection.execute(_overdue(time)).first()):
             return ()
-        asked = {"steady": round(min(steady_seconds, _LONG_SECONDS) * 1_000_000)}
-        rows = self._database.write(lambda connection: connection.execute(_lose(time), asked).all(), repeatable=True)
+        steady = {"steady": round(min(steady_seconds, _LONG_SECONDS) * 1_000_000)}
+        rows = self._database.write(lambda connection: connection.execute(_lose(time), steady).all(), repeatable=True)
         return [(row.incarnation, row.state) for row in rows]
 
     def _each(
         self,
         order_ids: Iterable[str],
         act: Callable[[Connection, State, datetime, int], State | None],
-        troubled: dict[str, str],
+        failures: dict[str, str],
     ) -> Iterable[State]:
-        """The orders that `act` changed, each under its lock and in a transaction of its own."""
+        """Apply `act` to each order, under its lock and in a transaction of its own; yields the orders that it changed.
+
+        Orders that somebody else has locked are skipped. Errors of `act` are added to `failures`.
+        """
 
         def work(connection: Connection, order_id: str) -> State | None:
             state = lock(connection, order_id, skip=True)
@@ -161,7 +163,7 @@ class Sweeper:
             except StoreUnavailable:
                 raise
             except Exception as problem:
-                troubled[order_id] = f"{type(problem).__name__}: {problem}"
+                failures[order_id] = f"{type(problem).__name__}: {problem}"
             else:
                 if state is not None:
                     yield state
@@ -183,41 +185,42 @@ def _resume(connection: Connection, state: State, at: datetime, now: int) -> Sta
 
 
 def _take_back(connection: Connection, state: State, at: datetime, now: int) -> State | None:
-    """What becomes of an order whose drone is gone."""
+    """Requeue or end an order whose drone is gone; None if its drone is live or nobody runs it."""
     holder = connection.execute(_HOLDER, {"wanted": state.incarnation}).first()
     if state.status not in sources_of("requeue") or (holder and holder.state == LIVE):
         return None
     lease = holder.state if holder else LOST
     endable = may_end(connection, state)
     controls = controls_of(connection, state.order_id) if state.control_seq else []
-    cancel = next((control for control in controls if stops_all(control)), None)
+    cancel = next((control for control in controls if cancels_order(control)), None)
     if cancel is not None and endable:
         return end_by_store(connection, state, cancelled_by(cancel), at)
-    before = Counted(state.takeovers, state.barren)
-    counted = after_loss(before, lease, progress=_has_progress(connection, state))
-    if isinstance(counted, Verdict):
+    before = Losses(state.takeovers, state.barren)
+    losses = after_loss(before, lease, progress=_has_progress(connection, state))
+    if isinstance(losses, Verdict):
         if endable:
-            return end_by_store(connection, state, counted, at)
-        counted = before
+            return end_by_store(connection, state, losses, at)
+        losses = before
     fact = requeued(state.epoch + 1, (holder.name if holder else state.incarnation) or "", lease)
     release = {"epoch": fact.epoch, "incarnation": None, "claim_token": None}
-    counts = {"takeovers": counted.takeovers, "barren": counted.barren}
+    counts = {"takeovers": losses.takeovers, "barren": losses.barren}
     return write(connection, state, [order_draft(at, fact)], status=OrderStatus.QUEUED, **release, **counts)
 
 
 def _has_progress(connection: Connection, state: State) -> bool:
-    """Whether anything under this claim got the order further."""
-    asked = {"wanted": state.order_id, "under": state.epoch}
-    if connection.execute(_ANY, {**asked, "kind": ModelReplied.kind}).first() is not None:
+    """Whether the order made progress under its present claim."""
+    claim = {"wanted": state.order_id, "under": state.epoch}
+    if connection.execute(_ANY, {**claim, "kind": ModelReplied.kind}).first() is not None:
         return True
-    rows = connection.execute(_DATA, {**asked, "kind": ToolFinished.kind}).all()
+    rows = connection.execute(_DATA, {**claim, "kind": ToolFinished.kind}).all()
     blobs = kept_blobs(connection, digests(row.large_json for row in rows))
     return any(is_progress(fact_of(row.kind, whole(row.data_json, row.large_json, blobs))) for row in rows)
 
 
 @lru_cache(maxsize=8)
 def _lose(time: DatabaseTime) -> sa.UpdateBase:
-    """Parameter `steady`: for how many microseconds the sweeper has been there."""
+    """Declares overdue incarnations lost, or cut off; parameter `steady`: microseconds since when the sweeper runs
+    without a break."""
     seen = DRONES.c.heartbeat_at >= time.now - sa.bindparam("steady", type_=sa.BigInteger)
     doubt = round(DOUBT_SECONDS * 1_000_000)
     undoubted = sa.or_(DRONES.c.boot != time.boot, DRONES.c.lease_until <= time.uptime - doubt)

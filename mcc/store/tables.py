@@ -1,9 +1,19 @@
-"""The tables of this version of the schema; those of documents stand in `mcc.store.document_tables`."""
+"""The tables of this version of the schema.
+
+Those of documents are defined in `mcc.store.document_tables`, those of the inbox, notes and MCP servers in
+`mcc.store.agent_tables`; other modules import all of them from here.
+"""
 
 import sqlalchemy as sa
 from sqlmodel import Field
 
 from mcc.contracts.status import UNFINISHED, OrderStatus
+from mcc.store.agent_tables import APPROVALS as APPROVALS
+from mcc.store.agent_tables import GRANTS as GRANTS
+from mcc.store.agent_tables import MCP_PINS as MCP_PINS
+from mcc.store.agent_tables import MCP_TOKENS as MCP_TOKENS
+from mcc.store.agent_tables import MCP_TRIALS as MCP_TRIALS
+from mcc.store.agent_tables import NOTES as NOTES
 from mcc.store.columns import HALF_FILLED, Row, partial_index
 from mcc.store.columns import among as among
 from mcc.store.columns import size_of as size_of
@@ -13,15 +23,9 @@ from mcc.store.document_tables import DOCUMENT_HISTORY as DOCUMENT_HISTORY
 from mcc.store.document_tables import DOCUMENT_KEYS as DOCUMENT_KEYS
 from mcc.store.document_tables import DOCUMENT_NODES as DOCUMENT_NODES
 from mcc.store.document_tables import DOCUMENTS as DOCUMENTS
-from mcc.store.inbox_tables import APPROVALS as APPROVALS
-from mcc.store.inbox_tables import GRANTS as GRANTS
-from mcc.store.mcp_tables import MCP_PINS as MCP_PINS
-from mcc.store.mcp_tables import MCP_TOKENS as MCP_TOKENS
-from mcc.store.mcp_tables import MCP_TRIALS as MCP_TRIALS
-from mcc.store.note_tables import NOTES as NOTES
 
 
-def _among(*statuses: OrderStatus) -> str:
+def _status_in(*statuses: OrderStatus) -> str:
     listed = ", ".join(f"'{status.value}'" for status in sorted(statuses))
     return f"status IN ({listed})"
 
@@ -41,7 +45,10 @@ class SessionRow(Row, table=True):
 
 
 class OrderRow(Row, table=True):
-    """`pruned_at`: from then on the journal is not read any more; `emptied_at`: and its entries are gone."""
+    """The part of an order that does not change while it runs.
+
+    `pruned_at`: since then the journal may not be read; `emptied_at`: since then its entries are deleted.
+    """
 
     __tablename__ = "orders"
     __table_args__ = (
@@ -79,7 +86,7 @@ class OrderLabelRow(Row, table=True):
 
 
 class IdempotencyRow(Row, table=True):
-    """A key is kept as its SHA-256, so that any header value fits an index."""
+    """A key is stored as its SHA-256, so that any header value fits an index."""
 
     __tablename__ = "idempotency_keys"
 
@@ -92,21 +99,22 @@ class IdempotencyRow(Row, table=True):
 
 
 class OrderStateRow(Row, table=True):
-    """The only lock: whoever writes about an order first locks this row."""
+    """The part of an order that changes while it runs, and the order's only lock: every transaction that writes
+    anything about an order locks this row first."""
 
     __tablename__ = "order_state"
     __table_args__ = (
         partial_index(
             "one_held_order_per_session",
             "session_id",
-            where=_among(OrderStatus.RUNNING, OrderStatus.WAITING),
+            where=_status_in(OrderStatus.RUNNING, OrderStatus.WAITING),
             unique=True,
         ),
-        partial_index("unfinished_orders", "session_id", "session_seq", where=_among(*UNFINISHED)),
-        partial_index("queued_orders", "queue", "priority", "order_id", where=_among(OrderStatus.QUEUED)),
+        partial_index("unfinished_orders", "session_id", "session_seq", where=_status_in(*UNFINISHED)),
+        partial_index("queued_orders", "queue", "priority", "order_id", where=_status_in(OrderStatus.QUEUED)),
         sa.Index("orders_by_status", "status", "order_id"),
         partial_index("orders_of_drone", "incarnation", where="incarnation IS NOT NULL"),
-        partial_index("orders_to_expire", "expires_at", where=f"{_among(*UNFINISHED)} AND expires_at IS NOT NULL"),
+        partial_index("orders_to_expire", "expires_at", where=f"{_status_in(*UNFINISHED)} AND expires_at IS NOT NULL"),
         partial_index("waiting_orders", "reason", "order_id", where=_WAITING),
         partial_index("waiting_orders_due", "not_before", where=f"{_WAITING} AND not_before IS NOT NULL"),
         partial_index("waiting_orders_over", "waits_until", where=_WAITING),
@@ -146,7 +154,7 @@ class OrderStateRow(Row, table=True):
 
 
 class JournalRow(Row, table=True):
-    """No foreign key: the lock on the order's row proves that the order is there, and a check per entry costs time."""
+    """No foreign key to the order: the lock on the order's row proves that it exists, and a check per entry is slow."""
 
     __tablename__ = "journal"
     __table_args__ = (
@@ -171,8 +179,8 @@ class JournalRow(Row, table=True):
 
 
 class PackRow(Row, table=True):
-    """The whole journal of an order that has ended, in the place of its rows, or what is left of it, and its record
-    once it was pruned (`mcc.store.packs`).
+    """The compressed journal of an ended order, which replaces its rows in `journal`, and its compressed chat record,
+    which replaces its rows in `chat_records` (`mcc.store.packs`). Pruning leaves only some entries in `packed`.
     """
 
     __tablename__ = "journal_packs"
@@ -191,7 +199,7 @@ class BlobRow(Row, table=True):
 
 
 class TextUseRow(Row, table=True):
-    """Who needs a text: an order (its id), or an incarnation whose registration names it."""
+    """References to blobs. `owner` is the id of an order, or of an incarnation whose registration names the text."""
 
     __tablename__ = "text_uses"
     __table_args__ = (sa.Index("texts_of_owner", "owner"), {"sqlite_with_rowid": False})
@@ -201,7 +209,7 @@ class TextUseRow(Row, table=True):
 
 
 class DroneRow(Row, table=True):
-    """One row per incarnation: the lease. `lease_until` counts from the boot named `boot` on SQLite."""
+    """The lease of one incarnation of a drone. On SQLite `lease_until` is in microseconds since the boot `boot`."""
 
     __tablename__ = "drones"
     __table_args__ = (HALF_FILLED,)
@@ -254,7 +262,7 @@ class ControlRow(Row, table=True):
 
 
 class ChatRecordRow(Row, table=True):
-    """One record without its children; `position` is its place in the tree, depth first."""
+    """One record of an order's tree, without its children; `position` is its index in depth-first order."""
 
     __tablename__ = "chat_records"
 
@@ -267,7 +275,7 @@ class ChatRecordRow(Row, table=True):
 
 
 class WorkspaceLockRow(Row, table=True):
-    """An order that was claimed holds its workspace: alone when it may write there, else among readers."""
+    """The lock of a claimed order on its workspace: exclusive if the order may write there, else shared by readers."""
 
     __tablename__ = "workspace_locks"
 
@@ -280,7 +288,7 @@ class WorkspaceLockRow(Row, table=True):
 
 
 class AuditRow(Row, table=True):
-    """What was done about orders beside their journals: rollbacks, what the doctor repaired."""
+    """Actions that no journal records, such as rollbacks and the doctor's repairs."""
 
     __tablename__ = "audit"
     __table_args__ = (sa.Index("audit_of_order", "order_id"), sa.Index("audit_by_kind", "kind", "id"))

@@ -1,6 +1,6 @@
-"""Who needs which kept text, where older versions did not write it down: found in what names these texts."""
+"""The uses of texts that versions before schema 0008 stored, found in the rows that name those texts."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -17,7 +17,7 @@ from mcc.store.texts import digests
 from mcc.store.values import KEEPER
 
 ADOPTED = "texts.adopted"
-"""Kind of the audit note which says that the uses of older entries have been found."""
+"""Kind of the audit note which says that this search was done."""
 
 ROWS = 500
 _DIGEST = Pattern(r'"([0-9a-f]{64})"')
@@ -66,15 +66,15 @@ _KNOWN = sa.select(BLOBS.c.digest).where(among(BLOBS.c.digest, "digests"))
 
 
 def named_in(document: str) -> Iterator[str]:
-    """What may be the digest of a kept text in this JSON."""
+    """Strings in this JSON that look like the digest of a stored text."""
     return (found[1] or "" for found in _DIGEST.finditer(document))
 
 
-def adopt(database: Database) -> None:
-    """Find the uses of what was written before uses were; once in the life of a database.
+def record_old_uses(database: Database) -> None:
+    """Record the uses of texts that were written when uses were not recorded; does nothing after the first time.
 
-    A few hundred rows at a time, each with a transaction of its own, so that nobody waits for long. From here on every
-    text is kept together with its use.
+    Each transaction handles `ROWS` rows, so that no lock is held for long. Every text written since has its use
+    recorded in the same transaction.
     """
     if database.read(lambda connection: connection.execute(_IS_ADOPTED).first()) is not None:
         return
@@ -90,18 +90,14 @@ def adopt(database: Database) -> None:
 
 
 def _adopted(connection: Connection, statement: sa.Select[Any], after: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Where to go on; None when there are no more."""
+    """Record the uses in the next rows after the place `after`; answers the place to continue from, None at the end."""
     parameters = statement.compile().params
     rows = connection.execute(statement, {name: value for name, value in (after or {}).items() if name in parameters})
     found = rows.all()
-    uses = [(digest, row.owner) for row in found for digest in _named_by(row)]
-    asked = sorted({digest for digest, _ in uses})
-    known = set(connection.execute(_KNOWN, {"digests": asked}).scalars()) if asked else set()
+    uses = [(digest, row.owner) for row in found for digest in (*digests([row.large_json]), *named_in(row.document))]
+    candidates = sorted({digest for digest, _ in uses})
+    known = set(connection.execute(_KNOWN, {"digests": candidates}).scalars()) if candidates else set()
     added = [{"digest": digest, "owner": owner} for digest, owner in sorted(set(uses)) if digest in known]
     if added:
         connection.execute(USE, added)
     return {"owner": found[-1].owner, "place": found[-1].place} if len(found) == ROWS else None
-
-
-def _named_by(row: sa.Row[Any]) -> Sequence[str]:
-    return [*digests([row.large_json]), *named_in(row.document)]

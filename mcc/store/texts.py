@@ -1,4 +1,4 @@
-"""Long texts of entries: stored apart from their rows, put back when read, or marked in an outline."""
+"""Long texts of entries: stored outside their rows, put back when read, or replaced by marks in an outline."""
 
 import hashlib
 import json
@@ -12,21 +12,21 @@ import pydantic_core
 from mcc.contracts.shape import to_json
 
 STRING_BYTES = 32 * 1024
-"""A string whose UTF-8 is longer becomes a blob of its own."""
+"""A string whose UTF-8 is longer than this becomes a blob of its own."""
 
 ENTRY_BYTES = 64 * 1024
-"""Data that is longer still becomes one blob, without the strings that are blobs of their own."""
+"""Data that is longer than this without the strings that became blobs becomes one more blob as a whole."""
 
 PREVIEW_CHARACTERS = 1_000
 
 
 def text_digest(text: str) -> str:
-    """SHA-256 in hex; lone surrogates are hashed as what `surrogatepass` makes of them."""
+    """SHA-256 in hex of the UTF-8; lone surrogates are encoded with `surrogatepass`."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def parsed(text: str | bytes) -> Any:
-    """JSON to Python; lone surrogates in escapes are kept."""
+    """JSON parsed to Python values. Escaped lone surrogates are kept, which pydantic's parser rejects."""
     try:
         return pydantic_core.from_json(text)
     except ValueError:
@@ -34,7 +34,8 @@ def parsed(text: str | bytes) -> Any:
 
 
 def cut(document: bytes, blobs: dict[str, str]) -> tuple[str, str | None]:
-    """`document` (a JSON object) short enough for a row, and the JSON list `[[path, digest], …]` of what was cut out.
+    """Shorten `document` (a JSON object) to fit a row; answers it with the JSON list `[[path, digest], …]` of what was
+    cut out, or None.
 
     The texts themselves are added to `blobs` by digest.
     """
@@ -71,12 +72,12 @@ def _without_long(
 
 
 def digests(large: Iterable[str | None]) -> set[str]:
-    """All digests that these lists of places name."""
+    """All digests in these JSON lists, which `cut` made."""
     return {digest for places in large if places for _, digest in json.loads(places)}
 
 
 def whole(document: str, places: str | None, blobs: Mapping[str, str]) -> Any:
-    """The JSON value that `cut` was given, as Python."""
+    """The document that was given to `cut`, as Python values."""
     value = parsed(document)
     for path, digest in json.loads(places) if places else ():
         if not path:
@@ -90,14 +91,14 @@ def whole(document: str, places: str | None, blobs: Mapping[str, str]) -> Any:
 
 
 LONG_CHARACTERS = 400
-"""A longer text is left out of an outline: it is read when it is sent."""
+"""A longer text is left out of an outline, and read when it is sent."""
 
 Path: TypeAlias = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TextPlace:
-    """Where a text is: in entry `seq` at this path of its data, or stored apart under a digest."""
+    """Where a text is: in entry `seq` at this path of its data, or in the blob with this digest."""
 
     seq: int
     path: Path
@@ -107,17 +108,17 @@ class TextPlace:
 
 @dataclass(slots=True)
 class Outline:
-    """Marks for long texts. Whoever writes a journal cannot forge a mark: each outline has a secret word of its own."""
+    """Replaces long texts of entries with marks. Journals cannot contain forged marks: an outline's word is secret."""
 
     places: list[TextPlace] = field(default_factory=list)
     _word: str = field(default_factory=lambda: secrets.token_hex(16))
 
     def of_row(self, seq: int, document: Any, cut: Iterable[TextPlace] = ()) -> Any:
-        """An entry's data with marks. `cut` are the places of the texts that it has only the beginnings of."""
+        """An entry's data with marks. `cut`: the places of texts of which `document` contains only the beginnings."""
         return self._marked(seq, document, (), {place.path: place for place in cut})
 
     def pieces(self, document: bytes) -> Iterator[bytes | TextPlace]:
-        """JSON that was made of marked entries: what is there already, and the places of what goes in between."""
+        """JSON made of marked entries, split at the marks: pieces of it, and between them places of texts to insert."""
         first, *others = document.split(self._word.encode())
         yield first
         for other in others:
@@ -142,12 +143,12 @@ class Outline:
 
 
 def text_at(document: Any, path: Path) -> bytes:
-    """The text there as JSON has it between its quotes."""
+    """The text at this path, JSON-escaped and without the quotes."""
     for step in path:
         document = document[step]
     return to_json(document)[1:-1]
 
 
-def cut_in(large: str | None) -> Sequence[tuple[Path, str]]:
-    """Paths and digests of what `mcc.store.texts.cut` cut out of a document; no path = all of it."""
+def cut_places(large: str | None) -> Sequence[tuple[Path, str]]:
+    """The paths and digests of what `cut` cut out of a document; an empty path means all of it."""
     return [(tuple(path), digest) for path, digest in json.loads(large)] if large else []

@@ -1,4 +1,4 @@
-"""What moves an order: entries that the store writes itself, the rules about controls, waiting and lost drones."""
+"""Rules by which the store moves orders: its own entries, effects of controls, waiting times, lost drones."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ from mcc.store.values import Ending, Parking, WorkspaceHold
 TITLE_CHARACTERS = 60
 IDEMPOTENCY_HOURS = 24
 POSITIONS = 200
-"""The place of an order in the queue is counted so far; orders behind it have none."""
+"""Places in a queue are counted up to this number; orders behind it have no place."""
 
 ENDED = "the order had ended"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why the store itself ends an order, and the cancel that asked for it, if one did."""
+    """The status and reason with which the store itself ends an order, and the cancel that demanded it, if one did."""
 
     status: OrderStatus
     reason: FailureReason | None
@@ -40,7 +40,7 @@ class Verdict:
 
 
 def title_of(prompt: str) -> str:
-    """The first characters of a prompt on one line."""
+    """The first characters of a prompt, on one line."""
     return " ".join(prompt.split())[:TITLE_CHARACTERS]
 
 
@@ -58,12 +58,12 @@ def queued_draft(
 
 
 def order_draft(at: datetime, fact: Fact) -> Draft:
-    """An entry of the order's own."""
+    """An entry that belongs to the order as a whole, not to one of its records."""
     return Draft(at=at, origin=ORDER, data=fact)
 
 
 def new_control(order_id: str, number: int, kind: ControlKind, request: NewControl, at: datetime) -> Control:
-    """The control that a request makes. The master's record stands for the whole order."""
+    """The control for a request. A request that names the master's record addresses the whole order."""
     return Control(
         id=fresh_id(),
         order_id=order_id,
@@ -94,27 +94,27 @@ def expiry() -> Verdict:
     return Verdict(OrderStatus.FAILED, FailureReason.EXPIRED, "the order was not done before it expired")
 
 
-def ended_by_store(fold: Fold, seen: int, verdict: Verdict, at: datetime) -> tuple[list[Draft], Outcome]:
-    """Entries after number `seen` that close what is open and end the order, with the outcome to keep."""
+def ended_by_store(fold: Fold, last_seq: int, verdict: Verdict, at: datetime) -> tuple[list[Draft], Outcome]:
+    """The entries after number `last_seq` that close open calls and end the order, and the outcome to store."""
     drafts = [applied_draft(verdict.control, at)] if verdict.control else []
     end: AgentEnd = RecordStatus.FAILED
     if verdict.status is OrderStatus.CANCELLED:
         end = RecordStatus.CANCELLED
     drafts += fold.closing(at, end, verdict.detail)
-    for number, draft in enumerate(drafts, start=seen + 1):
+    for number, draft in enumerate(drafts, start=last_seq + 1):
         fold.add(draft.numbered(fold.order_id, number))
     last, outcome = _end(verdict, fold.spent, at)
     return [*drafts, last], outcome
 
 
 def ended_unread(verdict: Verdict, used: Usage, at: datetime) -> tuple[list[Draft], Outcome]:
-    """As `ended_by_store`, for an order whose journal cannot be folded: nothing in it can be closed."""
+    """As `ended_by_store`, for an order whose journal cannot be folded: its open calls cannot be closed."""
     last, outcome = _end(verdict, used, at)
     return [*([applied_draft(verdict.control, at)] if verdict.control else []), last], outcome
 
 
 def fold_or_none(order_id: str, session_id: str, read: Callable[[], Iterable[Entry]]) -> Fold | None:
-    """The journal that `read` answers; None when it does not make sense, so that nothing can be learnt from it."""
+    """The fold of the entries that `read` returns; None when the journal is malformed."""
     fold = Fold(order_id, session_id)
     try:
         for entry in read():
@@ -132,27 +132,30 @@ def _end(verdict: Verdict, used: Usage, at: datetime) -> tuple[Draft, Outcome]:
 
 
 def check_ending(ending: Ending) -> None:
-    """ValueError unless the last entry, and only that one, ends the order, and says the same as the outcome."""
+    """Raises ValueError unless exactly one draft, the last one, is `order.finished`, with the status of the outcome."""
     ends = [draft.data for draft in ending.drafts if isinstance(draft.data, OrderFinished)]
     if len(ends) != 1 or ending.drafts[-1].data is not ends[0] or ends[0].status != ending.outcome.status:
         raise ValueError("the drafts of an ending close with one order.finished that has the status of the outcome")
 
 
 def must_be_read(control: Control, ending: Ending) -> bool:
-    """True when the holder must read this control first: one that is new to it, or a cancel that `ending` ignores."""
+    """Whether the holder has to read this open control before it ends the order: a new one, or a cancel of the whole
+    order that `ending` does not honour."""
     if not control.open:
         return False
     if control.number > ending.control_seq:
         return True
     honoured = ending.outcome.status is OrderStatus.CANCELLED or control.id in applied_in(ending.drafts)
-    return stops_all(control) and not honoured
+    return cancels_order(control) and not honoured
 
 
-def stops_all(control: Control) -> bool:
+def cancels_order(control: Control) -> bool:
+    """Whether this is an open cancel of the whole order."""
     return control.open and control.kind is ControlKind.CANCEL and control.record_id is None
 
 
 def applied_in(drafts: Sequence[Draft | Entry]) -> frozenset[str]:
+    """Ids of the controls that these entries apply."""
     return frozenset(draft.data.control_id for draft in drafts if isinstance(draft.data, ControlApplied))
 
 
@@ -166,14 +169,14 @@ def final_sentence(order_id: str, status: OrderStatus) -> str:
 
 
 def unsettled(controls: Sequence[Control], number: int) -> int:
-    """The highest control number up to which all are settled; `number` is that of the newest control."""
+    """The highest number up to which all controls are settled; `number` is that of the newest control."""
     return min((control.number - 1 for control in controls if control.open), default=number)
 
 
 WAITING_HOURS = 24
-"""A waiting order that names no expiry of its own expires so long after it could have gone on."""
+"""A waiting order without an expiry of its own expires this long after it could have resumed."""
 
-WAKES = frozenset(
+RESUMABLE = frozenset(
     {
         WaitingReason.PAUSED,
         WaitingReason.NOT_BEFORE,
@@ -185,17 +188,17 @@ WAKES = frozenset(
         WaitingReason.FUNCTION,
     }
 )
-"""What a `resume` ends; an approval or a question needs its answer."""
+"""Reasons for waiting that a `resume` ends; an order that waits for an approval or a question needs an answer."""
 
 
 class Effect(Enum):
     """What a control does to an order that no drone runs."""
 
-    REFUSED = auto()  # it has no agents yet
-    ENDS = auto()
-    RESUMES = auto()  # it is applied at once, and the order goes on
-    WAKES = auto()  # it stays open for the next holder, and the order goes on
-    STAYS = auto()  # it stays open for the next holder
+    REFUSED = auto()  # it addresses an agent of an order that has none yet
+    ENDS = auto()  # the order ends
+    RESUMES = auto()  # the control is applied at once, and the order is queued
+    REQUEUES = auto()  # the control stays open for the next holder, and the order is queued
+    STAYS = auto()  # the control stays open for the next holder, and the order does not move
 
 
 def effect_of(
@@ -207,121 +210,128 @@ def effect_of(
     before: Sequence[Control] = (),
     endable: bool = True,
 ) -> Effect:
-    """`attempt` counts the claims of the order so far, `before` are its earlier controls.
+    """The effect of a control on an order that no drone runs, which has this status and reason.
 
-    An order that is not `endable` here, because its agents have begun and its journal is of a version that this one
-    does not know, is ended by the next holder, who does.
-    A pause is lifted by the holder alone, who has the agents; all else that is waited for ends without one. A resume
-    that takes a pause back says nothing against the time that an order waits for.
+    `attempt`: number of claims so far; `before`: earlier controls of the order. `endable` False: the agents have begun
+    and the journal is of a version unknown here, so that only a later version may end the order.
+
+    Only a holder, which has the agents, can lift a pause; every other wait can end without a holder. A resume that
+    takes back a pause does not shorten a wait for a point in time.
     """
     if control.record_id and attempt == 0:
         return Effect.REFUSED
-    if stops_all(control) and endable:
+    if cancels_order(control) and endable:
         return Effect.ENDS
-    if stops_all(control):
-        return Effect.WAKES if status is OrderStatus.WAITING else Effect.STAYS
-    if status is not OrderStatus.WAITING or not _wakes(control, reason):
+    if cancels_order(control):
+        return Effect.REQUEUES if status is OrderStatus.WAITING else Effect.STAYS
+    if status is not OrderStatus.WAITING or not _ends_wait(control, reason):
         return Effect.STAYS
     pauses = any(one.open and one.kind is ControlKind.PAUSE for one in before)
     if pauses and reason == WaitingReason.NOT_BEFORE:
         return Effect.STAYS
     paused = pauses or reason == WaitingReason.PAUSED
-    return Effect.WAKES if paused or control.record_id else Effect.RESUMES
+    return Effect.REQUEUES if paused or control.record_id else Effect.RESUMES
 
 
 def why_refused(effect: Effect) -> str | None:
+    """The sentence with which a control of this effect is refused; None when it is not refused."""
     if effect is not Effect.REFUSED:
         return None
     return "no drone has begun this order yet, so none of its records can be addressed"
 
 
 def accepted_by(control: Control, last: Fact) -> str | None:
-    """Key of the directory that this control lets an order go on in, which waits as its `last` entry says."""
+    """Key of the other directory in which this control lets the order continue, according to the order's `last` entry;
+    None if the order did not wait for that."""
     whole = control.kind is ControlKind.RESUME and control.record_id is None
     return last.found if whole and isinstance(last, OrderWaiting) else None
 
 
 def check_workspace(order_id: str, began_in: str | None, hold: WorkspaceHold) -> None:
-    """Raises `AnotherWorkspace` when the order has begun in a directory that this is not."""
+    """Raises `AnotherWorkspace` when the order has begun in a directory with another key."""
     if began_in is not None and began_in != hold.key:
         raise AnotherWorkspace(order_id, hold.key)
 
 
 def said_by(control: Control) -> str:
-    """The message of the entry `order.resumed` of an order that goes on because of this control."""
+    """The message of the entry `order.resumed` that this control causes."""
     if control.kind is ControlKind.CANCEL:
         return "woken to be cancelled" if control.record_id is None else "woken to cancel one of its agents"
     return "resumed on request" if control.record_id is None else "woken to resume one of its agents"
 
 
-def keeps_from_waiting(control: Control, parking: Parking) -> bool:
-    """True when the holder must see to this control before the order may wait.
+def prevents_parking(control: Control, parking: Parking) -> bool:
+    """Whether the holder has to handle this open control before the order may wait.
 
-    It is new to the holder, or asks to end or to resume the whole order and is not settled: nothing would come of it
-    any more.
+    The holder does not know it yet, or it would end or resume the whole order: parked, the order would never handle it.
     """
     if not control.open:
         return False
-    whole = control.record_id is None and (stops_all(control) or _wakes(control, parking.reason))
+    whole = control.record_id is None and (cancels_order(control) or _ends_wait(control, parking.reason))
     return control.number > parking.control_seq or whole
 
 
 def waits_until(due: int, expires_at: int | None) -> int:
-    """Microseconds at which an order that waits from, or until, `due` expires.
+    """When a waiting order expires, in microseconds; `due` is when it could resume at the earliest.
 
-    `expires_at` is the time that it names itself; one that had begun and worked beyond that has a day, as all others.
+    `expires_at` is the expiry that the order itself names. An order that has begun may work beyond it; when such an
+    order waits, it expires a day after `due`, like all others.
     """
     return expires_at if expires_at is not None and expires_at > due else due + WAITING_HOURS * 3_600_000_000
 
 
-def _wakes(control: Control, reason: Reason | str | None) -> bool:
-    """A cancelled agent may have been the one that all others waited for."""
+def _ends_wait(control: Control, reason: Reason | str | None) -> bool:
+    """Whether the control ends a wait for this reason.
+
+    A cancel of one agent always does: that agent may be the one for which all others wait.
+    """
     if control.kind is ControlKind.CANCEL:
         return control.record_id is not None
-    return control.kind is ControlKind.RESUME and reason in WAKES
+    return control.kind is ControlKind.RESUME and reason in RESUMABLE
 
 
 TAKEOVERS = 10
-"""A drone may be lost under an order so often; the next loss ends the order as poison."""
+"""Number of lost drones that an order survives; the next loss ends the order as poison."""
 
 SOLO = 2
-"""After so many losses in a row without progress an order runs only in a process that holds no other; one more such
-loss ends it as poison."""
+"""After this many losses in a row without progress (`barren`), an order runs only in a process that holds no other
+order; one more such loss ends it as poison."""
 
 DOUBT_SECONDS = 1.5
-"""A sweeper that was not there at a drone's last heartbeat cannot tell a kill from an outage; it leaves the judgement
-to those who were, for this long."""
+"""A sweeper that did not run at a drone's last heartbeat cannot tell a killed drone from a database outage. It gives
+sweepers that did run this much time to decide first."""
 
 REAL = frozenset({CallOutcome.OK, CallOutcome.ERROR, CallOutcome.TIMEOUT})
-"""How a tool call ends that was really made."""
+"""Outcomes of tool calls that were actually executed."""
 
 
 class LeaseState(StrEnum):
-    """What is known of an incarnation; only a live one may hold orders, and none comes back to life."""
+    """The state of an incarnation's lease. Only a live one may hold orders; the other states are final."""
 
     LIVE = "live"
-    LOST = "lost"  # its lease ran out while the database was there
-    CUT = "cut"  # its lease ran out, perhaps only because the database was away
-    LEFT = "left"  # it ended in good order
+    LOST = "lost"  # the lease ran out while the database was reachable
+    CUT = "cut"  # the lease ran out, perhaps only because the database was unreachable
+    LEFT = "left"  # the drone shut down in good order
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """The counters of an order that is taken over once more."""
+class Losses:
+    """Counters of an order's lost drones: all `takeovers`, and the `barren` ones in a row without progress."""
 
     takeovers: int
     barren: int
 
 
 def is_progress(fact: Fact) -> bool:
-    """Whether an order got further with this."""
+    """Whether this fact is progress of an order: a model reply, or a tool call that was executed."""
     return isinstance(fact, ModelReplied) or (isinstance(fact, ToolFinished) and fact.outcome in REAL)
 
 
-def after_loss(before: Counted, lease: str, *, progress: bool) -> Counted | Verdict:
-    """What becomes of an order whose holder, with a lease in this state, is gone; `progress` was made since its claim.
+def after_loss(before: Losses, lease: str, *, progress: bool) -> Losses | Verdict:
+    """The counters of an order whose holder is gone, or the verdict that ends the order as poison.
 
-    A drone that was cut off does not count, and one that left in good order was not killed by what it did.
+    `lease`: state of the holder's lease; `progress`: whether the order made progress under the holder's claim. A holder
+    that was cut off does not count as lost; one that left in good order counts as a takeover, but not as barren.
     """
     if lease == LeaseState.CUT:
         return before
@@ -335,15 +345,11 @@ def after_loss(before: Counted, lease: str, *, progress: bool) -> Counted | Verd
         )
     if before.takeovers >= TAKEOVERS:
         return _poison(f"{before.takeovers + 1} drones were lost while they ran this order")
-    return Counted(before.takeovers + 1, barren)
-
-
-def is_solo(barren: int) -> bool:
-    return barren >= SOLO
+    return Losses(before.takeovers + 1, barren)
 
 
 def requeued(epoch: int, drone: str, lease: str) -> OrderRequeued:
-    """The entry for an order that is taken back from `drone`, and runs under `epoch` at the earliest."""
+    """The fact `order.requeued` for an order that is taken back from `drone`; `epoch` is the order's new epoch."""
     how = {
         LeaseState.CUT: "was cut off while the database was away",
         LeaseState.LEFT: "ended without handing this order back",

@@ -1,4 +1,4 @@
-"""What a store is given and gives back, where the shapes of `mcc.contracts` do not do."""
+"""Arguments and results of store methods that `mcc.contracts` does not define."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOrder:
-    """One of several orders that are placed together; `blueprint` is the one that it names."""
+class BatchOrder:
+    """One of several orders that are placed together. `blueprint`: the parsed blueprint that `new` names."""
 
     new: NewOrder
     idempotency_key: str | None = None
@@ -28,9 +28,11 @@ class AskedOrder:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Result of `place`. `created` False: the idempotency key was known. `receipt`: the prompt became a steer.
+    """The result of placing an order.
 
-    `entries`: the first ones of an order that was created.
+    `created` False: the idempotency key was known, or the prompt became a steer of a running order, whose receipt is
+    `receipt`. `interrupted`: id of the order that the new one interrupts. `entries`: the first journal entries of a
+    created order.
     """
 
     order: WorkOrder
@@ -48,8 +50,8 @@ class Page(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Claimable:
-    """An order that could be claimed now, whose journal stands at `last_seq`; `alone`: only by a process that holds no
-    other order."""
+    """An order that can be claimed now. `last_seq`: number of its newest journal entry; `alone`: only a process that
+    holds no other order may claim it."""
 
     order_id: str
     queue: str
@@ -59,18 +61,18 @@ class Claimable:
 
 
 def _below(key: str) -> str:
-    """The key of all that is below a directory, which many orders hold side by side."""
+    """The lock key that an order takes for each directory above its workspace; many orders may hold it side by side."""
     return f"below {key}"
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceHold:
-    """How an order needs its workspace: `exclusive` when the order may write there, else together with other readers.
+    """The lock that an order needs on its workspace: `exclusive` if the order may write there, else shared by readers.
 
-    `lasting`: every machine that sees the directory gives it this key, so that another key means another directory.
-    `by_path` is the key by which this machine knows a directory without a lasting key. Both are locked, because such a
-    directory may get a lasting key at any time. `above` are the keys of the directories that it lies in: who writes to
-    one of them writes to this one as well.
+    `lasting`: every machine that sees the directory derives the same `key`, so another key means another directory.
+    `by_path`: the key that this machine derives from the path for a directory without a lasting key. Both are locked,
+    because such a directory may get a lasting key at any time. `above`: the keys of the directories that contain it,
+    since writing to one of those writes to this one as well.
     """
 
     key: str
@@ -81,26 +83,26 @@ class WorkspaceHold:
 
     @property
     def keys(self) -> Sequence[str]:
-        """Its own, sorted."""
+        """The keys of the directory itself, sorted."""
         return sorted({self.key, self.by_path or self.key})
 
     @property
     def taken(self) -> Sequence[str]:
-        """All that it takes: its own, and that there is somebody below those above."""
+        """All keys to lock: its own, and for each directory above it that an order works below that directory."""
         return [*self.keys, *map(_below, self.above)]
 
     @property
     def in_its_way(self) -> Sequence[str]:
-        """Where others are that it would meet: in the same directory, above and below it."""
+        """The keys that conflict with it: of the same directory, of those above it, and of those below it."""
         return [*self.keys, *self.above, *map(_below, self.keys)]
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A held order: every later write of its holder names `epoch`, and numbers entries after `last_seq`.
+    """A claimed order. Every later write of its holder names `epoch` and numbers entries from `last_seq` + 1 on.
 
-    `entry` is the one that the claim wrote; None when the same claim is answered again. `asked`: something is open that
-    was asked of the order before.
+    `entry`: the entry `order.claimed` of this claim; None when the same claim is answered again. `has_open_controls`:
+    controls that were requested earlier are still open.
     """
 
     order: WorkOrder
@@ -109,23 +111,25 @@ class Claim:
     last_seq: int
     control_seq: int
     entry: Entry | None = field(default=None, compare=False)
-    asked: bool = True
+    has_open_controls: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class ToClaim:
-    """An order that a drone would have, with the `workspace` that it needs as far as that was looked for; `unseen`:
-    without it even if the order names one."""
+class ClaimRequest:
+    """A drone's request to claim an order, with the lock on its workspace if the drone has looked that up.
+
+    `workspace_optional`: claim it without `workspace` even if the order names one.
+    """
 
     order_id: str
     workspace: WorkspaceHold | None = None
-    unseen: bool = True
+    workspace_optional: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimedBy:
-    """Who claims: a drone's name and incarnation, and the token by which it knows its claim again. `alone`: its process
-    holds no other order."""
+class ClaimingDrone:
+    """The drone that claims: its name, its incarnation, and a token that identifies the claim when it is repeated.
+    `alone`: the drone's process holds no other order."""
 
     drone: str
     incarnation: str
@@ -135,7 +139,7 @@ class ClaimedBy:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Entries of one order, numbered from `last_seq` + 1 on, and `texts` by digest that are kept with them."""
+    """Entries of one order, numbered from `last_seq` + 1 on, and the `texts` to store with them, by digest."""
 
     order_id: str
     epoch: int
@@ -146,7 +150,11 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What became of a batch: committed unless named here. `culprits` holds orders whose data the database refuses."""
+    """The result of an append: batches of all orders not named here were committed.
+
+    `fenced`: orders held under another epoch, or at another number. `culprits`: orders whose data the database refuses,
+    with the reason.
+    """
 
     fenced: frozenset[str] = frozenset()
     culprits: Mapping[str, str] = field(default_factory=dict)
@@ -154,7 +162,7 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a drone ends an order: its last entries (closings, then `order.finished`) with outcome and record tree."""
+    """A drone's request to end an order: last entries (closings, then `order.finished`), outcome and record tree."""
 
     order_id: str
     epoch: int
@@ -167,7 +175,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """An order has ended at entry `last_seq`; `following` is the queued turn of its session that is the next one."""
+    """An order has ended at entry `last_seq`; `following` is the next queued turn of its session, if there is one."""
 
     last_seq: int
     following: Claimable | None = None
@@ -175,9 +183,10 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Parking:
-    """How a drone lays an order aside: why, in a sentence for people, and when it goes on by itself, if it does.
+    """A drone's request to park an order.
 
-    `found` is the key of another directory at the path of the one in which the order has begun: a resume accepts it.
+    `message`: the reason in a sentence for people. `until`: when the order resumes by itself; None: never. `found`: the
+    lasting key of a different directory that now lies at the path where the order began; a resume accepts that one.
     """
 
     order_id: str
@@ -192,9 +201,9 @@ class Parking:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A waiting order, and since when it waits. `workspace` is the path that the order names, None when it names none.
+    """A waiting order and the start of its wait. `workspace`: the path that the order names, if any.
 
-    `key` is the lasting key of the directory in which the order has begun, None before it did in one.
+    `key`: the lasting key of the directory in which the order began; None if it has not begun in one.
     """
 
     order_id: str
@@ -205,9 +214,10 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What one sweep did: incarnations found lost, orders requeued, orders ended, orders resumed (all ids).
+    """What one sweep did: ids of incarnations declared lost, and of orders requeued, ended and resumed.
 
-    `cut` are those of the lost that may only have been cut off. `troubled` says of orders why nothing could be done.
+    `cut`: the lost incarnations that may only have been cut off from the database. `failures`: why nothing could be
+    done about an order, by its id.
     """
 
     lost: Sequence[str] = ()
@@ -215,27 +225,27 @@ class Swept:
     ended: Sequence[str] = ()
     resumed: Sequence[str] = ()
     cut: Sequence[str] = ()
-    troubled: Mapping[str, str] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far an order's journal is."""
+    """An order's status, and the number of its newest journal entry."""
 
     seq: int
     status: OrderStatus
 
 
 DOCTOR = "doctor"
-"""Who repairs: the principal of its notes, and the name under which it sweeps."""
+"""Principal of the doctor's audit notes, and the name under which it sweeps."""
 
 KEEPER = "retention"
-"""Who removes what is old: the principal of its notes."""
+"""Principal of retention's audit notes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenDrone:
-    """One incarnation. `in_time`: its lease has not run out, whatever `state` (live, lost, left, …) says."""
+    """One incarnation of a drone. `in_time`: its lease has not run out, whatever `state` (live, lost, left, …) is."""
 
     incarnation: str
     name: str
@@ -258,10 +268,10 @@ class SeenDrone:
 
 @dataclass(frozen=True, slots=True)
 class SeenOrder:
-    """An order's row, joined. `moved_at` is when the order came to its status, `last_entry_at` when it last wrote.
+    """An order as the examiner reads it. `moved_at`: when it got its status; `last_entry_at`: time of its newest entry.
 
-    `expires_at` is that of an order which never began. `claimable`: a drone of its queue could claim it now.
-    `blocked_by` is the unfinished order of its session before it, for queued orders.
+    `expires_at`: set only while the order was never claimed. `claimable`: a drone of its queue could claim it now.
+    `blocked_by`: for a queued order, the first unfinished order before it in its session.
     """
 
     id: str
@@ -285,7 +295,7 @@ class SeenOrder:
 
 @dataclass(frozen=True, slots=True)
 class StaleLock:
-    """A lock on a workspace whose order does not run under the epoch that took it."""
+    """A workspace lock whose order does not run under the epoch that took the lock."""
 
     workspace_key: str
     order_id: str
@@ -295,7 +305,7 @@ class StaleLock:
 
 @dataclass(frozen=True, slots=True)
 class LateReceipt:
-    """A control that is still open although its order is final."""
+    """A control that is still open although its order has ended."""
 
     control_id: str
     order_id: str
@@ -304,16 +314,16 @@ class LateReceipt:
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What stands in the store at `now` (the store's clock).
+    """The contents of the store at `now` (the store's clock).
 
-    `drones`: all heard of within a day, and whoever an unfinished order names. `orders`: unfinished ones, running and
-    waiting before queued, oldest first, so many as were asked for; and behind them whatever else a look at all of them
-    finds: late, without an end, unreadable, next in its queue, or holding up others. `whole` False: of one of these
-    kinds there are more than were asked for.
+    `drones`: all with a heartbeat within a day, and those that an unfinished order names. `orders`: unfinished orders,
+    running and waiting before queued, oldest first, up to the limit; after them orders that a search through all of
+    them finds: overdue, without an end, unreadable, next in a queue, or blocking others. `whole` False: one of these
+    kinds has more orders than the limit.
 
-    `counts` are of all unfinished orders, `queued` of those of each queue, `held_up` of those behind a waiting order,
-    by its id. `swept_at`: when a sweeper, the doctor apart, last said that it is there; None when none ever did, or
-    when the store does not know.
+    `counts`: numbers of unfinished orders by status; `queued`: by queue; `held_up`: numbers of orders that a waiting
+    order blocks, by the id of the waiting order. `swept_at`: the last heartbeat of a sweeper other than the doctor;
+    None if there was none, or if the store does not know.
     """
 
     now: datetime
@@ -330,7 +340,7 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class IdleTransaction:
-    """A connection that holds a transaction open and does nothing; `blocks`: how many others wait for it."""
+    """A connection that is idle in an open transaction. `blocks`: how many other connections wait for its locks."""
 
     pid: int
     program: str
@@ -340,7 +350,8 @@ class IdleTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """The database itself. `problems`: what its own check of its file says; `checked` False: it took too long."""
+    """The state of the database itself. `problems`: findings of SQLite's check of its file; `checked` False: the check
+    took too long."""
 
     idle: Sequence[IdleTransaction] = ()
     problems: Sequence[str] = ()

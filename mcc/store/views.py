@@ -1,4 +1,4 @@
-"""Orders as callers see them: the rows of one page, joined and completed."""
+"""Orders as callers see them, made from joined rows; and conditions on the status of orders."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -65,7 +65,7 @@ def unknown_order(order_id: str) -> UnknownOrder:
 
 
 def is_pruned(connection: Connection, order_id: str) -> bool:
-    """Whether the order's journal is not there any more. Raises `UnknownOrder`."""
+    """Whether the order's journal was pruned. Raises `UnknownOrder`."""
     row = connection.execute(_PRUNED, {"wanted": order_id}).first() if is_identifier(order_id) else None
     if row is None:
         raise unknown_order(order_id)
@@ -73,7 +73,7 @@ def is_pruned(connection: Connection, order_id: str) -> bool:
 
 
 def check_whole(connection: Connection, order_id: str) -> None:
-    """Raises `UnknownOrder`, and `Pruned` when its journal is not there any more."""
+    """Raises `UnknownOrder`, and `Pruned` when the order's journal was pruned."""
     if is_pruned(connection, order_id):
         raise Pruned(order_id)
 
@@ -82,7 +82,8 @@ HELD = frozenset({OrderStatus.RUNNING, OrderStatus.WAITING})
 
 
 def has_status(column: sa.ColumnElement[Any], statuses: frozenset[OrderStatus]) -> sa.ColumnElement[bool]:
-    """Written out, not bound, and with the very words of the partial indexes: SQLite looks no further than these."""
+    """Whether the status is one of these. The values are literals, and the conditions of partial indexes are repeated
+    word for word: otherwise SQLite would not use those indexes."""
     wider = [indexed for indexed in (UNFINISHED, HELD) if statuses < indexed]
     return sa.and_(
         *(column.in_([sa.literal_column(f"'{one.value}'") for one in sorted(some)]) for some in (*wider, statuses))
@@ -90,12 +91,12 @@ def has_status(column: sa.ColumnElement[Any], statuses: frozenset[OrderStatus]) 
 
 
 def is_status(column: sa.ColumnElement[Any], status: OrderStatus) -> sa.ColumnElement[bool]:
-    """As `has_status` of one, where an index names that one alone, or begins with the status."""
+    """As `has_status` of one status, for indexes whose condition names just that one, or that begin with the status."""
     return column == sa.literal_column(f"'{status.value}'")
 
 
 def first_before(state: sa.FromClause = STATE) -> sa.ScalarSelect[str]:
-    """The id of the first unfinished order before this one in its session."""
+    """The id of the first unfinished order that comes before this one in its session."""
     earlier = STATE.alias("before")
     return (
         sa.select(earlier.c.order_id)
@@ -138,7 +139,8 @@ def is_claimable(time: DatabaseTime) -> sa.ColumnElement[bool]:
 
 @lru_cache(maxsize=8)
 def claimable(time: DatabaseTime) -> sa.Select[Any]:
-    """Of one queue, best first; parameters `wanted`, `most`, and `besides`, ids to leave out."""
+    """The claimable orders of one queue, best first; parameters `wanted` (the queue), `most`, and `besides`, ids to
+    leave out."""
     left_out = among(STATE.c.order_id, "besides")
     return (
         sa.select(STATE.c.order_id, STATE.c.queue, STATE.c.priority, STATE.c.last_seq, STATE.c.barren)
@@ -152,7 +154,7 @@ _BLOCKING = sa.select(STATE.c.order_id, first_before().label("first")).where(amo
 
 
 def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: DatabaseTime) -> list[WorkOrder]:
-    """The orders of these rows of `ORDER`, with their places in the queue, what blocks them, what they wait for."""
+    """The orders of these rows of `ORDER`, with queue positions, blocking orders, and reasons for waiting."""
     queued = [row for row in rows if row["status"] == OrderStatus.QUEUED.value]
     waiting = [row["id"] for row in rows if row["status"] == OrderStatus.WAITING.value]
     places: dict[str, int] = {}
@@ -170,11 +172,7 @@ def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: Dat
 
 
 _SHORT = 4_000
-"""Characters of what an order asks for that is kept for a while, since a claim reads it several times."""
-
-
-def _spec_of(spec_json: str) -> NewOrder:
-    return _short_spec(spec_json) if len(spec_json) <= _SHORT else NewOrder.model_validate(parsed(spec_json))
+"""Longest spec, in characters, whose parsed form is cached: a claim reads a spec several times."""
 
 
 @lru_cache(maxsize=64)
@@ -188,16 +186,17 @@ def work_order(
     blocked_by: str | None = None,
     detail: str | None = None,
 ) -> WorkOrder:
-    """One row of `ORDER` as callers see it; `detail` says why a waiting order waits."""
-    spec = _spec_of(row["spec_json"])
+    """One row of `ORDER` as callers see it. `place`: its position in the queue; `detail`: why a waiting order waits."""
+    text = row["spec_json"]
+    spec = _short_spec(text) if len(text) <= _SHORT else NewOrder.model_validate(parsed(text))
     status = OrderStatus(row["status"])
-    asked = {name: value for name, value in spec if name not in ("session_id", "metadata")}
-    asked["on_ask"] = spec.on_ask or "deny"
+    from_spec = {name: value for name, value in spec if name not in ("session_id", "metadata")}
+    from_spec["on_ask"] = spec.on_ask or "deny"
     if spec.kind is OrderKind.GENERATE:
-        asked["document_id"] = row["session_id"]
+        from_spec["document_id"] = row["session_id"]
     ended = Outcome.model_validate(parsed(row["outcome_json"])) if row["outcome_json"] else None
     return WorkOrder.model_construct(
-        **asked,
+        **from_spec,
         id=row["id"],
         session_id=row["session_id"],
         session_seq=row["session_seq"],
@@ -225,13 +224,13 @@ def work_order(
 
 
 _FRESH = {name: field.get_default() for name, field in WorkOrder.model_fields.items() if not field.is_required()}
-"""What is not known yet of an order that was just placed."""
+"""Defaults for the fields of an order that was just placed."""
 
 
 def fresh_order(
     new: NewOrder, order: Mapping[str, Any], state: Mapping[str, Any], session: Mapping[str, Any], *, on_ask: OnAsk
 ) -> WorkOrder:
-    """An order that begins a session, of the rows that are inserted for it; its place in the queue is not told."""
+    """An order that begins a session, made from the rows that are inserted for it, without its queue position."""
     return unchecked(
         WorkOrder,
         **{

@@ -268,7 +268,11 @@ MUTANTS: tuple[Mutant, ...] = (
                 "        control_seq=unsettled(controls, state.control_seq),\n",
                 "        control_seq=state.control_seq,\n",
             ),
-            Patch(f"{STORE}/claiming.py", "asked=any(control.open for control in controls)", "asked=False"),
+            Patch(
+                f"{STORE}/claiming.py",
+                "has_open_controls=any(control.open for control in controls)",
+                "has_open_controls=False",
+            ),
         ),
         (CONFORMANCE, SIMULATION),
     ),

@@ -26,7 +26,7 @@ from mcc.dispatch.nudge import Nudger
 from mcc.store.claiming import ClaimAnswer
 from mcc.store.errors import StoreError
 from mcc.store.store import Store
-from mcc.store.values import Appended, Batch, Claim, ClaimedBy, Ended, Ending, Placed, Swept, ToClaim
+from mcc.store.values import Appended, Batch, Claim, ClaimingDrone, ClaimRequest, Ended, Ending, Placed, Swept
 from tests.faults.failpoints import Failpoints
 from tests.faults.ledger import Ledger, ledger_tools
 from tests.faults.poison import poison_tools
@@ -90,7 +90,7 @@ class _Orders(Passing):
 
 
 class _Claims(Passing):
-    def claim_together(self, asked: Sequence[ToClaim], by: ClaimedBy) -> Sequence[ClaimAnswer]:
+    def claim_together(self, asked: Sequence[ClaimRequest], by: ClaimingDrone) -> Sequence[ClaimAnswer]:
         def claim() -> Sequence[ClaimAnswer]:
             answers: Sequence[ClaimAnswer] = self._port.claim_together(asked, by)
             return answers

@@ -16,7 +16,7 @@ from mcc.testing import FakeClock, temporary_store
 from mcc.testing.store import migrated_copy
 from tests.conformance.store.scene import Scene
 
-# Not TRUNCATE, which makes every table and index a new file: a hundred times as long for a few rows.
+# DELETE, not TRUNCATE: that creates a new file for every table and index, which takes a hundred times as long here.
 CLEAR = sql.SQL("; ").join(
     sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)) for table in reversed(METADATA.sorted_tables)
 )
@@ -48,13 +48,13 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def filled_postgres(postgres_server: str) -> Iterator[str]:
-    """For those who fill a database once and look at it often."""
+    """For modules that fill a database once and only read it in their tests."""
     with _database(postgres_server) as url:
         yield url
 
 
 class _database:
-    """A database of our own, dropped at the end."""
+    """A new database, dropped at the end."""
 
     def __init__(self, server: str) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""A small blueprint, documents made of it, and who works on them, for tests of the store."""
+"""A small blueprint, its documents, authors and generate orders, for tests of the store."""
 
 from datetime import datetime
 from typing import Any
@@ -45,7 +45,7 @@ def person(at: datetime, principal: str = "someone") -> Author:
 
 
 def begun(scene: Scene, lessons: int = 0, **metadata: Any) -> str:
-    """A document with so many lessons; answers its id."""
+    """A new document with this number of lessons; answers its id."""
     made = scene.store.documents.create(BLUEPRINT, principal="someone", metadata={"topic": "Light", **metadata})
     if lessons:
         add = [{"command": "add_child", "node": "/", "component": "lesson", "values": {"minutes": 45}}] * lessons
@@ -59,7 +59,7 @@ def changed(scene: Scene, document_id: str, *given: dict[str, Any], principal: s
 
 
 def ordered(scene: Scene, document_id: str | None = None, **fields: Any) -> WorkOrder:
-    """A generate order, of a document that is made with it where none is named."""
+    """A generate order for this document, or for a new one."""
     return placed(scene, document_id, **fields).order
 
 

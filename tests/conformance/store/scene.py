@@ -1,4 +1,4 @@
-"""A small theatre around a store: drones, orders and entries in one line each."""
+"""Helpers around a store under test: drones, orders and entries in one line each."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +31,7 @@ LEASE_SECONDS = 12.0
 
 @dataclass
 class Held:
-    """An order as its holder knows it: the numbers it was told, and what it wrote since."""
+    """A held order with the numbers that its holder knows; `write` keeps them up to date."""
 
     scene: "Scene"
     order_id: str
@@ -51,7 +51,7 @@ class Held:
         return Batch(self.order_id, self.epoch, self.last_seq, entries)
 
     def write(self, *facts: Fact, origin: Origin | None = None) -> Appended:
-        """Append, and count on when it was committed."""
+        """Append these facts, and advance `last_seq` if they were committed."""
         batch = self.batch(*facts, origin=origin)
         answer = self.scene.store.journal.append([batch])
         if not answer.fenced and not answer.culprits:
@@ -61,7 +61,7 @@ class Held:
     def ending(
         self, status: OrderStatus = OrderStatus.SUCCEEDED, *before: Fact, reason: FailureReason | None = None
     ) -> Ending:
-        """Closings of what is open, then the end."""
+        """An ending with `before`, entries that close open calls, and `order.finished`."""
         at = self.scene.clock.now()
         fold = Fold.of(self.order_id, self.scene.store.journal.read(self.order_id, limit=self.last_seq))
         drafts = [Draft(at=at, origin=self.origin, data=fact) for fact in before]
@@ -99,7 +99,7 @@ class Scene:
         return self.store.orders.place(new, principal="someone", idempotency_key=key)
 
     def drone(self, name: str = "drone-1", lease_seconds: float = LEASE_SECONDS, **fields: object) -> str:
-        """Registered and live; answers its incarnation."""
+        """Register a drone; answers its incarnation."""
         incarnation = str(uuid4())
         said = {"incarnation": incarnation, "name": name, "pid": 7, "host": "here", "version": "1", "slots": 4}
         registration = Registration.model_validate({**said, "queues": ("default",), **fields})
@@ -118,7 +118,7 @@ class Scene:
         return self.hold(self.place(prompt, **fields).id)
 
     def lose(self) -> None:
-        """Every lease runs out, and a sweep finds out."""
+        """Let every lease run out, and sweep."""
         self.clock.advance(LEASE_SECONDS + 1)
         self.store.sweeper.sweep(may_expire=True)
 
@@ -129,7 +129,7 @@ class Scene:
         return [entry.kind for entry in self.store.journal.read(order_id)]
 
     def fold(self, order_id: str) -> Fold:
-        """ValueError when the journal is not 1..N."""
+        """The fold of the journal. Raises ValueError when its numbers are not 1..N."""
         return Fold.of(order_id, self.store.journal.read(order_id, limit=100_000))
 
 
@@ -180,7 +180,7 @@ def returned(record_id: str, round_number: int = 1, index: int = 0, content: str
 
 
 def at_once(*acts: Callable[[], T]) -> Sequence[T | BaseException]:
-    """Every act in a thread of its own, all let go at the same moment; what each answered or raised."""
+    """Run each act in a thread of its own, all started at the same moment; answers each result or exception."""
     barrier = Barrier(len(acts))
 
     def act(one: Callable[[], T]) -> T | BaseException:

@@ -1,4 +1,4 @@
-"""What an agent changes in a document and the entry that tells of it: both, once, and only under its order's epoch."""
+"""Changes of documents by agents: committed with their entries, once, and only under the order's epoch."""
 
 from typing import Any
 
@@ -6,8 +6,7 @@ from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.ids import derived_id, root_record_id
 from mcc.contracts.journal import AgentStep, DocumentChanged
 from mcc.documents.change import Author, Refused
-from mcc.store.agent_changes import AgentCommands, Answer, Committed, Group, Part
-from mcc.store.agent_changes import Held as HeldParts
+from mcc.store.agent_changes import AgentCommands, Committed, Group, OrderParts, Part, PartResult
 from mcc.store.errors import UnknownDocument
 from tests.conformance.store.course import begun, changed, commands, minutes, ordered
 from tests.conformance.store.scene import Held, Scene, at_once, started
@@ -41,15 +40,15 @@ class Generator:
 
     def group(self, *parts: Part, held: Held | None = None) -> Group:
         held = held or self.held
-        return Group([HeldParts(held.order_id, held.epoch, held.last_seq, parts)])
+        return Group([OrderParts(held.order_id, held.epoch, held.last_seq, parts)])
 
-    def commit(self, *parts: Part) -> list[Answer]:
+    def commit(self, *parts: Part) -> list[PartResult]:
         committed = self.scene.store.agent_changes.commit(self.group(*parts))
         answers = committed.answers[self.held.order_id]
         self.held.last_seq += sum(len(answer.entries) for answer in answers)
         return list(answers)
 
-    def change(self, *given: dict[str, Any], **asked: Any) -> Answer:
+    def change(self, *given: dict[str, Any], **asked: Any) -> PartResult:
         (answer,) = self.commit(Part((), self.asked(*given, **asked)))
         return answer
 
@@ -133,8 +132,10 @@ def test_of_several_orders_only_the_fenced_one_is_left_out(scene: Scene) -> None
     other.held = scene.hold(other.held.order_id, scene.drone("drone-3"), token="b")
     group = Group(
         [
-            HeldParts(zombie.order_id, zombie.epoch, zombie.last_seq, [Part([], one.asked(minutes(40)))]),
-            HeldParts(other.held.order_id, other.held.epoch, other.held.last_seq, [Part([], other.asked(minutes(40)))]),
+            OrderParts(zombie.order_id, zombie.epoch, zombie.last_seq, [Part([], one.asked(minutes(40)))]),
+            OrderParts(
+                other.held.order_id, other.held.epoch, other.held.last_seq, [Part([], other.asked(minutes(40)))]
+            ),
         ]
     )
     committed = scene.store.agent_changes.commit(group)
@@ -166,7 +167,7 @@ def test_a_group_that_is_sent_again_after_its_commit_is_answered_from_what_it_tr
     assert len(one.told) == 1
 
 
-def test_a_document_that_was_deleted_is_told_and_the_order_goes_on(scene: Scene) -> None:
+def test_commands_for_a_deleted_document_are_refused_and_the_order_continues(scene: Scene) -> None:
     one = Generator(scene)
     scene.store.documents.delete(one.document_id, principal="someone")
     (answer,) = one.commit(Part([one.step("first")], one.asked(minutes(40))))

@@ -1,4 +1,4 @@
-"""A commit of unknown outcome is settled by rereading; a connection that died is replaced without a word."""
+"""Commits with unknown outcomes are settled by rereading, and dead connections are replaced silently."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from tests.conformance.store.scene import Scene, ended, started
 
 @contextmanager
 def losing(scene: Scene, *, committed: bool) -> Iterator[None]:
-    """The next commit happens, or not, and the connection is gone before anybody hears of it."""
+    """Cut the connection at the next commit, after or before the database carries it out."""
     engine = scene.store.database.engine
     left = [1]
 

@@ -1,4 +1,4 @@
-"""Requests are rows with receipts; what a busy session does with another turn is decided once."""
+"""Controls and their receipts; `when_busy` for a turn of a busy session."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A backup is a database at one moment, in a file that either kind of database is made of again."""
+"""Backups: a database at one moment in a file, restored into either kind of database."""
 
 import gzip
 import hashlib
@@ -27,7 +27,7 @@ LONG = "x" * 50_000
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def target(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> Iterator[Database]:
-    """A database without anything in it, not even a schema."""
+    """An empty database without a schema."""
     if request.param == "sqlite":
         database = Database(f"sqlite:///{tmp_path}/target.db", clock=clock)
         yield database
@@ -45,7 +45,7 @@ def target(request: pytest.FixtureRequest, tmp_path: Path, clock: FakeClock) -> 
 
 @pytest.fixture
 def source(clock: FakeClock) -> Iterator[Scene]:
-    """A store whose kind does not matter."""
+    """A store for tests that do not depend on its database."""
     store = temporary_store(clock)
     yield Scene(store, clock, "sqlite")
     store.close()
@@ -95,7 +95,7 @@ def test_every_row_comes_back_in_either_kind_of_database(scene: Scene, target: D
     assert contents.rows == {name: len(some) for name, some in here.items()}
 
 
-def test_what_was_unfinished_goes_on_from_where_it_stood(scene: Scene, target: Database, clock: FakeClock) -> None:
+def test_unfinished_orders_continue_where_they_were(scene: Scene, target: Database, clock: FakeClock) -> None:
     held = worked_on(scene)
     restore(target, BytesIO(backup(scene)))
     there = Scene(opened(target, clock), clock, "restored")
@@ -110,7 +110,7 @@ def test_what_was_unfinished_goes_on_from_where_it_stood(scene: Scene, target: D
 
 
 def test_a_backup_is_of_one_moment_while_orders_are_worked_on(scene: Scene, target: Database, clock: FakeClock) -> None:
-    """Between any two pieces of the file entries are committed, orders placed and ended."""
+    """Entries are committed, and orders placed and ended, between any two writes to the file."""
     texts = random.Random(7)
     held = [worked_on(scene, f"order {number}") for number in range(3)]
     for one in held:
@@ -167,7 +167,7 @@ def test_a_row_that_is_left_out_is_found(source: Scene, target: Database) -> Non
 
 
 @pytest.mark.parametrize("change", [{"schema": "9999"}, {"format": 2}, {"kind": "else"}, {"schema": None}], ids=str)
-def test_what_a_newer_version_wrote_is_refused(source: Scene, target: Database, change: dict[str, object]) -> None:
+def test_a_backup_of_a_newer_version_is_refused(source: Scene, target: Database, change: dict[str, object]) -> None:
     def newer(lines: list[str]) -> list[str]:
         return [json.dumps({**json.loads(lines[0]), **change}) + "\n", *lines[1:]]
 
@@ -175,10 +175,10 @@ def test_what_a_newer_version_wrote_is_refused(source: Scene, target: Database, 
         restore(target, BytesIO(rewritten(backup(source), newer)))
 
 
-def test_what_an_older_version_wrote_comes_to_the_schema_of_this_one(
+def test_a_backup_of_an_older_version_is_upgraded_to_this_schema(
     target: Database, tmp_path: Path, clock: FakeClock
 ) -> None:
-    """Its tables had fewer columns, and there were fewer of them."""
+    """The older version had fewer tables and columns."""
     head = {"kind": "mcc backup", "format": 1, "version": "0.0.9", "schema": "0001", "made_at": "2026-01-01T00:00:00"}
     row = ["01890000-0000-7000-8000-000000000001", '"title"', "someone", 1, 0, None]
     columns = ["id", "title_json", "principal", "created_at", "turns", "last_order_id"]

@@ -1,4 +1,4 @@
-"""An order that kills drones is run alone, then given up; what an outage took is not held against it."""
+"""An order that kills drones runs alone, then ends as poison; losses by an outage do not count."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, re
 
 
 def lose(scene: Scene, order_id: str, *facts: Fact, token: str) -> None:
-    """A drone claims, writes this, and dies."""
+    """Let a drone claim the order, write these facts, and die."""
     held = scene.hold(order_id, token=token)
     assert not facts or not held.write(*facts).culprits
     scene.lose()
@@ -79,7 +79,7 @@ def test_progress_makes_the_count_begin_anew(scene: Scene) -> None:
     assert scene.status(order_id) is OrderStatus.FAILED
 
 
-def test_what_an_earlier_holder_got_done_is_no_progress_of_the_next(scene: Scene) -> None:
+def test_progress_of_an_earlier_holder_does_not_count_for_the_next(scene: Scene) -> None:
     order = scene.place()
     lose(scene, order.id, started(), replied(), token="progress")
     for number in range(SOLO):
@@ -97,7 +97,7 @@ def test_handing_back_neither_counts_nor_makes_it_begin_anew(scene: Scene) -> No
     assert scene.status(order_id) is OrderStatus.FAILED
 
 
-def test_a_drone_that_left_in_good_order_was_not_killed_by_what_it_held(scene: Scene) -> None:
+def test_a_drone_that_left_in_good_order_is_no_barren_loss(scene: Scene) -> None:
     order_id, drone = killed_twice(scene), scene.drone("leaver")
     scene.hold(order_id, drone, token="third")
     scene.store.leases.leave(drone)
@@ -106,14 +106,14 @@ def test_a_drone_that_left_in_good_order_was_not_killed_by_what_it_held(scene: S
 
 
 def cut_off(scene: Scene, order_id: str, token: str) -> None:
-    """The database is away for an hour; the sweeper has been back for three seconds."""
+    """The database was unreachable for an hour; the sweeper has run again for three seconds."""
     scene.hold(order_id, token=token)
     scene.clock.advance(3_600)
     swept = scene.store.sweeper.sweep(may_expire=True, steady_seconds=3.0)
     assert list(swept.requeued) == [order_id] and len(swept.lost) == 1 and swept.cut == swept.lost
 
 
-def test_a_drone_that_an_outage_cut_off_is_not_held_against_its_order(scene: Scene) -> None:
+def test_a_drone_that_an_outage_cut_off_does_not_count_as_a_loss(scene: Scene) -> None:
     order_id = killed_twice(scene)
     for number in range(TAKEOVERS + 2):
         cut_off(scene, order_id, token=f"cut-{number}")
@@ -132,7 +132,7 @@ def test_a_drone_that_was_cut_off_never_renews_again(scene: Scene) -> None:
     assert scene.claim(scene.place().id, drone, token="x") is None
 
 
-def test_a_drone_that_was_heard_of_while_the_sweeper_was_there_was_killed(scene: Scene) -> None:
+def test_a_drone_with_a_heartbeat_while_the_sweeper_ran_counts_as_killed(scene: Scene) -> None:
     scene.running()
     scene.clock.advance(LEASE_SECONDS + 0.1)
     swept = scene.store.sweeper.sweep(may_expire=True, steady_seconds=LEASE_SECONDS + 1)
@@ -149,7 +149,7 @@ def test_a_sweeper_that_came_late_leaves_the_judgement_to_the_others_for_a_momen
     assert late.cut == late.lost and list(late.requeued) == [held.order_id]
 
 
-def test_after_another_boot_there_is_nobody_to_wait_for(scene: Scene) -> None:
+def test_after_a_reboot_the_sweeper_does_not_wait(scene: Scene) -> None:
     held = scene.running()
     scene.clock.advance(60)
     scene.clock.reboot()

@@ -1,4 +1,4 @@
-"""Orders that are claimed together: each as it would be alone, and handed on alone when its drone is lost."""
+"""Claiming several orders in one transaction: same results as one by one."""
 
 from functools import partial
 
@@ -6,15 +6,15 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order_facts import OrderClaimed
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import AnotherWorkspace, WorkspaceNeeded
-from mcc.store.values import Claim, ClaimedBy, ToClaim, WorkspaceHold
+from mcc.store.values import Claim, ClaimingDrone, ClaimRequest, WorkspaceHold
 from tests.conformance.store.scene import Scene, at_once
 
 TOKEN = "token"
 
 
-def together(scene: Scene, drone: str, *asked: ToClaim | str, token: str = TOKEN) -> list[object]:
-    wanted = [ToClaim(one) if isinstance(one, str) else one for one in asked]
-    return list(scene.store.claims.claim_together(wanted, ClaimedBy("drone-1", drone, token, alone=False)))
+def together(scene: Scene, drone: str, *asked: ClaimRequest | str, token: str = TOKEN) -> list[object]:
+    wanted = [ClaimRequest(one) if isinstance(one, str) else one for one in asked]
+    return list(scene.store.claims.claim_together(wanted, ClaimingDrone("drone-1", drone, token, alone=False)))
 
 
 def held(found: list[object]) -> list[Claim]:
@@ -47,7 +47,7 @@ def test_the_same_token_again_gives_the_same_claims(scene: Scene) -> None:
     assert all(scene.store.journal.read(one)[-1].seq == 2 for one in orders)
 
 
-def test_what_is_not_to_be_had_keeps_no_other_back(scene: Scene) -> None:
+def test_an_order_that_cannot_be_claimed_does_not_affect_the_others(scene: Scene) -> None:
     drone, (free, taken) = scene.drone(), placed(scene, 2)
     later = scene.place("second turn", session_id=scene.store.orders.get(free).session_id).id
     delayed = scene.place("later", not_before=scene.clock.now().replace(year=2030)).id
@@ -70,7 +70,7 @@ def test_a_workspace_is_one_orders_alone_within_a_group_too(scene: Scene) -> Non
     drone = scene.drone()
     first, second, reader, plain = placed(scene, 4)
     alone, shared = WorkspaceHold("tree", exclusive=True), WorkspaceHold("other", exclusive=False)
-    asked = (ToClaim(first, alone), ToClaim(second, alone), ToClaim(reader, shared), ToClaim(plain))
+    asked = (ClaimRequest(first, alone), ClaimRequest(second, alone), ClaimRequest(reader, shared), ClaimRequest(plain))
     found = together(scene, drone, *asked)
     assert [isinstance(one, Claim) for one in found] == [True, False, True, True]
     assert together(scene, drone, asked[1], token="later") == [None]
@@ -78,15 +78,17 @@ def test_a_workspace_is_one_orders_alone_within_a_group_too(scene: Scene) -> Non
     assert held(together(scene, drone, asked[1], token="later"))
 
 
-def test_orders_that_name_a_workspace_are_told_and_the_others_claimed(scene: Scene) -> None:
+def test_orders_that_need_a_workspace_are_reported_and_the_others_claimed(scene: Scene) -> None:
     drone, named, plain = scene.drone(), scene.place("x", workspace="/srv/work").id, scene.place("y").id
-    needed, claimed = together(scene, drone, ToClaim(named, unseen=False), ToClaim(plain, unseen=False))
+    needed, claimed = together(
+        scene, drone, ClaimRequest(named, workspace_optional=False), ClaimRequest(plain, workspace_optional=False)
+    )
     assert isinstance(needed, WorkspaceNeeded) and needed.order.id == named and not needed.begun
     assert held([claimed])[0].order.id == plain
     assert scene.store.orders.get(named).status is OrderStatus.QUEUED
-    own = together(scene, drone, ToClaim(named, WorkspaceHold("tree", exclusive=True)), token="second")
+    own = together(scene, drone, ClaimRequest(named, WorkspaceHold("tree", exclusive=True)), token="second")
     scene.store.claims.hand_back([(named, held(own)[0].epoch)], drone="drone-1", message="back")
-    elsewhere = together(scene, drone, ToClaim(named, WorkspaceHold("wood", exclusive=True)), token="third")
+    elsewhere = together(scene, drone, ClaimRequest(named, WorkspaceHold("wood", exclusive=True)), token="third")
     assert isinstance(elsewhere[0], AnotherWorkspace) and elsewhere[0].found == "wood"
 
 

@@ -1,4 +1,4 @@
-"""Documents in the store: made, changed under their row, read at any version, and never an update lost."""
+"""Documents in the store: create, change without lost updates, read at any version."""
 
 import pytest
 
@@ -13,7 +13,7 @@ NOBODY = "01900000-0000-7000-8000-000000000009"
 
 
 def another(scene: Scene) -> Store:
-    """A store of another process on the same database."""
+    """A second store on the same database, as another process has it."""
     url = scene.store.database.url.render_as_string(hide_password=False)
     return open_store(url, clock=scene.clock)
 

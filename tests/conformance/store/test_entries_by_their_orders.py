@@ -1,4 +1,4 @@
-"""A group of entries costs what the group is large, however many orders run."""
+"""The cost of an append depends on the size of the group, not on the number of running orders."""
 
 import sqlite3
 from contextlib import closing

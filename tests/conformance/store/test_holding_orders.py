@@ -1,4 +1,4 @@
-"""An order has one holder, who alone writes, until it ends or somebody else takes it."""
+"""Only the holder of an order writes to it, until the order ends or another drone claims it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,7 +42,7 @@ def test_the_same_token_again_gives_the_same_claim(scene: Scene) -> None:
     assert scene.kinds(order.id) == ["order.queued", "order.claimed"]
 
 
-def test_a_held_order_is_nobody_elses(scene: Scene) -> None:
+def test_a_held_order_cannot_be_claimed_by_another_drone(scene: Scene) -> None:
     held = scene.running()
     assert scene.claim(held.order_id, scene.drone("other")) is None
     assert scene.claim(held.order_id, scene.drone("other"), token="t2") is None
@@ -62,7 +62,7 @@ def test_of_eight_that_claim_at_once_one_wins(scene: Scene) -> None:
     assert scene.kinds(order.id) == ["order.queued", "order.claimed"]
 
 
-def test_one_that_claims_twice_at_once_holds_once(scene: Scene) -> None:
+def test_two_concurrent_claims_of_one_drone_give_one_claim(scene: Scene) -> None:
     order, drone = scene.place(), scene.drone()
     answers = at_once(*[lambda: scene.claim(order.id, drone)] * 4)
     assert all(isinstance(answer, Claim) and answer.epoch == 1 for answer in answers), answers
@@ -80,7 +80,7 @@ def test_turns_of_one_session_are_claimed_one_after_the_other(scene: Scene) -> N
     assert scene.claim(second.id, drone) is not None
 
 
-def test_a_drone_that_did_not_register_is_told_to(scene: Scene) -> None:
+def test_a_claim_of_an_unregistered_drone_is_refused(scene: Scene) -> None:
     with pytest.raises(ValueError, match="registers before it claims"):
         scene.claim(scene.place().id, "nobody")
 
@@ -93,7 +93,7 @@ def test_a_drone_whose_lease_ran_out_claims_nothing(scene: Scene) -> None:
     assert scene.claim(order.id, drone) is not None
 
 
-def test_orders_are_handed_back_and_what_is_open_stays_open(scene: Scene) -> None:
+def test_orders_are_handed_back_with_their_calls_open(scene: Scene) -> None:
     held = scene.running()
     record = held.origin.record_id or ""
     held.write(started(), replied(), called(record))
@@ -109,7 +109,7 @@ def test_orders_are_handed_back_and_what_is_open_stays_open(scene: Scene) -> Non
     assert not again.write(returned(record), ended()).culprits, "its next holder goes on with it"
 
 
-def test_only_what_is_still_held_is_handed_back(scene: Scene) -> None:
+def test_only_orders_that_are_still_held_are_handed_back(scene: Scene) -> None:
     held, done = scene.running(), scene.running()
     done.finish()
     pairs = [(held.order_id, held.epoch + 1), (done.order_id, done.epoch), ("nonsense", 1)]
@@ -155,7 +155,7 @@ def test_an_ending_says_one_thing_and_says_it_last(scene: Scene) -> None:
     assert scene.status(held.order_id) is OrderStatus.RUNNING
 
 
-def test_who_counts_wrong_or_held_it_before_cannot_end_it(scene: Scene) -> None:
+def test_a_wrong_number_or_an_old_epoch_cannot_end_the_order(scene: Scene) -> None:
     held = scene.running()
     ending = held.ending()
     scene.lose()
@@ -189,7 +189,7 @@ def test_an_ending_with_a_second_result_of_a_call_is_refused_and_changes_nothing
     assert held.write(AgentStep(name="goes", message="on")).fenced == frozenset()
 
 
-def test_a_record_tree_comes_back_as_it_was(scene: Scene) -> None:
+def test_a_record_tree_is_read_back_unchanged(scene: Scene) -> None:
     held = scene.running()
     record = held.origin.record_id or ""
     held.write(started("big " + "p" * 50_000), replied("one"))

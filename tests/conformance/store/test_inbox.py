@@ -1,4 +1,4 @@
-"""The inbox says what journals say: items are asked, decided once, used once, and over when their orders are."""
+"""The inbox mirrors journals: items are raised, decided once, used once, and void when their orders end."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -86,7 +86,7 @@ def queued(scene: Scene, held: Held) -> None:
     scene.store.claims.hand_back([(held.order_id, held.epoch)], drone="drone-1", message="leaves")
 
 
-def test_what_is_asked_waits_in_the_inbox_from_the_entry_on(scene: Scene) -> None:
+def test_an_item_is_in_the_inbox_from_its_entry_on(scene: Scene) -> None:
     held = asking(scene)
     found = item(scene)
     assert isinstance(found, ApprovalItem)
@@ -159,7 +159,7 @@ def test_it_is_decided_once(scene: Scene) -> None:
     assert scene.store.orders.get(held.order_id).last_seq == seq
 
 
-def test_of_two_who_decide_at_once_one_does(scene: Scene) -> None:
+def test_of_two_concurrent_decisions_one_counts(scene: Scene) -> None:
     asking(scene)
 
     def one(said: NewDecision) -> Callable[[], str]:
@@ -189,7 +189,7 @@ def test_an_approval_is_used_by_the_call_that_begins_and_never_again(scene: Scen
     assert not decide(scene).changed
 
 
-def test_what_waits_when_its_order_ends_is_void_and_what_was_used_stays_so(scene: Scene) -> None:
+def test_pending_items_are_void_when_their_order_ends_and_used_ones_stay_used(scene: Scene) -> None:
     held = asking(scene, *(asked(number) for number in range(1, 5)), question())
     decide(scene)
     decide(scene, id="approval-2")
@@ -210,7 +210,7 @@ def test_what_waits_when_its_order_ends_is_void_and_what_was_used_stays_so(scene
             decide(scene, id=id)
 
 
-def test_what_an_agent_asked_that_was_cancelled_is_void_and_what_others_asked_is_not(scene: Scene) -> None:
+def test_items_of_a_cancelled_agent_are_void_and_those_of_others_are_not(scene: Scene) -> None:
     held = asking(scene)
     child = Origin(record_id=child_record_id("x"), parent_id=held.origin.record_id, agent="general", depth=1)
     held.write(started(), asked(2), origin=child)
@@ -220,7 +220,7 @@ def test_what_an_agent_asked_that_was_cancelled_is_void_and_what_others_asked_is
 
 
 @pytest.mark.parametrize("lay_aside", [parked, queued])
-def test_nobody_decides_in_time(scene: Scene, lay_aside: Callable[[Scene, Held], None]) -> None:
+def test_undecided_items_expire(scene: Scene, lay_aside: Callable[[Scene, Held], None]) -> None:
     until = scene.clock.now() + timedelta(seconds=60)
     held = asking(scene, asked(expires_at=until), question(default="a", expires_at=until + timedelta(seconds=60)))
     lay_aside(scene, held)
@@ -244,7 +244,7 @@ def test_nobody_decides_in_time(scene: Scene, lay_aside: Callable[[Scene, Held],
         decide(scene)
 
 
-def test_a_drone_at_work_is_told_that_the_time_is_over(scene: Scene) -> None:
+def test_the_expiry_of_an_item_reaches_the_drone_that_runs_the_order(scene: Scene) -> None:
     held = asking(scene, question(expires_at=scene.clock.now() + timedelta(seconds=5)))
     scene.clock.advance(6)
     scene.store.sweeper.sweep(may_expire=False)
@@ -344,7 +344,7 @@ def test_an_approval_that_stands_for_an_order_ends_with_it_and_one_of_its_sessio
     assert [one.scope for one in scene.store.grants.list().items] == ["session"]
 
 
-def test_what_cannot_be_remembered_is_not_decided(scene: Scene) -> None:
+def test_a_decision_that_cannot_be_remembered_is_refused(scene: Scene) -> None:
     asking(scene, asked(), asked(2, would_save=None))
     for said, id in (
         (NewDecision(decision="deny", remember="order"), "approval-1"),
@@ -357,7 +357,7 @@ def test_what_cannot_be_remembered_is_not_decided(scene: Scene) -> None:
     assert scene.store.grants.list().items == []
 
 
-def test_a_listing_of_what_waits_reads_only_what_waits(scene: Scene) -> None:
+def test_a_list_of_pending_items_reads_only_those(scene: Scene) -> None:
     if scene.kind != "sqlite":
         pytest.skip("the plan of PostgreSQL depends on its statistics")
     asking(scene)

@@ -1,6 +1,6 @@
-"""Orders of a version that this code does not know, as a rolling deploy has them for a while.
+"""Orders with journals of an unknown version, as they exist during a rolling deploy.
 
-Who may end them: everybody as long as no agent has begun, then only those who know what its agents left open.
+Any version may end such an order until an agent has begun; after that, only one that can read its open calls.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,14 +33,14 @@ def version_of(scene: Scene, order_id: str) -> int:
 
 
 def newer(scene: Scene, **fields: object) -> WorkOrder:
-    """Placed by a service of another version."""
+    """An order placed by a service of another version."""
     order = scene.place(**fields)  # type: ignore[arg-type]
     of_version(scene, order.id)
     return order
 
 
 def begun(scene: Scene, **fields: object) -> Held:
-    """An agent of it has begun, under a drone of another version."""
+    """An order in which an agent has begun, under a drone of another version."""
     held = scene.running(**fields)  # type: ignore[arg-type]
     held.write(started())
     of_version(scene, held.order_id)
@@ -63,7 +63,7 @@ def cancel(scene: Scene, order_id: str) -> Control:
 
 
 def honoured(scene: Scene, order_id: str) -> Sequence[str]:
-    """A drone that knows the journal after all claims the order, and can only end it as cancelled; its kinds then."""
+    """Let a drone that can read the journal claim the order, which it can only cancel; answers the entries' kinds."""
     of_version(scene, order_id, JOURNAL_VERSION)
     held = scene.hold(order_id, token="of another version")
     with pytest.raises(ControlsPending):
@@ -83,7 +83,7 @@ def test_no_drone_of_this_version_claims_them(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("hours", [None, 1])
-def test_one_that_no_agent_has_begun_is_cancelled_at_once(scene: Scene, hours: int | None) -> None:
+def test_an_order_that_no_agent_has_begun_is_cancelled_at_once(scene: Scene, hours: int | None) -> None:
     order = newer(scene, not_before=hours and scene.clock.now() + timedelta(hours=hours))
     assert cancel(scene, order.id).applied_seq == 2
     assert scene.status(order.id) is OrderStatus.CANCELLED
@@ -93,7 +93,7 @@ def test_one_that_no_agent_has_begun_is_cancelled_at_once(scene: Scene, hours: i
     assert scene.fold(order.id).finished, "those who know its version read these entries as well"
 
 
-def test_one_that_no_agent_has_begun_expires(scene: Scene) -> None:
+def test_an_order_that_no_agent_has_begun_expires(scene: Scene) -> None:
     order = newer(scene, expires_at=scene.clock.now() + timedelta(seconds=1))
     waiting = newer(scene, not_before=scene.clock.now() + timedelta(hours=1))
     scene.clock.advance(2)
@@ -105,7 +105,7 @@ def test_one_that_no_agent_has_begun_expires(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("when_busy", ["interrupt", "rollback"])
-def test_one_that_no_agent_has_begun_makes_way_for_another_turn(scene: Scene, when_busy: str) -> None:
+def test_an_order_that_no_agent_has_begun_makes_way_for_another_turn(scene: Scene, when_busy: str) -> None:
     first = newer(scene)
     placed = scene.placed(session_id=first.session_id, when_busy=when_busy)
     assert scene.status(first.id) is OrderStatus.CANCELLED
@@ -133,7 +133,7 @@ def test_one_whose_journal_has_entries_of_unknown_kinds_is_cancelled_too(scene: 
     assert scene.status(order.id) is OrderStatus.CANCELLED
 
 
-def test_one_that_agents_have_begun_is_cancelled_by_those_who_know_its_journal(scene: Scene) -> None:
+def test_an_order_that_agents_have_begun_is_cancelled_by_a_drone_that_can_read_its_journal(scene: Scene) -> None:
     held = begun(scene)
     handed_back(scene, held)
     before = scene.kinds(held.order_id)
@@ -143,7 +143,7 @@ def test_one_that_agents_have_begun_is_cancelled_by_those_who_know_its_journal(s
     assert kinds[-2:] == ["agent.finished", "order.finished"]
 
 
-def test_one_that_agents_have_begun_and_that_waits_is_woken_to_be_cancelled(scene: Scene) -> None:
+def test_a_waiting_order_that_agents_have_begun_is_queued_to_be_cancelled(scene: Scene) -> None:
     held = begun(scene)
     parked(scene, held)
     assert cancel(scene, held.order_id).open
@@ -153,7 +153,7 @@ def test_one_that_agents_have_begun_and_that_waits_is_woken_to_be_cancelled(scen
 
 @pytest.mark.parametrize("laid_aside", [handed_back, parked])
 @pytest.mark.parametrize("when_busy", ["interrupt", "rollback"])
-def test_another_turn_waits_until_one_that_agents_have_begun_is_cancelled(
+def test_another_turn_waits_until_an_order_that_agents_have_begun_is_cancelled(
     scene: Scene, laid_aside: Callable[[Scene, Held], None], when_busy: str
 ) -> None:
     held = begun(scene)
@@ -167,7 +167,9 @@ def test_another_turn_waits_until_one_that_agents_have_begun_is_cancelled(
     assert [one.order_id for one in scene.store.claims.claimable(["default"], 10)] == [placed.order.id]
 
 
-def test_a_lost_drone_gives_one_that_agents_have_begun_to_those_who_know_its_journal(scene: Scene) -> None:
+def test_an_order_of_a_lost_drone_that_agents_have_begun_is_left_to_a_drone_that_can_read_its_journal(
+    scene: Scene,
+) -> None:
     plain, asked, bare = begun(scene), begun(scene), scene.running()
     of_version(scene, bare.order_id)
     for held in (asked, bare):
@@ -180,7 +182,7 @@ def test_a_lost_drone_gives_one_that_agents_have_begun_to_those_who_know_its_jou
     assert honoured(scene, asked.order_id)[-1] == "order.finished"
 
 
-def test_one_that_agents_have_begun_does_not_expire_here(scene: Scene) -> None:
+def test_an_order_that_agents_have_begun_does_not_expire_here(scene: Scene) -> None:
     held = begun(scene)
     parked(scene, held)
     scene.clock.advance(25 * 3_600)
@@ -206,7 +208,7 @@ def test_a_claim_that_fails_leaves_the_version_alone(scene: Scene) -> None:
     assert version_of(scene, order.id) == UNKNOWN
 
 
-def test_who_closes_what_agents_of_an_older_version_left_open_writes_in_this_one(scene: Scene) -> None:
+def test_closings_of_calls_of_an_older_version_raise_the_journals_version(scene: Scene) -> None:
     held = begun(scene)
     of_version(scene, held.order_id, JOURNAL_VERSION - 1)
     handed_back(scene, held)

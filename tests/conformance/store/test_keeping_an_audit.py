@@ -1,4 +1,4 @@
-"""The audit: what was done about orders beside their journals, on every store."""
+"""The audit, on every store."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from mcc.store.errors import BadEntry
 from tests.conformance.store.scene import Scene
 
 
-def test_a_note_comes_back_as_it_was_made(scene: Scene) -> None:
+def test_a_note_is_read_back_unchanged(scene: Scene) -> None:
     order = scene.place()
     detail = {"sentence": "half a pair \ud83d and NUL \x00", "orders": 3, "nested": {"list": [1, None, True]}}
     made = scene.store.audit.note("doctor.nudged", principal="ann", order_id=order.id, detail=detail)
@@ -15,7 +15,7 @@ def test_a_note_comes_back_as_it_was_made(scene: Scene) -> None:
     assert note.detail == detail and note.at == scene.clock.now()
 
 
-def test_notes_of_an_order_are_told_oldest_first_and_those_of_others_are_left_out(scene: Scene) -> None:
+def test_notes_of_an_order_are_listed_oldest_first_without_those_of_others(scene: Scene) -> None:
     one, other = scene.place(), scene.place()
     for kind in ("first", "second", "third"):
         scene.store.audit.note(kind, principal="ann", order_id=one.id, detail={})
@@ -25,7 +25,7 @@ def test_notes_of_an_order_are_told_oldest_first_and_those_of_others_are_left_ou
     assert [note.kind for note in scene.store.audit.of_order("\0 unheard of")] == []
 
 
-def test_the_list_is_told_newest_first_and_no_longer_than_asked_for(scene: Scene) -> None:
+def test_the_list_is_newest_first_and_within_its_limit(scene: Scene) -> None:
     for number in range(5):
         scene.store.audit.note(f"kind {number}", principal="ann", order_id=None, detail={"number": number})
     assert [note.kind for note in scene.store.audit.list(3)] == ["kind 4", "kind 3", "kind 2"]

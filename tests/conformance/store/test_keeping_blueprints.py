@@ -1,4 +1,4 @@
-"""Blueprints in the store: found by name and by digest, parsed once, and never another content than was kept."""
+"""Blueprints in the store: found by name and by digest, parsed once, never altered."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def named(name: str) -> Blueprint:
     return Blueprint.parse(BLUEPRINT.text.replace('"blueprint":"course"', f'"blueprint":"{name}"'))
 
 
-def test_a_name_finds_what_was_handed_over_last(scene: Scene) -> None:
+def test_a_name_finds_the_blueprint_uploaded_last(scene: Scene) -> None:
     blueprints = scene.store.blueprints
     assert blueprints.find("course") is None and blueprints.list() == ()
     blueprints.keep(BLUEPRINT)
@@ -37,7 +37,7 @@ def test_digits_of_a_digest_find_exactly_that_content(scene: Scene) -> None:
     assert scene.store.blueprints.find("course", "%") is None
 
 
-def test_what_a_document_is_pinned_to_is_found_by_its_digits_and_not_by_its_name(scene: Scene) -> None:
+def test_a_blueprint_that_only_documents_use_is_found_by_its_digits_and_not_by_its_name(scene: Scene) -> None:
     begun(scene)
     assert scene.store.blueprints.find("course") is None
     assert scene.store.blueprints.find("course", BLUEPRINT.digest[7:19]) == BLUEPRINT
@@ -45,7 +45,7 @@ def test_what_a_document_is_pinned_to_is_found_by_its_digits_and_not_by_its_name
     assert scene.store.blueprints.find("course") == BLUEPRINT
 
 
-def test_another_process_parses_what_was_kept_once(scene: Scene) -> None:
+def test_another_process_parses_a_stored_blueprint_once(scene: Scene) -> None:
     scene.store.blueprints.keep(BLUEPRINT)
     store = open_store(scene.store.database.url.render_as_string(hide_password=False), clock=scene.clock)
     try:

@@ -1,4 +1,4 @@
-"""Texts under their digest: kept once, read back exactly, on every store."""
+"""Texts by digest: stored once, read back exactly, on every store."""
 
 import hashlib
 
@@ -24,6 +24,6 @@ def test_keeping_a_text_again_changes_nothing(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("digest", ["f" * 64, "", "%", "' OR 1=1", "\x00"])
-def test_what_was_never_kept_is_a_key_error(scene: Scene, digest: str) -> None:
+def test_an_unknown_digest_is_a_key_error(scene: Scene, digest: str) -> None:
     with pytest.raises(KeyError):
         scene.store.texts.kept(digest)

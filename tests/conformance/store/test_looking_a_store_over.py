@@ -1,4 +1,4 @@
-"""What an examination tells of orders, drones and leftovers, the same from every store; and the repair of leftovers."""
+"""Examination of orders, drones and leftovers, and repair of leftovers, on every store."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -22,7 +22,7 @@ def test_an_empty_store_has_nothing_to_tell(scene: Scene) -> None:
     assert seen.now == scene.clock.now() and seen.swept_at is None
 
 
-def test_a_running_order_is_told_with_its_holder_and_its_newest_entry(scene: Scene) -> None:
+def test_a_running_order_is_shown_with_its_holder_and_its_newest_entry(scene: Scene) -> None:
     held = scene.running(limits={"tool_seconds": 7})
     claimed = scene.clock.now()
     scene.clock.advance(3)
@@ -57,7 +57,7 @@ def test_a_waiting_order_says_until_when(scene: Scene) -> None:
     assert order.waits_until is not None and order.waits_until > due
 
 
-def test_held_orders_come_first_and_what_is_left_out_is_said(scene: Scene) -> None:
+def test_held_orders_come_first_and_omissions_are_stated(scene: Scene) -> None:
     scene.place()
     scene.place()
     held = scene.running()
@@ -66,7 +66,7 @@ def test_held_orders_come_first_and_what_is_left_out_is_said(scene: Scene) -> No
     assert seen.counts == {OrderStatus.RUNNING: 1, OrderStatus.QUEUED: 2} and seen.queued == {"default": 2}
 
 
-def test_what_is_not_well_is_found_behind_any_number_of_orders_that_are(scene: Scene) -> None:
+def test_suspicious_orders_are_found_behind_any_number_of_healthy_ones(scene: Scene) -> None:
     soon, later = (scene.clock.now() + timedelta(seconds=seconds) for seconds in (60, 9_000))
     for _ in range(4):
         scene.place()
@@ -89,7 +89,7 @@ def test_what_is_not_well_is_found_behind_any_number_of_orders_that_are(scene: S
     assert not scene.store.examiner.look(limit=1).whole
 
 
-def test_final_orders_are_told_when_they_are_asked_for_by_name_alone(scene: Scene) -> None:
+def test_ended_orders_are_shown_only_when_named(scene: Scene) -> None:
     held = scene.running()
     scene.clock.advance(5)
     held.finish()
@@ -108,7 +108,7 @@ def test_a_requeued_order_moved_when_it_was_taken_back(scene: Scene) -> None:
     assert known.incarnation is None and known.claimable
 
 
-def test_drones_are_told_with_state_and_lease_apart(scene: Scene) -> None:
+def test_drones_are_shown_with_state_and_lease_separately(scene: Scene) -> None:
     scene.drone("gone")
     left = scene.drone("left")
     scene.store.leases.leave(left)
@@ -127,7 +127,7 @@ def test_drones_are_told_with_state_and_lease_apart(scene: Scene) -> None:
     assert (seen["late"].queues, seen["late"].pid, seen["late"].host) == (("slow",), 77, "here")
 
 
-def test_nothing_is_settled_of_an_order_that_goes_on(scene: Scene) -> None:
+def test_controls_of_an_unfinished_order_are_not_settled(scene: Scene) -> None:
     held = scene.running()
     control = scene.store.controls.request(held.order_id, ControlKind.PAUSE, NewControl(), principal="someone")
     assert scene.store.examiner.look().receipts == []
@@ -173,7 +173,7 @@ def test_a_lock_counts_only_under_the_epoch_that_runs(scene: Scene) -> None:
     assert left == ["kept"]
 
 
-def test_the_newest_beat_of_a_sweeper_other_than_the_doctor_is_told(scene: Scene) -> None:
+def test_the_newest_heartbeat_of_a_sweeper_other_than_the_doctor_is_shown(scene: Scene) -> None:
     scene.store.sweeper.beat("one")
     scene.clock.advance(9)
     scene.store.sweeper.beat("other")
@@ -201,7 +201,7 @@ def test_the_check_of_a_file_is_given_up_in_time() -> None:
 
 
 @pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
-def test_a_transaction_that_idles_is_named_with_those_who_wait_for_it(database_url: str) -> None:
+def test_an_idle_transaction_is_named_with_the_number_of_those_it_blocks(database_url: str) -> None:
     store = open_store(database_url)
     with store.database.engine.connect() as idle:
         idle.execute(sa.text("SELECT 1"))

@@ -1,4 +1,4 @@
-"""Leases are one row per incarnation; a lost one's orders go on elsewhere, and it never comes back."""
+"""Leases: a lost incarnation stays lost, and its orders are requeued."""
 
 from datetime import timedelta
 
@@ -95,7 +95,7 @@ def test_orders_of_a_lost_drone_are_requeued_and_taken_over(scene: Scene) -> Non
     assert scene.store.sweeper.sweep(may_expire=True) == Swept()
 
 
-def test_a_sweeper_that_may_not_expire_declares_nobody_lost(scene: Scene) -> None:
+def test_a_sweeper_that_may_not_expire_declares_no_drone_lost(scene: Scene) -> None:
     held = scene.running()
     scene.clock.advance(LEASE_SECONDS + 1)
     swept = scene.store.sweeper.sweep(may_expire=False)
@@ -103,7 +103,7 @@ def test_a_sweeper_that_may_not_expire_declares_nobody_lost(scene: Scene) -> Non
     assert not held.write(AgentStep(name="a", message="still here")).fenced
 
 
-def test_a_drone_that_left_leaves_its_orders_to_others(scene: Scene) -> None:
+def test_orders_of_a_drone_that_left_are_requeued(scene: Scene) -> None:
     drone = scene.drone()
     held = scene.hold(scene.place().id, drone)
     scene.store.leases.leave(drone)
@@ -210,21 +210,21 @@ def test_a_drone_that_was_declared_lost_cannot_say_that_it_left(scene: Scene) ->
     assert [drone.incarnation for drone in scene.store.leases.drones()] == [incarnation]
 
 
-def test_an_order_whose_journal_makes_no_sense_ends_all_the_same_and_stops_no_sweep(scene: Scene) -> None:
+def test_an_order_with_a_malformed_journal_still_ends_and_stops_no_sweep(scene: Scene) -> None:
     broken, sound = scene.running(), scene.running()
     broken.write(ended())
     for held in (broken, sound):
         scene.store.controls.request(held.order_id, ControlKind.CANCEL, NewControl(), principal="x")
     scene.clock.advance(LEASE_SECONDS + 1)
     swept = scene.store.sweeper.sweep(may_expire=True)
-    assert set(swept.ended) == {broken.order_id, sound.order_id} and not swept.troubled
+    assert set(swept.ended) == {broken.order_id, sound.order_id} and not swept.failures
     assert scene.status(broken.order_id) is OrderStatus.CANCELLED
     assert scene.kinds(broken.order_id)[-3:] == ["agent.finished", "control.applied", "order.finished"]
     assert scene.store.orders.record(broken.order_id) is None
     assert not any(one.open for one in scene.store.controls.of_order(broken.order_id))
 
 
-def test_an_order_that_cannot_be_looked_after_is_named_and_stops_no_sweep(scene: Scene) -> None:
+def test_an_order_that_cannot_be_handled_is_named_and_stops_no_sweep(scene: Scene) -> None:
     orders = [scene.place(expires_at=scene.clock.now() + timedelta(seconds=1)) for _ in range(2)]
     statement = (
         "INSERT INTO chat_records (order_id, position, record_id, record_json)"
@@ -236,11 +236,11 @@ def test_an_order_that_cannot_be_looked_after_is_named_and_stops_no_sweep(scene:
     database.write(lambda one: one.exec_driver_sql(kind.format(orders[0].id)))
     scene.clock.advance(2)
     swept = scene.store.sweeper.sweep(may_expire=True)
-    assert list(swept.troubled) == [orders[0].id] and list(swept.ended) == [orders[1].id]
+    assert list(swept.failures) == [orders[0].id] and list(swept.ended) == [orders[1].id]
     assert scene.status(orders[0].id) is OrderStatus.QUEUED
 
 
-def test_an_order_that_has_begun_goes_on_beyond_the_time_by_which_it_had_to_begin(scene: Scene) -> None:
+def test_an_order_that_has_begun_runs_beyond_its_expiry(scene: Scene) -> None:
     order = scene.place(expires_at=scene.clock.now() + timedelta(seconds=5))
     held = scene.hold(order.id)
     scene.clock.advance(LEASE_SECONDS + 1)
@@ -255,7 +255,7 @@ def test_an_order_that_has_begun_goes_on_beyond_the_time_by_which_it_had_to_begi
     assert list(scene.store.sweeper.sweep(may_expire=True).ended) == [order.id]
 
 
-def test_a_drone_that_was_lost_holds_nothing_and_is_shown_until_a_later_one_has_its_name(scene: Scene) -> None:
+def test_a_lost_drone_holds_nothing_and_is_shown_until_a_later_one_has_its_name(scene: Scene) -> None:
     first = scene.drone("alpha")
     scene.store.leases.renew(first, lease_seconds=LEASE_SECONDS, active=3)
     scene.lose()

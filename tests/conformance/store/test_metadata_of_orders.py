@@ -1,4 +1,4 @@
-"""Metadata that programs keep beside an order, and which controls an order takes, on every store."""
+"""Metadata of orders, and restrictions on their controls, on every store."""
 
 import pytest
 from pydantic import ValidationError
@@ -34,7 +34,7 @@ def test_an_order_has_the_metadata_that_it_was_placed_with(scene: Scene) -> None
     assert scene.place().metadata == {}
 
 
-def test_what_was_set_is_merged_when_a_drone_has_applied_it_and_the_record_says_the_same(scene: Scene) -> None:
+def test_metadata_of_a_control_is_merged_when_a_drone_applies_it_and_shown_in_the_record(scene: Scene) -> None:
     held = scene.running(metadata={"ticket": "OPS-17", "tries": 1})
     held.write(started())
     control = ask(scene, held.order_id, ControlKind.SET_METADATA, metadata={"tries": 2, "ticket": None, "by": {"a": 1}})
@@ -54,7 +54,7 @@ def test_what_was_set_is_merged_when_a_drone_has_applied_it_and_the_record_says_
     assert kept is not None and kept.metadata == {"tries": 3, "by": {"a": 1}}
 
 
-def test_what_is_set_of_one_agent_is_not_the_orders(scene: Scene) -> None:
+def test_metadata_set_for_one_agent_does_not_change_the_orders(scene: Scene) -> None:
     held = scene.running(metadata={"ticket": "OPS-17"})
     held.write(started())
     control = ask(scene, held.order_id, ControlKind.SET_METADATA, metadata={"ticket": "OPS-18"}, record_id=fresh_id())
@@ -62,7 +62,7 @@ def test_what_is_set_of_one_agent_is_not_the_orders(scene: Scene) -> None:
     assert scene.store.orders.get(held.order_id).metadata == {"ticket": "OPS-17"}
 
 
-def test_a_retry_and_a_fork_begin_with_what_their_source_had_in_the_end(scene: Scene) -> None:
+def test_a_retry_and_a_fork_begin_with_the_final_metadata_of_their_source(scene: Scene) -> None:
     held = scene.running(metadata={"ticket": "OPS-17"})
     held.write(started())
     changed(scene, held, tries=1)

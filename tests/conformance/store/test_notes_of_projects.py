@@ -1,4 +1,4 @@
-"""Notes: versions, the calls that wrote them, their words, and the order's row that fences them; on every store."""
+"""Notes: versions, repeated calls, search by words, fencing by the order's row; on every store."""
 
 from datetime import timedelta
 
@@ -69,7 +69,7 @@ def test_a_call_that_is_repeated_writes_once(scene: Scene) -> None:
     assert scene.store.notes.get(PROJECT, "memory", "build").text == "fast"
 
 
-def test_who_does_not_hold_the_order_writes_nothing(scene: Scene) -> None:
+def test_a_fenced_order_writes_no_note(scene: Scene) -> None:
     held = scene.running()
     scene.lose()
     with pytest.raises(Fenced):

@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order: one holder, one running turn per session, one end, a journal without a gap."""
+"""Random sequences of actions: one holder, one running turn per session, one end, no gaps in the journal."""
 
 import math
 from datetime import timedelta
@@ -24,7 +24,7 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderClaimed
 from mcc.contracts.status import FINAL, MOVES, OrderStatus, WaitingReason
 from mcc.store.errors import ControlsPending, Fenced, OrderIsFinal, SessionBusy
-from mcc.store.transitions import stops_all
+from mcc.store.transitions import cancels_order
 from mcc.store.values import Batch, Claim, Parking
 from mcc.testing import FakeClock, temporary_store
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, ended, returned, started
@@ -39,7 +39,7 @@ SETTINGS = settings(
 
 
 class OrderMachine(RuleBasedStateMachine):
-    """Drones that live, stall, die and come back as zombies; every one of them believes what it was last told."""
+    """Drones that run, stall, die and come back as zombies; each acts on the last answers it got."""
 
     orders = Bundle("orders")
     drones = Bundle("drones")
@@ -82,7 +82,7 @@ class OrderMachine(RuleBasedStateMachine):
 
     @rule(target=holds, drone=drones)
     def deliver(self, drone: str) -> object:
-        """The best claimable order is given to a drone; nobody else is there, so a live one gets it."""
+        """Claim the best claimable order for a drone; a live drone must get it, since no other competes."""
         ready = self.scene.store.claims.claimable(["default"], 1)
         held = self._claim(ready[0].order_id, drone) if ready else None
         assert not ready or held or not self._lives(drone)
@@ -90,12 +90,12 @@ class OrderMachine(RuleBasedStateMachine):
 
     @rule(target=holds, order=orders, drone=drones)
     def duplicate(self, order: str, drone: str) -> object:
-        """A stale or repeated message: the drone tries, whatever the order's state."""
+        """Claim any order, as a drone does after a stale or repeated message."""
         return self._claim(order, drone) or multiple()
 
     @rule(held=holds)
     def claim_again(self, held: Held) -> None:
-        """The answer to a claim was lost, so it is repeated with its token."""
+        """Repeat a claim with its token, as after a lost answer."""
         drone = self.holder[(held.order_id, held.epoch)]
         valid, token = self._is_held(held), self.token[(held.order_id, held.epoch)]
         again = self.scene.claim(held.order_id, drone, token=token)
@@ -131,7 +131,7 @@ class OrderMachine(RuleBasedStateMachine):
 
     @rule(held=holds, far=st.integers(1, 4))
     def step(self, held: Held, far: int) -> None:
-        """A holder, or one that was, writes; whether it may is the store's to say."""
+        """Append as a present or former holder; only the present one may."""
         valid, root = self._is_held(held), held.origin
         if held.order_id not in self.begun:
             answer = held.write(started())
@@ -145,7 +145,7 @@ class OrderMachine(RuleBasedStateMachine):
 
     @rule(drone=consumes(drones))
     def crash(self, drone: str) -> None:
-        """Nobody renews it any more; what it held it may still try to write."""
+        """End the renewals of a drone, which may still try to write."""
 
     @rule(held=holds)
     def hand_back(self, held: Held) -> None:
@@ -155,7 +155,7 @@ class OrderMachine(RuleBasedStateMachine):
 
     @rule(held=holds, reason=st.sampled_from(list(WaitingReason)), seconds=st.sampled_from([None, 5, 60]))
     def park(self, held: Held, reason: WaitingReason, seconds: int | None) -> None:
-        """Lays the order aside, after it has read what was asked."""
+        """Park the order, after reading its controls."""
         valid, parked_before = self._is_held(held), self._was_parked(held)
         for control in self.scene.store.controls.pending({held.order_id: held.control_seq}):
             held.control_seq = max(held.control_seq, control.number)
@@ -172,8 +172,8 @@ class OrderMachine(RuleBasedStateMachine):
     @rule(order=orders, reason=st.sampled_from(list(WaitingReason)))
     def wake(self, order: str, reason: WaitingReason) -> None:
         before = self.scene.store.orders.get(order)
-        woken = self.scene.store.claims.wake(order, reason, "m")
-        assert woken == (before.status is OrderStatus.WAITING and before.reason is reason)
+        resumed = self.scene.store.claims.resume(order, reason, "m")
+        assert resumed == (before.status is OrderStatus.WAITING and before.reason is reason)
 
     @rule(order=orders, node=st.booleans(), kind=st.sampled_from(list(ControlKind)))
     def ask(self, order: str, node: bool, kind: ControlKind) -> None:
@@ -189,13 +189,13 @@ class OrderMachine(RuleBasedStateMachine):
 
     @rule(held=holds, honest=st.booleans())
     def finish(self, held: Held, honest: bool) -> None:
-        """Ends the order; `honest` reads the controls first and obeys a cancel."""
+        """End the order; `honest`: read the controls first and obey a cancel."""
         valid = self._is_held(held)
         status = OrderStatus.SUCCEEDED
         if honest:
             for control in self.scene.store.controls.pending({held.order_id: held.control_seq}):
                 held.control_seq = max(held.control_seq, control.number)
-            if any(stops_all(one) for one in self.scene.store.controls.of_order(held.order_id)):
+            if any(cancels_order(one) for one in self.scene.store.controls.of_order(held.order_id)):
                 status = OrderStatus.CANCELLED
         if not valid:
             with pytest.raises(Fenced):
@@ -210,11 +210,11 @@ class OrderMachine(RuleBasedStateMachine):
     def sweep(self, may_expire: bool, steady: float) -> None:
         swept = self.scene.store.sweeper.sweep(may_expire=may_expire, steady_seconds=steady)
         assert may_expire or not swept.lost
-        assert set(swept.cut) <= set(swept.lost) and not swept.troubled
+        assert set(swept.cut) <= set(swept.lost) and not swept.failures
         self.lost |= set(swept.lost)
 
     def _is_held(self, held: Held) -> bool:
-        """By the journal alone: the last claim is this one, and nothing took it away since."""
+        """Whether the journal says so: its last claim is this one, and no later entry ended it."""
         last = 0
         for entry in self.scene.store.journal.read(held.order_id, limit=100_000):
             if isinstance(entry.data, OrderClaimed):

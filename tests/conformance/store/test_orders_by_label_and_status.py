@@ -1,4 +1,4 @@
-"""Orders by a label and a status together: the right ones, page by page, whatever only one of the two has many of."""
+"""Lists of orders by label and status: right, page by page, and fast when either filter alone matches many orders."""
 
 import sqlite3
 from pathlib import Path
@@ -7,7 +7,7 @@ from benchmarks.backlog.plans import overheard
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import OrderStatus
 from mcc.store.store import open_store
-from mcc.store.values import AskedOrder
+from mcc.store.values import BatchOrder
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.store import migrated_copy
 from tests.conformance.store.scene import Scene
@@ -42,7 +42,7 @@ def test_all_orders_with_both_are_listed_newest_first_on_pages_of_any_size(scene
 
 
 def steps_of_the_list(path: Path) -> int:
-    """Steps that SQLite's machine takes to find them, which no neighbour of this process changes."""
+    """Instructions that SQLite's virtual machine executes: a cost that does not depend on the machine's load."""
     store = open_store(f"sqlite:///{path}")
     try:
         with overheard(store.database) as sent:
@@ -65,10 +65,10 @@ def steps_of_the_list(path: Path) -> int:
     return taken
 
 
-def test_what_only_one_of_the_two_has_many_of_is_passed_over_at_once(tmp_path: Path) -> None:
+def test_a_long_run_of_orders_that_match_only_one_filter_is_skipped(tmp_path: Path) -> None:
     path = migrated_copy(tmp_path / "mcc.db")
     store = open_store(f"sqlite:///{path}")
-    nightly = AskedOrder(NewOrder(prompt="Do it.", labels=("nightly",)))
+    nightly = BatchOrder(NewOrder(prompt="Do it.", labels=("nightly",)))
     try:
         drone = HandDrone(store)
         for placed in store.orders.place_all([nightly] * 3, principal="operator"):

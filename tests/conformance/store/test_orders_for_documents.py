@@ -1,4 +1,4 @@
-"""Orders that generate documents, chats about them, and documents that are deleted meanwhile."""
+"""Orders that generate documents, chats about documents, and deletion of documents meanwhile."""
 
 from datetime import timedelta
 
@@ -25,7 +25,7 @@ TABLES = ("documents", "document_nodes", "document_history", "document_heads", "
 
 
 def rows(scene: Scene) -> dict[str, int]:
-    """How many rows the tables of documents have."""
+    """Number of rows in the tables of documents."""
     return {
         name: scene.store.database.read(
             lambda connection, name=name: connection.exec_driver_sql(f"SELECT count(*) FROM {name}").scalar()
@@ -46,7 +46,7 @@ def test_a_document_is_made_together_with_its_order_and_is_its_session(scene: Sc
     assert scene.store.orders.get(order.id) == order
 
 
-def test_what_the_blueprint_refuses_makes_neither_order_nor_document(scene: Scene) -> None:
+def test_values_that_the_blueprint_refuses_create_neither_order_nor_document(scene: Scene) -> None:
     with pytest.raises(Refused):
         ordered(scene, generation={"metadata": {"topik": "Light"}})
     assert scene.store.orders.list().items == [] and scene.store.documents.list().items == []
@@ -94,14 +94,14 @@ def test_an_order_that_interrupts_takes_the_place_of_the_one_before(scene: Scene
     assert scene.store.documents.summary(document_id).order_id == answer.order.id
 
 
-def test_one_that_would_steer_waits_its_turn(scene: Scene) -> None:
+def test_a_generate_order_is_queued_instead_of_steering(scene: Scene) -> None:
     document_id = begun(scene)
     first = scene.hold(ordered(scene, document_id).id)
     answer = placed(scene, document_id, when_busy="steer")
     assert answer.created and answer.order.blocked_by == first.order_id
 
 
-def test_a_retry_goes_on_with_the_document_that_was_made(scene: Scene) -> None:
+def test_a_retry_continues_the_document_of_its_source(scene: Scene) -> None:
     held = scene.hold(ordered(scene, generation={"metadata": {"topic": "Light"}, "concurrency": 20}).id)
     held.finish(OrderStatus.FAILED)
     document_id = scene.store.orders.get(held.order_id).document_id or ""
@@ -172,7 +172,7 @@ def test_its_rows_go_when_retention_comes_to_it_and_nothing_else_does(scene: Sce
     assert len(scene.store.documents.state(kept).nodes) == 3
 
 
-def test_a_blueprint_that_no_document_needs_goes_unless_it_was_handed_over(scene: Scene) -> None:
+def test_an_unused_blueprint_is_removed_unless_it_was_uploaded(scene: Scene) -> None:
     document_id = begun(scene)
     scene.store.documents.delete(document_id, principal="someone")
     scene.clock.advance(2 * 86_400)

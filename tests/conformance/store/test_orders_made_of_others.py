@@ -1,4 +1,4 @@
-"""Retry, fork and rollback, on every store: what the new order begins with, and what is refused."""
+"""Retry, fork and rollback on every store: the start of the new order, and refusals."""
 
 from datetime import timedelta
 
@@ -191,7 +191,7 @@ def test_a_fork_opens_a_session_of_its_own_and_leaves_its_source_alone(scene: Sc
     assert scene.hold(order.id).last_seq == 13
 
 
-def test_what_a_fork_took_over_counts_for_its_record_and_not_for_its_spending(scene: Scene) -> None:
+def test_copied_usage_counts_in_a_forks_record_and_not_in_its_spending(scene: Scene) -> None:
     held = told_story(scene)
     order = fork(scene, held.order_id, 15).order
     assert order.usage == Usage()
@@ -205,7 +205,7 @@ def test_what_a_fork_took_over_counts_for_its_record_and_not_for_its_spending(sc
     assert record is not None and (record.usage_total.model_calls, record.usage_total.tool_calls) == (4, 2)
 
 
-def test_an_order_that_the_store_ends_tells_only_what_a_fork_spent_itself(scene: Scene) -> None:
+def test_a_fork_that_the_store_ends_reports_only_its_own_spending(scene: Scene) -> None:
     held = told_story(scene)
     order = fork(scene, held.order_id, 15).order
     scene.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="someone")
@@ -248,7 +248,7 @@ def test_a_fork_of_an_order_with_a_workspace_says_that_files_are_not_taken_back(
     assert early is not None and early.note is not None and "No agent had begun" in early.note
 
 
-def test_a_new_prompt_is_a_message_to_the_master_after_what_was_taken_over(scene: Scene) -> None:
+def test_a_new_prompt_is_a_message_to_the_master_after_the_copied_entries(scene: Scene) -> None:
     held = told_story(scene)
     order = fork(scene, held.order_id, 13, "and the tests?").order
     last = journal(scene, order)[-1]
@@ -278,7 +278,7 @@ def test_a_fork_of_a_paused_order_is_not_paused(scene: Scene) -> None:
     assert not scene.fold(order.id).paused
 
 
-def test_neither_the_end_of_the_master_nor_what_ended_it_nor_approvals_are_taken_over(scene: Scene) -> None:
+def test_neither_the_masters_end_nor_its_cancel_nor_approvals_are_copied(scene: Scene) -> None:
     held = told_story(scene)
     call = call_id(root_record_id(held.order_id), 1, 0)
     asked = ApprovalRequested(approval_id="a", call_id=call, tool="t", digest="d")
@@ -291,7 +291,7 @@ def test_neither_the_end_of_the_master_nor_what_ended_it_nor_approvals_are_taken
     assert kinds.count("agent.finished") == 1 and kinds[-1] == "model.replied"
 
 
-def test_what_several_drones_did_is_taken_over_as_one_run(scene: Scene) -> None:
+def test_the_work_of_several_drones_is_copied_as_one_run(scene: Scene) -> None:
     held = scene.running()
     root = root_record_id(held.order_id)
     held.write(started(), begun())
@@ -322,7 +322,7 @@ def test_a_number_that_is_not_there_is_refused(scene: Scene, after: int, said: s
         fork(scene, source.id, after)
 
 
-def test_of_a_running_order_what_is_committed_can_be_forked(scene: Scene) -> None:
+def test_the_committed_entries_of_a_running_order_can_be_forked(scene: Scene) -> None:
     held = told_story(scene)
     with pytest.raises(CannotFork, match="entries 1 to 15 so far"):
         fork(scene, held.order_id, 16)

@@ -1,4 +1,4 @@
-"""Orders that end in one transaction: each as it would by itself, and one that cannot keeps no other back."""
+"""Ending several orders in one transaction: same results as one by one; failures stay isolated."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def test_they_end_in_the_order_in_which_they_were_asked_for(scene: Scene) -> Non
     assert list(scene.store.claims.finish_together(endings)) == answers, "the answer was lost, and they are sent again"
 
 
-def test_one_that_another_drone_has_and_one_that_was_asked_something_keep_no_other_back(scene: Scene) -> None:
+def test_a_fenced_order_and_one_with_controls_do_not_affect_the_others(scene: Scene) -> None:
     lost, asked, good = running(scene, 3)
     endings = [one.ending(OrderStatus.SUCCEEDED, ended()) for one in (lost, asked, good)]
     scene.store.claims.hand_back([(lost.order_id, lost.epoch)], drone="drone-1", message="gone")

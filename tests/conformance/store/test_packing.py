@@ -1,4 +1,4 @@
-"""Journals of ended orders in one piece each: read, forked, continued and pruned as if their rows were there."""
+"""Packed journals of ended orders: read, forked, continued and pruned like journals in rows."""
 
 from datetime import timedelta
 
@@ -45,7 +45,7 @@ def clear(scene: Scene) -> Cleared:
     return sum(scene.store.retention.clear(before), Cleared())
 
 
-async def test_what_is_read_of_a_pack_is_what_was_read_of_its_rows(scene: Scene) -> None:
+async def test_reading_a_pack_gives_the_same_as_reading_its_rows(scene: Scene) -> None:
     held = an_ended_order(scene)
     whole = to_json(scene.store.journal.read(held.order_id))
     pages = [scene.store.journal.read(held.order_id, after=after, limit=3) for after in range(held.last_seq + 2)]
@@ -103,7 +103,7 @@ def test_a_packed_order_is_forked_and_retried(scene: Scene) -> None:
     assert LONG.encode() in to_json(scene.store.journal.read(again.id))
 
 
-def test_a_later_turn_goes_on_from_packed_ones(scene: Scene) -> None:
+def test_packed_turns_are_in_the_context_of_later_ones(scene: Scene) -> None:
     held = scene.running("first")
     said = scene.store.controls.request(held.order_id, ControlKind.STEER, NewControl(message="hurry"), principal="t")
     held.write(started(), ControlApplied(control_id=said.id, control="steer", message="and hurry"), ended())

@@ -1,4 +1,4 @@
-"""Definitions of MCP servers' tools that count, tokens that one drone refreshes for all, trials that are made once."""
+"""MCP servers: approved tool definitions, tokens that one drone refreshes for all, test calls that are made once."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def test_all_of_a_server_that_was_never_seen_count(scene: Scene) -> None:
     assert pins.seen("other", {"list": "sha256:9"}) == {"list": "sha256:9"}
 
 
-def test_what_changes_or_comes_later_counts_once_it_is_approved(scene: Scene) -> None:
+def test_changed_and_added_tools_count_once_they_are_approved(scene: Scene) -> None:
     pins = scene.store.mcp_servers
     pins.seen("t", {"list": "a", "close": "b"})
     later = {"list": "a", "close": "B", "new": "c"}
@@ -28,7 +28,7 @@ def test_what_changes_or_comes_later_counts_once_it_is_approved(scene: Scene) ->
     assert [note.detail["tools"] for note in notes] == [{"new": "c"}, {"close": "B"}]
 
 
-def test_what_is_approved_is_what_was_seen_last(scene: Scene) -> None:
+def test_an_approval_is_for_the_definition_seen_last(scene: Scene) -> None:
     pins = scene.store.mcp_servers
     pins.seen("t", {"list": "a"})
     pins.seen("t", {"list": "b"})
@@ -41,7 +41,9 @@ def test_what_is_approved_is_what_was_seen_last(scene: Scene) -> None:
 @pytest.mark.parametrize(
     ("server", "tool", "said"), [("no", None, "no drone has seen"), ("t", "no", "has no tool 'no'")]
 )
-def test_what_nobody_saw_cannot_be_approved(scene: Scene, server: str, tool: str | None, said: str) -> None:
+def test_a_tool_that_no_drone_has_seen_cannot_be_approved(
+    scene: Scene, server: str, tool: str | None, said: str
+) -> None:
     scene.store.mcp_servers.seen("t", {"list": "a"})
     with pytest.raises(UnknownServerTool, match=said):
         scene.store.mcp_servers.approve(server, tool, principal="me")
@@ -67,7 +69,7 @@ def test_one_drone_refreshes_a_token_for_all(scene: Scene) -> None:
     newer = tokens.token("t")
     assert newer is not None and newer.version == kept.version + 1
     assert tokens.hold_token("t", newer.version, "b", 30)
-    tokens.let_token_go("t", "a")
+    tokens.release_token("t", "a")
     assert not tokens.hold_token("t", newer.version, "c", 30)
-    tokens.let_token_go("t", "b")
+    tokens.release_token("t", "b")
     assert tokens.hold_token("t", newer.version, "c", 30)

@@ -1,4 +1,4 @@
-"""Orders are accepted once, found again, and shown as they are."""
+"""Placing orders once per idempotency key, finding them, showing them."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -71,7 +71,7 @@ def test_a_key_with_another_body_is_refused(scene: Scene) -> None:
         scene.placed("b", key="k")
 
 
-def test_a_key_belongs_to_who_used_it(scene: Scene) -> None:
+def test_an_idempotency_key_belongs_to_its_principal(scene: Scene) -> None:
     first = scene.placed("a", key="k")
     other = scene.store.orders.place(NewOrder(prompt="a"), principal="else", idempotency_key="k")
     assert other.created and other.order.id != first.order.id
@@ -148,7 +148,7 @@ def test_places_in_the_queue_follow_priority_then_age(scene: Scene) -> None:
     assert [one.order_id for one in scene.store.claims.claimable(["slow"], 3)] == [other.id]
 
 
-def test_an_order_for_later_waits_and_goes_on_when_it_is_due(scene: Scene) -> None:
+def test_an_order_for_later_waits_and_is_queued_when_due(scene: Scene) -> None:
     order = scene.place(not_before=scene.clock.now() + timedelta(hours=1))
     assert (order.status, order.reason) == (OrderStatus.WAITING, WaitingReason.NOT_BEFORE)
     assert scene.store.claims.claimable(["default"], 10) == []
@@ -227,7 +227,7 @@ def test_sessions_are_listed_newest_first(scene: Scene) -> None:
         scene.store.sessions.get(NOWHERE)
 
 
-def test_a_running_order_shows_its_drone_and_what_it_spent(scene: Scene) -> None:
+def test_a_running_order_shows_its_drone_and_its_usage(scene: Scene) -> None:
     order = scene.place()
     held = scene.hold(order.id, scene.drone("alpha"))
     held.write(started(), replied(tokens=3), replied(tokens=4, round_number=2))
@@ -238,7 +238,7 @@ def test_a_running_order_shows_its_drone_and_what_it_spent(scene: Scene) -> None
     assert scene.store.orders.record(order.id) is None
 
 
-def test_an_ended_order_shows_what_it_brought(scene: Scene) -> None:
+def test_an_ended_order_shows_its_result(scene: Scene) -> None:
     held = scene.running()
     held.write(started(), replied("the text"))
     ending = held.ending(OrderStatus.SUCCEEDED, ended())

@@ -1,4 +1,4 @@
-"""Orders that are placed together: all in one transaction, as each alone would be, or none."""
+"""Placing several orders in one transaction: all with the same results as one by one, or none."""
 
 from typing import Any
 
@@ -7,21 +7,21 @@ import pytest
 from mcc.contracts.order import NewOrder, WhenBusy
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import IdempotencyConflict, SessionBusy, SomeRefused, UnknownSession
-from mcc.store.values import AskedOrder, Placed
+from mcc.store.values import BatchOrder, Placed
 from tests.conformance.store.scene import Scene, at_once
 
 NOBODY = "01900000-0000-7000-8000-000000000000"
 
 
-def together(scene: Scene, *asked: AskedOrder) -> list[Placed]:
+def together(scene: Scene, *asked: BatchOrder) -> list[Placed]:
     return list(scene.store.orders.place_all(asked, principal="someone"))
 
 
-def keyed(prompt: str, key: str | None = None, **fields: object) -> AskedOrder:
-    return AskedOrder(NewOrder.model_validate({"prompt": prompt, **fields}), key)
+def keyed(prompt: str, key: str | None = None, **fields: object) -> BatchOrder:
+    return BatchOrder(NewOrder.model_validate({"prompt": prompt, **fields}), key)
 
 
-def test_each_is_what_it_would_be_alone(scene: Scene) -> None:
+def test_each_order_is_as_if_placed_alone(scene: Scene) -> None:
     fields: dict[str, Any] = {"labels": ("a", "b"), "priority": 2, "metadata": {"ticket": 7}, "on_ask": "wait"}
     later: dict[str, Any] = {"not_before": scene.clock.now().replace(year=2030)}
     alone = scene.store.orders.place(NewOrder(prompt="one", **fields), principal="someone").order

@@ -1,4 +1,4 @@
-"""What is asked often finds its rows by an index, on both databases, however many orders there are."""
+"""Frequent queries use an index on both databases, however many orders there are."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -81,7 +81,7 @@ ASKED: dict[str, tuple[Call, tuple[str, ...]]] = {
 
 
 @pytest.mark.parametrize("name", ASKED)
-def test_what_is_asked_often_is_found_by_an_index(seeded: Store, name: str) -> None:
+def test_frequent_queries_use_an_index(seeded: Store, name: str) -> None:
     call, indexes = ASKED[name]
     steps = plans(seeded.database, lambda: call(seeded), by_index=True)
     assert full_scans(steps) == []

@@ -1,4 +1,4 @@
-"""Journals of orders that ended long ago go; what anybody still needs stays, wherever the work is broken off."""
+"""Retention removes old journals and keeps everything that is still used, wherever it is interrupted."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -22,7 +22,7 @@ LONG = "x" * 50_000
 
 
 def ended_order(scene: Scene, prompt: str = "do it", content: str = "text", **fields: object) -> Held:
-    """An order of five entries or more that has succeeded."""
+    """A succeeded order with five entries or more."""
     held = scene.running(prompt, **fields)
     master = held.origin.record_id or ""
     held.write(started(), replied(), called(master), returned(master, content=content), ended())
@@ -58,7 +58,7 @@ def test_the_journal_of_an_order_goes_and_its_record_and_answer_stay(scene: Scen
     assert clear(scene) == Cleared()
 
 
-def test_what_has_not_ended_or_not_long_ago_is_left_alone(scene: Scene) -> None:
+def test_unfinished_and_recent_orders_are_left_alone(scene: Scene) -> None:
     running, queued = scene.running(), scene.place()
     running.write(started(), replied())
     scene.clock.advance(20 * DAY)
@@ -72,7 +72,7 @@ def test_what_has_not_ended_or_not_long_ago_is_left_alone(scene: Scene) -> None:
     assert scene.status(running.order_id) is OrderStatus.RUNNING
 
 
-def test_an_order_that_somebody_watches_waits(scene: Scene) -> None:
+def test_an_order_that_is_being_watched_is_not_pruned(scene: Scene) -> None:
     held = ended_order(scene)
     scene.clock.advance(31 * DAY)
     before = scene.clock.now()
@@ -80,7 +80,7 @@ def test_an_order_that_somebody_watches_waits(scene: Scene) -> None:
     assert len(scene.kinds(held.order_id)) == held.last_seq + 1
 
 
-def test_a_look_tells_what_would_go_and_changes_nothing(scene: Scene) -> None:
+def test_a_look_counts_what_would_be_removed_and_changes_nothing(scene: Scene) -> None:
     held = ended_order(scene)
     scene.clock.advance(31 * DAY)
     found = scene.store.retention.look(scene.clock.now() - timedelta(days=30))
@@ -107,7 +107,7 @@ def test_long_texts_go_with_the_last_order_that_needs_them(scene: Scene) -> None
     assert LONG in to_json(scene.store.orders.record(second.order_id)).decode()
 
 
-def test_a_text_that_nobody_needs_goes_after_a_day(scene: Scene) -> None:
+def test_an_unused_text_is_removed_after_a_day(scene: Scene) -> None:
     orphan = scene.store.texts.keep("nobody's")
     clear(scene)
     assert scene.store.texts.kept(orphan) == "nobody's"
@@ -115,7 +115,7 @@ def test_a_text_that_nobody_needs_goes_after_a_day(scene: Scene) -> None:
     assert clear(scene) == Cleared(texts=1, bytes=len('"nobody\'s"'))
 
 
-def test_a_later_turn_goes_on_from_what_was_said_in_a_pruned_one(scene: Scene) -> None:
+def test_a_pruned_turn_is_in_the_context_of_later_ones(scene: Scene) -> None:
     held = scene.running("first")
     said = scene.store.controls.request(
         held.order_id, ControlKind.STEER, NewControl(message="and hurry"), principal="someone"
@@ -142,7 +142,7 @@ def test_a_pruned_order_is_retried_and_not_forked(scene: Scene) -> None:
     assert (again.prompt, again.status) == ("do it", OrderStatus.QUEUED)
 
 
-def test_what_a_fork_took_over_outlives_its_source_and_the_fork_itself(scene: Scene) -> None:
+def test_copied_entries_outlive_the_source_and_the_fork_itself(scene: Scene) -> None:
     source = scene.running()
     setup, master = scene.store.texts.keep("a set-up", owner=source.order_id), source.origin.record_id or ""
     begun = started().model_copy(update={"setup_digest": setup})
@@ -166,7 +166,7 @@ def test_what_a_fork_took_over_outlives_its_source_and_the_fork_itself(scene: Sc
 
 @pytest.mark.parametrize("done", range(5))
 def test_a_run_that_is_broken_off_is_finished_by_the_next_one(scene: Scene, done: int) -> None:
-    """After each of its transactions: nothing is read half, and nothing is left behind."""
+    """Interrupt after each transaction: no journal is read incomplete, and nothing is left behind."""
     held = scene.running()
     master = held.origin.record_id or ""
     held.write(started(), *(replied(round_number=number) for number in (1, 2, 3)))
@@ -190,7 +190,7 @@ def test_a_run_that_is_broken_off_is_finished_by_the_next_one(scene: Scene, done
 
 
 def test_the_last_guard_is_in_the_statement_itself(scene: Scene) -> None:
-    """An order that is alive keeps its entries, whatever a caller believes."""
+    """An unfinished order keeps its entries, even if a caller wants them removed."""
     held = scene.running()
     held.write(started(), replied())
     removed = scene.store.database.write(lambda connection: empty(connection, held.order_id, 0, 100))
@@ -199,7 +199,7 @@ def test_the_last_guard_is_in_the_statement_itself(scene: Scene) -> None:
 
 
 def test_texts_of_older_entries_are_found_before_anything_goes(scene: Scene) -> None:
-    """As a version wrote them that did not say who uses what."""
+    """Older versions stored texts without recording who uses them."""
     held = scene.running()
     master = held.origin.record_id or ""
     setup, whole = scene.store.texts.keep("a set-up"), scene.store.texts.keep("the whole")
@@ -234,7 +234,7 @@ def test_incarnations_that_are_gone_go_and_those_that_orders_name_keep_their_nam
     assert scene.store.orders.get(held.order_id).drone == "drone-1"
 
 
-def test_what_a_later_version_wrote_is_left_to_it(scene: Scene) -> None:
+def test_journals_of_a_later_version_are_left_to_it(scene: Scene) -> None:
     held = ended_order(scene)
     newer = sa.text("UPDATE order_state SET journal_version = 999")
     scene.store.database.write(lambda connection: connection.execute(newer))

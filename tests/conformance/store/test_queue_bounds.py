@@ -1,4 +1,4 @@
-"""No more orders are queued than a store was told; what is no new order is answered all the same."""
+"""The bound of the queue refuses new orders; requests that create none are still answered."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -10,8 +10,8 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewFork, NewOrder
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import QueueFull
-from mcc.store.queue_bound import COUNT_SECONDS, MOST_SECONDS, QueueBound
-from mcc.store.values import AskedOrder
+from mcc.store.orders import COUNT_SECONDS, MOST_SECONDS, QueueBound
+from mcc.store.values import BatchOrder
 from mcc.testing import FakeClock, temporary_store
 from tests.conformance.store.conftest import opened
 from tests.conformance.store.scene import Scene, at_once
@@ -21,7 +21,7 @@ MOST = 3
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def bounded(request: pytest.FixtureRequest, clock: FakeClock) -> Iterator[Scene]:
-    """A scene whose store takes three queued orders."""
+    """A scene whose store allows three queued orders."""
     scene = Scene(opened(request, clock, MOST), clock, request.param)
     yield scene
     scene.store.close()
@@ -56,17 +56,17 @@ def test_a_known_key_is_answered_and_a_new_one_is_not_used_up(bounded: Scene) ->
 
 def test_orders_that_are_placed_together_find_room_for_all_of_them_or_none_is_placed(bounded: Scene) -> None:
     bounded.placed("known", key="k")
-    asked = [AskedOrder(NewOrder(prompt=f"order {number}")) for number in range(MOST)]
+    asked = [BatchOrder(NewOrder(prompt=f"order {number}")) for number in range(MOST)]
     with pytest.raises(QueueFull, match="with these 3, more than 3 orders"):
         bounded.store.orders.place_all(asked, principal="someone")
     assert bounded.store.orders.counts()[OrderStatus.QUEUED] == 1
-    known = AskedOrder(NewOrder(prompt="known"), "k")
+    known = BatchOrder(NewOrder(prompt="known"), "k")
     assert len(bounded.store.orders.place_all([known, *asked[1:]], principal="someone")) == MOST
     with pytest.raises(QueueFull):
         bounded.place("one more")
 
 
-def test_what_begins_or_is_cancelled_makes_room(bounded: Scene) -> None:
+def test_orders_that_begin_or_are_cancelled_make_room(bounded: Scene) -> None:
     first, second, _ = filled(bounded)
     bounded.hold(first)
     bounded.store.controls.request(second, ControlKind.CANCEL, NewControl(), principal="test")
@@ -126,7 +126,7 @@ def test_twenty_at_once_take_no_more_places_than_there_are() -> None:
 
 
 class Counter:
-    """Counts how often orders were counted."""
+    """A count of orders that records how often it was called."""
 
     def __init__(self, queued: int) -> None:
         self.queued = queued
@@ -146,7 +146,7 @@ def test_a_thousand_orders_in_a_second_are_counted_once(clock: FakeClock, queued
     assert counter.times == 1
 
 
-def test_far_from_the_bound_nobody_counts_for_a_minute_and_at_the_bound_every_second(clock: FakeClock) -> None:
+def test_far_from_the_bound_a_count_lasts_a_minute_and_at_the_bound_a_second(clock: FakeClock) -> None:
     far, near = Counter(0), Counter(100_000)
     bound, full = QueueBound(100_000, clock), QueueBound(100_000, clock)
     for _ in range(round(MOST_SECONDS)):

@@ -1,4 +1,4 @@
-"""Two processes on one database do what excludes each other at the same moment: the row decides, once."""
+"""Two processes make conflicting changes at the same moment: exactly one of them wins."""
 
 from collections.abc import Callable, Iterator
 
@@ -18,7 +18,7 @@ ROUNDS = 8
 
 @pytest.fixture
 def scenes(database_url: str, clock: FakeClock) -> Iterator[tuple[Scene, Scene]]:
-    """Two stores with connections of their own."""
+    """Two stores with separate connections to one database."""
     one, other = (Scene(open_store(database_url, clock=clock), clock, "sql") for _ in range(2))
     yield one, other
     for scene in (one, other):
@@ -81,7 +81,7 @@ def test_a_parking_and_the_end(scenes: tuple[Scene, Scene]) -> None:
 
 @pytest.mark.parametrize("kind", [ControlKind.CANCEL, ControlKind.RESUME, ControlKind.STEER])
 def test_a_parking_and_a_control(scenes: tuple[Scene, Scene], kind: ControlKind) -> None:
-    """Either the holder is told to read, or the control finds an order that waits; it is never just forgotten."""
+    """Either the holder has to read the control first, or the control finds a waiting order; it never gets lost."""
     one, other = scenes
 
     def once() -> None:
@@ -92,8 +92,8 @@ def test_a_parking_and_a_control(scenes: tuple[Scene, Scene], kind: ControlKind)
         if isinstance(parked, ControlsPending):
             assert status is OrderStatus.RUNNING and asked.open
         else:
-            woken = {ControlKind.CANCEL: OrderStatus.CANCELLED, ControlKind.RESUME: OrderStatus.QUEUED}
-            assert isinstance(parked, int) and status is woken.get(kind, OrderStatus.WAITING), parked
+            expected = {ControlKind.CANCEL: OrderStatus.CANCELLED, ControlKind.RESUME: OrderStatus.QUEUED}
+            assert isinstance(parked, int) and status is expected.get(kind, OrderStatus.WAITING), parked
         one.fold(held.order_id)
 
     often(once)
@@ -113,33 +113,36 @@ def test_a_parking_and_a_sweep(scenes: tuple[Scene, Scene]) -> None:
     often(once)
 
 
-def test_a_wake_and_a_cancel(scenes: tuple[Scene, Scene]) -> None:
+def test_a_resume_and_a_cancel(scenes: tuple[Scene, Scene]) -> None:
     one, other = scenes
 
     def once() -> None:
         held = one.running()
         park(one, held)
-        woken, asked = at_once(
-            lambda: one.store.claims.wake(held.order_id, WaitingReason.PAUSED, "m"),
+        resumed, asked = at_once(
+            lambda: one.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m"),
             lambda: ask(other, held, ControlKind.CANCEL),
         )
-        assert isinstance(woken, bool) and isinstance(asked, Control) and asked.applied_seq
+        assert isinstance(resumed, bool) and isinstance(asked, Control) and asked.applied_seq
         assert one.status(held.order_id) is OrderStatus.CANCELLED
-        assert one.kinds(held.order_id).count("order.resumed") == int(woken)
+        assert one.kinds(held.order_id).count("order.resumed") == int(resumed)
 
     often(once)
 
 
-def test_two_wakes(scenes: tuple[Scene, Scene]) -> None:
+def test_two_resumes(scenes: tuple[Scene, Scene]) -> None:
     one, other = scenes
 
     def once() -> None:
         held = one.running()
         park(one, held)
-        woken = at_once(
-            *(lambda scene=scene: scene.store.claims.wake(held.order_id, WaitingReason.PAUSED, "m") for scene in scenes)
+        resumed = at_once(
+            *(
+                lambda scene=scene: scene.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m")
+                for scene in scenes
+            )
         )
-        assert sorted(map(bool, woken)) == [False, True], woken
+        assert sorted(map(bool, resumed)) == [False, True], resumed
         assert other.kinds(held.order_id)[-1] == "order.resumed"
 
     often(once)
@@ -167,8 +170,8 @@ def test_the_end_and_a_hand_back_and_a_cancel(scenes: tuple[Scene, Scene]) -> No
     often(once)
 
 
-def test_a_claim_and_the_loss_of_who_claims(scenes: tuple[Scene, Scene]) -> None:
-    """Whatever comes first, the order does not stay with a drone that is lost."""
+def test_a_claim_and_the_loss_of_the_claiming_drone(scenes: tuple[Scene, Scene]) -> None:
+    """Whichever comes first, the order does not stay with the lost drone."""
     one, other = scenes
 
     def once() -> None:

@@ -1,4 +1,4 @@
-"""A record is sent in pieces with its long texts still in the store: the same JSON, and little of it held at a time."""
+"""Records sent in pieces, with long texts read one by one: the same JSON, with little of it in memory."""
 
 import random
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ def records(scene: Scene) -> Records:
 
 
 async def sent(records: Records, order_id: str) -> tuple[bytes, list[int]]:
-    """What a reader is sent, and how long each piece is."""
+    """The JSON that a reader gets, and the length of each piece."""
     found = await records.of(order_id)
     assert found is not None
     if isinstance(found, bytes):
@@ -53,12 +53,12 @@ def whole(scene: Scene, order_id: str) -> bytes:
 
 
 async def is_whole(records: Records, scene: Scene, order_id: str) -> bool:
-    """Compared here: what pytest says of texts of megabytes that differ takes minutes."""
+    """Compare without pytest, whose report on differing texts of megabytes takes minutes."""
     return (await sent(records, order_id))[0] == whole(scene, order_id)
 
 
 def worked_on(held: Held, chance: random.Random, rounds: int) -> None:
-    """A turn with texts of all lengths wherever an entry has one."""
+    """A turn with texts of all lengths in every place where an entry may have one."""
     record_id = held.origin.record_id or ""
     held.write(started(chance.choice(TEXTS)))
     for number in range(1, rounds + 1):
@@ -85,7 +85,7 @@ async def test_the_pieces_are_the_record_that_the_journal_folds_to(scene: Scene,
     assert (stored == whole(scene, held.order_id)) is True
 
 
-async def test_what_utf8_cannot_carry_is_told_all_the_same(scene: Scene, records: Records) -> None:
+async def test_lone_surrogates_are_sent_too(scene: Scene, records: Records) -> None:
     held = scene.running()
     held.write(
         started("\ud800" * 1_000),
@@ -98,7 +98,7 @@ async def test_what_utf8_cannot_carry_is_told_all_the_same(scene: Scene, records
     )
 
 
-async def test_nobody_who_writes_a_text_can_name_the_text_of_another_place(scene: Scene, records: Records) -> None:
+async def test_a_text_cannot_contain_a_forged_mark(scene: Scene, records: Records) -> None:
     held = scene.running()
     held.write(started("secret " * 200))
     await sent(records, held.order_id)
@@ -129,7 +129,7 @@ async def test_of_a_huge_record_little_is_held_at_a_time(scene: Scene, records: 
     assert record is not None and len(to_json(record)) < 50_000
 
 
-async def test_readers_of_a_record_share_what_is_held_of_it(scene: Scene, records: Records) -> None:
+async def test_readers_of_a_record_share_its_memory(scene: Scene, records: Records) -> None:
     held = scene.running()
     held.write(started("a long prompt " * 100_000))
     first, second = await records.of(held.order_id), await records.of(held.order_id)

@@ -1,4 +1,4 @@
-"""Migrations lead to the schema of the tables, and back, on both databases."""
+"""Migrations produce the schema that the tables describe, and can be reversed, on both databases."""
 
 import json
 import warnings
@@ -36,7 +36,7 @@ def _forget(url: str) -> None:
 
 
 WORDS = "note_words"
-"""An index of PostgreSQL, and tables of SQLite's full-text search, which no table of ours describes."""
+"""An index on PostgreSQL, and the tables of SQLite's full-text search, which `METADATA` does not describe."""
 
 
 def _run(url: str, statement: str) -> None:
@@ -120,7 +120,7 @@ def test_a_database_of_another_program_is_left_alone(empty_url: str) -> None:
     _run(empty_url, "DROP TABLE orders")
 
 
-def test_a_table_that_is_gone_is_told(empty_url: str) -> None:
+def test_a_missing_table_is_reported(empty_url: str) -> None:
     upgrade(empty_url)
     _run(empty_url, "ALTER TABLE journal RENAME TO elsewhere")
     assert "it has no journal" in (schema_problem(empty_url) or "")
@@ -130,7 +130,7 @@ def test_a_table_that_is_gone_is_told(empty_url: str) -> None:
     assert schema_problem(empty_url) is None
 
 
-def test_the_migrations_make_what_the_tables_say(empty_url: str) -> None:
+def test_the_migrations_produce_the_described_schema(empty_url: str) -> None:
     upgrade(empty_url)
     database = Database(empty_url)
     try:
@@ -146,7 +146,7 @@ def test_the_migrations_make_what_the_tables_say(empty_url: str) -> None:
 
 
 def _same_conditions(connection: sa.Connection) -> None:
-    """Alembic does not compare the conditions of partial indexes."""
+    """The conditions of partial indexes, which Alembic does not compare."""
     dialect = connection.dialect.name
     for table in METADATA.tables.values():
         with warnings.catch_warnings():
@@ -154,7 +154,7 @@ def _same_conditions(connection: sa.Connection) -> None:
             made = {index["name"]: index for index in sa.inspect(connection).get_indexes(table.name)}
         for index in table.indexes:
             if index.name not in made:
-                # Of an index on an expression SQLAlchemy can tell nothing on SQLite, which itself can.
+                # SQLAlchemy does not reflect indexes on expressions from SQLite.
                 asked = {"name": index.name}
                 said = connection.scalar(sa.text("SELECT sql FROM sqlite_master WHERE name = :name"), asked)
                 assert said == str(CreateIndex(index).compile(connection))
@@ -165,7 +165,7 @@ def _same_conditions(connection: sa.Connection) -> None:
             assert made[index.name]["unique"] == bool(index.unique), index.name
 
 
-def test_the_versions_that_are_told_without_alembic_are_those_of_alembic() -> None:
+def test_the_schema_versions_without_alembic_are_those_of_alembic() -> None:
     walked = ScriptDirectory(str(_MIGRATIONS)).walk_revisions()
     assert revisions() == tuple(reversed([script.revision for script in walked]))
 
@@ -176,7 +176,7 @@ def test_two_processes_that_upgrade_at_once_both_succeed(empty_url: str) -> None
     assert schema_problem(empty_url) is None
 
 
-def test_a_schema_of_a_newer_version_is_told(empty_url: str) -> None:
+def test_a_schema_of_a_newer_version_is_reported(empty_url: str) -> None:
     upgrade(empty_url)
     database = Database(empty_url)
     database.write(lambda one: one.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'"))
@@ -196,7 +196,7 @@ def test_the_file_is_written_ahead_and_synced(tmp_path: Path) -> None:
     database.close()
 
 
-def test_postgresql_gives_up_on_what_hangs(postgres_url: str) -> None:
+def test_postgresql_ends_hanging_statements(postgres_url: str) -> None:
     database = Database(postgres_url)
     names = ("idle_in_transaction_session_timeout", "statement_timeout", "lock_timeout", "transaction_isolation")
     shown = database.read(lambda one: [one.exec_driver_sql(f"SHOW {name}").scalar() for name in names])
@@ -217,7 +217,7 @@ def test_the_real_clocks_keep_leases(database_url: str) -> None:
     store.close()
 
 
-def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StoreUnavailable, match="cannot be made"):
         upgrade(f"sqlite:///{tmp_path}/file/mcc.db")

@@ -1,4 +1,4 @@
-"""What a driver is given without SQLAlchemy finds, refuses and undoes what SQLAlchemy would."""
+"""Statements given directly to the driver: same results, errors and rollbacks as through SQLAlchemy."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +29,7 @@ TABLE = sa.Table(
 
 
 class Counted(sa.types.TypeDecorator[str]):
-    """A text; whoever compiles a statement with it is counted."""
+    """A text type that counts how often statements with it are compiled."""
 
     impl = sa.String
     cache_ok = False
@@ -70,14 +70,14 @@ def database(database_url: str) -> Iterator[Database]:
 
 
 def sent(database: Database) -> list[str]:
-    """What SQLAlchemy sends from now on; nothing is sent past it because of that."""
+    """The statements that SQLAlchemy sends from now on. Because of this listener, all go through SQLAlchemy."""
     said: list[str] = []
     event.listen(database.engine, "after_cursor_execute", lambda *sent: said.append(sent[2]))
     return said
 
 
 def both(database: Database, ask: Callable[[Connection], Any]) -> Any:
-    """What SQLAlchemy answers, once the driver has answered the same three times."""
+    """The result from SQLAlchemy, after the driver has given the same result three times."""
     direct = [database.read(ask) for _ in range(3)]
     with database.engine.connect() as connection:
         expected = ask(connection.execution_options(**without_transactions(connection.dialect)))
@@ -105,7 +105,7 @@ def test_a_truth_is_read_as_one(database: Database) -> None:
     assert [row.good for row in rows] == [True, False] and all(type(row.good) is bool for row in rows)
 
 
-def test_what_came_in_one_database_is_known_in_the_next_one(tmp_path: Path) -> None:
+def test_statements_prepared_for_one_database_are_prepared_for_the_next(tmp_path: Path) -> None:
     compiled: list[object] = []
     wanted = sa.bindparam("wanted", type_=Counted(compiled))
     by_name = sa.select(TABLE).where(TABLE.c.name == wanted)
@@ -119,7 +119,7 @@ def test_what_came_in_one_database_is_known_in_the_next_one(tmp_path: Path) -> N
     assert len(compiled) == 2
 
 
-def test_one_row_is_asked_for_and_none_or_several_are_refused(database: Database) -> None:
+def test_one_row_is_expected_and_none_or_several_are_refused(database: Database) -> None:
     for _ in range(3):
         with pytest.raises(exc.MultipleResultsFound):
             database.read(lambda connection: connection.execute(FEW).one())
@@ -133,7 +133,7 @@ def test_a_statement_that_comes_with_other_parameters_is_left_to_sqlalchemy(data
     assert database.read(lambda connection: connection.execute(SOME).all()) == []
 
 
-def test_what_is_changed_is_counted_and_answered(database: Database) -> None:
+def test_changed_rows_are_counted_and_returned(database: Database) -> None:
     numbers = [
         database.write(lambda connection: connection.execute(RAISE, {"wanted": "a", "more": 2}).scalar_one())
         for _ in range(4)
@@ -147,7 +147,7 @@ def test_what_is_changed_is_counted_and_answered(database: Database) -> None:
     assert counts == [1, 1, 0, 1]
 
 
-def test_what_the_database_refuses_is_undone_and_named_as_before(database: Database) -> None:
+def test_refused_statements_are_rolled_back_with_the_same_error(database: Database) -> None:
     def twice(connection: Connection) -> None:
         connection.execute(ADD, {"name": "new", "number": 1, "good": True})
         connection.execute(ADD, {"name": "a", "number": 1, "good": True})
@@ -158,7 +158,7 @@ def test_what_the_database_refuses_is_undone_and_named_as_before(database: Datab
         assert database.read(lambda connection: connection.execute(BY_NAME, {"wanted": "new"}).first()) is None
 
 
-def test_what_sqlalchemy_was_asked_in_between_is_committed_or_undone_with_the_rest(database: Database) -> None:
+def test_statements_through_sqlalchemy_are_committed_or_rolled_back_with_the_rest(database: Database) -> None:
     def work(name: str, fails: bool) -> Callable[[Connection], None]:
         def add(connection: Connection) -> None:
             connection.execute(sa.insert(TABLE).values(name=name, number=0, good=True))
@@ -200,7 +200,7 @@ def test_a_commit_that_fails_costs_its_own_transaction_alone(database: Database,
     database.write(lambda connection: send(connection, "DROP TABLE parts", ()))
 
 
-def test_whoever_listens_hears_every_statement(database: Database) -> None:
+def test_event_listeners_see_every_statement(database: Database) -> None:
     said: list[str] = []
     for _ in range(3):
         database.read(lambda connection: connection.execute(BY_NAME, {"wanted": "a"}).first())
@@ -219,7 +219,7 @@ def test_connections_are_kept_and_closed_in_the_end(database: Database) -> None:
     assert again.closed
 
 
-def test_what_came_twice_is_sent_past_sqlalchemy(database: Database) -> None:
+def test_a_repeated_statement_bypasses_sqlalchemy(database: Database) -> None:
     by_name, said = sa.select(TABLE).where(TABLE.c.name == sa.bindparam("wanted")), sent(database)
     for _ in range(4):
         assert database.read(lambda connection: connection.execute(by_name, {"wanted": "a"}).one()).number == 1
@@ -236,7 +236,7 @@ def postgres(request: pytest.FixtureRequest) -> Iterator[Database]:
 
 
 def end(postgres: Database) -> Callable[[Connection], None]:
-    """End the connection that asks for it, by way of another one."""
+    """End this connection from another one."""
     own = sa.text("SELECT pg_backend_pid()")
 
     def ended(connection: Connection) -> None:
@@ -256,9 +256,7 @@ def counted(postgres: Database) -> int:
 
 
 @pytest.mark.parametrize("repeatable", [True, False])
-def test_a_commit_that_nobody_answers_is_repeated_only_where_that_does_no_harm(
-    postgres: Database, repeatable: bool
-) -> None:
+def test_a_commit_without_an_answer_is_repeated_only_where_that_is_safe(postgres: Database, repeatable: bool) -> None:
     left = ["end"]
 
     def work(connection: Connection) -> None:
@@ -277,7 +275,7 @@ def test_a_commit_that_nobody_answers_is_repeated_only_where_that_does_no_harm(
     assert counted(postgres) == 3 + repeatable
 
 
-def test_a_connection_that_is_lost_within_a_transaction_costs_nobody_anything(postgres: Database) -> None:
+def test_a_connection_lost_within_a_transaction_is_replaced(postgres: Database) -> None:
     left = ["end"] * 4
 
     def work(connection: Connection) -> None:
@@ -295,7 +293,7 @@ def test_a_connection_that_is_lost_within_a_transaction_costs_nobody_anything(po
 
 
 def test_connections_that_ended_together_are_given_up_together(postgres: Database) -> None:
-    """The second try does not meet with the next dead one: of several that are kept, nor of those in the pool."""
+    """When all connections are dead, the repetition must not pick another dead one, idle or in SQLAlchemy's pool."""
     name = postgres.url.database
     for _ in range(3):
         postgres.read(lambda one: postgres.read(lambda other: (one.scalar(COUNT), other.scalar(COUNT))))
@@ -363,10 +361,10 @@ def test_numbers_lists_truths_and_texts_are_those_of_sqlalchemy(postgres: Databa
     postgres.write(lambda connection: connection.exec_driver_sql("DROP TABLE kinds"))
 
 
-def test_a_connection_is_left_to_whoever_may_wait_for_one_in_the_pool(postgres: Database) -> None:
+def test_a_connection_is_returned_when_threads_may_wait_for_the_pool(postgres: Database) -> None:
     links, pool = Links(postgres.engine, 2), postgres.engine.pool
     assert isinstance(pool, QueuePool)
-    with links.reading(), links.reading():  # and the one that the database keeps
+    with links.reading(), links.reading():  # two, and the one that the database itself keeps
         with links.reading():
             assert is_used_up(postgres.engine)
         assert pool.checkedin() == 1

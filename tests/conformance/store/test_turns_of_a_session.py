@@ -1,4 +1,4 @@
-"""What a turn goes on from: the turns before it in its session, unless they were rolled back, as far as they fit."""
+"""The context of a turn: the earlier turns of its session that were not rolled back, as far as they fit."""
 
 from mcc.contracts.control import ControlKind, NewControl, SteerMode
 from mcc.contracts.entry import Origin
@@ -22,12 +22,12 @@ def shown(scene: Scene, order: WorkOrder, characters: int = ALL) -> list[str]:
     return [turn.prompt for turn in scene.store.sessions.context(order, characters=characters)]
 
 
-def test_the_first_turn_goes_on_from_nothing(scene: Scene) -> None:
+def test_the_first_turn_has_an_empty_context(scene: Scene) -> None:
     ended(scene, "another session")
     assert shown(scene, scene.place("first")) == []
 
 
-def test_a_turn_goes_on_from_those_before_it_in_their_order(scene: Scene) -> None:
+def test_the_context_of_a_turn_has_the_earlier_turns_in_sequence(scene: Scene) -> None:
     first = ended(scene, "one")
     second = ended(scene, "two", first.session_id)
     third = scene.place("three", session_id=first.session_id)
@@ -52,7 +52,7 @@ def test_a_turn_that_was_rolled_back_is_left_out_and_stays_in_history(scene: Sce
     ]
 
 
-def test_turns_that_failed_or_were_cancelled_are_shown_as_what_they_are(scene: Scene) -> None:
+def test_failed_and_cancelled_turns_are_shown_with_their_status(scene: Scene) -> None:
     first = scene.place("one")
     held = scene.hold(first.id)
     scene.store.claims.finish(held.ending(OrderStatus.FAILED, reason=FailureReason.MODEL_ERROR))
@@ -98,7 +98,7 @@ def test_a_retry_of_a_retry_is_shown_neither(scene: Scene) -> None:
     assert shown(scene, third) == ["one"]
 
 
-def test_what_people_told_the_master_belongs_to_what_it_was_asked(scene: Scene) -> None:
+def test_steering_messages_are_part_of_a_turns_prompt(scene: Scene) -> None:
     first = scene.place("one")
     held = scene.hold(first.id)
     child = Origin(record_id="c", parent_id=held.origin.record_id, agent="explore", depth=1)
@@ -115,7 +115,7 @@ def _steer(message: str, mode: SteerMode) -> ControlApplied:
     return ControlApplied(control_id=fresh_id(), control="steer", mode=mode.value, message=message)
 
 
-def test_the_session_of_a_fork_goes_on_from_what_its_source_went_on_from(scene: Scene) -> None:
+def test_the_session_of_a_fork_continues_the_context_of_its_source(scene: Scene) -> None:
     first = ended(scene, "one")
     second = ended(scene, "two", first.session_id)
     fork = scene.store.orders.fork(second.id, NewFork(after=1, prompt="three"), principal="p").order

@@ -1,4 +1,4 @@
-"""A drone lays an order aside while nothing can be done for it; a person, a clock or another drone wakes it."""
+"""Parked orders, and how a person, the clock or another drone resumes them."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -11,7 +11,7 @@ from mcc.contracts.journal import AgentStep, ControlApplied
 from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import ControlsPending, Fenced
-from mcc.store.transitions import WAITING_HOURS, WAKES
+from mcc.store.transitions import RESUMABLE, WAITING_HOURS
 from mcc.store.values import Parking, Waiting
 from tests.conformance.store.scene import Held, Scene, replied, started
 
@@ -26,7 +26,7 @@ def parking(held: Held, reason: WaitingReason = WaitingReason.PAUSED, **fields: 
 
 
 def parked(scene: Scene, reason: WaitingReason = WaitingReason.PAUSED, **fields: object) -> Held:
-    """An order that waits; the answer is what its last holder knows."""
+    """A waiting order, as its last holder knows it."""
     held = scene.running()
     held.write(started(), replied())
     scene.store.claims.park(parking(held, reason, **fields))
@@ -59,13 +59,13 @@ def test_a_parked_order_waits_without_a_holder_and_says_why(scene: Scene) -> Non
 def test_a_long_reason_is_shown_in_full(scene: Scene) -> None:
     held = parked(scene, message="why \x00\ud800 " + "x" * 80_000)
     assert scene.store.orders.get(held.order_id).detail == "why \x00\ud800 " + "x" * 80_000
-    scene.store.claims.wake(held.order_id, WaitingReason.PAUSED, "m")
+    scene.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m")
     assert scene.store.orders.get(held.order_id).detail is None
 
 
-def test_who_holds_it_after_a_parking_goes_on_where_it_was(scene: Scene) -> None:
+def test_the_next_holder_of_a_parked_order_continues_its_journal(scene: Scene) -> None:
     held = parked(scene)
-    assert scene.store.claims.wake(held.order_id, WaitingReason.PAUSED, "go on")
+    assert scene.store.claims.resume(held.order_id, WaitingReason.PAUSED, "go on")
     heir = scene.hold(held.order_id, token="next")
     assert (heir.epoch, heir.attempt) == (4, 2), "park, wake and claim each raise the epoch"
     assert not heir.write(replied(round_number=2)).culprits
@@ -77,14 +77,14 @@ def test_the_same_parking_again_gives_the_same_answer_whatever_came_after_it(sce
     asked = parking(held)
     number = scene.store.claims.park(asked)
     assert scene.store.claims.park(asked) == number
-    scene.store.claims.wake(held.order_id, WaitingReason.PAUSED, "m")
+    scene.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m")
     assert scene.store.claims.park(asked) == number
     scene.hold(held.order_id, token="next").write(started())
     assert scene.store.claims.park(asked) == number
     assert scene.kinds(held.order_id).count("order.waiting") == 1
 
 
-def test_who_counts_wrong_or_held_it_before_cannot_park_it(scene: Scene) -> None:
+def test_a_wrong_number_or_an_old_epoch_cannot_park_the_order(scene: Scene) -> None:
     held = scene.running()
     asked = parking(held)
     held.write(started())
@@ -109,7 +109,9 @@ def test_a_control_that_came_meanwhile_must_be_read_before_the_order_waits(scene
 
 
 @pytest.mark.parametrize("kind", [ControlKind.CANCEL, ControlKind.RESUME])
-def test_an_order_is_not_laid_aside_over_what_would_end_its_waiting(scene: Scene, kind: ControlKind) -> None:
+def test_an_order_is_not_parked_while_a_control_that_would_resume_or_end_it_is_open(
+    scene: Scene, kind: ControlKind
+) -> None:
     held = scene.running()
     held.control_seq = ask(scene, held, kind).number
     with pytest.raises(ControlsPending):
@@ -117,7 +119,7 @@ def test_an_order_is_not_laid_aside_over_what_would_end_its_waiting(scene: Scene
     assert scene.status(held.order_id) is OrderStatus.RUNNING
 
 
-def test_what_is_open_for_one_agent_does_not_keep_the_order_from_waiting(scene: Scene) -> None:
+def test_an_open_control_for_one_agent_does_not_prevent_parking(scene: Scene) -> None:
     held = scene.running()
     held.control_seq = ask(scene, held, ControlKind.CANCEL, ONE_AGENT).number
     scene.store.claims.park(parking(held))
@@ -134,7 +136,7 @@ def test_what_is_open_for_one_agent_does_not_keep_the_order_from_waiting(scene: 
         WaitingReason.WORKSPACE,
     ],
 )
-def test_an_order_with_a_time_goes_on_when_it_has_come(scene: Scene, reason: WaitingReason) -> None:
+def test_an_order_that_waits_for_a_time_resumes_at_that_time(scene: Scene, reason: WaitingReason) -> None:
     held = parked(scene, reason, until=scene.clock.now() + timedelta(seconds=300))
     scene.clock.advance(299)
     assert not scene.store.sweeper.sweep(may_expire=True).resumed
@@ -178,12 +180,12 @@ def test_parkings_do_not_count_as_lost_drones(scene: Scene) -> None:
     for number in range(14):
         held = scene.hold(order.id, drone, token=str(number))
         scene.store.claims.park(parking(held))
-        assert scene.store.claims.wake(order.id, WaitingReason.PAUSED, "m")
+        assert scene.store.claims.resume(order.id, WaitingReason.PAUSED, "m")
     assert scene.status(order.id) is OrderStatus.QUEUED
     assert not scene.store.claims.claimable(["default"], 1)[0].alone
 
 
-def test_orders_that_wait_for_a_workspace_are_found_and_woken_by_who_sees_it(scene: Scene) -> None:
+def test_orders_that_wait_for_a_workspace_are_found_and_resumed_by_a_drone_that_sees_it(scene: Scene) -> None:
     drone = scene.drone()
     held = [scene.hold(scene.place(workspace=f"/srv/{name}").id, drone, token=name) for name in "abc"]
     for one in held:
@@ -195,10 +197,10 @@ def test_orders_that_wait_for_a_workspace_are_found_and_woken_by_who_sees_it(sce
     assert found[1] == Waiting(held[1].order_id, "/srv/b", scene.clock.now() - timedelta(seconds=1))
     rest = scene.store.claims.waiting(WaitingReason.WORKSPACE, 2, after=found[-1].order_id)
     assert [one.workspace for one in rest] == ["/srv/c"]
-    assert scene.store.claims.wake(held[0].order_id, WaitingReason.WORKSPACE, "drone-2 sees /srv/a")
-    assert not scene.store.claims.wake(held[0].order_id, WaitingReason.WORKSPACE, "again")
-    assert not scene.store.claims.wake(held[1].order_id, WaitingReason.DISK, "for another reason")
-    assert not scene.store.claims.wake("nonsense", WaitingReason.DISK, "m")
+    assert scene.store.claims.resume(held[0].order_id, WaitingReason.WORKSPACE, "drone-2 sees /srv/a")
+    assert not scene.store.claims.resume(held[0].order_id, WaitingReason.WORKSPACE, "again")
+    assert not scene.store.claims.resume(held[1].order_id, WaitingReason.DISK, "for another reason")
+    assert not scene.store.claims.resume("nonsense", WaitingReason.DISK, "m")
     assert scene.kinds(held[0].order_id)[-1] == "order.resumed"
     assert scene.status(held[1].order_id) is OrderStatus.WAITING
     assert scene.hold(held[0].order_id, drone, token="next").attempt == 2
@@ -209,20 +211,20 @@ def test_orders_that_wait_for_their_time_are_found_too(scene: Scene) -> None:
     assert scene.store.claims.waiting(WaitingReason.NOT_BEFORE, 5) == [Waiting(order.id, None, order.created_at)]
 
 
-def test_what_workspace_an_order_names_is_one_small_read(scene: Scene) -> None:
+def test_the_workspace_that_an_order_names_is_one_small_read(scene: Scene) -> None:
     assert scene.store.orders.workspace(scene.place(workspace="/srv/a").id) == "/srv/a"
     assert scene.store.orders.workspace(scene.place().id) is None
     assert scene.store.orders.workspace("nonsense") is None
 
 
-def test_a_cancel_ends_a_waiting_order_and_closes_what_was_open(scene: Scene) -> None:
+def test_a_cancel_ends_a_waiting_order_and_closes_its_open_calls(scene: Scene) -> None:
     held = parked(scene)
     assert ask(scene, held, ControlKind.CANCEL).applied_seq == 6
     assert scene.status(held.order_id) is OrderStatus.CANCELLED
     assert scene.kinds(held.order_id)[-3:] == ["control.applied", "agent.finished", "order.finished"]
 
 
-@pytest.mark.parametrize("reason", sorted(WAKES - {WaitingReason.PAUSED}))
+@pytest.mark.parametrize("reason", sorted(RESUMABLE - {WaitingReason.PAUSED}))
 def test_a_resume_of_the_whole_order_is_applied_at_once(scene: Scene, reason: WaitingReason) -> None:
     held = parked(scene, reason, until=scene.clock.now() + timedelta(hours=1))
     receipt = ask(scene, held, ControlKind.RESUME)
@@ -231,7 +233,7 @@ def test_a_resume_of_the_whole_order_is_applied_at_once(scene: Scene, reason: Wa
     assert scene.hold(held.order_id, token="next").control_seq == receipt.number
 
 
-def test_a_resume_of_a_paused_order_wakes_it_and_is_left_to_the_next_holder(scene: Scene) -> None:
+def test_a_resume_of_a_paused_order_queues_it_and_is_left_to_the_next_holder(scene: Scene) -> None:
     held = parked(scene)
     receipt = ask(scene, held, ControlKind.RESUME)
     assert receipt.open and scene.kinds(held.order_id)[-1] == "order.resumed"
@@ -254,15 +256,15 @@ def test_a_resume_that_takes_a_pause_back_leaves_the_time_that_an_order_waits_fo
 
 
 @pytest.mark.parametrize("reason", list(WaitingReason))
-def test_a_resume_of_one_agent_wakes_what_no_answer_is_owed_to(scene: Scene, reason: WaitingReason) -> None:
+def test_a_resume_of_one_agent_queues_an_order_that_waits_for_no_answer(scene: Scene, reason: WaitingReason) -> None:
     held = parked(scene, reason)
     receipt = ask(scene, held, ControlKind.RESUME, ONE_AGENT)
     assert receipt.open
-    assert scene.status(held.order_id) is (OrderStatus.QUEUED if reason in WAKES else OrderStatus.WAITING)
+    assert scene.status(held.order_id) is (OrderStatus.QUEUED if reason in RESUMABLE else OrderStatus.WAITING)
 
 
 @pytest.mark.parametrize("reason", list(WaitingReason))
-def test_the_cancel_of_one_agent_wakes_the_order_whatever_it_waits_for(scene: Scene, reason: WaitingReason) -> None:
+def test_the_cancel_of_one_agent_queues_the_order_whatever_it_waits_for(scene: Scene, reason: WaitingReason) -> None:
     held = parked(scene, reason)
     receipt = ask(scene, held, ControlKind.CANCEL, ONE_AGENT)
     assert receipt.open and scene.status(held.order_id) is OrderStatus.QUEUED
@@ -272,7 +274,7 @@ def test_the_cancel_of_one_agent_wakes_the_order_whatever_it_waits_for(scene: Sc
 
 @pytest.mark.parametrize("reason", list(WaitingReason))
 @pytest.mark.parametrize("kind", [ControlKind.STEER, ControlKind.PAUSE])
-def test_what_is_said_to_a_waiting_order_wakes_nobody_and_is_read_later(
+def test_a_steer_of_a_waiting_order_does_not_resume_it_and_is_read_later(
     scene: Scene, reason: WaitingReason, kind: ControlKind
 ) -> None:
     held = parked(scene, reason)
@@ -294,5 +296,5 @@ def test_the_next_turn_of_a_session_waits_behind_a_parked_one(scene: Scene) -> N
     after = scene.place(session_id=session)
     assert after.blocked_by == held.order_id
     assert scene.claim(after.id, scene.drone(), token="x") is None
-    scene.store.claims.wake(held.order_id, WaitingReason.PAUSED, "m")
+    scene.store.claims.resume(held.order_id, WaitingReason.PAUSED, "m")
     assert [one.order_id for one in scene.store.claims.claimable(["default"], 5)] == [held.order_id]

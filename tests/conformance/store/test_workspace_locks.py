@@ -1,4 +1,4 @@
-"""One order writes in a workspace, or several read there; the lock lasts as long as the order runs under its claim."""
+"""Workspace locks: one writer or several readers, for as long as the order runs under its claim."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ def held(scene: Scene, hold: WorkspaceHold | None) -> Held:
 
 
 def is_free(scene: Scene, hold: WorkspaceHold) -> bool:
-    """Whether another order gets it; if so it is finished at once."""
+    """Whether another order can claim the workspace; that order is finished at once."""
     order = scene.place()
     made = claim(scene, order.id, hold)
     if made is None:
@@ -67,7 +67,7 @@ UPPER = ("outer", "root")
 
 @pytest.mark.parametrize(("inner", "outer"), [(True, True), (True, False), (False, True), (False, False)])
 @pytest.mark.parametrize("first", ["inner", "outer"])
-def test_who_writes_in_a_directory_is_alone_with_those_above_and_below_it(
+def test_a_writer_of_a_directory_excludes_others_above_and_below_it(
     scene: Scene, inner: bool, outer: bool, first: str
 ) -> None:
     below = WorkspaceHold("inner", exclusive=inner, by_path="inner-path", above=UPPER)
@@ -151,7 +151,7 @@ def locks(scene: Scene) -> int:
     return int(scene.store.database.read(lambda one: one.exec_driver_sql(counted).scalar()))
 
 
-def test_who_takes_an_order_over_takes_its_workspace_too(scene: Scene) -> None:
+def test_a_drone_that_takes_over_an_order_takes_over_its_workspace(scene: Scene) -> None:
     one = held(scene, WRITER)
     scene.lose()
     assert claim(scene, one.order_id, WRITER, token="next")
@@ -186,34 +186,34 @@ def test_a_lock_counts_only_while_its_order_runs_under_its_epoch(scene: Scene) -
     assert locks(scene) == 0
 
 
-def unseen(scene: Scene, order_id: str, hold: WorkspaceHold | None = None) -> Claim | None:
+def claim_if_workspace_known(scene: Scene, order_id: str, hold: WorkspaceHold | None = None) -> Claim | None:
     return scene.store.claims.claim(
-        order_id, incarnation=scene.drone(), claim_token="token", drone="d", workspace=hold, unseen=False
+        order_id, incarnation=scene.drone(), claim_token="token", drone="d", workspace=hold, workspace_optional=False
     )
 
 
 def test_an_order_that_names_a_workspace_can_be_kept_from_being_claimed_without_one(scene: Scene) -> None:
     order = scene.place(workspace="/srv/work")
     with pytest.raises(WorkspaceNeeded) as needed:
-        unseen(scene, order.id)
+        claim_if_workspace_known(scene, order.id)
     assert (needed.value.order.id, needed.value.order.workspace) == (order.id, "/srv/work")
     assert not needed.value.begun
     found = scene.store.orders.get(order.id)
     assert (found.status, found.attempt, found.last_seq) == (OrderStatus.QUEUED, 0, 1)
-    first = unseen(scene, order.id, READER)
+    first = claim_if_workspace_known(scene, order.id, READER)
     assert first is not None and first.attempt == 1
     scene.store.claims.hand_back([(order.id, first.epoch)], drone="d", message="m")
     with pytest.raises(WorkspaceNeeded) as again:
-        unseen(scene, order.id)
+        claim_if_workspace_known(scene, order.id)
     assert again.value.begun
 
 
 def test_an_order_that_names_none_is_claimed_all_the_same(scene: Scene) -> None:
-    assert unseen(scene, scene.place().id) is not None
+    assert claim_if_workspace_known(scene, scene.place().id) is not None
 
 
 def _waits(scene: Scene, hold: WorkspaceHold, reason: WaitingReason, found: str | None = None) -> Held:
-    """An order that has begun there, and waits."""
+    """An order that began in this workspace and waits."""
     one = held(scene, hold)
     scene.store.claims.park(
         Parking(one.order_id, one.epoch, one.last_seq, one.control_seq, reason, "it waits", found=found)
@@ -225,7 +225,7 @@ def test_an_order_that_has_begun_somewhere_is_not_claimed_for_another_place(scen
     order_id = _waits(scene, WRITER, WaitingReason.WORKSPACE).order_id
     (found,) = scene.store.claims.waiting(WaitingReason.WORKSPACE, 5)
     assert found.key == "key"
-    assert scene.store.claims.wake(order_id, WaitingReason.WORKSPACE, "seen again")
+    assert scene.store.claims.resume(order_id, WaitingReason.WORKSPACE, "seen again")
     before = scene.kinds(order_id)
     with pytest.raises(AnotherWorkspace) as told:
         claim(scene, order_id, ANOTHER, "b")
@@ -260,5 +260,5 @@ def test_a_key_that_does_not_last_is_not_remembered(scene: Scene) -> None:
     order_id = _waits(scene, WorkspaceHold("here", exclusive=True, lasting=False), WaitingReason.WORKSPACE).order_id
     (found,) = scene.store.claims.waiting(WaitingReason.WORKSPACE, 5)
     assert found.key is None
-    assert scene.store.claims.wake(order_id, WaitingReason.WORKSPACE, "seen again")
+    assert scene.store.claims.resume(order_id, WaitingReason.WORKSPACE, "seen again")
     assert claim(scene, order_id, WorkspaceHold("there", exclusive=True), "b") is not None

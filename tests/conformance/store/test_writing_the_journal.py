@@ -1,4 +1,4 @@
-"""The journal is numbered 1..N, fenced, exact in every character, and one bad entry stops nobody else."""
+"""The journal: numbered 1..N, fenced, exact in every character; a bad entry fails only its own order."""
 
 import json
 
@@ -51,7 +51,7 @@ def test_entries_come_back_exactly(scene: Scene) -> None:
     assert scene.store.journal.read(held.order_id, after=2) == batch.entries
 
 
-def test_numbers_that_json_has_not_become_null_and_harm_nobody(scene: Scene) -> None:
+def test_numbers_that_json_lacks_become_null(scene: Scene) -> None:
     held, other = scene.running(), scene.running()
     record = held.origin.record_id or ""
     wild = called(record, arguments={"x": 1e400, "y": [float("nan")], "z": "\ud800", "big": 10**200})
@@ -61,7 +61,7 @@ def test_numbers_that_json_has_not_become_null_and_harm_nobody(scene: Scene) -> 
     assert entry.data.model_dump()["arguments"] == {"x": None, "y": [None], "z": "\ud800", "big": 10**200}
 
 
-def test_reading_goes_on_after_a_number(scene: Scene) -> None:
+def test_reading_starts_after_a_number(scene: Scene) -> None:
     held = scene.running()
     held.write(*(step(str(number)) for number in range(8)))
     read = scene.store.journal.read
@@ -184,7 +184,7 @@ def test_an_order_with_data_that_is_refused_is_named_and_the_rest_commits(scene:
 
 
 @pytest.mark.parametrize("twice", ["agent.started", "agent.finished", "tool.finished"])
-def test_what_happens_once_is_written_once(scene: Scene, twice: str) -> None:
+def test_facts_that_happen_once_are_written_once(scene: Scene, twice: str) -> None:
     held = scene.running()
     record = held.origin.record_id or ""
     facts: dict[str, Fact] = {
@@ -198,7 +198,7 @@ def test_what_happens_once_is_written_once(scene: Scene, twice: str) -> None:
     assert scene.kinds(held.order_id).count(twice) == 1
 
 
-def test_what_is_nested_beyond_reading_is_refused(scene: Scene) -> None:
+def test_data_nested_too_deeply_to_read_is_refused(scene: Scene) -> None:
     deep: object = 1
     for _ in range(2_000):
         deep = [deep]
@@ -208,7 +208,7 @@ def test_what_is_nested_beyond_reading_is_refused(scene: Scene) -> None:
     assert scene.kinds(other.order_id)[-1] == "agent.step"
 
 
-def test_what_nests_less_deep_comes_back(scene: Scene) -> None:
+def test_data_nested_less_deeply_is_read_back(scene: Scene) -> None:
     deep: object = "\ud800"
     for _ in range(260):
         deep = [deep]

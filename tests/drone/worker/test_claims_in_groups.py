@@ -11,7 +11,7 @@ from drone.worker.claiming import GroupedClaims
 from mcc.store.claiming import ClaimAnswer
 from mcc.store.claims import Claims
 from mcc.store.errors import StoreUnavailable, WorkspaceNeeded
-from mcc.store.values import Claim, ClaimedBy, ToClaim
+from mcc.store.values import Claim, ClaimingDrone, ClaimRequest
 from tests.drone.worker.bench_of_orders import Bench
 
 
@@ -25,7 +25,7 @@ class CountedClaims:
     broken: frozenset[str] = frozenset()
     lost: int = 0
 
-    def claim_together(self, asked: Sequence[ToClaim], by: ClaimedBy) -> Sequence[ClaimAnswer]:
+    def claim_together(self, asked: Sequence[ClaimRequest], by: ClaimingDrone) -> Sequence[ClaimAnswer]:
         self.groups.append(len(asked))
         if self.broken & {one.order_id for one in asked}:
             raise RuntimeError("this order cannot be read")
@@ -36,9 +36,12 @@ class CountedClaims:
         return found
 
 
-async def claimed(bench: Bench, *orders: str, unseen: bool = True) -> list[Any]:
+async def claimed(bench: Bench, *orders: str, workspace_optional: bool = True) -> list[Any]:
     claims = GroupedClaims(bench.async_store, bench.claimant)
-    wanted = (claims.claim(ToClaim(one, unseen=unseen), str(bench.trust.incarnation)) for one in orders)
+    wanted = (
+        claims.claim(ClaimRequest(one, workspace_optional=workspace_optional), str(bench.trust.incarnation))
+        for one in orders
+    )
     return list(await asyncio.gather(*wanted, return_exceptions=True))
 
 
@@ -74,7 +77,7 @@ async def test_an_order_that_cannot_be_claimed_keeps_no_other_back() -> None:
 async def test_an_order_that_names_a_workspace_is_told_to_whoever_wants_that_one() -> None:
     async with Bench() as bench:
         named, plain = bench.place("p", workspace="/srv/work").id, bench.place("p").id
-        needed, other = await claimed(bench, named, plain, unseen=False)
+        needed, other = await claimed(bench, named, plain, workspace_optional=False)
         assert isinstance(needed, WorkspaceNeeded) and needed.order.id == named
         assert isinstance(other, Claim) and other.order.id == plain
 
@@ -83,10 +86,10 @@ async def test_what_nobody_waits_for_any_more_is_not_claimed() -> None:
     async with Bench() as bench:
         first, second = bench.place("p").id, bench.place("p").id
         claims = GroupedClaims(bench.async_store, bench.claimant)
-        wanted = asyncio.create_task(claims.claim(ToClaim(first), str(bench.trust.incarnation)))
+        wanted = asyncio.create_task(claims.claim(ClaimRequest(first), str(bench.trust.incarnation)))
         await asyncio.sleep(0)
         wanted.cancel()
         with pytest.raises(asyncio.CancelledError):
             await wanted
-        assert await claims.claim(ToClaim(second), str(bench.trust.incarnation)) is not None
+        assert await claims.claim(ClaimRequest(second), str(bench.trust.incarnation)) is not None
         assert bench.kinds(first) == ["order.queued"]

@@ -258,7 +258,7 @@ async def test_an_order_that_goes_on_counts_with_all_that_was_read_of_it() -> No
             await run.held[1].write(ORDER, AgentStep(name="note", message="x" * MB))
             run.wait_for(Block(WaitingReason.MEMORY, "for a moment"))
             await working
-        assert bench.store.claims.wake(order.id, WaitingReason.MEMORY, "again")
+        assert bench.store.claims.resume(order.id, WaitingReason.MEMORY, "again")
         bench.crew.began.clear()
         again = asyncio.create_task(bench.runner.work(order.id))
         await bench.crew.began.wait()

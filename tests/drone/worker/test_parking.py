@@ -342,7 +342,7 @@ async def test_an_order_whose_tool_asks_a_person_waits_for_the_answer(reason: Wa
         assert (order.status, order.reason) == (OrderStatus.WAITING, reason)
         assert order.detail == "it asks whether it may write"
         store = first.bench.store
-        assert store.claims.wake(order.id, reason, "it was answered")
+        assert store.claims.resume(order.id, reason, "it was answered")
 
     async with a_drone(store, order, SteeredTree(script, lambda: answered)) as second:
         ended = await second.end()

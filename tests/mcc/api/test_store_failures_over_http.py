@@ -12,8 +12,7 @@ from mcc.contracts.order import NewOrder
 from mcc.settings import Settings
 from mcc.store import errors
 from mcc.store.errors import StoreUnavailable
-from mcc.store.orders import Orders
-from mcc.store.queue_bound import QueueBound
+from mcc.store.orders import Orders, QueueBound
 from mcc.store.values import Placed
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN

@@ -1,4 +1,4 @@
-"""How much of a session a turn goes on from."""
+"""The part of a session that becomes the context of a turn."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How many processors there are for this process, and how many drones have work on them."""
+"""The number of processors for this process, and of drones to start on them."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What drivers raise is told in the store's words, each sorted by who must act."""
+"""Every error of the drivers is translated to an error of the store."""
 
 import gc
 import sqlite3

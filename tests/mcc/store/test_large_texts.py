@@ -1,4 +1,4 @@
-"""Large texts are cut out of entries and put back without a trace."""
+"""Large texts are cut out of entries, and put back exactly."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Lists are one parameter of a statement, so that no connection keeps a statement for every length."""
+"""A list is a single parameter of a statement, so that connections need not keep a statement per length."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -64,7 +64,7 @@ def test_sqlite_finds_what_is_in_a_list_by_an_index(database: Database, statemen
 
 
 def test_the_connection_that_was_used_last_is_used_again(database: Database) -> None:
-    """So the statements that it has prepared serve all, and one connection after another need not prepare them too."""
+    """The connection used last has prepared the statements; reusing it spares the others from preparing them."""
     opened = [database.engine.connect() for _ in range(3)]
     for connection in opened:
         connection.close()

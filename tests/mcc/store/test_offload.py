@@ -1,4 +1,4 @@
-"""No request waits for the database for ever, and whoever reads does not wait for those who write."""
+"""Requests never wait for the database without a limit, and reads do not wait for writes."""
 
 import asyncio
 import threading
@@ -13,8 +13,7 @@ from mcc.api.app import build_app
 from mcc.contracts.order import NewOrder
 from mcc.settings import Settings
 from mcc.store.errors import StoreFull, StoreUnavailable
-from mcc.store.orders import Orders
-from mcc.store.queue_bound import QueueBound
+from mcc.store.orders import Orders, QueueBound
 from mcc.store.store import BoundedOffload, Store
 from mcc.store.values import Placed
 from mcc.testing import temporary_store
@@ -28,7 +27,7 @@ WRITERS = 8
 
 @pytest.fixture
 def stuck() -> Iterator[threading.Event]:
-    """What waits for it goes on when the test is over."""
+    """An event that is set at the end of the test, so that waiting threads finish."""
     event = threading.Event()
     yield event
     event.set()
@@ -57,7 +56,7 @@ async def test_what_is_raised_there_is_raised_here() -> None:
 
 
 class StuckOrders(Orders):
-    """Places nothing until it is let."""
+    """Orders that place nothing until they are released."""
 
     def __init__(self, store: Store, stuck: threading.Event) -> None:
         super().__init__(store.database, QueueBound(None, store.database.clock), store.documents)

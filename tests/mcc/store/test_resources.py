@@ -1,4 +1,4 @@
-"""Free space is looked at where things are written, and less than the reserve is told in a sentence."""
+"""Free disk space is measured where files are written, and a shortage is reported in a sentence."""
 
 from pathlib import Path
 

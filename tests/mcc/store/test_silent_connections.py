@@ -1,4 +1,4 @@
-"""A connection whose far end takes everything and answers nothing is cut, and another one goes on."""
+"""A connection whose other end accepts everything and answers nothing is cut and replaced."""
 
 import asyncio
 import os
@@ -49,7 +49,7 @@ async def test_a_half_open_connection_is_given_up_and_the_next_one_answers() -> 
 
 
 async def test_what_moves_and_what_is_unwatched_may_take_longer() -> None:
-    # One that comes again goes past SQLAlchemy.
+    # A repeated statement bypasses SQLAlchemy.
     again = sa.text("SELECT pg_sleep(0.3)")
 
     def slow(link: sa.Connection) -> None:

@@ -1,4 +1,4 @@
-"""Times are kept to the microsecond, and leases are counted from the boot."""
+"""Times are stored to the microsecond, and leases count from the boot."""
 
 from datetime import UTC, datetime, timedelta, timezone
 

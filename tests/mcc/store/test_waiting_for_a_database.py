@@ -1,4 +1,4 @@
-"""A database that is locked, or that undoes a transaction, is waited for: within bounds."""
+"""Waiting for a locked database, and repeating rolled back transactions, within limits."""
 
 import threading
 from collections.abc import Iterator
@@ -59,7 +59,7 @@ def test_whoever_waits_for_others_of_this_process_is_told_in_time_as_well(databa
 
 
 class Undoing:
-    """Work that the database undoes so many times because of another transaction."""
+    """Work that the database rolls back this number of times because of a concurrent transaction."""
 
     def __init__(self, times: int) -> None:
         self.tries = 0

@@ -1,4 +1,4 @@
-"""What a steer carries beside its message: how it is meant, and the tools that it takes away."""
+"""Columns of steers: their mode, and the tools that they remove."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""What lets an order survive: barren takeovers, locks on workspaces, origins of orders, an audit."""
+"""Barren takeovers, workspace locks, origins of derived orders, and the audit."""
 
 import sqlalchemy as sa
 from alembic import op

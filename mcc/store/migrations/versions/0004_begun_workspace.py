@@ -1,4 +1,4 @@
-"""The workspace that an order has begun in, so that another one in its place is noticed."""
+"""The key of the workspace in which an order began, to detect a different directory in its place."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""The count of messages that a drone could not use, which it tells with its lease."""
+"""The number of messages that a drone could not use, which it reports when it renews its lease."""
 
 import sqlalchemy as sa
 from alembic import op

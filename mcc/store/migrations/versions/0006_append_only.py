@@ -1,7 +1,7 @@
-"""What was written once is never changed: journal, its large texts and the audit refuse every UPDATE.
+"""Append-only tables: the journal, its large texts and the audit refuse every UPDATE.
 
-Locks of workspaces come and go, so whoever may change their rows may delete them too: roles that were made without
-DELETE could not end an order that had one.
+Every role that may update `workspace_locks` is granted DELETE on it too: roles that were created without DELETE could
+not end an order that had a lock.
 """
 
 from alembic import op

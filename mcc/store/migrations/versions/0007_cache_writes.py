@@ -1,4 +1,4 @@
-"""The tokens that an order's model calls wrote to a provider's cache."""
+"""Counter of the tokens that an order's model calls wrote to a provider's cache."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,7 +1,7 @@
-"""When an order's journal was pruned, and who uses each kept text.
+"""When an order's journal was pruned, and the users of each stored text.
 
-Which order uses the texts of older entries is found out before anything is removed for the first time, not here: that
-takes a look at every entry, and all who write would have to wait for it.
+Uses of texts in existing entries are recorded later, before anything is removed for the first time
+(`mcc.store.text_uses`): that reads every entry, and here all writers would have to wait for it.
 """
 
 import sqlalchemy as sa

@@ -1,4 +1,4 @@
-"""Journals of orders that have ended, each as one compressed piece, and their records once they were pruned."""
+"""Packs: compressed journals of ended orders, and the records of pruned ones."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,6 +1,6 @@
-"""Blueprints, and documents made of them: their nodes at each version, what was done to them, and by whom.
+"""Blueprints, and documents: their nodes at each version, and the history of commands.
 
-What was written once is never changed, but for the mark of a node's newest row and of a blueprint that was handed over.
+Rows are append-only, except the mark of a node's newest row and the mark of an uploaded blueprint.
 """
 
 import sqlalchemy as sa

@@ -1,4 +1,4 @@
-"""Metadata of an order as people have set it by now, and what a control sets of it."""
+"""The present metadata of an order, and the metadata that a control sets."""
 
 import sqlalchemy as sa
 from alembic import op

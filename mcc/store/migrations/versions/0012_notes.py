@@ -1,4 +1,4 @@
-"""Notes of agents for later orders, found by their words: an index of PostgreSQL, a table of words on SQLite."""
+"""Notes of agents, with full-text search: an index on PostgreSQL, a table of words on SQLite."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""The inbox: approvals, questions, and approvals that stand; what a control of a decision says."""
+"""The inbox: approvals, questions and grants; the decision that a control carries."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""MCP servers: digests of the definitions of their tools, tokens, and calls that the operator wants to be tried."""
+"""MCP servers: digests of tool definitions, tokens, and test calls that the operator requests."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Indexes with which no question looks at every order that there is."""
+"""Indexes that spare frequent queries a scan of all orders."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -31,7 +31,7 @@ def upgrade() -> None:
         condition = None if where is None else sa.text(where)
         op.create_index(name, table, parts, sqlite_where=condition, postgresql_where=condition)
     if op.get_bind().dialect.name == "postgresql":
-        # Of an index on an expression nothing is known until somebody looks, and plans are made of what is known.
+        # The planner has no statistics for an index on an expression until ANALYZE has run.
         op.execute("ANALYZE orders")
 
 

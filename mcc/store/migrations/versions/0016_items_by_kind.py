@@ -1,4 +1,4 @@
-"""Questions among any number of approvals, and those that wait for an answer among any number of others."""
+"""Indexes that find questions, and pending items, among any number of other inbox items."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,6 +1,6 @@
-"""Approvals that somebody let stand for one order end with it, so whoever ends orders may delete them.
+"""DELETE on `grants` for roles that end orders: grants for a single order are deleted when it ends.
 
-Roles that were made without DELETE could not end an order.
+Roles that were created without DELETE could not end an order.
 """
 
 from alembic import op
@@ -25,4 +25,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """What was allowed stays: it was allowed to the same roles for other tables before."""
+    """The privilege stays: the same roles had it for other tables before."""
