@@ -33,6 +33,10 @@ class Hunk:
         return [line[1:] for line in self.lines if line[0] != "+"]
 
     @property
+    def added(self) -> list[str]:
+        return [line[1:] for line in self.lines if line[0] == "+"]
+
+    @property
     def new(self) -> list[str]:
         return [line[1:] for line in self.lines if line[0] != "-"]
 

@@ -211,7 +211,8 @@ def _plan_file_patch(changing: Changing, part: FilePatch, read: Read) -> list[Ef
                 f"{display_path(part.source or '')} has lines that the patch, which deletes it, does not name."
             )
         return [Effect(part.source or "", source)]
-    _encoded(after.text, part.target)
+    # Only what the patch adds: the file around it may hold bytes that are no UTF-8, and keeps them.
+    _encoded("\n".join(line for hunk in part.hunks for line in hunk.added), part.target)
     changing.check_content(part.target, after.data)
     mode = NEW_FILE if source is None else source.mode
     changed = Effect(part.target, None if moved else source, after.data, mode)

@@ -167,3 +167,16 @@ def test_an_edit_replaces_what_it_names_and_nothing_else(text: str, old: str, ne
         return
     plain = text.replace("\r\n", "\n")
     assert after.text.replace("\r\n", "\n") == plain.replace(old, new) and count == plain.count(old)
+
+
+async def test_a_patch_keeps_bytes_around_it_that_are_no_utf_8(tmp_path: Path) -> None:
+    bench = WritingBench(tmp_path / "w", tmp_path / "data")
+    (bench.root / "a").write_bytes(b"caf\xe9\none\n")
+    await bench.use("read_file", path="a")
+    patch = "--- a/a\n+++ b/a\n@@ -2,1 +2,1 @@\n-one\n+two\n"
+    done = await bench.use("apply_patch", patch=patch)
+    assert not done.is_error, done.content
+    assert (bench.root / "a").read_bytes() == b"caf\xe9\ntwo\n"
+    halves = await bench.use("apply_patch", patch=patch.replace("two", "\udce9").replace("-one", "-two"))
+    assert halves.is_error and "half a character" in halves.content
+    assert (bench.root / "a").read_bytes() == b"caf\xe9\ntwo\n"
