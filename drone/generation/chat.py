@@ -11,11 +11,11 @@ from drone.generation.port import DocumentLost, Documents
 from mcc.contracts.entry import Origin
 from mcc.contracts.fence import fenced
 from mcc.contracts.shape import now, to_json
-from mcc.documents.asking import describe
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author
 from mcc.documents.instructions import component_described
 from mcc.documents.node import ROOT, Node
+from mcc.documents.prompts import describe
 from mcc.documents.staleness import assessed, pending_of, stale_because
 from mcc.documents.state import State, UnknownNode
 from mcc.documents.tools import READING, chat_tools

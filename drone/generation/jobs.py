@@ -7,11 +7,11 @@ from typing import Any, Literal, TypeAlias
 
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id
-from mcc.documents.asking import frame_of
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.briefs import Brief
 from mcc.documents.commands import CHILDREN
 from mcc.documents.node import Node, Role
+from mcc.documents.prompts import frame_of
 from mcc.documents.staleness import assessed, pending_of
 from mcc.documents.state import State
 

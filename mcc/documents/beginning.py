@@ -1,4 +1,4 @@
-"""The first version of a document: its root, what it begins with, defaults, and what follows from them."""
+"""The first version of a document: the root, given nodes and metadata, defaults and computed values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from mcc.documents.functions import Functions
 from mcc.documents.node import ROOT, Node
 from mcc.documents.setting import with_values
 from mcc.documents.state import State
-from mcc.documents.structure import child, enter, may_have, room, set_values, with_defaults
+from mcc.documents.structure import check_child_component, check_size, insert, new_child, set_values, with_defaults
 from mcc.documents.work import Work
 
 TITLE_CHARACTERS = 200
@@ -33,9 +33,9 @@ def new_state(
 ) -> Change:
     """Version 1 of the document `id`. Raises `Refused` (422).
 
-    `metadata` is the root's, set by the author. `nodes` are values to begin with, parents before their children; they
-    count as imported, and nobody holds them. Without a title it is the first text of the root's metadata that is
-    no default, or the blueprint's name.
+    `metadata` is the root's, set by the author. `nodes` are initial nodes, parents before their children; their values
+    count as imported and are not held. The default title is the first text in the root's metadata that is no field
+    default, or the blueprint's name.
     """
     root = Node(
         id=derived_id(id, "root"),
@@ -49,7 +49,7 @@ def new_state(
         made_by=author.by,
     )
     work = Work(blueprint, State(id, blueprint.digest, title, 0, {}, {}, root.id), author)
-    enter(work, with_defaults(work, root))
+    insert(work, with_defaults(work, root))
     work.author = replace(author, by="import")
     for place, node in enumerate(nodes):
         try:
@@ -65,13 +65,13 @@ def new_state(
 
 
 def _begin(work: Work, given: NewNode) -> None:
-    """One of the nodes to begin with. Raises `Refused`."""
+    """Create one of the initial nodes, or set values of the root. Raises `Refused`."""
     above, _, key = given.path.rstrip("/").rpartition("/")
     node = work.state.root if not key else _made(work, work.find(above or ROOT), key, given)
     fields = work.component(node).fields
     values = {f"metadata.{name}": value for name, value in given.metadata.items()}
     values |= {f"props.{name}": value for name, value in given.props.items()}
-    # What is made by formulas and bindings is made anew, and what is unset may have a default by now.
+    # Computed values are recomputed, and unset ones may have a default in this blueprint.
     settable = {
         name: value
         for name, value in values.items()
@@ -87,14 +87,14 @@ def _made(work: Work, parent: Node, key: str, given: NewNode) -> Node:
         raise Refused(422, f"{key[:100]!r} is no key of a node: it is its component and a number, such as {named}-1")
     if len(digits) > MAX_DIGITS:
         raise Refused(422, f"the number of {key[:100]!r} has more than {MAX_DIGITS} digits")
-    may_have(work, parent, component)
-    room(work, parent, 1)
+    check_child_component(work, parent, component)
+    check_size(work, parent, 1)
     if (parent.id, key) in work.state.keys:
         raise Refused(422, f"{given.path[:200]!r} is there twice")
     number = max(parent.next_numbers.get(component, 1), int(digits) + 1)
-    node = child(work, parent, component, key)
+    node = new_child(work, parent, component, key)
     work.change(parent, set(), next_numbers={**parent.next_numbers, component: number})
-    enter(work, node)
+    insert(work, node)
     return node
 
 

@@ -1,4 +1,4 @@
-"""Blueprints: parsed, checked, and ready to make documents of."""
+"""Blueprints: loaded, checked and compiled for making documents."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -33,9 +33,10 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, eq=False)
 class Blueprint:
-    """What documents are made of; it never changes, and may be shared by threads.
+    """The schema of a kind of document; immutable, threads may share it.
 
-    `digest` is over the content, in the order of its keys; `text` is that content, of which `parse` makes the same.
+    `digest` covers the content including the order of its keys; `text` is that content as JSON, which `parse` reads
+    back into an equal blueprint.
     """
 
     spec: BlueprintSpec
@@ -52,7 +53,7 @@ class Blueprint:
         return self.components[self.spec.root]
 
     def component(self, name: str) -> CompiledComponent:
-        """Raises LookupError with a sentence."""
+        """The component of this name. Raises LookupError with a sentence."""
         if name not in self.components:
             raise LookupError(
                 f"the blueprint {self.name} has no component {name[:80]!r}{suggestion(name, self.components)}"
@@ -67,17 +68,17 @@ class Blueprint:
 
     @classmethod
     def parse(cls, text: str, source: str = "blueprint") -> "Blueprint":
-        """`text` is YAML or JSON, `source` labels it in messages. Raises `BlueprintError` with all that is wrong.
+        """`text` is YAML or JSON, `source` labels it in messages. Raises `BlueprintError` with all problems.
 
-        Takes up to some seconds for the largest texts; call it in a thread where others wait.
+        Takes up to some seconds for the largest texts; in an event loop, call it in a thread.
         """
         return _made(read(text, source))
 
     @classmethod
     def load(cls, named: str | Path | Mapping[str, Any], folders: Sequence[Path] = ()) -> "Blueprint":
-        """By the name of a file in `folders` or of a shipped one, by a path, or from its content itself.
+        """Load by name (of a file in `folders`, else of a shipped one), by path, or from the content itself.
 
-        A text with a slash or a dot in it is a path. Raises `BlueprintError`.
+        A string with a slash or a dot is a path. Raises `BlueprintError`.
         """
         if isinstance(named, Mapping):
             return _of_mapping(named)
@@ -90,14 +91,14 @@ class Blueprint:
 
 
 def shipped_blueprints() -> Path:
-    """The directory of those that came with this installation: in the package `drone`, in a checkout beside it."""
+    """The directory of the shipped blueprints: in the package `drone` where installed, `prompts/` in a checkout."""
     root = Path(__file__).resolve().parents[2]
     packed = root / "drone" / "_prompts"
     return (packed if packed.is_dir() else root / "prompts") / "blueprints"
 
 
 def blueprint_files(folders: Sequence[Path]) -> Mapping[str, Path]:
-    """The blueprints of these folders by the names of their files; the first folder that has a name counts."""
+    """Blueprint files by name (the file's stem); where several folders have a name, the first one wins."""
     found: dict[str, Path] = {}
     for folder in folders:
         try:
@@ -170,7 +171,7 @@ def _made(source: Source) -> Blueprint:
 
 
 def _canonical(source: Source) -> str:
-    """JSON without spaces, keys in the order of the text: that of fields and children says how they are shown."""
+    """Compact JSON with keys in their original order, which is the display order of fields and children."""
     try:
         return json.dumps(source.value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     except ValueError as error:

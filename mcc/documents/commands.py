@@ -1,4 +1,4 @@
-"""The commands that change a document: those that agents see as tools, those of people, those of a run that ended."""
+"""The commands that change a document: visible ones (agents' tools), those for people only, and internal ones."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,10 +15,10 @@ from mcc.rules.errors import nearest
 from mcc.rules.mistakes import mistakes
 
 MAX_VALUES = 250_000
-"""Characters of the values of one command, as JSON."""
+"""Most characters of the values of one command, as JSON."""
 
 CHILDREN = "children"
-"""Stands among the fields of a node that can be accepted and released: which children it has, and in which order."""
+"""Names the list of children and its order among the fields that can be accepted and released."""
 
 
 def _values(value: object) -> Any:
@@ -30,7 +30,7 @@ def _values(value: object) -> Any:
         raise PydanticCustomError("no_json", "Input should be plain JSON, without infinite numbers") from error
     if len(text) > MAX_VALUES:
         raise PydanticCustomError("too_long", f"All values of a command have at most {MAX_VALUES:,} characters")
-    # A copy: whoever sent the values may go on changing them, and a document may not change with them.
+    # A copy, so that a caller that later mutates its values does not change the document.
     return json.loads(text)
 
 
@@ -44,7 +44,7 @@ def _some(value: object) -> Any:
 Values = Annotated[Mapping[str, Any], PlainValidator(_values), WithJsonSchema({"type": "object"})]
 SomeValues = Annotated[Mapping[str, Any], PlainValidator(_some), WithJsonSchema({"type": "object", "minProperties": 1})]
 Position = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
-"""Place among the children of one node, from 1; beyond the last one is the end."""
+"""Position among the children of a node, from 1; anything beyond the last one means the end."""
 
 FieldName = Annotated[str, StringConstraints(max_length=100)]
 """A field ("props.minutes", or "minutes" where only one section has it), or "children"."""
@@ -143,7 +143,7 @@ class Select(AnyCommand):
 
 
 class Judged(Closed):
-    """What a rule said that dispatch does not judge itself, because its judgement takes receipts or foreign code."""
+    """The verdict of a rule that dispatch cannot judge itself, as it needs tool receipts or runs foreign code."""
 
     rule: str
     ok: bool | None
@@ -151,7 +151,7 @@ class Judged(Closed):
 
 
 class RunFailure(Closed):
-    """How a run ended without a pass; `errors` are those of its last check."""
+    """Why a run did not pass its gate; `errors` are those of its last check."""
 
     reason: str
     message: Text
@@ -159,10 +159,10 @@ class RunFailure(Closed):
 
 
 class Settle(AnyCommand):
-    """A run of the node's agent ended: stamps the node with what the agent was asked, keeps how it ended.
+    """Record the end of a run of the node's agent: the stamp of its prompt, and its failure if it did not pass.
 
-    Sent by the generator alone. `summary` None leaves the one that is there. `verdicts` are those of evidence and
-    function rules, as the run's last check found them.
+    Sent only by the generator. `summary` None keeps the present one. `verdicts` are those of evidence and function
+    rules in the run's last check.
     """
 
     command: Literal["settle"] = "settle"
@@ -179,9 +179,9 @@ class Settle(AnyCommand):
 
 
 class Judge(AnyCommand):
-    """Function rules were judged, outside of any transaction, against the document at `version`.
+    """Record verdicts of function rules that were judged outside of a transaction, on the document at `version`.
 
-    Sent by the service alone; of a node that changed since then nothing is kept.
+    Sent only by the service. Verdicts on nodes that changed since that version are ignored.
     """
 
     command: Literal["judge"] = "judge"
@@ -190,7 +190,7 @@ class Judge(AnyCommand):
 
 
 class Instruct(AnyCommand):
-    """What all agents of the document read from now on. Sent by the generator alone."""
+    """Set the brief that all agents of the document get from now on. Sent only by the generator."""
 
     command: Literal["instruct"] = "instruct"
     brief: Text
@@ -206,13 +206,13 @@ HIDDEN: tuple[type[AnyCommand], ...] = (Undo, Redo, Accept, Release, Select)
 FROM_OUTSIDE: Mapping[str, type[AnyCommand]] = {one.model_fields["command"].default: one for one in (*VISIBLE, *HIDDEN)}
 
 _BOUND = ("set_value", "set_metadata", "add_child")
-"""Of these an agent that is bound to a node need not say the node."""
+"""Commands in which an agent bound to a node may leave the node out."""
 
 
 def commands_of(given: object, node: str | None = None) -> tuple[Command, ...]:
-    """Typed commands of what somebody sent: one command or several, as JSON or typed already.
+    """Parse one or several commands, as JSON or typed already.
 
-    `node` is that of an agent that is bound to one. Raises `Refused` (422) with all that is wrong.
+    `node` is the default for agents bound to a node. Raises `Refused` (422) with all problems.
     """
     several: Sequence[Any] = given if isinstance(given, list | tuple) else (given,)
     made: list[Command] = []
@@ -257,14 +257,13 @@ def _command(given: object, node: str | None) -> Any:
             )
         )
     try:
-        # By way of JSON's types alone, lists for tuples.
         return kind.model_validate(whole)
     except ValidationError as error:
         raise _Wrong(*((one.field, one.message) for one in mistakes(error.errors()))) from None
 
 
 def addressed(commands: Iterable[Command]) -> tuple[str, ...]:
-    """The nodes that commands name, by path or id."""
+    """The nodes that commands name, by path or id, each once."""
     found: dict[str, None] = {}
     for command in commands:
         for name in (getattr(command, "node", None), getattr(command, "parent", None)):

@@ -1,4 +1,4 @@
-"""Mistakes of fields that have their shape: bounds that nothing fits, defaults of another kind, names of nothing."""
+"""Checks of declared fields: bounds that exclude each other, defaults that do not fit, unknown names."""
 
 import math
 from collections.abc import Iterator, Set
@@ -15,20 +15,20 @@ from mcc.contracts.blueprints import (
     TextField,
 )
 from mcc.definitions.front_matter import Location, suggestion
-from mcc.documents.constraints import Looked, constraints
+from mcc.documents.constraints import Subject, constraints
 from mcc.documents.kinds import as_date, check_kind
 from mcc.rules.errors import Fault
 from mcc.rules.functions import searcher
 
 MAX_RULES = 2_000
-"""Rules, formulas and bindings of one blueprint."""
+"""Most rules, formulas and bindings of one blueprint: each costs time to check."""
 
 Found: TypeAlias = Iterator[tuple[Location, str]]
-"""Where, and a sentence without its full stop."""
+"""Problems: the location, and a sentence without its full stop."""
 
 
 def too_many(spec: BlueprintSpec) -> str | None:
-    """Why nobody would check all of it in a bounded time."""
+    """A sentence where the blueprint has more than `MAX_RULES` rules, else None."""
     fields = [field for one in spec.components.values() for field in (*one.metadata.values(), *one.properties.values())]
     found = sum(len(one.rules) for one in spec.components.values()) + sum(map(_rules_of, fields))
     return None if found <= MAX_RULES else f"A blueprint has {MAX_RULES:,} rules at most; this has {found:,}"
@@ -40,7 +40,7 @@ def _rules_of(field: FieldSpec) -> int:
 
 
 def of_fields(spec: BlueprintSpec) -> Found:
-    """What a field says of itself that never fits."""
+    """Contradictions and unknown names in the declarations of fields."""
     names = spec.components.keys()
     for component, one in spec.components.items():
         for section, fields in (("metadata", one.metadata), ("properties", one.properties)):
@@ -64,8 +64,8 @@ def _of_default(field: FieldSpec) -> Found:
     why = check_kind(field, field.default)
     for name, check in constraints(field) if why is None else ():
         if name.rpartition(".")[2] != "to":
-            # Nothing but a reference looks at the node.
-            why = why or check(Looked(None, None, field.default))  # type: ignore[arg-type]
+            # Of all field constraints only `to`, of references, uses the node, which does not exist yet.
+            why = why or check(Subject(None, None, field.default))  # type: ignore[arg-type]
     if why is not None:
         yield ("default",), why.rstrip(".")
 

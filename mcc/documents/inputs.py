@@ -1,19 +1,19 @@
-"""What of a document and its blueprint goes into the question to an agent, by name, and what of it has changed."""
+"""The inputs of an agent's prompt, from document and blueprint, and which of them have changed since."""
 
 import json
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from mcc.documents.asking import field_of, frame_of
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.formulas import Binding
 from mcc.documents.node import Node, Role, Stamp
+from mcc.documents.prompts import field_of, frame_of
 from mcc.documents.state import State
 
 Inputs: TypeAlias = Mapping[str, Any]
-"""By "brief", "instructions", "describe lesson" (their digests), and by a node's id with a field of it, or its
-`position` (their values; of long ones the beginning and a digest). Ids, because paths change when nodes move."""
+"""By name. "brief", "instructions" and "describe lesson" have digests; a node's id with the name of one of its fields
+or `position` has the value (a long one: its beginning and a digest). Ids, because paths change when nodes move."""
 
 _KEPT = 200
 _SHOWN = 60
@@ -34,9 +34,9 @@ def inputs_of(blueprint: Blueprint, state: State, node: Node, role: Role) -> Inp
     return found
 
 
-def because(blueprint: Blueprint, state: State, node: Node, role: Role, stamp: Stamp) -> Iterator[str]:
-    """What has changed since the agent was asked: "/ metadata.grade, 7 → 8 at version 42". Nothing where nobody knows
-    what went into the question then."""
+def changes_since(blueprint: Blueprint, state: State, node: Node, role: Role, stamp: Stamp) -> Iterator[str]:
+    """The inputs that changed since the stamp, such as "/ metadata.grade, 7 → 8 at version 42"; none where the stamp
+    has no inputs."""
     if not stamp.inputs:
         return
     today = inputs_of(blueprint, state, node, role)
@@ -59,7 +59,7 @@ def because(blueprint: Blueprint, state: State, node: Node, role: Role, stamp: S
 
 
 def _own(blueprint: Blueprint, state: State, node: Node, role: Role) -> Iterator[tuple[Node, str]]:
-    """The fields that what is settled of the node is made of, with whose they are."""
+    """The fields behind the node's own part of the task, each with the node (itself or its parent) that has it."""
     parent = state.parent(node)
     fields = blueprint.component(node.component).fields
     for name in frame_of(blueprint, node.component, role).known:

@@ -1,4 +1,4 @@
-"""What the agents of a component are told beforehand: what it is, its fields and rules in words, how to finish."""
+"""System prompts of node agents: the component, its fields and rules in words, and how to finish."""
 
 from collections.abc import Iterator, Mapping
 
@@ -25,13 +25,13 @@ DEFAULT = (
     "Values are set with your tools: what you write as text beside them is kept nowhere. Write in the language of the "
     "task, and keep to what it says."
 )
-"""The beginning of the system prompt where a component has none of its own."""
+"""Opens the system prompt where the component has no `system` text of its own."""
 
 
 def system_prompt(blueprint: Blueprint, component: CompiledComponent, role: Role) -> str:
-    """All that is the same for every node of the component, in an order that never changes.
+    """The same text for every node of the component, so that providers can cache it: it depends on the blueprint only.
 
-    It depends on the blueprint alone, so that providers can cache it. Guidelines are told where the agent is gated.
+    Guidelines are included only where the component is validated.
     """
     spec = component.spec
     fields = spec.metadata if role == "metadata" else spec.properties
@@ -49,7 +49,7 @@ def system_prompt(blueprint: Blueprint, component: CompiledComponent, role: Role
 
 
 def guidelines(component: CompiledComponent, role: Role) -> Iterator[str]:
-    """The section of what is told and never judged: of the fields in their order, then of the component."""
+    """The section of guidelines, which no rule checks: those of the fields in order, then the component's."""
     lines = [
         f"- {rule.guideline}{f' ({rule.field})' if rule.field else ''}"
         for rule in component.guidelines
@@ -61,7 +61,7 @@ def guidelines(component: CompiledComponent, role: Role) -> Iterator[str]:
 
 
 def to_do(component: CompiledComponent, role: Role) -> str:
-    """The end of a task: what is to be set, which children are to be made and how many."""
+    """The end of a task: what to set, and which children to make, how many of each."""
     if role == "metadata":
         return f"# To do\nSet the metadata of this {component.name}."
     children = [f"- {name}: {_how_many(count)}" for name, count in component.spec.children.items()]
@@ -71,7 +71,7 @@ def to_do(component: CompiledComponent, role: Role) -> str:
 
 
 def component_described(blueprint: Blueprint, component: CompiledComponent) -> str:
-    """A component for whoever edits documents by chat: what its own agents are told of it, but how they finish."""
+    """A component for a chat agent: what its own agents are told, without how to finish."""
     spec = component.spec
     parts = [
         "\n".join(_what(blueprint, component, "node")),
@@ -86,7 +86,7 @@ def component_described(blueprint: Blueprint, component: CompiledComponent) -> s
 
 
 def described(name: str, spec: FieldSpec) -> str:
-    """A field in words: "minutes (required): whole number, 20 to 90. How long it takes. Use steps of five."."""
+    """A field in words, such as "minutes (required): whole number, 20 to 90. How long it takes. Use steps of five."."""
     sentences = [", ".join([_kind(spec), *_constraints(spec)]) + "."]
     sentences += [spec.description, *(_in_words(rule) for rule in spec.rules)]
     if isinstance(spec, ListField):
@@ -95,7 +95,7 @@ def described(name: str, spec: FieldSpec) -> str:
 
 
 def a(noun: str) -> str:
-    """With its article: "a lesson", "an activity"."""
+    """The noun with its article: "a lesson", "an activity"."""
     return f"{'an' if noun[:1] in 'aeio' else 'a'} {noun}"
 
 
@@ -195,7 +195,7 @@ def _how_many(count: ChildCount) -> str:
 
 
 def _in_words(rule: BlueprintRule) -> str:
-    """What an agent is told of a rule beside guidelines; a function cannot be described."""
+    """The text of a rule that is no guideline; empty for a function without a message, which cannot be described."""
     if rule.message:
         return rule.message
     if rule.cel is not None:

@@ -1,4 +1,4 @@
-"""A document that goes on with another blueprint: what has a place in it stays, the rest is dropped and told."""
+"""Moving a document to another blueprint: keeps what still has a place, and lists what is dropped."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,14 +13,14 @@ from mcc.documents.kinds import as_kept, check_kind
 from mcc.documents.node import ROOT, Node, Provenance
 from mcc.documents.staleness import assessed
 from mcc.documents.state import State
-from mcc.documents.structure import provided
+from mcc.documents.structure import default_of
 from mcc.documents.work import ALL, Work
 
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """`stale`: paths of the nodes whose agents would be asked something else by now. `dropped`: the nodes ("/lesson-2",
-    with all below them) and the values ("/lesson-1 props.level") for which the new blueprint has no place."""
+    """`stale`: paths of the nodes that are stale afterwards. `dropped`: nodes ("/lesson-2", including descendants) and
+    values ("/lesson-1 props.level") that the new blueprint has no place for."""
 
     change: Change
     stale: tuple[str, ...]
@@ -30,10 +30,10 @@ class Succession:
 def succeeded(
     before: Blueprint, after: Blueprint, state: State, author: Author, functions: Functions | None = None
 ) -> Succession:
-    """The document with `after` in the place of `before`; nothing is done where they are the same.
+    """Move the document from blueprint `before` to `after`; does nothing where they are the same.
 
-    All rules are judged anew, without a model; texts of rules stand in the questions to agents, and so make nodes
-    stale. Raises `Refused` (422) where the new blueprint has another root.
+    All rules are judged again, without a model. Changed texts of rules make nodes stale, as prompts contain them.
+    Raises `Refused` (422) where the new blueprint has another root component.
     """
     if after.digest == state.blueprint:
         return Succession(Change(state, state.version), _stale(after, state), ())
@@ -63,14 +63,14 @@ def _has_place(blueprint: Blueprint, parent: Node, node: Node) -> bool:
 
 
 def _kept(work: Work, before: Blueprint, node: Node) -> tuple[Node, list[str]]:
-    """The node as the new blueprint has it, and the names of the values that it lost."""
+    """The node adapted to the new blueprint, and the names of the values that it lost."""
     old = before.component(node.component).fields
     sections: dict[str, dict[str, Any]] = {"metadata": {}, "props": {}}
     provenance: dict[str, Provenance] = {}
     for field in work.component(node).fields.values():
         value, known = _value(node, field.name), node.provenance.get(field.name)
         if field.name not in old:
-            value, known = provided(work, field)
+            value, known = default_of(work, field)
         elif field.computation is not None or old[field.name].computation is not None or not _fits(field, value):
             value, known = None, None
         sections[field.section][field.key] = as_kept(field.spec, value)

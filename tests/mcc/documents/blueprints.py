@@ -7,7 +7,7 @@ from typing import Any
 
 from mcc.documents import Blueprint, BlueprintError
 from mcc.documents.component import CompiledComponent, computed
-from mcc.documents.formulas import Around
+from mcc.documents.formulas import NodeContext
 from mcc.documents.judging import judge
 from mcc.documents.node import Node, Verdict
 from mcc.documents.state import State
@@ -74,10 +74,10 @@ def broken(made: Blueprint, **values: Any) -> dict[str, str]:
     return {rule: one.message for rule, one in found.items() if one.ok is False}
 
 
-def recomputed(component: CompiledComponent, around: Around) -> Around:
+def recomputed(component: CompiledComponent, context: NodeContext) -> NodeContext:
     """The same with the values of all formulas and bindings made anew, one after another."""
-    metadata, props = dict(around.metadata), dict(around.props)
-    made = Around(metadata, props, around.parent, around.position)
+    metadata, props = dict(context.metadata), dict(context.props)
+    made = NodeContext(metadata, props, context.parent, context.position)
     for field in component.computed:
         (metadata if field.section == "metadata" else props)[field.key] = computed(field, made).value
     return made

@@ -8,6 +8,6 @@ from mcc.documents.state import State
 
 
 def stamp_today(blueprint: Blueprint, state: State, node: Node, role: Role) -> Stamp:
-    asked = assessed(blueprint, state).asked(node, role)
+    asked = assessed(blueprint, state).prompt_digest(node, role)
     rules = blueprint.component(node.component).rules_digest
     return Stamp(asked, inputs_of(blueprint, state, node, role), state.version, rules)

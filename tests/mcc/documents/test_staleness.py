@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from mcc.contracts.documents import Counts
 from mcc.documents import Blueprint
 from mcc.documents.briefs import brief_of
-from mcc.documents.component import around, computed
-from mcc.documents.formulas import Around
+from mcc.documents.component import computed, context_of
+from mcc.documents.formulas import NodeContext
 from mcc.documents.judging import judge
 from mcc.documents.node import Accepted, Conflict, Failure, Node, Provenance, Role, Verdict
 from mcc.documents.staleness import (
     assessed,
-    begun_conflicts,
+    new_conflicts,
     pending_of,
     stale_because,
 )
@@ -80,8 +80,8 @@ def settled(made: Blueprint, found: State) -> State:
     """With all formulas and bindings made anew, from the root down."""
     for one in found.walk():
         here, component = found.nodes[one.id], made.component(one.component)
-        known = around(component, found, here)
-        values = Around(dict(here.metadata), dict(here.props), known.parent, known.position)
+        known = context_of(component, found, here)
+        values = NodeContext(dict(here.metadata), dict(here.props), known.parent, known.position)
         for field in component.computed:
             section = values.metadata if field.section == "metadata" else values.props
             section[field.key] = computed(field, values).value  # type: ignore[index]
@@ -354,11 +354,11 @@ def test_a_conflict_begins_for_held_fields_of_nodes_that_become_stale_and_says_w
     mine = replace(lesson, provenance={"metadata.focus": HELD, "props.minutes": other})
     before = before.with_nodes(1, {lesson.id: mine})
     after = regraded(before)
-    begun = begun_conflicts(COURSE, before, after)
+    begun = new_conflicts(COURSE, before, after)
     assert begun == {lesson.id: {"metadata.focus": Conflict(2, ("/ metadata.grade, 7 → 8 at version 2",))}}
     marked = after.with_nodes(2, {lesson.id: replace(after.nodes[lesson.id], conflicts=begun[lesson.id])})
     assert assessed(COURSE, marked).counts.conflicts == 1
-    assert begun_conflicts(COURSE, marked, regraded(marked, 9)) == {}
+    assert new_conflicts(COURSE, marked, regraded(marked, 9)) == {}
 
 
 def test_what_a_person_sets_is_not_in_conflict_with_itself() -> None:
@@ -367,7 +367,7 @@ def test_what_a_person_sets_is_not_in_conflict_with_itself() -> None:
     mine = {"metadata.focus": replace(HELD, version=2), "props.minutes": HELD}
     after = with_field(before, lesson.id, "metadata.focus", "Stomata")
     after = after.with_nodes(2, {lesson.id: replace(after.nodes[lesson.id], provenance=mine)})
-    assert list(begun_conflicts(COURSE, before, settled(COURSE, after))[lesson.id]) == ["props.minutes"]
+    assert list(new_conflicts(COURSE, before, settled(COURSE, after))[lesson.id]) == ["props.minutes"]
 
 
 def test_one_value_of_a_large_document_is_looked_at_without_the_others() -> None:
