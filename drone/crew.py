@@ -21,7 +21,7 @@ from drone.agent.turn import Task, Turn, title_of
 from drone.checkpoints.directory import CheckpointDirectory
 from drone.egress.egress import Egress, egress_for_order
 from drone.generation.chat import GROUPS, opened
-from drone.generation.node_agents import Wanted
+from drone.generation.node_agents import NodeAgentRequest
 from drone.generation.orchestrator import Orchestrator, Request
 from drone.generation.port import DocumentLost, Documents
 from drone.hiring import Hiring, ModelNames, Parent, Place, Terms
@@ -207,7 +207,7 @@ class Crew:
         how, egress = ModelSettings.of(order), hiring.place.egress
         parent = Parent(hiring.model(order.model), tools, model_settings=how, egress=egress)
 
-        def hire(wanted: Wanted) -> AgentParts:
+        def hire(wanted: NodeAgentRequest) -> AgentParts:
             clean = wanted.definition.model_copy(update={"prompt": redactor.text(wanted.definition.prompt)})
             return hiring.of_node(clean, parent, Redacted(wanted.own, redactor), wanted.gate, wanted.owed)
 

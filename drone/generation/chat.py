@@ -1,12 +1,12 @@
-"""A chat on a document: its commands and what reads it as tools, and what an agent is told of it beforehand."""
+"""Chats about a document: the tools that read and change it, and the summary that its agent starts with."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from drone.agent.messages import ToolSpec
 from drone.agent.toolset import Call, Output
-from drone.generation.document_tools import DocumentTools, Hand, refused, spec_of
-from drone.generation.function_rules import ask_functions
+from drone.generation.document_tools import DocumentTools, Editor, refused, spec_of
+from drone.generation.node_check import judge_open_functions
 from drone.generation.port import DocumentLost, Documents
 from mcc.contracts.entry import Origin
 from mcc.contracts.fence import fenced
@@ -24,18 +24,19 @@ READ = "document_read"
 GROUPS = (READ, "document_write")
 
 MAX_NODES = 60
-"""Nodes that an agent is told of beforehand."""
+"""Most nodes listed in the summary."""
 
 READ_NODES = 200
-"""Nodes that one reading answers."""
+"""Most nodes in one answer of `read_document`."""
 
 
 async def opened(documents: Documents, order_id: str) -> tuple["ChatTools", str]:
-    """The tools of a chat on this document, and what its agents are told of it. Raises `DocumentLost`."""
+    """The tools of a chat about this document, and its summary for the prompt. Raises `DocumentLost`."""
     return ChatTools(documents, order_id), summary_of(documents.blueprint, await documents.state())
 
 
 def summary_of(blueprint: Blueprint, state: State) -> str:
+    """What a chat agent is told first: counts by status, and the first `MAX_NODES` nodes."""
     counts = assessed(blueprint, state).counts
     figures = ", ".join(f"{count:,} {name}" for name, count in counts.model_dump().items() if count)
     nodes = list(islice(state.walk(), MAX_NODES + 1))
@@ -56,7 +57,7 @@ def _line(blueprint: Blueprint, state: State, node: Node) -> str:
 
 
 class ChatTools:
-    """Every visible command, with the node that it is about, and `read_document` and `describe_component`."""
+    """All visible commands, with the node as an argument, and `read_document` and `describe_component`."""
 
     def __init__(self, documents: Documents, order_id: str) -> None:
         self._documents = documents
@@ -67,7 +68,7 @@ class ChatTools:
         def author(origin: Origin) -> Author:
             return Author(by="chat", at=now(), order_id=order_id, record_id=origin.record_id)
 
-        self._commands = DocumentTools(documents, [one for one in schemas if one.name not in READING], Hand(author))
+        self._commands = DocumentTools(documents, [one for one in schemas if one.name not in READING], Editor(author))
 
     def specs(self) -> Sequence[ToolSpec]:
         return (*self._reading.values(), *self._commands.specs())
@@ -87,7 +88,7 @@ class ChatTools:
     async def _changed(self, call: Call) -> Output:
         output = await self._commands.call(call)
         if call.turn is not None and not output.is_error:
-            await ask_functions(self._documents, call.turn.threads, call.origin, self._order_id)
+            await judge_open_functions(self._documents, call.turn.threads, call.origin, self._order_id)
         return output
 
     def _read(self, state: State, arguments: Mapping[str, object]) -> Output:
@@ -114,7 +115,7 @@ class ChatTools:
 
 
 def _below(state: State, top: Node, depth: int | None) -> Iterator[Node]:
-    """The node and what is below it, so many levels deep, depth first."""
+    """The node and its descendants down to `depth` levels (None = all), depth first."""
     waiting = [(top, 0)]
     while waiting:
         node, level = waiting.pop()

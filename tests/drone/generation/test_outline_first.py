@@ -5,7 +5,7 @@ import re
 import pytest
 
 from drone.agent.journal import MemoryJournal
-from drone.generation.outline import LaidAside
+from drone.generation.outline import OrderParked
 from drone.models.scripted import Said, call
 from mcc.contracts.entry import Origin
 from mcc.contracts.generation import Generation
@@ -43,7 +43,7 @@ def decided(journal: MemoryJournal, decision: str) -> MemoryJournal:
 
 async def outlined() -> Running:
     run = Running(Document(course()), played(play), asked=ASKED)
-    with pytest.raises(LaidAside) as raised:
+    with pytest.raises(OrderParked) as raised:
         await run.start()
     assert raised.value.block.reason is WaitingReason.APPROVAL
     return run
@@ -71,7 +71,7 @@ async def test_nobody_is_asked_twice() -> None:
     run = await outlined()
     model = played(play)
     again = Running(run.document, model, asked=ASKED, journal=run.journal)
-    with pytest.raises(LaidAside):
+    with pytest.raises(OrderParked):
         await again.start()
     assert not model.asks
     assert sum(isinstance(one.data, ApprovalRequested) for one in run.journal.entries) == 1
