@@ -1,6 +1,6 @@
 """Chats about a document: the tools that read and change it, and the summary that its agent starts with."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from drone.agent.messages import ToolSpec
@@ -19,6 +19,7 @@ from mcc.documents.prompts import describe
 from mcc.documents.staleness import assessed, pending_of, stale_because
 from mcc.documents.state import State, UnknownNode
 from mcc.documents.tools import READING, chat_tools
+from mcc.documents.views import walk_from
 
 READ = "document_read"
 GROUPS = (READ, "document_write")
@@ -101,7 +102,7 @@ class ChatTools:
             top = state.find(named)
         except UnknownNode as problem:
             return refused(f"{problem}")
-        found = list(islice(_below(state, top, depth), READ_NODES + 1))
+        found = list(islice(walk_from(state, [(top, 0)], depth), READ_NODES + 1))
         shown = [_shown(self._documents.blueprint, state, node) for node in found[:READ_NODES]]
         more = {"more": "there are more nodes: name one, or a depth"} if len(found) > READ_NODES else {}
         return Output(to_json({"version": state.version, "nodes": shown, **more}).decode(), untrusted=True)
@@ -112,16 +113,6 @@ class ChatTools:
             return Output(component_described(blueprint, blueprint.component(str(arguments.get("component")))))
         except LookupError as problem:
             return refused(f"{problem.args[0]}")
-
-
-def _below(state: State, top: Node, depth: int | None) -> Iterator[Node]:
-    """The node and its descendants down to `depth` levels (None = all), depth first."""
-    waiting = [(top, 0)]
-    while waiting:
-        node, level = waiting.pop()
-        yield node
-        if depth is None or level < depth:
-            waiting.extend((child, level + 1) for child in reversed(state.children_of(node)))
 
 
 def _shown(blueprint: Blueprint, state: State, node: Node) -> dict[str, object]:

@@ -10,7 +10,7 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
-from mcc.documents.change import Author, Change, Refused
+from mcc.documents.change import Author, Refused
 from mcc.documents.commands import commands_of
 from mcc.documents.tools import ToolSchema
 from mcc.rules.errors import nearest
@@ -59,7 +59,8 @@ class DocumentTools:
         except DocumentLost as problem:
             self._editor.on_lost(problem)
             return refused(f"{problem}.")
-        return Output(to_json(_answer(change)).decode(), untrusted=False)
+        answer = {"version": change.version, "changed": _listed(change.changed), "made": _listed(change.made)}
+        return Output(to_json(answer).decode(), untrusted=False)
 
 
 def command_id_of(call_id: str) -> str:
@@ -86,10 +87,6 @@ def _strangers(arguments: Mapping[str, object], spec: ToolSpec) -> list[str]:
     return [
         f"{spec.name} has no argument {name[:80]!r}{nearest(name, names)}" for name in arguments if name not in names
     ]
-
-
-def _answer(change: Change) -> dict[str, object]:
-    return {"version": change.version, "changed": _listed(change.changed), "made": _listed(change.made)}
 
 
 def _listed(paths: Sequence[str]) -> list[str]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcc.permission.commands import commands_in
+from mcc.permission.saving import literal
 
 WORDS = ("allow", "ask", "deny")
 _RANK: Mapping[str, int] = {word: rank for rank, word in enumerate(WORDS)}
@@ -48,7 +49,7 @@ def condition_of(pattern: str) -> str | None:
     found = commands_in(text.removesuffix(":").strip())
     if len(found) != 1 or not (found[0].plain and found[0].whole and found[0].argv):
         return None
-    words = [_text(word) for word in found[0].argv]
+    words = [literal(word) for word in found[0].argv]
     if not rest:
         return f"argv == [{', '.join(words)}]"
     whole = words if apart else words[:-1]
@@ -84,8 +85,3 @@ def rules_of(patterns: Iterable[tuple[str, str]]) -> tuple[list[dict[str, str]],
 def strictest(words: Iterable[Any]) -> str:
     """The strictest of several words; "ask" where there is none."""
     return max((str(word) for word in words if word in WORDS), key=_RANK.__getitem__, default="ask")
-
-
-def _text(word: str) -> str:
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

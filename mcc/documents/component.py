@@ -73,6 +73,12 @@ class CompiledComponent:
         return self.settings.validates is not False
 
 
+def field_of_rule(rule: str) -> str | None:
+    """`props.title` for `props.title.min_length`, `children.lesson` for `children.lesson.min`; None for `rules[0]`."""
+    section, _, rest = rule.partition(".")
+    return f"{section}.{rest.partition('.')[0]}" if rest else None
+
+
 def context_of(component: CompiledComponent, state: State, node: Node) -> NodeContext:
     """The values that formulas and bindings of this node read."""
     above = state.parent(node)

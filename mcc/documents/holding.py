@@ -42,7 +42,7 @@ def accept(work: Work, command: Accept) -> None:
     provenance = dict(node.provenance)
     for name in names:
         known = provenance.get(name)
-        if known is None or (name != CHILDREN and _value(node, name) is None):
+        if known is None or (name != CHILDREN and node.value(name) is None):
             if name != CHILDREN:
                 raise Refused(422, f"{name} of {work.state.path(node)} has no value that could be held")
             known = work.provenance(node, None, None)
@@ -67,7 +67,7 @@ def _apply(work: Work, node: Node, names: tuple[str, ...], command: str, **chang
         mark_answered(work, after)
     work.draft.put(after)
     states = [HOLD_STATE.dump_python(hold_state(one, names), mode="json") for one in (node, after)]
-    fields = {name: (_value(node, name), _value(node, name)) for name in names if name != CHILDREN}
+    fields = {name: (node.value(name), node.value(name)) for name in names if name != CHILDREN}
     work.step(command, work.state.path(node), fields, {"node": node.id, "names": list(names), "standing": states})
 
 
@@ -123,9 +123,7 @@ def _names(work: Work, node: Node, given: tuple[str, ...] | None) -> tuple[str, 
     """The full names of the given fields; None = all that can be set and are. Raises `Refused` (422)."""
     fields = work.component(node).fields
     if given is None:
-        set_ones = [
-            one.name for one in fields.values() if one.computation is None and _value(node, one.name) is not None
-        ]
+        set_ones = [one.name for one in fields.values() if one.computation is None and node.value(one.name) is not None]
         return tuple(name for name in set_ones if name in node.provenance)
     found: dict[str, None] = {}
     for name in given:
@@ -133,11 +131,6 @@ def _names(work: Work, node: Node, given: tuple[str, ...] | None) -> tuple[str, 
         exact = full[0] if len(full) == 1 else name
         found[exact if exact == CHILDREN else work.field(node, exact).name] = None
     return tuple(found)
-
-
-def _value(node: Node, name: str) -> Any:
-    section, _, key = name.partition(".")
-    return (node.metadata if section == "metadata" else node.props).get(key)
 
 
 def settle(work: Work, command: Settle) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.formulas import Binding
 from mcc.documents.node import Node, Role, Stamp
-from mcc.documents.prompts import field_of, frame_of
+from mcc.documents.prompts import frame_of
 from mcc.documents.state import State
 
 Inputs: TypeAlias = Mapping[str, Any]
@@ -83,7 +83,7 @@ def _changed(state: State, name: str, how: str) -> str:
 
 
 def _value(state: State, node: Node, name: str) -> Any:
-    return state.position(node) if name == "position" else field_of(node, name)
+    return state.position(node) if name == "position" else node.value(name)
 
 
 def _shown(value: object) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from mcc.documents.blueprint import Blueprint
-from mcc.documents.component import CompiledComponent, CompiledField, NodeRule, computed, context_of
+from mcc.documents.component import CompiledComponent, CompiledField, NodeRule, computed, context_of, field_of_rule
 from mcc.documents.constraints import Subject
 from mcc.documents.functions import SECONDS, Functions, run_function
 from mcc.documents.kinds import check_kind
@@ -95,7 +95,7 @@ def errors_of(verdicts: Sequence[Verdict], path: str, role: Role | None = None) 
     """The broken rules, as `validate` and `done` list them: for the metadata agent (`role`) those of metadata fields,
     for the node agent the others."""
     return [
-        {"node": path, "field": _field_of(one.rule), "rule": one.rule, "message": one.message}
+        {"node": path, "field": field_of_rule(one.rule), "rule": one.rule, "message": one.message}
         for one in verdicts
         if one.ok is False and (role is None or (role == "metadata") == one.rule.startswith("metadata."))
     ]
@@ -105,12 +105,6 @@ def undecided(component: CompiledComponent, verdicts: Sequence[Verdict]) -> tupl
     """The names of rule functions without a verdict; until they have one, the node has not passed."""
     without = {one.rule for one in verdicts if one.kind == "function" and one.ok is None}
     return tuple(rule.function for rule in component.rules if component.validates and rule.id in without)
-
-
-def _field_of(rule: str) -> str | None:
-    """`props.title` for `props.title.min_length`, `children.lesson` for `children.lesson.min`; None for `rules[0]`."""
-    section, _, rest = rule.partition(".")
-    return f"{section}.{rest.partition('.')[0]}" if rest else None
 
 
 class _Judging:

@@ -129,3 +129,8 @@ class Node:
     failure: Failure | None = None
     summary: str = ""
     made_by: By = "agent"
+
+    def value(self, name: str) -> Any:
+        """The value of the field with this full name, such as "props.title"; None where it is unset."""
+        section, _, key = name.partition(".")
+        return (self.metadata if section == "metadata" else self.props).get(key)

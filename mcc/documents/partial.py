@@ -80,7 +80,7 @@ class _Remainder:
             return
         holder = self._at(location[:-1])
         if (
-            _is_rule(location)
+            location[-2:-1] == ("rules",)
             and isinstance(holder, list)
             and isinstance(location[-1], int)
             and location[-1] < len(holder)
@@ -132,10 +132,6 @@ class _Remainder:
                 fields = {**getattr(components[name], section), key: UnknownField()}
                 components[name] = components[name].model_copy(update={section: fields})
         return spec.model_copy(update={"components": components})
-
-
-def _is_rule(location: Location) -> bool:
-    return len(location) > 1 and location[-2] == "rules"
 
 
 def _copied(value: Any) -> Any:

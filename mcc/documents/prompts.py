@@ -100,16 +100,10 @@ def own_part(frame: Frame, node: Node) -> str:
 
 def value_lines(node: Node, names: Collection[str]) -> Iterator[str]:
     """One line for each of these fields that has a value, shortened to its share of `VALUES_CHARACTERS`."""
-    values = [(name, value) for name in names if (value := field_of(node, name)) is not None]
+    values = [(name, value) for name in names if (value := node.value(name)) is not None]
     share = _share(len(values))
     for name, value in values:
         yield f"- {name}: {_cut(json.dumps(value, ensure_ascii=False), share)}"
-
-
-def field_of(node: Node, name: str) -> Any:
-    """The value of "props.title"; None where it is unset."""
-    section, _, key = name.partition(".")
-    return (node.metadata if section == "metadata" else node.props).get(key)
 
 
 def _share(count: int) -> int:
@@ -122,7 +116,7 @@ def _cut(text: str, most: int = VALUE_CHARACTERS) -> str:
 
 def _lookup(state: State, node: Node) -> Callable[[str], Any]:
     def named(name: str) -> Any:
-        value = state.position(node) if name == "position" else field_of(node, name)
+        value = state.position(node) if name == "position" else node.value(name)
         return _cut(value) if isinstance(value, str) else value
 
     return named

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from mcc.documents.change import Refused
-from mcc.documents.component import CompiledField
+from mcc.documents.component import CompiledField, field_of_rule
 from mcc.documents.kinds import as_kept, check_kind
 from mcc.documents.node import Node, Role
 from mcc.documents.state import UnknownNode
@@ -45,7 +45,7 @@ def with_values(
     evidence = {
         one.rule: [one.ok, one.message]
         for one in node.verdicts
-        if one.kind == "evidence" and one.ok is not None and _field_of(one.rule) in fields
+        if one.kind == "evidence" and one.ok is not None and field_of_rule(one.rule) in fields
     }
     undo = {
         "node": node.id,
@@ -73,11 +73,6 @@ def _mark_answered(work: Work, node: Node, fields: Collection[str]) -> dict[str,
         work.to_stamp.setdefault((node.id, role), False)
     unanswered = next(iter(roles - node.stamps.keys()), None) if len(roles) == 1 else None
     return {"conflicts": CONFLICTS.dump_python(conflicts, mode="json"), "stamps": unanswered}
-
-
-def _field_of(rule: str) -> str:
-    """The field of a rule id: "props.source" for "props.source.rules[0]"."""
-    return ".".join(rule.split(".")[:2])
 
 
 def _checked(work: Work, node: Node, values: Mapping[str, Any]) -> list[tuple[CompiledField, Any]]:

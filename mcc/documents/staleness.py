@@ -1,16 +1,16 @@
 """The status of each node (failed, pending, stale, done), updated incrementally from one state to the next."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
 from mcc.contracts.documents import By, Counts, NodeStatus
 from mcc.documents.blueprint import Blueprint
-from mcc.documents.component import CompiledComponent
+from mcc.documents.component import CompiledComponent, field_of_rule
 from mcc.documents.inputs import changes_since
 from mcc.documents.node import Conflict, Node, Role, Stamp, Verdict
-from mcc.documents.prompts import TaskPrefix, describe, field_of, frame_of, own_part, task_opening
+from mcc.documents.prompts import TaskPrefix, describe, frame_of, own_part, task_opening
 from mcc.documents.state import State, difference
 
 WORST_FIRST: tuple[NodeStatus, ...] = ("failed", "pending", "stale", "done")
@@ -34,8 +34,6 @@ class Assessment:
 
     blueprint: Blueprint
     state: State
-    nodes: Mapping[str, Node]
-    children: Mapping[str, Sequence[str]]
     statuses: dict[str, NodeStatus] = field(default_factory=dict)
     stale: set[str] = field(default_factory=set)
     counted: Counter[str] = field(default_factory=Counter)
@@ -86,7 +84,7 @@ def assessed(blueprint: Blueprint, state: State) -> Assessment:
     """
     known = state.memory.get(_KEY)
     if not isinstance(known, Assessment) or known.blueprint != blueprint or known.state.brief != state.brief:
-        made = Assessment(blueprint, state, state.nodes, state.children)
+        made = Assessment(blueprint, state)
         _judge(made, state.nodes, None)
     elif known.state is state:
         return known
@@ -137,19 +135,17 @@ def new_conflicts(
 
 def _next(known: Assessment, state: State) -> Assessment:
     """The assessment of `state`, made from that of an earlier state."""
-    nodes = state.nodes
-    differing = difference(known.nodes, state)
+    nodes, before = state.nodes, known.state
+    differing = difference(before.nodes, state)
     changed = {id for id in differing if id in nodes}
     gone = {id for id in differing if id not in nodes}
     moved, emptied = set[str](), set[str]()
-    if known.children is not state.children:
-        moved = {id for id, below in state.children.items() if known.children.get(id) is not below}
-        emptied = known.children.keys() - state.children.keys() - gone
+    if before.children is not state.children:
+        moved = {id for id, below in state.children.items() if before.children.get(id) is not below}
+        emptied = before.children.keys() - state.children.keys() - gone
     made = Assessment(
         known.blueprint,
         state,
-        nodes,
-        state.children,
         dict(known.statuses),
         set(known.stale),
         known.counted.copy(),
@@ -157,10 +153,10 @@ def _next(known: Assessment, state: State) -> Assessment:
         dict(known.prefixes),
     )
     again = changed | moved | emptied | _brief_differs(known, made, changed, moved)
-    for id in gone & known.nodes.keys():
+    for id in gone & before.nodes.keys():
         made.descriptions.pop(id, None)
         made.prefixes.pop(id, None)
-        _forget(made, known.nodes[id])
+        _forget(made, before.nodes[id])
     _judge(made, again, known)
     return made
 
@@ -180,7 +176,7 @@ def _brief_differs(known: Assessment, made: Assessment, changed: set[str], moved
         if id in found:
             continue
         node = nodes[id]
-        same_place = known.nodes[id].parent_id == node.parent_id
+        same_place = known.state.nodes[id].parent_id == node.parent_id
         if same_place and describe(made.blueprint, made.state, node) == known.descriptions[id]:
             continue
         for below in made.state.walk(node):
@@ -193,8 +189,8 @@ def _brief_differs(known: Assessment, made: Assessment, changed: set[str], moved
 def _judge(made: Assessment, ids: Iterable[str], known: Assessment | None) -> None:
     for id in ids:
         node = made.state.nodes[id]
-        if known is not None and id in known.nodes:
-            _forget(made, known.nodes[id])
+        if known is not None and id in known.state.nodes:
+            _forget(made, known.state.nodes[id])
         stale = any(True for _ in made.outdated(node))
         if stale:
             made.stale.add(id)
@@ -220,7 +216,7 @@ def _status(made: Assessment, node: Node, stale: bool) -> NodeStatus:
 def missing(component: CompiledComponent, state: State, node: Node) -> Iterator[str]:
     """The required fields and children that are missing, also where the component is not validated."""
     for name, one in component.fields.items():
-        if one.spec.required and field_of(node, name) is None:
+        if one.spec.required and node.value(name) is None:
             yield name
     for child, count in component.spec.children.items():
         if count.min and state.count(node, child) < count.min:
@@ -234,16 +230,16 @@ def _pending(component: CompiledComponent, state: State, node: Node) -> Iterator
             # A function rule without a verdict (function unknown or not run yet) is never a pass.
             unjudged = verdict.ok is None and (verdict.kind == "function" or _is_unproved(node, verdict))
             if verdict.ok is False or unjudged:
-                yield _about(verdict.rule)
+                yield field_of_rule(verdict.rule) or verdict.rule
 
 
 def _is_unproved(node: Node, verdict: Verdict) -> bool:
     """Whether the verdict is about a value whose agent was interrupted before its evidence was checked."""
-    if verdict.kind != "evidence":
+    name = field_of_rule(verdict.rule)
+    if verdict.kind != "evidence" or name is None:
         return False
-    known = node.provenance.get(_about(verdict.rule))
-    by_agent = known is not None and known.by in _ASKED and not known.held
-    return by_agent and field_of(node, _about(verdict.rule)) is not None
+    known = node.provenance.get(name)
+    return known is not None and known.by in _ASKED and not known.held and node.value(name) is not None
 
 
 def _cut_off(node: Node) -> Iterator[tuple[Role, Stamp]]:
@@ -253,8 +249,3 @@ def _cut_off(node: Node) -> Iterator[tuple[Role, Stamp]]:
         for name, one in node.provenance.items():
             if one.by == by and one.asked is not None and one.given > since and name.startswith(section):
                 yield role, Stamp(one.asked, {}, one.version, one.rules, one.order_id, one.record_id)
-
-
-def _about(rule: str) -> str:
-    """The field a rule is about, such as "props.minutes" for "props.minutes.rules[0]"; else the rule id itself."""
-    return rule if rule.startswith("rules[") else ".".join(rule.split(".")[:2])

@@ -80,7 +80,8 @@ def insert(work: Work, node: Node) -> None:
     work.draft.put(node)
     work.made[node.id] = None
     work.touch(node.id, {ALL})
-    _shift(work, node)
+    if node.parent_id is not None:
+        touch_positions(work, node.parent_id, place_of(work.state.nodes, work.state.children[node.parent_id], node) + 1)
 
 
 def remove(work: Work, node: Node, command: str = "remove_child") -> None:
@@ -146,11 +147,6 @@ def put_at(work: Work, node: Node, parent_id: str, key: str, rank: Callable[[], 
     else:
         touch_positions(work, above, min(start, at))
     return work.state.nodes[node.id]
-
-
-def _shift(work: Work, node: Node) -> None:
-    if node.parent_id is not None:
-        touch_positions(work, node.parent_id, place_of(work.state.nodes, work.state.children[node.parent_id], node) + 1)
 
 
 def set_values(node: Node) -> dict[str, Any]:

@@ -1,12 +1,10 @@
 """Moving a document to another blueprint: keeps what still has a place, and lists what is dropped."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, Change, Refused
-from mcc.documents.component import CompiledField
 from mcc.documents.dispatching import finished
 from mcc.documents.functions import Functions
 from mcc.documents.kinds import as_kept, check_kind
@@ -45,7 +43,7 @@ def succeeded(
         if node.id in work.draft.before:
             continue
         parent = None if node.parent_id is None else work.draft.node(node.parent_id)
-        if parent is not None and not _has_place(after, parent, node):
+        if parent is not None and node.component not in after.component(parent.component).spec.children:
             dropped.append(state.path(node))
             work.draft.put_all({one.id: None for one in reversed(list(state.walk(node)))})
             continue
@@ -58,20 +56,20 @@ def succeeded(
     return Succession(change, _stale(after, change.state), tuple(dropped))
 
 
-def _has_place(blueprint: Blueprint, parent: Node, node: Node) -> bool:
-    return node.component in blueprint.component(parent.component).spec.children
-
-
 def _kept(work: Work, before: Blueprint, node: Node) -> tuple[Node, list[str]]:
     """The node adapted to the new blueprint, and the names of the values that it lost."""
     old = before.component(node.component).fields
     sections: dict[str, dict[str, Any]] = {"metadata": {}, "props": {}}
     provenance: dict[str, Provenance] = {}
     for field in work.component(node).fields.values():
-        value, known = _value(node, field.name), node.provenance.get(field.name)
+        value, known = node.value(field.name), node.provenance.get(field.name)
         if field.name not in old:
             value, known = default_of(work, field)
-        elif field.computation is not None or old[field.name].computation is not None or not _fits(field, value):
+        elif (
+            field.computation is not None
+            or old[field.name].computation is not None
+            or check_kind(field.spec, value) is not None
+        ):
             value, known = None, None
         sections[field.section][field.key] = as_kept(field.spec, value)
         if known is not None:
@@ -80,21 +78,11 @@ def _kept(work: Work, before: Blueprint, node: Node) -> tuple[Node, list[str]]:
     lost = [
         name
         for name, field in old.items()
-        if field.computation is None and _value(node, name) is not None and name not in provenance
+        if field.computation is None and node.value(name) is not None and name not in provenance
     ]
     conflicts = {name: one for name, one in node.conflicts.items() if name in provenance}
     made = replace(node, metadata=sections["metadata"], props=sections["props"], conflicts=conflicts)
     return replace(made, provenance={**provenance, **others}), lost
-
-
-def _fits(field: CompiledField, value: Any) -> bool:
-    return check_kind(field.spec, value) is None
-
-
-def _value(node: Node, name: str) -> Any:
-    section, _, key = name.partition(".")
-    values: Mapping[str, Any] = node.metadata if section == "metadata" else node.props
-    return values.get(key)
 
 
 def _stale(blueprint: Blueprint, state: State) -> tuple[str, ...]:

@@ -144,18 +144,18 @@ def _page_start(state: State, page: Page) -> tuple[int, Iterator[Node]]:
     """
     top = state.find(page.node)
     if page.cursor is None:
-        return 0, _walk(state, [(top, 0)], page.depth)
+        return 0, walk_from(state, [(top, 0)], page.depth)
     shown, _, last = page.cursor.partition(".")
     if not (shown.isascii() and shown.isdigit() and len(shown) < 10 and last):
         raise ValueError("this cursor is none that a page of this document gave")
     stack = _stack_after(state, top, last, page.depth)
     if stack is None:
-        return int(shown), islice(_walk(state, [(top, 0)], page.depth), int(shown), None)
-    return int(shown), _walk(state, stack, page.depth)
+        return int(shown), islice(walk_from(state, [(top, 0)], page.depth), int(shown), None)
+    return int(shown), walk_from(state, stack, page.depth)
 
 
-def _walk(state: State, stack: list[tuple[Node, int]], depth: int | None) -> Iterator[Node]:
-    """Walk on from a stack of nodes with their levels, the next one at the end."""
+def walk_from(state: State, stack: list[tuple[Node, int]], depth: int | None) -> Iterator[Node]:
+    """Walk depth first from a stack of nodes with their levels, the next one at the end, down to level `depth`."""
     while stack:
         node, level = stack.pop()
         yield node

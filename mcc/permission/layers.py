@@ -131,7 +131,10 @@ def fitting(permission: Permission, tool: str, group: str) -> Iterator[tuple[str
         yield tuple(key for key in globs if len(key) == length)
     if group and group != tool and group in permission:
         yield (group,)
-    if wider := tuple(key for key in permission if key not in (tool, group) and _holds(key, tool)):
+    # Other groups that contain the tool. Not for the shell: it is in both of its groups, and only its own one applies.
+    if tool != SHELL and (
+        wider := tuple(key for key in permission if key not in (tool, group) and tool in TOOL_GROUPS.get(key, ()))
+    ):
         yield wider
     if everything := tuple(key for key in permission if not key.strip(ALL)):
         yield everything
@@ -140,11 +143,6 @@ def fitting(permission: Permission, tool: str, group: str) -> Iterator[tuple[str
 def fits(key: str, tool: str, group: str) -> bool:
     """Whether the key applies to calls of this tool."""
     return any(True for _ in fitting({key: "allow"}, tool, group))
-
-
-def _holds(key: str, tool: str) -> bool:
-    """Whether `key` is another group that contains the tool. Not for the shell, to which only its own group applies."""
-    return tool != SHELL and tool in TOOL_GROUPS.get(key, ())
 
 
 def is_glob(key: str) -> bool:

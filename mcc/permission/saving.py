@@ -44,10 +44,10 @@ def _like(command: Command) -> str:
     argv = command.argv
     name = argv[0] if argv else ""
     if name in _BY_NAME:
-        return f"argv[0] == {_text(name)}"
+        return f"argv[0] == {literal(name)}"
     if name in _BY_VERB and len(argv) > 1 and not argv[1].startswith("-"):
-        return f"argv[0] == {_text(name)} && size(argv) > 1 && argv[1] == {_text(argv[1])}"
-    return f"argv == [{', '.join(map(_text, argv))}]"
+        return f"argv[0] == {literal(name)} && size(argv) > 1 && argv[1] == {literal(argv[1])}"
+    return f"argv == [{', '.join(map(literal, argv))}]"
 
 
 def _same(name: str, value: object) -> str | None:
@@ -57,15 +57,15 @@ def _same(name: str, value: object) -> str | None:
     if isinstance(value, str):
         first, blank, _ = value.partition(" ")
         if blank and first and name not in _WHOLE_TEXTS:
-            return f"args.{name}.startsWith({_text(first + blank)})"
-        return f"args.{name} == {_text(value)}"
+            return f"args.{name}.startsWith({literal(first + blank)})"
+        return f"args.{name} == {literal(value)}"
     if isinstance(value, bool | int | float):
         return f"args.{name} == {json.dumps(value)}"
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-        return f"args.{name} == [{', '.join(map(_text, value))}]"
+        return f"args.{name} == [{', '.join(map(literal, value))}]"
     return None
 
 
-def _text(value: str) -> str:
+def literal(value: str) -> str:
     """A CEL string literal; every escape that JSON uses has the same meaning in CEL."""
     return json.dumps(value, ensure_ascii=False)
