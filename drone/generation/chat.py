@@ -31,7 +31,7 @@ READ_NODES = 200
 """Most nodes in one answer of `read_document`."""
 
 
-async def opened(documents: Documents, order_id: str) -> tuple["ChatTools", str]:
+async def open_chat(documents: Documents, order_id: str) -> tuple["ChatTools", str]:
     """The tools of a chat about this document, and its summary for the prompt. Raises `DocumentLost`."""
     return ChatTools(documents, order_id), summary_of(documents.blueprint, await documents.state())
 
@@ -80,13 +80,13 @@ class ChatTools:
                 case "read_document":
                     return self._read(await self._documents.state(), call.arguments)
                 case "describe_component":
-                    return self._described(call.arguments)
+                    return self._describe(call.arguments)
                 case _:
-                    return await self._changed(call)
+                    return await self._change(call)
         except DocumentLost as problem:
             return refused(f"{problem}")
 
-    async def _changed(self, call: Call) -> Output:
+    async def _change(self, call: Call) -> Output:
         output = await self._commands.call(call)
         if call.turn is not None and not output.is_error:
             await judge_open_functions(self._documents, call.turn.threads, call.origin, self._order_id)
@@ -103,11 +103,11 @@ class ChatTools:
         except UnknownNode as problem:
             return refused(f"{problem}")
         found = list(islice(walk_from(state, [(top, 0)], depth), READ_NODES + 1))
-        shown = [_shown(self._documents.blueprint, state, node) for node in found[:READ_NODES]]
+        shown = [_node_json(self._documents.blueprint, state, node) for node in found[:READ_NODES]]
         more = {"more": "there are more nodes: name one, or a depth"} if len(found) > READ_NODES else {}
         return Output(to_json({"version": state.version, "nodes": shown, **more}).decode(), untrusted=True)
 
-    def _described(self, arguments: Mapping[str, object]) -> Output:
+    def _describe(self, arguments: Mapping[str, object]) -> Output:
         blueprint = self._documents.blueprint
         try:
             return Output(component_described(blueprint, blueprint.component(str(arguments.get("component")))))
@@ -115,7 +115,7 @@ class ChatTools:
             return refused(f"{problem.args[0]}")
 
 
-def _shown(blueprint: Blueprint, state: State, node: Node) -> dict[str, object]:
+def _node_json(blueprint: Blueprint, state: State, node: Node) -> dict[str, object]:
     wrong = [{"rule": one.rule, "message": one.message} for one in node.verdicts if one.ok is False]
     task: dict[str, object] = {
         "path": state.path(node),

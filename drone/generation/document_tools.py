@@ -48,8 +48,8 @@ class DocumentTools:
         if spec is None:
             return refused(f"There is no tool {call.name[:200]}.")
         # A bound agent's tool has fewer arguments than its command has fields, so parsing alone would allow more.
-        if strangers := _strangers(call.arguments, spec):
-            return refused(*strangers)
+        if unknown := _unknown_arguments(call.arguments, spec):
+            return refused(*unknown)
         try:
             commands = commands_of({**call.arguments, "command": call.name}, self._editor.node_id)
             author = self._editor.author(call.origin)
@@ -81,7 +81,7 @@ def spec_of(schema: ToolSchema, group: str = GROUP) -> ToolSpec:
     )
 
 
-def _strangers(arguments: Mapping[str, object], spec: ToolSpec) -> list[str]:
+def _unknown_arguments(arguments: Mapping[str, object], spec: ToolSpec) -> list[str]:
     known = spec.parameters.get("properties")
     names = list(known) if isinstance(known, Mapping) else []
     return [

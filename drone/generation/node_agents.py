@@ -74,7 +74,7 @@ class NodeAgents:
         """
         brief = self._brief(state, job)
         record = self.turn.tree.begun(job.record_id)
-        asked = self.asked[job.record_id] = await self._kept(record) or StampBasis.of(brief)
+        asked = self.asked[job.record_id] = await self._kept_basis(record) or StampBasis.of(brief)
         check = NodeCheck(self.documents, job, self.slow)
         agent = self.hire(self._request(job, brief, asked, check))
         prompt = self.redact("\n\n".join(filter(None, (brief.task, brief.present))))
@@ -99,7 +99,9 @@ class NodeAgents:
         if job.node_id not in state.nodes:
             return  # a person has removed it
         asked = (
-            self.asked.pop(job.record_id, None) or await self._kept(record) or StampBasis.of(self._brief(state, job))
+            self.asked.pop(job.record_id, None)
+            or await self._kept_basis(record)
+            or StampBasis.of(self._brief(state, job))
         )
         failure, verdicts = await self._outcome(job, report, record)
         command = Settle(
@@ -140,7 +142,7 @@ class NodeAgents:
         brief = brief_of(self.documents.blueprint, state, job.node_id, job.role)
         return outline_of(brief) if job.part == "outline" else brief
 
-    async def _kept(self, record: RecordState | None) -> StampBasis | None:
+    async def _kept_basis(self, record: RecordState | None) -> StampBasis | None:
         """The stamp basis of an agent that another drone started, read from its kept set-up."""
         if record is None or record.started is None:
             return None

@@ -142,7 +142,9 @@ async def judge_open_functions(documents: Documents, threads: OwnThreads, origin
         node.id for node in state.walk() if any(one.kind == "function" and one.ok is None for one in node.verdicts)
     ]
     for begin in range(0, len(open_ids), AT_ONCE):
-        found = {id: await _by_functions(documents, state, id, threads) for id in open_ids[begin : begin + AT_ONCE]}
+        found = {
+            id: await _function_verdicts(documents, state, id, threads) for id in open_ids[begin : begin + AT_ONCE]
+        }
         known = {id: verdicts for id, verdicts in found.items() if verdicts}
         if known:
             author = Author(by="person", at=now(), order_id=order_id)
@@ -150,6 +152,6 @@ async def judge_open_functions(documents: Documents, threads: OwnThreads, origin
             await documents.dispatch(origin, [Judge(version=state.version, verdicts=known)], author, command_id)
 
 
-async def _by_functions(documents: Documents, state: State, id: str, threads: OwnThreads) -> tuple[Judged, ...]:
+async def _function_verdicts(documents: Documents, state: State, id: str, threads: OwnThreads) -> tuple[Judged, ...]:
     found = await threads.gate(judge_functions, documents.blueprint, state, id, documents.functions, state.version)
     return tuple(Judged(rule=one.rule, ok=one.ok, message=one.message) for one in found.values() if one.ok is not None)

@@ -48,16 +48,16 @@ def parse_agent(
     passed to it and ignored. Whether the agents in `spawns` exist is not checked here: other agents are not known.
     """
     parts = split(text, source)
-    reading = _Reading(source, *_front_matter(parts.front, source))
+    checker = _Checker(source, *_front_matter(parts.front, source))
     if warn is not None:
-        reading.leave_out_unknown(warn)
-    reading.check_keys()
-    reading.check_lists(groups)
-    reading.check_result()
+        checker.leave_out_unknown(warn)
+    checker.check_keys()
+    checker.check_lists(groups)
+    checker.check_result()
     if not parts.prompt:
-        reading.wrong("there is no prompt after the front matter; write what the agent is to do")
-    definition = reading.definition(parts.prompt or "?")
-    reading.check_rules(definition, groups)
+        checker.wrong("there is no prompt after the front matter; write what the agent is to do")
+    definition = checker.definition(parts.prompt or "?")
+    checker.check_rules(definition, groups)
     return definition
 
 
@@ -87,7 +87,7 @@ def line_of_spawn(text: str, index: int) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _Checker:
     """Checks the front matter of one file and collects its problems."""
 
     source: str

@@ -121,13 +121,13 @@ _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u180f
 
 def untrusted_description(description: str) -> str:
     """The description of a workspace's agent for prompts and schemas: marked as such, cut to its first sentence."""
-    text = " ".join("".join(map(_shown, description[:_READ])).split()).translate(_EXCHANGED)
+    text = " ".join("".join(map(_visible, description[:_READ])).split()).translate(_EXCHANGED)
     end = min((found + 1 for mark in _ENDS if (found := text.find(mark)) >= 0), default=len(text))
     text = text[:end] if end <= DESCRIPTION_CHARACTERS else f"{text[:DESCRIPTION_CHARACTERS].rstrip()}…"
     return f"agent of this workspace, which says of itself: “{text}”" if text else "agent of this workspace"
 
 
-def _shown(character: str) -> str:
+def _visible(character: str) -> str:
     """The character; "" for one that controls, hides or reorders text, a space for any separator."""
     category = unicodedata.category(character)
     if character.isspace() or category[0] == "Z":

@@ -53,21 +53,21 @@ def new_state(
     work.author = replace(author, by="import")
     for place, node in enumerate(nodes):
         try:
-            _begin(work, node)
+            _add_initial(work, node)
         except Refused as refused:
             raise Refused(422, *(f"nodes.{place}: {one}" for one in refused.sentences)) from None
     work.author = author
-    _set(work, work.state.root, {f"metadata.{key}": value for key, value in (metadata or {}).items()})
+    _set_values(work, work.state.root, {f"metadata.{key}": value for key, value in (metadata or {}).items()})
     work.step("create", ROOT, {name: (None, value) for name, value in set_values(work.state.root).items()})
     change = finished(work, functions)
     named = title.strip() or _title(blueprint, change.state)
     return replace(change, state=replace(change.state, title=named[:TITLE_CHARACTERS]))
 
 
-def _begin(work: Work, given: NewNode) -> None:
+def _add_initial(work: Work, given: NewNode) -> None:
     """Create one of the initial nodes, or set values of the root. Raises `Refused`."""
     above, _, key = given.path.rstrip("/").rpartition("/")
-    node = work.state.root if not key else _made(work, work.find(above or ROOT), key, given)
+    node = work.state.root if not key else _new_node(work, work.find(above or ROOT), key, given)
     fields = work.component(node).fields
     values = {f"metadata.{name}": value for name, value in given.metadata.items()}
     values |= {f"props.{name}": value for name, value in given.props.items()}
@@ -77,10 +77,10 @@ def _begin(work: Work, given: NewNode) -> None:
         for name, value in values.items()
         if value is not None and (name not in fields or fields[name].computation is None)
     }
-    _set(work, node, settable, summary=given.summary)
+    _set_values(work, node, settable, summary=given.summary)
 
 
-def _made(work: Work, parent: Node, key: str, given: NewNode) -> Node:
+def _new_node(work: Work, parent: Node, key: str, given: NewNode) -> Node:
     component, _, digits = key.rpartition("-")
     if given.component not in (None, component) or not digits.isascii() or not digits.isdigit() or digits[0] == "0":
         named = given.component or component or "lesson"
@@ -98,7 +98,7 @@ def _made(work: Work, parent: Node, key: str, given: NewNode) -> Node:
     return node
 
 
-def _set(work: Work, node: Node, values: Mapping[str, Any], **more: Any) -> None:
+def _set_values(work: Work, node: Node, values: Mapping[str, Any], **more: Any) -> None:
     changed, _, _ = with_values(work, node, values)
     work.draft.put(replace(changed, **more))
 

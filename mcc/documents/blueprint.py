@@ -72,7 +72,7 @@ class Blueprint:
 
         Takes up to some seconds for the largest texts; in an event loop, call it in a thread.
         """
-        return _made(read(text, source))
+        return _blueprint_of(read(text, source))
 
     @classmethod
     def load(cls, named: str | Path | Mapping[str, Any], folders: Sequence[Path] = ()) -> "Blueprint":
@@ -81,7 +81,7 @@ class Blueprint:
         A string with a slash or a dot is a path. Raises `BlueprintError`.
         """
         if isinstance(named, Mapping):
-            return _of_mapping(named)
+            return _from_mapping(named)
         if isinstance(named, str) and _NAME.fullmatch(named):
             found = blueprint_files((*folders, shipped_blueprints()))
             if named not in found:
@@ -132,16 +132,16 @@ def _text_of(path: Path) -> str:
         raise failed(str(path), f"Byte {error.start} is not UTF-8; save the file as UTF-8", line) from error
 
 
-def _of_mapping(content: Mapping[str, Any]) -> Blueprint:
+def _from_mapping(content: Mapping[str, Any]) -> Blueprint:
     try:
         text = to_json(content).decode()
     except (TypeError, ValueError) as error:
         raise failed("blueprint", f"This is no content of a blueprint: {error}") from error
     value = json.loads(text)
-    return _made(Source("blueprint", text, value, {}))
+    return _blueprint_of(Source("blueprint", text, value, {}))
 
 
-def _made(source: Source) -> Blueprint:
+def _blueprint_of(source: Source) -> Blueprint:
     found, problems = structure(source)
     if found is None:
         raise BlueprintError(problems, source.label)
@@ -157,10 +157,10 @@ def _made(source: Source) -> Blueprint:
         components[name] = compiled(name, component, spec.settings(name), tell)
     known = source.value["components"].keys()
     found_there = chain(
-        field_checks.of_fields(spec),
-        tree_checks.of_agents(spec),
-        tree_checks.of_tree(spec, known, found.whole),
-        tree_checks.of_bindings(spec, components, found.whole),
+        field_checks.field_problems(spec),
+        tree_checks.agent_problems(spec),
+        tree_checks.tree_problems(spec, known, found.whole),
+        tree_checks.binding_problems(spec, components, found.whole),
     )
     problems += [source.problem(location, message) for location, message in islice(found_there, MAX_PROBLEMS + 1)]
     if problems:

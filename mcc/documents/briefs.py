@@ -9,7 +9,7 @@ from mcc.contracts.fence import fenced
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.commands import CHILDREN
 from mcc.documents.inputs import Inputs, changes_since, inputs_of
-from mcc.documents.instructions import a
+from mcc.documents.instructions import with_article
 from mcc.documents.node import Node, Role
 from mcc.documents.prompts import TaskPrefix, describe, frame_of, own_part, task_opening, value_lines
 from mcc.documents.state import State
@@ -58,7 +58,7 @@ def brief_of(blueprint: Blueprint, state: State, node_id: str, role: Role) -> Br
     )
 
 
-def question_of(blueprint: Blueprint, state: State, node: Node, role: Role) -> tuple[str, str]:
+def prompt_of(blueprint: Blueprint, state: State, node: Node, role: Role) -> tuple[str, str]:
     """System prompt and task of the node's agent in this state."""
     frame = frame_of(blueprint, node.component, role)
     return frame.system, "".join([*_task(blueprint, state, node, role), frame.end])
@@ -85,7 +85,7 @@ def _present(blueprint: Blueprint, state: State, node: Node, role: Role) -> Iter
         broken = (
             one
             for one in node.verdicts
-            if one.ok is False and _is_of(one.rule, section) and not one.rule.endswith(".required")
+            if one.ok is False and _concerns(one.rule, section) and not one.rule.endswith(".required")
         )
         wrong = [f"- {one.rule}: {one.message}" for one in broken]
         yield from _section("Rules that do not hold", wrong)
@@ -113,7 +113,7 @@ def _nodes(title: str, blueprint: Blueprint, state: State, nodes: Sequence[Node]
     return _section(title, lines, max(0, len(nodes) - LISTED))
 
 
-def _is_of(rule: str, section: str) -> bool:
+def _concerns(rule: str, section: str) -> bool:
     """Whether the rule concerns this section's agent: metadata fields have their own, all else is the node agent's."""
     return rule.startswith("metadata.") == (section == "metadata")
 
@@ -126,4 +126,4 @@ def _references(blueprint: Blueprint, state: State, node: Node) -> Iterator[str]
         beside = () if node.parent_id is None else state.children[node.parent_id]
         near = chain((state.nodes[id] for id in beside[:LOOKED_AT]), islice(state.walk(), LOOKED_AT))
         found = {one.id: one for one in near if one.component == component and one.id != node.id}
-        yield from _nodes(f"Nodes that are {a(component)}", blueprint, state, tuple(found.values()))
+        yield from _nodes(f"Nodes that are {with_article(component)}", blueprint, state, tuple(found.values()))

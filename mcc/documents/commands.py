@@ -34,7 +34,7 @@ def _values(value: object) -> Any:
     return json.loads(text)
 
 
-def _some(value: object) -> Any:
+def _at_least_one(value: object) -> Any:
     values = _values(value)
     if not values:
         raise PydanticCustomError("too_short", "Name at least one field")
@@ -42,7 +42,9 @@ def _some(value: object) -> Any:
 
 
 Values = Annotated[Mapping[str, Any], PlainValidator(_values), WithJsonSchema({"type": "object"})]
-SomeValues = Annotated[Mapping[str, Any], PlainValidator(_some), WithJsonSchema({"type": "object", "minProperties": 1})]
+SomeValues = Annotated[
+    Mapping[str, Any], PlainValidator(_at_least_one), WithJsonSchema({"type": "object", "minProperties": 1})
+]
 Position = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 """Position among the children of a node, from 1; anything beyond the last one means the end."""
 
@@ -224,7 +226,7 @@ def commands_of(given: object, node: str | None = None) -> tuple[Command, ...]:
         prefix = f"commands.{place}" if len(several) > 1 else ""
         try:
             made.append(_command(one, node))
-        except _Wrong as error:
+        except _Invalid as error:
             for field, message in error.found:
                 name = f"{prefix}{'.' if prefix and field else ''}{field}"
                 wrong.append(f"{name}: {message}".lstrip(": "))
@@ -233,7 +235,7 @@ def commands_of(given: object, node: str | None = None) -> tuple[Command, ...]:
     return tuple(made)
 
 
-class _Wrong(Exception):
+class _Invalid(Exception):
     def __init__(self, *found: tuple[str, str]) -> None:
         super().__init__()
         self.found = found
@@ -241,16 +243,18 @@ class _Wrong(Exception):
 
 def _command(given: object, node: str | None) -> Any:
     if not isinstance(given, Mapping):
-        raise _Wrong(("", "a command should be a JSON object, in braces"))
+        raise _Invalid(("", "a command should be a JSON object, in braces"))
     name = given.get("command")
     if not isinstance(name, str) or name not in FROM_OUTSIDE:
         hint = nearest(name, FROM_OUTSIDE) if isinstance(name, str) else ""
-        raise _Wrong(("command", f"there is no command {str(name)[:80]!r}{hint}; there is: {', '.join(FROM_OUTSIDE)}"))
+        raise _Invalid(
+            ("command", f"there is no command {str(name)[:80]!r}{hint}; there is: {', '.join(FROM_OUTSIDE)}")
+        )
     kind = FROM_OUTSIDE[name]
     whole = {"node": node, **given} if node is not None and name in _BOUND else given
     surplus = [key for key in whole if key not in kind.model_fields]
     if surplus:
-        raise _Wrong(
+        raise _Invalid(
             *(
                 (str(key)[:80], f"{name} has nothing of this name{nearest(str(key), kind.model_fields)}")
                 for key in surplus
@@ -259,7 +263,7 @@ def _command(given: object, node: str | None) -> Any:
     try:
         return kind.model_validate(whole)
     except ValidationError as error:
-        raise _Wrong(*((one.field, one.message) for one in mistakes(error.errors()))) from None
+        raise _Invalid(*((one.field, one.message) for one in mistakes(error.errors()))) from None
 
 
 def addressed(commands: Iterable[Command]) -> tuple[str, ...]:

@@ -107,7 +107,7 @@ def _formula(names: _Names, field: FieldSpec, location: Location, tell: Tell) ->
     try:
         made = Formula.of(text, names.of(None))
     except RuleError as error:
-        tell(location, f"{error}{_why_not(error, None, names.fields)}")
+        tell(location, f"{error}{_hint(error, None, names.fields)}")
         return None
     if not made.kinds & _kinds_of(field):
         tell(location, f"This gives {named(made.kinds)}, and the field is a {field.type}")
@@ -170,12 +170,12 @@ def _rule(
     try:
         made = CompiledRule(read_rule(rule.cel or rule.evidence or "", names), rule.message)
     except RuleError as error:
-        tell((*location, rule.kind), f"{error}{_why_not(error, field, known)}")
+        tell((*location, rule.kind), f"{error}{_hint(error, field, known)}")
         return None
     return NodeRule(id, rule.kind, name, rule.message, cel=made, each=each)
 
 
-def _why_not(error: RuleError, field: CompiledField | None, known: Iterable[str]) -> str:
+def _hint(error: RuleError, field: CompiledField | None, known: Iterable[str]) -> str:
     """A hint for an unknown name that exists in another place."""
     name = error.sentence.partition("'")[2].partition("'")[0] if "is not known here" in error.sentence else ""
     if name == "value" and field is None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from mcc.contracts.blueprints import Component, FieldSpec, NodeAgent
 from mcc.documents.constraints import Constraint
 from mcc.documents.formulas import Computation, Computed, NodeContext
-from mcc.documents.kinds import as_kept, check_kind
+from mcc.documents.kinds import as_stored, check_kind
 from mcc.documents.node import Node, RuleKind
 from mcc.documents.state import State
 from mcc.documents.templates import MAX_TEXT, Template
@@ -95,7 +95,7 @@ def computed(field: CompiledField, context: NodeContext) -> Computed:
     if found.value is None:
         return found
     why = check_kind(field.spec, found.value) or _too_long(found.value)
-    return Computed(None, why) if why else Computed(as_kept(field.spec, found.value))
+    return Computed(None, why) if why else Computed(as_stored(field.spec, found.value))
 
 
 def _too_long(value: object) -> str | None:

@@ -16,7 +16,7 @@ from mcc.contracts.blueprints import (
 )
 from mcc.documents.node import Node
 from mcc.documents.state import State
-from mcc.documents.templates import written
+from mcc.documents.templates import as_text
 from mcc.rules.errors import Fault
 from mcc.rules.functions import searcher
 
@@ -190,7 +190,7 @@ def _no_option(value: str, options: Sequence[str]) -> str:
 
 
 def _short(value: object) -> str:
-    text = written(value)
+    text = as_text(value)
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 

@@ -25,17 +25,17 @@ def _differences(before: State, after: State) -> Iterator[NodeDiff]:
     for node in after.walk():
         was = before.nodes.get(node.id)
         if was is None:
-            yield _one("added", after, node, _fields(None, node))
+            yield _node_diff("added", after, node, _fields(None, node))
         elif node.id in moved:
-            yield _one("moved", after, node, _fields(was, node), before.path(was))
+            yield _node_diff("moved", after, node, _fields(was, node), before.path(was))
         elif was is not node and (fields := _fields(was, node)):
-            yield _one("changed", after, node, fields)
+            yield _node_diff("changed", after, node, fields)
     for node in before.walk():
         if node.id not in after.nodes:
-            yield _one("removed", before, node, _fields(node, None))
+            yield _node_diff("removed", before, node, _fields(node, None))
 
 
-def _one(change: Kind, state: State, node: Node, fields: Fields, before: str | None = None) -> NodeDiff:
+def _node_diff(change: Kind, state: State, node: Node, fields: Fields, before: str | None = None) -> NodeDiff:
     return NodeDiff(
         id=node.id, path=state.path(node), before=before, component=node.component, change=change, fields=dict(fields)
     )

@@ -77,7 +77,7 @@ def dispatch(
         work.index = index
         try:
             _check_author(work, command)
-            _reduce(work, command, removed or {})
+            _apply(work, command, removed or {})
         except Refused as refused:
             if len(typed) == 1:
                 raise
@@ -120,7 +120,7 @@ def _check_author(work: Work, command: Command) -> None:
         raise Refused(422, "the values of a child are set by its own agent; leave `values` out")
 
 
-def _reduce(work: Work, command: Command, removed: Removed) -> None:
+def _apply(work: Work, command: Command, removed: Removed) -> None:
     match command:
         case SetValue():
             values = {f"props.{key}": value for key, value in command.values.items()}
@@ -189,13 +189,13 @@ def finished(
         state = replace(state, blueprint=work.blueprint.digest)
     if work.brief is not None:
         state = replace(state, brief=work.brief)
-    state = _in_conflict(work, state, was)
+    state = _with_new_conflicts(work, state, was)
     if reference_fields(work.blueprint):
         cache_referrers(work.blueprint, state, known)
     return _change(work, state, command_id)
 
 
-def _in_conflict(work: Work, state: State, was: Blueprint | None) -> State:
+def _with_new_conflicts(work: Work, state: State, was: Blueprint | None) -> State:
     """Add new conflicts: held values are not generated again, so only a conflict shows that their inputs changed."""
     if not work.base.nodes:
         return state
@@ -241,12 +241,12 @@ def _judge(work: Work, id: str, functions: Functions | None) -> None:
         version=work.version,
     )
     before = {one.rule: one for one in node.verdicts}
-    kept = tuple(_kept(before.get(one.rule), one) for one in found)
+    kept = tuple(_with_earlier_version(before.get(one.rule), one) for one in found)
     if kept != node.verdicts:
         work.draft.put(replace(node, verdicts=kept))
 
 
-def _kept(before: Verdict | None, now: Verdict) -> Verdict:
+def _with_earlier_version(before: Verdict | None, now: Verdict) -> Verdict:
     """An unchanged verdict keeps its version; one on evidence gets the new one, which ties it to the present value."""
     if before is None or now.kind == "evidence":
         return now

@@ -8,7 +8,7 @@ from mcc.contracts.documents import DocumentSummary, NodeExample, NodeView
 from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
 from mcc.documents.blueprint import Blueprint
-from mcc.documents.briefs import question_of
+from mcc.documents.briefs import prompt_of
 from mcc.documents.export_html import html
 from mcc.documents.export_markdown import markdown
 from mcc.documents.node import Node
@@ -66,7 +66,7 @@ def _json(document: DocumentSummary, nodes: Iterable[NodeView]) -> Iterator[byte
 
 
 def _example(blueprint: Blueprint, state: State, node: Node, spent: Mapping[str, Spent]) -> NodeExample:
-    system, task = question_of(blueprint, state, node, "node")
+    system, task = prompt_of(blueprint, state, node, "node")
     stamp = node.stamps.get("node")
     known = spent.get(stamp.record_id or "", NOTHING_KNOWN) if stamp is not None else NOTHING_KNOWN
     return NodeExample(

@@ -34,19 +34,19 @@ def html(document: DocumentSummary, nodes: Iterable[NodeView], paths: Iterable[s
     yield f'<meta http-equiv="Content-Security-Policy" content="{_CLOSED}">\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
     yield f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
-    yield f'<header><h1 dir="auto">{title}</h1>\n<p class="about">{_about(document)}</p></header>\n'
+    yield f'<header><h1 dir="auto">{title}</h1>\n<p class="about">{_summary(document)}</p></header>\n'
     yield '<div class="page">\n<main>\n'
     entries: list[str] = []
     for node in nodes:
         # The tree of links is written last (style sheets place it first), so that one node at a time is in memory.
-        entries.append(_entry(node, places[node.path]))
+        entries.append(_link(node, places[node.path]))
         yield "".join(_node(node, places))
     yield '</main>\n<nav aria-label="Nodes"><ol>\n'
     yield from entries
     yield "</ol></nav>\n</div>\n</body>\n</html>\n"
 
 
-def _about(document: DocumentSummary) -> str:
+def _summary(document: DocumentSummary) -> str:
     made_after = in_html(f"{document.blueprint.name} {document.blueprint.version}")
     when = document.updated_at.strftime("%Y-%m-%d %H:%M UTC")
     return (
@@ -56,7 +56,7 @@ def _about(document: DocumentSummary) -> str:
     )
 
 
-def _entry(node: NodeView, place: str) -> str:
+def _link(node: NodeView, place: str) -> str:
     level = _level(node)
     title = in_html(_title(node))
     return (
@@ -177,12 +177,12 @@ def _provenance(node: NodeView) -> Iterator[str]:
         yield (
             f"<tr><td><code>{in_html(name)}</code></td><td>{one.by.replace('_', ' ')}</td><td>{one.version}</td>"
             f"<td>{one.at.strftime('%Y-%m-%d %H:%M:%S')}</td>"
-            f'<td class="said">{_from(one)}</td><td>{_held(one)}</td></tr>\n'
+            f'<td class="said">{_origin(one)}</td><td>{_acceptance(one)}</td></tr>\n'
         )
     yield "</tbody></table></div></details>\n"
 
 
-def _from(known: ProvenanceView) -> str:
+def _origin(known: ProvenanceView) -> str:
     match known:
         case Computed():
             parts_shown = list(known.sources)
@@ -194,7 +194,7 @@ def _from(known: ProvenanceView) -> str:
     return "<br>".join(f"<bdi>{in_html(one)}</bdi>" for one in parts_shown)
 
 
-def _held(known: ProvenanceView) -> str:
+def _acceptance(known: ProvenanceView) -> str:
     if isinstance(known, Computed) or known.accepted is None:
         return ""
     return in_html(f"by {known.accepted.principal} since version {known.accepted.version}")

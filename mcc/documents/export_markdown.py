@@ -36,7 +36,7 @@ def _node(node: NodeView) -> Iterator[str]:
     yield ""
     for name, value in (*node.metadata.items(), *node.props.items()):
         yield from _field(name, value)
-    yield from _wrong(node)
+    yield from _problems(node)
 
 
 def _field(name: str, value: object) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _field(name: str, value: object) -> Iterator[str]:
     yield ""
 
 
-def _wrong(node: NodeView) -> Iterator[str]:
+def _problems(node: NodeView) -> Iterator[str]:
     problems = [f"{one.rule}: {one.message}" for one in node.verdicts if one.ok is False]
     problems += [f"stale, because of {reason}" for reason in node.stale_because]
     problems += [f"{one.field} is held and in conflict since version {one.since}" for one in node.conflicts]

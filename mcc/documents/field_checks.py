@@ -23,7 +23,7 @@ from mcc.rules.functions import searcher
 MAX_RULES = 2_000
 """Most rules, formulas and bindings of one blueprint: each costs time to check."""
 
-Found: TypeAlias = Iterator[tuple[Location, str]]
+Problems: TypeAlias = Iterator[tuple[Location, str]]
 """Problems: the location, and a sentence without its full stop."""
 
 
@@ -39,7 +39,7 @@ def _rules_of(field: FieldSpec) -> int:
     return len(field.rules) + items + field.computed
 
 
-def of_fields(spec: BlueprintSpec) -> Found:
+def field_problems(spec: BlueprintSpec) -> Problems:
     """Contradictions and unknown names in the declarations of fields."""
     names = spec.components.keys()
     for component, one in spec.components.items():
@@ -49,7 +49,7 @@ def of_fields(spec: BlueprintSpec) -> Found:
                     yield ("components", component, section, key, *location), message
 
 
-def _of_field(field: FieldSpec, components: Set[str]) -> Found:
+def _of_field(field: FieldSpec, components: Set[str]) -> Problems:
     wrong = list(_of_constraints(field, components))
     yield from wrong
     if field.formula is not None and field.bind is not None:
@@ -60,7 +60,7 @@ def _of_field(field: FieldSpec, components: Set[str]) -> Found:
         yield from _of_default(field)
 
 
-def _of_default(field: FieldSpec) -> Found:
+def _of_default(field: FieldSpec) -> Problems:
     why = check_kind(field, field.default)
     for name, check in constraints(field) if why is None else ():
         if name.rpartition(".")[2] != "to":
@@ -70,7 +70,7 @@ def _of_default(field: FieldSpec) -> Found:
         yield ("default",), why.rstrip(".")
 
 
-def _of_constraints(field: FieldSpec, components: Set[str]) -> Found:
+def _of_constraints(field: FieldSpec, components: Set[str]) -> Problems:
     match field:
         case TextField():
             yield from ordered(field.min_length, field.max_length, "min_length", "max_length")
@@ -87,12 +87,12 @@ def _of_constraints(field: FieldSpec, components: Set[str]) -> Found:
             yield from _of_list(field, components)
 
 
-def ordered(least: float | None, most: float | None, first: str, second: str) -> Found:
+def ordered(least: float | None, most: float | None, first: str, second: str) -> Problems:
     if least is not None and most is not None and least > most:
         yield (first,), f"{first} {least} is more than {second} {most}, so that nothing ever fits"
 
 
-def _of_pattern(pattern: str | None) -> Found:
+def _of_pattern(pattern: str | None) -> Problems:
     try:
         if pattern is not None:
             searcher(pattern)
@@ -100,7 +100,7 @@ def _of_pattern(pattern: str | None) -> Found:
         yield ("pattern",), f"The pattern {fault}"
 
 
-def _of_number(field: NumberField) -> Found:
+def _of_number(field: NumberField) -> Problems:
     wrong = list(ordered(field.min, field.max, "min", "max"))
     yield from wrong
     if not field.integer or wrong or field.min is None or field.max is None:
@@ -109,7 +109,7 @@ def _of_number(field: NumberField) -> Found:
         yield ("integer",), f"There is no whole number from {field.min} to {field.max}"
 
 
-def _of_options(field: ChoiceField) -> Found:
+def _of_options(field: ChoiceField) -> Problems:
     for index, option in enumerate(field.options):
         if not option.strip():
             yield ("options", index), "An option is empty"
@@ -117,7 +117,7 @@ def _of_options(field: ChoiceField) -> Found:
             yield ("options", index), f"The option {option[:60]!r} stands here a second time"
 
 
-def _of_dates(field: DateField) -> Found:
+def _of_dates(field: DateField) -> Problems:
     days = {name: getattr(field, name) for name in ("after", "before")}
     for name, day in days.items():
         if day is not None and as_date(day) is None:
@@ -128,7 +128,7 @@ def _of_dates(field: DateField) -> Found:
         yield ("after",), f"There is no day after {after} and before {before}"
 
 
-def _of_list(field: ListField, components: Set[str]) -> Found:
+def _of_list(field: ListField, components: Set[str]) -> Problems:
     yield from ordered(field.min_items, field.max_items, "min_items", "max_items")
     for name in ("default", "formula", "bind"):
         if getattr(field.items, name) is not None:

@@ -34,12 +34,12 @@ class NodeContext:
     parent: "NodeContext | None" = None
     position: int = 1
 
-    def named(self, name: str) -> Any:
+    def lookup(self, name: str) -> Any:
         """The value of `props.title`, `parent.metadata.topic` or `position`; None where unset."""
         if name == "position":
             return self.position
         if name.startswith("parent."):
-            return None if self.parent is None else self.parent.named(name.removeprefix("parent."))
+            return None if self.parent is None else self.parent.lookup(name.removeprefix("parent."))
         section, _, key = name.partition(".")
         return (self.metadata if section == "metadata" else self.props).get(key)
 
@@ -56,7 +56,7 @@ class Formula:
         """Raises `RuleError`."""
         made = expression(text, names)
         fields = {f"{section}.{key}" for section in _SECTIONS for key in names[section].names or ()}
-        return cls(made, tuple(sorted(_named(inner(parsed(text)), fields))))
+        return cls(made, tuple(sorted(_fields_read(inner(parsed(text)), fields))))
 
     @property
     def kinds(self) -> Kinds:
@@ -68,7 +68,7 @@ class Formula:
             plain = {name: Plain().of(getattr(context, name)) for name in self.expression.names}
             return Computed(self.expression.value(self.expression.frame(plain, MAX_STEPS)))
         except (Fault, Exhausted, RecursionError) as error:
-            if isinstance(error, Fault) and any(context.named(name) is None for name in self.reads):
+            if isinstance(error, Fault) and any(context.lookup(name) is None for name in self.reads):
                 return Computed(None)
             why = str(error) if isinstance(error, Fault) else "it takes too many steps"
             return Computed(None, f"The formula has no value: {why}.")
@@ -86,7 +86,7 @@ class Binding:
 
     def value(self, context: NodeContext) -> Computed:
         try:
-            return Computed(self.template.value(context.named))
+            return Computed(self.template.value(context.lookup))
         except TooLong as error:
             return Computed(None, str(error))
 
@@ -117,7 +117,7 @@ def in_order(computations: Mapping[str, Computation]) -> Order:
                 left.pop(name)
 
 
-def _named(tree: "Tree[Token]", fields: set[str]) -> Iterator[str]:
+def _fields_read(tree: "Tree[Token]", fields: set[str]) -> Iterator[str]:
     """The fields that an expression reads; all fields of a section where it uses the section as a whole."""
     tree = inner(tree)
     owner = inner(parts(tree)[0]) if tree.data in ("member_dot", "member_index") else None
@@ -129,7 +129,7 @@ def _named(tree: "Tree[Token]", fields: set[str]) -> Iterator[str]:
     if tree.data == "ident":
         yield from (name for name in fields if name.startswith(f"{tree.children[0]}."))
     for part in parts(tree):
-        yield from _named(part, fields)
+        yield from _fields_read(part, fields)
 
 
 def _key(tree: "Tree[Token]") -> str | None:

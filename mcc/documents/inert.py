@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 
 from mcc.contracts.documents import ProvenanceView, SetByAgent, SetByPerson
-from mcc.documents.templates import written
+from mcc.documents.templates import as_text
 
 _TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
 """Invisible characters that change the direction of the text after them."""
@@ -47,7 +47,7 @@ def lines_in_markdown(text: str) -> Iterator[str]:
 
 def in_words(value: object) -> str:
     """A value other than a list, as text."""
-    return written(value)
+    return as_text(value)
 
 
 def set_by(known: ProvenanceView) -> str:

@@ -28,9 +28,9 @@ def inputs_of(blueprint: Blueprint, state: State, node: Node, role: Role) -> Inp
         template = blueprint.component(ancestor.component).describe
         found[f"describe {ancestor.component}"] = _digest(template.source)
         for name in template.names:
-            found[f"{ancestor.id} {name}"] = _kept(_value(state, ancestor, name))
-    for owner, name in _own(blueprint, state, node, role):
-        found[f"{owner.id} {name}"] = _kept(_value(state, owner, name))
+            found[f"{ancestor.id} {name}"] = _stored(_value(state, ancestor, name))
+    for owner, name in _own_fields(blueprint, state, node, role):
+        found[f"{owner.id} {name}"] = _stored(_value(state, owner, name))
     return found
 
 
@@ -53,12 +53,12 @@ def changes_since(blueprint: Blueprint, state: State, node: Node, role: Role, st
         elif name.startswith("describe "):
             yield f"how the blueprint describes {name.removeprefix('describe ')}"
         elif name in stamp.inputs:
-            yield _changed(state, name, f"{_shown(before)} → {_shown(value)}")
+            yield _changed(state, name, f"{_shortened(before)} → {_shortened(value)}")
         else:
-            yield _changed(state, name, f"now {_shown(value)}")
+            yield _changed(state, name, f"now {_shortened(value)}")
 
 
-def _own(blueprint: Blueprint, state: State, node: Node, role: Role) -> Iterator[tuple[Node, str]]:
+def _own_fields(blueprint: Blueprint, state: State, node: Node, role: Role) -> Iterator[tuple[Node, str]]:
     """The fields behind the node's own part of the task, each with the node (itself or its parent) that has it."""
     parent = state.parent(node)
     fields = blueprint.component(node.component).fields
@@ -86,14 +86,14 @@ def _value(state: State, node: Node, name: str) -> Any:
     return state.position(node) if name == "position" else node.value(name)
 
 
-def _shown(value: object) -> str:
+def _shortened(value: object) -> str:
     if value is None:
         return "nothing"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _kept(value: Any) -> Any:
+def _stored(value: Any) -> Any:
     text = json.dumps(value, ensure_ascii=False)
     return value if len(text) <= _KEPT else f"{text[:_KEPT]}… {_digest(text)}"
 

@@ -18,7 +18,7 @@ from mcc.contracts.blueprints import (
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.component import CompiledComponent
 from mcc.documents.node import Role
-from mcc.documents.templates import written
+from mcc.documents.templates import as_text
 
 DEFAULT = (
     "You fill in one part of a document that is made after a blueprint; the other parts have agents of their own. "
@@ -37,11 +37,11 @@ def system_prompt(blueprint: Blueprint, component: CompiledComponent, role: Role
     fields = spec.metadata if role == "metadata" else spec.properties
     parts = [
         component.settings.system or DEFAULT,
-        "\n".join(_what(blueprint, component, role)),
+        "\n".join(_introduction(blueprint, component, role)),
         "\n".join(_settable(fields, "set_metadata" if role == "metadata" else "set_value")),
         "\n".join(_computed(fields)),
-        "" if role == "metadata" else "\n".join(_whole(spec)),
-        "" if role == "metadata" else "\n".join(_below(blueprint, spec)),
+        "" if role == "metadata" else "\n".join(_component_rules(spec)),
+        "" if role == "metadata" else "\n".join(_children(blueprint, spec)),
         "\n".join(guidelines(component, role)) if component.validates else "",
         _finish(component.validates),
     ]
@@ -60,7 +60,7 @@ def guidelines(component: CompiledComponent, role: Role) -> Iterator[str]:
         yield from lines
 
 
-def to_do(component: CompiledComponent, role: Role) -> str:
+def task_end(component: CompiledComponent, role: Role) -> str:
     """The end of a task: what to set, and which children to make, how many of each."""
     if role == "metadata":
         return f"# To do\nSet the metadata of this {component.name}."
@@ -74,18 +74,18 @@ def component_described(blueprint: Blueprint, component: CompiledComponent) -> s
     """A component for a chat agent: what its own agents are told, without how to finish."""
     spec = component.spec
     parts = [
-        "\n".join(_what(blueprint, component, "node")),
+        "\n".join(_introduction(blueprint, component, "node")),
         "\n".join(_settable(spec.metadata, "set_metadata")),
         "\n".join(_settable(spec.properties, "set_value")),
         "\n".join(_computed({**spec.metadata, **spec.properties})),
-        "\n".join(_whole(spec)),
-        "\n".join(_below(blueprint, spec)),
+        "\n".join(_component_rules(spec)),
+        "\n".join(_children(blueprint, spec)),
         *("\n".join(guidelines(component, role)) for role in ("metadata", "node")),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def described(name: str, spec: FieldSpec) -> str:
+def field_described(name: str, spec: FieldSpec) -> str:
     """A field in words, such as "minutes (required): whole number, 20 to 90. How long it takes. Use steps of five."."""
     sentences = [", ".join([_kind(spec), *_constraints(spec)]) + "."]
     sentences += [spec.description, *(_in_words(rule) for rule in spec.rules)]
@@ -94,13 +94,13 @@ def described(name: str, spec: FieldSpec) -> str:
     return f"{name}{' (required)' if spec.required else ''}: {' '.join(one for one in sentences if one)}"
 
 
-def a(noun: str) -> str:
+def with_article(noun: str) -> str:
     """The noun with its article: "a lesson", "an activity"."""
     return f"{'an' if noun[:1] in 'aeio' else 'a'} {noun}"
 
 
-def _what(blueprint: Blueprint, component: CompiledComponent, role: Role) -> Iterator[str]:
-    yield f"# Your part: {'the metadata of ' if role == 'metadata' else ''}{a(component.name)}"
+def _introduction(blueprint: Blueprint, component: CompiledComponent, role: Role) -> Iterator[str]:
+    yield f"# Your part: {'the metadata of ' if role == 'metadata' else ''}{with_article(component.name)}"
     if component.spec.description:
         yield component.spec.description
     if blueprint.spec.description:
@@ -108,27 +108,27 @@ def _what(blueprint: Blueprint, component: CompiledComponent, role: Role) -> Ite
 
 
 def _settable(fields: Mapping[str, FieldSpec], tool: str) -> Iterator[str]:
-    lines = [f"- {described(name, spec)}" for name, spec in fields.items() if not spec.computed]
+    lines = [f"- {field_described(name, spec)}" for name, spec in fields.items() if not spec.computed]
     if lines:
         yield f"# Fields to set with {tool}"
         yield from lines
 
 
 def _computed(fields: Mapping[str, FieldSpec]) -> Iterator[str]:
-    lines = [f"- {described(name, spec)}" for name, spec in fields.items() if spec.computed]
+    lines = [f"- {field_described(name, spec)}" for name, spec in fields.items() if spec.computed]
     if lines:
         yield "# Fields that are made of others and cannot be set"
         yield from lines
 
 
-def _whole(component: Component) -> Iterator[str]:
+def _component_rules(component: Component) -> Iterator[str]:
     lines = [f"- {words}" for rule in component.rules if (words := _in_words(rule))]
     if lines:
         yield "# Rules for the whole"
         yield from lines
 
 
-def _below(blueprint: Blueprint, component: Component) -> Iterator[str]:
+def _children(blueprint: Blueprint, component: Component) -> Iterator[str]:
     if not component.children:
         return
     yield "# Children"
@@ -160,7 +160,7 @@ def _kind(spec: FieldSpec) -> str:
         case ChoiceField():
             return f"one of {', '.join(spec.options)}"
         case ReferenceField():
-            return f"path of {a(spec.to)}"
+            return f"path of {with_article(spec.to)}"
         case ListField():
             each = ", ".join([_kind(spec.items), *_constraints(spec.items)])
             return f"list (each item: {each})"
@@ -184,10 +184,10 @@ def _constraints(spec: FieldSpec) -> list[str]:
 
 def _between(least: float | None, most: float | None, unit: str = "") -> list[str]:
     if least is not None and most is not None:
-        return [f"{written(least)} to {written(most)}{unit}"]
+        return [f"{as_text(least)} to {as_text(most)}{unit}"]
     if least is not None:
-        return [f"at least {written(least)}{unit}"]
-    return [] if most is None else [f"at most {written(most)}{unit}"]
+        return [f"at least {as_text(least)}{unit}"]
+    return [] if most is None else [f"at most {as_text(most)}{unit}"]
 
 
 def _how_many(count: ChildCount) -> str:

@@ -116,15 +116,15 @@ class _Judging:
         self._node = node
         self._version = version
         self._cel: Round | None = None
-        self._misfits: dict[str, str | None] = {}
+        self._type_problems: dict[str, str | None] = {}
 
     def all(self, functions: Verdicts, evidence: Verdicts) -> tuple[Verdict, ...]:
         rules = self._component.rules
         if not self._component.validates:
             return tuple(self._verdict(rule, None, NOT_VALIDATED) for rule in rules)
-        return tuple(self._of(rule, functions, evidence) for rule in rules)
+        return tuple(self._judge(rule, functions, evidence) for rule in rules)
 
-    def _of(self, rule: NodeRule, functions: Verdicts, evidence: Verdicts) -> Verdict:
+    def _judge(self, rule: NodeRule, functions: Verdicts, evidence: Verdicts) -> Verdict:
         match rule.kind:
             case "guideline":
                 return self._verdict(rule, None, GUIDELINE)
@@ -132,7 +132,7 @@ class _Judging:
                 why = f"The function {rule.function!r} has not looked at this yet."
                 return functions.get(rule.id) or self._verdict(rule, None, why)
             case "evidence":
-                return evidence.get(rule.id) or self._kept(rule)
+                return evidence.get(rule.id) or self._kept_evidence(rule)
             case "cel":
                 if self._cel is None:
                     self._cel = Round({"metadata": self._node.metadata, "props": self._node.props})
@@ -155,20 +155,20 @@ class _Judging:
             return computed(field, context_of(self._component, self._state, self._node)).problem
         if value is None:
             return None
-        return self._misfit(field) or rule.constraint(Subject(self._state, self._node, value))
+        return self._type_problem(field) or rule.constraint(Subject(self._state, self._node, value))
 
-    def _misfit(self, field: CompiledField) -> str | None:
+    def _type_problem(self, field: CompiledField) -> str | None:
         """Why the value has not the field's type, if so: constraints require that it has."""
-        if field.name not in self._misfits:
-            self._misfits[field.name] = check_kind(field.spec, _value(self._node, field))
-        return self._misfits[field.name]
+        if field.name not in self._type_problems:
+            self._type_problems[field.name] = check_kind(field.spec, _value(self._node, field))
+        return self._type_problems[field.name]
 
-    def _kept(self, rule: NodeRule) -> Verdict:
+    def _kept_evidence(self, rule: NodeRule) -> Verdict:
         """The earlier verdict on evidence, kept as long as the agent's value is unchanged."""
         set_by = _set_by(self._node, rule)
         if rule.field is not None and set_by is None:
             return self._verdict(rule, None, NO_AGENT)
-        kept = _known(self._node, rule)
+        kept = _evidence_verdict(self._node, rule)
         return kept or self._verdict(rule, None, NO_AGENT if rule.field is None else NOT_JUDGED)
 
 
@@ -178,7 +178,7 @@ def _is_due(rule: NodeRule, node: Node, record_id: str, role: Role) -> bool:
     set_by = _set_by(node, rule)
     if set_by is None or rule.field.startswith("metadata.") != (role == "metadata"):
         return False
-    known = _known(node, rule)
+    known = _evidence_verdict(node, rule)
     return set_by.record_id == record_id or known is None or not known.ok
 
 
@@ -188,7 +188,7 @@ def _set_by(node: Node, rule: NodeRule) -> Provenance | None:
     return known if known is not None and known.by in _AGENTS else None
 
 
-def _known(node: Node, rule: NodeRule) -> Verdict | None:
+def _evidence_verdict(node: Node, rule: NodeRule) -> Verdict | None:
     """The latest verdict on evidence for the current value."""
     since = node.provenance.get(rule.field or "")
     for one in node.verdicts:

@@ -26,12 +26,12 @@ def check_kind(spec: FieldSpec, value: object) -> str | None:
     return _KINDS[spec.type](value)
 
 
-def as_kept(spec: FieldSpec, value: Any) -> Any:
+def as_stored(spec: FieldSpec, value: Any) -> Any:
     """`value`, already of the field's type, in its stored form: 45.0 in a field of whole numbers becomes 45."""
     if isinstance(spec, NumberField) and spec.integer and isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(spec, ListField) and isinstance(value, list | tuple):
-        return [as_kept(spec.items, item) for item in value]
+        return [as_stored(spec.items, item) for item in value]
     return value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from mcc.contracts.fence import fenced
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.component import CompiledComponent
-from mcc.documents.instructions import system_prompt, to_do
+from mcc.documents.instructions import system_prompt, task_end
 from mcc.documents.node import Node, Role
 from mcc.documents.state import State
 from mcc.documents.templates import TooLong
@@ -48,7 +48,7 @@ def frame_of(blueprint: Blueprint, component: str, role: Role) -> Frame:
     compiled = blueprint.component(component)
     system = system_prompt(blueprint, compiled, role)
     tools = metadata_tools(compiled) if role == "metadata" else node_tools(blueprint, compiled)
-    end = to_do(compiled, role)
+    end = task_end(compiled, role)
     schemas = [[tool.name, tool.description, tool.parameters] for tool in tools]
     whole = json.dumps([system, schemas, compiled.settings.tools, end])
     return Frame(system, tools, end, _known(compiled, role), sha256(whole.encode()).digest())

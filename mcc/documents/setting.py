@@ -6,7 +6,7 @@ from typing import Any
 
 from mcc.documents.change import Refused
 from mcc.documents.component import CompiledField, field_of_rule
-from mcc.documents.kinds import as_kept, check_kind
+from mcc.documents.kinds import as_stored, check_kind
 from mcc.documents.node import Node, Role
 from mcc.documents.state import UnknownNode
 from mcc.documents.work import CONFLICTS, GENERATORS, PROVENANCE, Work
@@ -88,7 +88,7 @@ def _checked(work: Work, node: Node, values: Mapping[str, Any]) -> list[tuple[Co
         why = _held(work, node, name) or check_kind(field.spec, value)
         if why:
             wrong.append(f"{name} of {work.state.path(node)}: {why}")
-        found.append((field, as_kept(field.spec, value)))
+        found.append((field, as_stored(field.spec, value)))
     if wrong:
         raise Refused(422, *wrong)
     return found

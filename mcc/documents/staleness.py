@@ -56,7 +56,7 @@ class Assessment:
 
     def outdated(self, node: Node) -> Iterator[tuple[Role, Stamp]]:
         """The stamps of the node whose agent would get another prompt today."""
-        for role, stamp in chain(node.stamps.items(), _cut_off(node)):
+        for role, stamp in chain(node.stamps.items(), _interrupted_stamps(node)):
             # Without tools the agent has nothing to do any more, and never runs.
             if frame_of(self.blueprint, node.component, role).tools and stamp.asked != self.prompt_digest(node, role):
                 yield role, stamp
@@ -89,7 +89,7 @@ def assessed(blueprint: Blueprint, state: State) -> Assessment:
     elif known.state is state:
         return known
     else:
-        made = _next(known, state)
+        made = _updated(known, state)
     state.memory[_KEY] = made
     return made
 
@@ -133,7 +133,7 @@ def new_conflicts(
     return new
 
 
-def _next(known: Assessment, state: State) -> Assessment:
+def _updated(known: Assessment, state: State) -> Assessment:
     """The assessment of `state`, made from that of an earlier state."""
     nodes, before = state.nodes, known.state
     differing = difference(before.nodes, state)
@@ -152,7 +152,7 @@ def _next(known: Assessment, state: State) -> Assessment:
         dict(known.descriptions),
         dict(known.prefixes),
     )
-    again = changed | moved | emptied | _brief_differs(known, made, changed, moved)
+    again = changed | moved | emptied | _with_changed_prompt(known, made, changed, moved)
     for id in gone & before.nodes.keys():
         made.descriptions.pop(id, None)
         made.prefixes.pop(id, None)
@@ -161,7 +161,7 @@ def _next(known: Assessment, state: State) -> Assessment:
     return made
 
 
-def _brief_differs(known: Assessment, made: Assessment, changed: set[str], moved: set[str]) -> set[str]:
+def _with_changed_prompt(known: Assessment, made: Assessment, changed: set[str], moved: set[str]) -> set[str]:
     """The descendants of nodes whose description changed, or that moved: their prompts differ. `moved` are the parents
     whose list of children changed."""
     found: set[str] = set()
@@ -169,7 +169,7 @@ def _brief_differs(known: Assessment, made: Assessment, changed: set[str], moved
     # A node without a cached description has no descendant with a stamp, as comparing one would have cached it.
     suspects = [id for id in changed if id in known.descriptions]
     if moved:
-        # A copy, changes_since other threads may add descriptions to `known` at the same time.
+        # A copy, because other threads may add descriptions to `known` at the same time.
         others = [id for id in tuple(known.descriptions) if id in nodes and id not in changed]
         suspects += [id for id in others if nodes[id].parent_id in moved]
     for id in suspects:
@@ -242,7 +242,7 @@ def _is_unproved(node: Node, verdict: Verdict) -> bool:
     return known is not None and known.by in _ASKED and not known.held and node.value(name) is not None
 
 
-def _cut_off(node: Node) -> Iterator[tuple[Role, Stamp]]:
+def _interrupted_stamps(node: Node) -> Iterator[tuple[Role, Stamp]]:
     """Stamps of agents that set values but were interrupted before their run was settled."""
     for role, (by, section) in _SETS.items():
         since = node.stamps[role].version if role in node.stamps else 0

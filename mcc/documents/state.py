@@ -138,7 +138,7 @@ def place_of(nodes: Mapping[str, Node], siblings: Sequence[str], node: Node) -> 
     return bisect_left(siblings, (node.rank, node.id), key=lambda id: (nodes[id].rank, id))
 
 
-def _placed(node: Node | None) -> tuple[object, ...] | None:
+def _place(node: Node | None) -> tuple[object, ...] | None:
     return None if node is None else (node.parent_id, node.key, node.rank, node.component)
 
 
@@ -169,12 +169,12 @@ class Draft:
 
     def put_all(self, changed: Mapping[str, Node | None]) -> None:
         """Add or replace these nodes; remove those that are None, but not their descendants."""
-        moved = {id: node for id, node in changed.items() if _placed(self._nodes.get(id)) != _placed(node)}
+        moved = {id: node for id, node in changed.items() if _place(self._nodes.get(id)) != _place(node)}
         if moved:
-            self._own_tree()
+            self._copy_tree_indexes()
         # All are unlinked before any is linked: the binary search needs siblings sorted by their current ranks.
         for id in moved:
-            self._leave(id)
+            self._unlink(id)
         for id, node in changed.items():
             self.before.setdefault(id, self._nodes.get(id))
             if node is None:
@@ -183,7 +183,7 @@ class Draft:
                 self._nodes[id] = node
         for node in moved.values():
             if node is not None:
-                self._join(node)
+                self._link(node)
 
     def rank_at(self, parent_id: str, index: int) -> float:
         """A rank for this index (from 0) among the children; re-ranks neighbours where no number is left between."""
@@ -215,7 +215,7 @@ class Draft:
         self.state.memory[_KEY] = Difference(self._base, self._nodes, frozenset(self.before))
         return replace(self.state, version=version)
 
-    def _own_tree(self) -> None:
+    def _copy_tree_indexes(self) -> None:
         if not self._tree:
             self._tree = True
             self._children = dict(self.state.children)
@@ -229,7 +229,7 @@ class Draft:
             self._children[parent_id] = self._lists[parent_id]
         return self._lists[parent_id]
 
-    def _leave(self, id: str) -> None:
+    def _unlink(self, id: str) -> None:
         node = self._nodes.get(id)
         if node is None or node.parent_id is None:
             return
@@ -238,7 +238,7 @@ class Draft:
         del self._keys[node.parent_id, node.key]
         self._tally(node, -1)
 
-    def _join(self, node: Node) -> None:
+    def _link(self, node: Node) -> None:
         if node.parent_id is None:
             return
         siblings = self._siblings(node.parent_id)

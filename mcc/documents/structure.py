@@ -8,7 +8,7 @@ from mcc.contracts.ids import derived_id
 from mcc.documents.change import Refused
 from mcc.documents.commands import CHILDREN
 from mcc.documents.component import CompiledField
-from mcc.documents.kinds import as_kept
+from mcc.documents.kinds import as_stored
 from mcc.documents.node import Node, Provenance
 from mcc.documents.recomputing import touch_positions
 from mcc.documents.references import reference_fields, referrers, referrers_to, rewritten, updated_referrers
@@ -71,7 +71,7 @@ def with_defaults(work: Work, node: Node) -> Node:
 
 def default_of(work: Work, field: CompiledField) -> tuple[Any, Provenance | None]:
     """The default of a field, with its provenance; None for both where it has none or is computed."""
-    value = None if field.computation is not None else as_kept(field.spec, field.spec.default)
+    value = None if field.computation is not None else as_stored(field.spec, field.spec.default)
     return value, None if value is None else Provenance("default", work.version, work.author.at)
 
 

@@ -7,7 +7,7 @@ from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, Change, Refused
 from mcc.documents.dispatching import finished
 from mcc.documents.functions import Functions
-from mcc.documents.kinds import as_kept, check_kind
+from mcc.documents.kinds import as_stored, check_kind
 from mcc.documents.node import ROOT, Node, Provenance
 from mcc.documents.staleness import assessed
 from mcc.documents.state import State
@@ -47,7 +47,7 @@ def succeeded(
             dropped.append(state.path(node))
             work.draft.put_all({one.id: None for one in reversed(list(state.walk(node)))})
             continue
-        kept, lost = _kept(work, before, node)
+        kept, lost = _adapted(work, before, node)
         dropped += [f"{state.path(node)} {name}" for name in lost]
         work.draft.put(replace(kept, version=work.version) if lost else kept)
         work.touch(node.id, {ALL})
@@ -56,7 +56,7 @@ def succeeded(
     return Succession(change, _stale(after, change.state), tuple(dropped))
 
 
-def _kept(work: Work, before: Blueprint, node: Node) -> tuple[Node, list[str]]:
+def _adapted(work: Work, before: Blueprint, node: Node) -> tuple[Node, list[str]]:
     """The node adapted to the new blueprint, and the names of the values that it lost."""
     old = before.component(node.component).fields
     sections: dict[str, dict[str, Any]] = {"metadata": {}, "props": {}}
@@ -71,7 +71,7 @@ def _kept(work: Work, before: Blueprint, node: Node) -> tuple[Node, list[str]]:
             or check_kind(field.spec, value) is not None
         ):
             value, known = None, None
-        sections[field.section][field.key] = as_kept(field.spec, value)
+        sections[field.section][field.key] = as_stored(field.spec, value)
         if known is not None:
             provenance[field.name] = known
     others = {name: known for name, known in node.provenance.items() if "." not in name}

@@ -45,13 +45,13 @@ class Template:
         for found in _PIECES.finditer(text):
             pieces.append(text[at : found.start()])
             at = found.end()
-            written = text[found.start() : at]
-            if written in ("{{", "}}"):
-                pieces.append(written[0])
-            elif len(written) == 1:
-                raise TemplateError(f"A single {written!r} stands here; write {written * 2!r} for a brace")
+            brace = text[found.start() : at]
+            if brace in ("{{", "}}"):
+                pieces.append(brace[0])
+            elif len(brace) == 1:
+                raise TemplateError(f"A single {brace!r} stands here; write {brace * 2!r} for a brace")
             else:
-                pieces.append((_name(written[1:-1].strip(), known, parent),))
+                pieces.append((_name(brace[1:-1].strip(), known, parent),))
         pieces.append(text[at:])
         names = tuple(dict.fromkeys(piece[0] for piece in pieces if isinstance(piece, tuple)))
         return cls(text, tuple(piece for piece in pieces if piece), names)
@@ -67,7 +67,7 @@ class Template:
         left = MAX_TEXT
         for piece in self.pieces:
             value = lookup(piece[0]) if isinstance(piece, tuple) else piece
-            made.append(unset if value is None else written(value))
+            made.append(unset if value is None else as_text(value))
             left -= len(made[-1])
             if left < 0:
                 raise TooLong(f"This makes more than {MAX_TEXT:,} characters.")
@@ -102,7 +102,7 @@ def nearest_field(name: str, known: Iterable[str]) -> str:
     return f"; did you mean '{section}.{near}'?" if near is not None else suggestion("", known)
 
 
-def written(value: object) -> str:
+def as_text(value: object) -> str:
     """A field's value as text, such as a template inserts."""
     match value:
         case str():
@@ -112,5 +112,5 @@ def written(value: object) -> str:
         case float() if value.is_integer():
             return str(int(value))
         case list() | tuple():
-            return ", ".join(map(written, value))
+            return ", ".join(map(as_text, value))
     return str(value)

@@ -10,7 +10,7 @@ from mcc.contracts.blueprints import ChoiceField, Component, FieldSpec, ListFiel
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.commands import AddChild, MoveChild, RemoveChild, SetMetadata, SetValue
 from mcc.documents.component import CompiledComponent
-from mcc.documents.instructions import a
+from mcc.documents.instructions import with_article
 
 Schema: TypeAlias = dict[str, Any]
 Schemas: TypeAlias = Mapping[str, Schema]
@@ -88,7 +88,9 @@ def chat_tools(blueprint: Blueprint) -> tuple[ToolSchema, ...]:
 
 def settable(fields: Mapping[str, FieldSpec]) -> Schemas:
     """By name, the schema of each field that is not computed; null unsets the value."""
-    return {name: _described(spec, _kind(spec, or_null=True)) for name, spec in fields.items() if not spec.computed}
+    return {
+        name: _with_description(spec, _kind(spec, or_null=True)) for name, spec in fields.items() if not spec.computed
+    }
 
 
 def _tool(command: type[BaseModel], schemas: Schemas, here: str = "") -> ToolSchema:
@@ -112,7 +114,7 @@ def _child(children: Mapping[str, Component]) -> Schemas:
     """What a parent's agent gives for a new child; the child's own agent sets everything but the metadata."""
     schemas: dict[str, Schema] = {"component": {"enum": list(children)}, "position": _POSITION}
     metadata = [
-        {"description": f"Of {a(name)}.", **_object(values)}
+        {"description": f"Of {with_article(name)}.", **_object(values)}
         for name, component in children.items()
         if (values := settable(component.metadata))
     ]
@@ -121,11 +123,13 @@ def _child(children: Mapping[str, Component]) -> Schemas:
     return schemas
 
 
-def _described(spec: FieldSpec, schema: Schema) -> Schema:
+def _with_description(spec: FieldSpec, schema: Schema) -> Schema:
     sentences = [spec.description]
     about = spec.items if isinstance(spec, ListField) else spec
     if isinstance(about, ReferenceField):
-        sentences.append(f"Path of {a(about.to)}." if about is spec else f"Each item: path of {a(about.to)}.")
+        sentences.append(
+            f"Path of {with_article(about.to)}." if about is spec else f"Each item: path of {with_article(about.to)}."
+        )
     if about.type == "date":
         sentences.append(f"{'A date' if about is spec else 'Each item: a date'} such as 2026-01-31.")
     text = " ".join(one for one in sentences if one)

@@ -9,7 +9,7 @@ from mcc.contracts.blueprints import BlueprintSpec, ChildCount, Component, Field
 from mcc.definitions.front_matter import Location, suggestion
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.documents.component import CompiledComponent, CompiledField
-from mcc.documents.field_checks import Found, ordered
+from mcc.documents.field_checks import Problems, ordered
 from mcc.documents.formulas import Binding
 from mcc.documents.partial import UnknownField
 from mcc.documents.state import MAX_LEVELS, MAX_NODES
@@ -19,7 +19,7 @@ READING_GROUPS = tuple(name for name in TOOL_GROUPS if name.endswith("_read"))
 """Tool groups that node agents may have: they change nothing outside the document."""
 
 
-def of_agents(spec: BlueprintSpec) -> Found:
+def agent_problems(spec: BlueprintSpec) -> Problems:
     """Tool groups that node agents may not have."""
     agents: list[tuple[Location, NodeAgent]] = [(("agent",), spec.agent)]
     agents += [(("components", name, "agent"), one.agent) for name, one in spec.components.items()]
@@ -80,7 +80,7 @@ class _Tree:
         return 1 + levels, 1 + sum(nodes * number for (_, nodes), number in below)
 
 
-def of_tree(spec: BlueprintSpec, known: Set[str], whole: bool) -> Found:
+def tree_problems(spec: BlueprintSpec, known: Set[str], whole: bool) -> Problems:
     """Children that are unknown, endless or unreachable. `known` are the names of all declared components."""
     for name, one in spec.components.items():
         for child, count in one.children.items():
@@ -109,7 +109,7 @@ def of_tree(spec: BlueprintSpec, known: Set[str], whole: bool) -> Found:
             yield ("root",), f"The smallest document has more than {MAX_NODES:,} nodes, the most that one has"
 
 
-def of_bindings(spec: BlueprintSpec, components: Mapping[str, CompiledComponent], whole: bool) -> Found:
+def binding_problems(spec: BlueprintSpec, components: Mapping[str, CompiledComponent], whole: bool) -> Problems:
     """Bindings to fields that no parent has, or whose type never fits their field."""
     parents: dict[str, list[str]] = {}
     for name, one in spec.components.items():

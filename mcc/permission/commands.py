@@ -120,7 +120,7 @@ def commands_in(text: str) -> tuple[Command, ...]:
     """
     if len(text) > MOST_CHARACTERS:
         return (Command((), False, False, f"it is longer than {MOST_CHARACTERS:,} characters"),)
-    found = _Reading(len(text) * REPEATED + MOST_PARTS).read(text, 0)
+    found = _NestedReader(len(text) * REPEATED + MOST_PARTS).read(text, 0)
     if len(found) > MOST_PARTS:
         found = [replace(one, plain=False, why=f"it is more than {MOST_PARTS} commands") for one in found]
     different = tuple(dict.fromkeys(found))
@@ -129,7 +129,7 @@ def commands_in(text: str) -> tuple[Command, ...]:
     return different
 
 
-class _Reading:
+class _NestedReader:
     """Parses a command and the texts nested in it; `characters` bounds their total length."""
 
     def __init__(self, characters: int) -> None:
@@ -141,7 +141,7 @@ class _Reading:
             return [Command((), False, False, "commands stand within commands too often")]
         parser = _Parser(text, level, self)
         try:
-            parser.all()
+            parser.read_all()
         except Unclear as unclear:
             why = str(unclear)
             found = [replace(one, plain=False, why=one.why or why) for one in parser.found]
@@ -152,14 +152,14 @@ class _Reading:
 class _Parser(Reader):
     """Parses one text; `found` are the commands in it."""
 
-    def __init__(self, text: str, level: int, reading: _Reading) -> None:
+    def __init__(self, text: str, level: int, reading: _NestedReader) -> None:
         super().__init__(text)
         self._level = level
         self._reading = reading
         self.found: list[Command] = []
         self._here: list[tuple[str, bool, bool]] = []
 
-    def all(self) -> None:
+    def read_all(self) -> None:
         """Parse everything. Raises `Unclear`; commands before that are in `found`."""
         self._list(closed=False)
 
@@ -180,7 +180,7 @@ class _Parser(Reader):
             if following == "\n":
                 self._skip_here_documents()
 
-    def inside(self) -> None:
+    def read_substitution(self) -> None:
         """Read a list up to its closing round bracket; the opening one was read."""
         self._depth += 1
         if self._depth > NESTED:
@@ -189,7 +189,7 @@ class _Parser(Reader):
         self._depth -= 1
         self.at += 1
 
-    def again(self, text: str) -> None:
+    def read_nested(self, text: str) -> None:
         self.found += self._reading.read(text, self._level + 1)
 
     def _command(self) -> None:
@@ -216,11 +216,11 @@ class _Parser(Reader):
                 if words or grouped:
                     raise Unclear("a bracket stands within a command")
                 self.at += 1
-                self.inside()
+                self.read_substitution()
                 grouped = True
             elif self.at_process():
                 self.at += 2
-                self.inside()
+                self.read_substitution()
                 words.append(Word(is_known=False, why="it substitutes"))
             elif self.at_redirection():
                 why = self._redirected() or why
@@ -269,10 +269,10 @@ class _Parser(Reader):
         whole = whole and known == len(words)
         why = why or next((word.why for word in words if word.why), "") or _runs_others(argv)
         if argv or why or not whole:
-            self.found += self._inner(argv, whole)
+            self.found += self._inner_commands(argv, whole)
             self.found.append(Command(argv, whole, not why, why))
 
-    def _inner(self, argv: tuple[str, ...], whole: bool) -> Iterator[Command]:
+    def _inner_commands(self, argv: tuple[str, ...], whole: bool) -> Iterator[Command]:
         """The commands that a command may run, where it runs others."""
         name = argv[0].rpartition("/")[2] if argv else ""
         why = f"{name} runs it"
@@ -283,8 +283,8 @@ class _Parser(Reader):
             for place in range(1, min(len(argv), _SUFFIXES + 1)):
                 yield Command(argv[place:], whole, False, why)
                 if argv[place].rpartition("/")[2] in _TAKE_TEXT:
-                    yield from self._inner(argv[place:], whole)
-        elif name in _RENAME or (name in _SHELLS and _reads_on(argv)):
+                    yield from self._inner_commands(argv[place:], whole)
+        elif name in _RENAME or (name in _SHELLS and _reads_input(argv)):
             yield Command((), False, False, why)
         elif name == "find":
             places = [place for place, word in enumerate(argv[:-1], start=1) if word in _EXECUTE]
@@ -298,7 +298,7 @@ def _runs_others(argv: Sequence[str]) -> str:
     name = argv[0].rpartition("/")[2] if argv else ""
     if name in _EVALUATE and any("[" in word and ("$(" in word or "`" in word) for word in argv[1:]):
         return f"{name} may run what stands in brackets"
-    shell = name in _SHELLS and (_script(argv) is not None or _reads_on(argv))
+    shell = name in _SHELLS and (_script(argv) is not None or _reads_input(argv))
     if name in _READ_ON or name in _RUN_OTHERS or name in _RENAME or shell:
         return f"{name} runs other commands"
     return "find runs other commands" if name == "find" and not _EXECUTE.isdisjoint(argv) else ""
@@ -313,7 +313,7 @@ def _text_of(name: str, argv: Sequence[str]) -> str | None:
     return _script(argv) if name in _SHELLS else None
 
 
-def _reads_on(argv: Sequence[str]) -> bool:
+def _reads_input(argv: Sequence[str]) -> bool:
     """Whether a shell gets neither command text nor a file, and so reads commands from its input."""
     return _script(argv) is None and ("-s" in argv or all(word.startswith(("-", "+")) for word in argv[1:]))
 

@@ -7,7 +7,7 @@ from typing import Any
 from mcc.contracts.drones import Effects
 from mcc.contracts.permission import LayerName, Mode, SavedRule, Why, Word
 from mcc.permission.commands import Command, commands_in
-from mcc.permission.layers import SHELL, STEPS, STRICTNESS, Facts, Found, Layer, fits
+from mcc.permission.layers import SHELL, STEPS, STRICTNESS, Decision, Facts, Layer, fits
 from mcc.permission.saving import saved
 from mcc.rules.errors import Fault
 from mcc.rules.kinds import Partial, Plain
@@ -63,7 +63,7 @@ def judge(request: PermissionRequest, layers: Sequence[Layer], grants: Sequence[
     if not layers and (by_default := _by_effects(request.effects)).word == "allow":
         return Ruling("allow", by_default.why)
     parts, left = list(_parts(request)), [STEPS] * len(layers)
-    judged = [_judged(request, part, layers, left, grants) for part in parts]
+    judged = [_decide(request, part, layers, left, grants) for part in parts]
     place = max(range(len(parts)), key=lambda index: STRICTNESS[judged[index].word])
     found, command = judged[place], parts[place].command
     if found.word == "allow":
@@ -101,11 +101,11 @@ def _parts(request: PermissionRequest) -> Iterator[_Part]:
         yield _Part({**values, "argv": argv, "parts": len(commands)}, command)
 
 
-def _judged(
+def _decide(
     request: PermissionRequest, part: _Part, layers: Sequence[Layer], left: list[int], grants: Sequence[SavedRule]
-) -> Found:
+) -> Decision:
     """The decision on one part; `left` has the remaining steps of each layer, and is updated."""
-    found: list[Found] = []
+    found: list[Decision] = []
     for place, layer in enumerate(layers):
         facts = Facts(part.values, plain=part.plain, steps=left[place])
         if (one := layer.decide(request.tool, request.group, facts)) is not None:
@@ -114,12 +114,12 @@ def _judged(
     ranked = sorted(found, key=lambda one: (-STRICTNESS[one.word], _ORDER.index(one.why.layer), one.why.key or ""))
     strictest = ranked[0] if ranked else _by_effects(request.effects)
     if strictest.word == "ask" and (granted := _granted(request, part, grants)) is not None:
-        return Found("allow", Why(layer="grant", key=granted.key, when=granted.when))
+        return Decision("allow", Why(layer="grant", key=granted.key, when=granted.when))
     return strictest
 
 
-def _by_effects(effects: Effects) -> Found:
-    return Found("ask" if effects == "irreversible" else "allow", Why(layer="default"))
+def _by_effects(effects: Effects) -> Decision:
+    return Decision("ask" if effects == "irreversible" else "allow", Why(layer="default"))
 
 
 def _granted(request: PermissionRequest, part: _Part, grants: Sequence[SavedRule]) -> SavedRule | None:
@@ -144,13 +144,13 @@ def _covers(grant: SavedRule, request: PermissionRequest, part: _Part) -> bool:
 
 def _denied(request: PermissionRequest, why: Why, command: Command | None) -> str:
     said = _sentence(why.message)
-    return f"Denied{_of(command)}: {_rule(request, why)}.{said}{_unclear(command)} {_INSTEAD}"
+    return f"Denied{_because_of(command)}: {_rule(request, why)}.{said}{_unclear(command)} {_INSTEAD}"
 
 
 def _needs_approval(request: PermissionRequest, why: Why, command: Command | None) -> str:
     said = _sentence(why.message)
     return (
-        f"Denied{_of(command)}: a person would have to allow it, and nobody is asked in this order "
+        f"Denied{_because_of(command)}: a person would have to allow it, and nobody is asked in this order "
         f"({_rule(request, why)}).{said}{_unclear(command)} {_INSTEAD}"
     )
 
@@ -167,7 +167,7 @@ _INSTEAD = (
 _SHOWN = 200
 
 
-def _of(command: Command | None) -> str:
+def _because_of(command: Command | None) -> str:
     words = " ".join(command.argv) if command is not None else ""
     words = "".join(one if one.isprintable() else "\ufffd" for one in words[: _SHOWN + 1])
     return f" because of `{words if len(words) <= _SHOWN else f'{words[:_SHOWN]}…'}`" if words else ""

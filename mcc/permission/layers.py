@@ -74,7 +74,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Decision:
     """The decision of a layer on a call, and why."""
 
     word: Word
@@ -97,32 +97,32 @@ class Layer:
                     with suppress(RuleError):
                         condition(rule.when)
 
-    def decide(self, tool: str, group: str, facts: Facts) -> Found | None:
+    def decide(self, tool: str, group: str, facts: Facts) -> Decision | None:
         """The decision on the call; None where no key decides. A key none of whose rules holds does not."""
-        for keys in fitting(self.permission, tool, group):
-            found = [one for key in keys if (one := self._of_key(key, facts)) is not None]
+        for keys in keys_for(self.permission, tool, group):
+            found = [one for key in keys if (one := self._decide_by(key, facts)) is not None]
             if found:
                 strict = max(found, key=lambda one: STRICTNESS[one.word])
                 return strict if self.consents or strict.word != "allow" else None
         return None
 
-    def _of_key(self, key: str, facts: Facts) -> Found | None:
+    def _decide_by(self, key: str, facts: Facts) -> Decision | None:
         rules = self.permission[key]
         if isinstance(rules, str):
-            return Found(rules, Why(layer=self.name, key=key)) if rules != "allow" or facts.plain else None
+            return Decision(rules, Why(layer=self.name, key=key)) if rules != "allow" or facts.plain else None
         for rule in rules:
             if rule.then == "allow" and not facts.plain:
                 continue
             holds = True if rule.when is None else facts.holds(rule.when)
             if holds or (holds is None and rule.then != "allow"):
-                return Found(rule.then, Why(layer=self.name, key=key, when=rule.when, message=rule.message))
+                return Decision(rule.then, Why(layer=self.name, key=key, when=rule.when, message=rule.message))
         return None
 
 
 STRICTNESS: Mapping[Word, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
-def fitting(permission: Permission, tool: str, group: str) -> Iterator[tuple[str, ...]]:
+def keys_for(permission: Permission, tool: str, group: str) -> Iterator[tuple[str, ...]]:
     """The keys that fit a call, the most specific first; keys of one rank together, such as globs of one length."""
     if tool in permission:
         yield (tool,)
@@ -142,7 +142,7 @@ def fitting(permission: Permission, tool: str, group: str) -> Iterator[tuple[str
 
 def fits(key: str, tool: str, group: str) -> bool:
     """Whether the key applies to calls of this tool."""
-    return any(True for _ in fitting({key: "allow"}, tool, group))
+    return any(True for _ in keys_for({key: "allow"}, tool, group))
 
 
 def is_glob(key: str) -> bool:

@@ -45,11 +45,11 @@ class Reader:
         self._depth = 0
         self.at = 0
 
-    def inside(self) -> None:
+    def read_substitution(self) -> None:
         """Read the commands of a substitution, including the closing bracket."""
         raise NotImplementedError
 
-    def again(self, text: str) -> None:
+    def read_nested(self, text: str) -> None:
         """Read commands from a nested text (backticks)."""
         raise NotImplementedError
 
@@ -195,7 +195,7 @@ class Reader:
                 raise Unclear("brackets stand within brackets too often")
         if following == "(":
             word.unknown("it substitutes")
-            self.inside()
+            self.read_substitution()
             self._depth -= 1
         elif following == "{":
             word.unknown("it substitutes")
@@ -256,7 +256,7 @@ class Reader:
         while one := self.peek():
             if one == "`":
                 self.at += 1
-                self.again("".join(inner))
+                self.read_nested("".join(inner))
                 return
             escapes = one == "\\" and self.peek(1) in ("`", "\\", "$")
             inner.append(self.peek(1) if escapes else one)
