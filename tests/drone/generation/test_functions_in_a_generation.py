@@ -1,4 +1,4 @@
-"""Functions as rules: asked aside, of the document as it is; one that is missing is no pass."""
+"""Function rules in a generation: run in threads on the committed document; a missing one is no pass."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Outline first: children and their metadata are made, a person approves, and what follows keeps to it."""
+"""Outline first: the structure is made and approved by a person before the rest is generated."""
 
 import re
 
@@ -20,7 +20,7 @@ ASKED = Generation(outline=True)
 
 
 def play(node: Node) -> Said:
-    """Agents of an outline have no `set_value`; the others might make more children, if they could."""
+    """Outline agents, which have no `set_value`, make children; all others play `diligent`."""
     if node.is_metadata or "set_value" in node.tools:
         return diligent(node)
     if node.component == "course":
@@ -30,7 +30,7 @@ def play(node: Node) -> Said:
 
 
 def decided(journal: MemoryJournal, decision: str) -> MemoryJournal:
-    """The journal of the order when a person has decided."""
+    """The journal of the order after a person's decision."""
     (asked,) = [one for one in journal.entries if isinstance(one.data, ApprovalRequested)]
     left = MemoryJournal(journal.order_id, entries=journal.entries)
     left.texts.update(journal.texts)

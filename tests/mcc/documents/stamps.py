@@ -1,4 +1,4 @@
-"""The stamp of a node whose agent would be asked, or whose values people accepted, as of a state."""
+"""The stamp that a node would get in a state, from a run of its agent or from people's values."""
 
 from mcc.documents import Blueprint
 from mcc.documents.inputs import inputs_of

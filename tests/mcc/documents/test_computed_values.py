@@ -1,4 +1,4 @@
-"""Formulas, bindings and templates: what they make of what is there, and of what is not."""
+"""Formulas, bindings and templates: their results with set and unset inputs."""
 
 import pytest
 

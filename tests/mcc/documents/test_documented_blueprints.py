@@ -1,4 +1,4 @@
-"""The blueprint that the page shows is one, and the page speaks of all that there is."""
+"""The documented blueprint is valid, and its page covers all features."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Functions of rules: how they are registered, and that they look and do not touch."""
+"""Rule functions: registration, time limit, and read-only views of nodes."""
 
 import threading
 from types import ModuleType

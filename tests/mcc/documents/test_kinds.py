@@ -1,4 +1,4 @@
-"""The kinds of values: what each field takes, and what it keeps."""
+"""Types of fields: which values they accept, and the stored form."""
 
 from typing import Any
 

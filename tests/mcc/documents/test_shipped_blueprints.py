@@ -1,4 +1,4 @@
-"""The blueprints that come with the installation: they can be used as they are, and their rules bite."""
+"""The shipped blueprints are valid, and their rules catch violations."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def test_each_has_metadata_hard_rules_guidelines_and_says_what_its_nodes_are(nam
 
 
 def _wrong(blueprint: str, component: str, **values: Any) -> set[str]:
-    """Rules of CEL that do not hold of a node with these values, computed ones made."""
+    """The CEL rules broken by a node with these values, after recomputation."""
     made = Blueprint.load(blueprint)
     top = node(made, made.spec.root)
     own = component == made.spec.root

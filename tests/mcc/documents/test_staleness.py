@@ -1,4 +1,4 @@
-"""Which nodes are stale: exactly those whose agents would be asked something else, at the cost of what changed."""
+"""Staleness: exactly nodes with a changed prompt are stale, at a cost that depends on what changed."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -52,7 +52,7 @@ components:
   leaf:
     properties: {text: {type: text, required: true}, above: {type: text, bind: '{parent.props.text}'}}
 """
-"""Every way in which a value can go into the question of another node: described, bound, by place, by formula."""
+"""Every way for a value to get into another node's prompt: description, binding, position, formula."""
 
 CHANGES_OF_THE_BLUEPRINT = (
     ("Be plain.", "Be short."),
@@ -77,7 +77,7 @@ NOBODY = ("leaf", "metadata")
 
 
 def settled(made: Blueprint, found: State) -> State:
-    """With all formulas and bindings made anew, from the root down."""
+    """The state with all formulas and bindings recomputed, from the root down."""
     for one in found.walk():
         here, component = found.nodes[one.id], made.component(one.component)
         known = context_of(component, found, here)
@@ -124,7 +124,7 @@ def with_field(found: State, id: str, name: str, value: Any) -> State:
 
 
 def questions(made: Blueprint, found: State, asked: Iterable[Asked]) -> dict[Asked, tuple[object, ...]]:
-    """All that agents read of what they are asked, from a blueprint and a document that are made from nothing."""
+    """The prompts of all agents, computed from a freshly built blueprint and document, without caches."""
     anew = State.of("another", made.digest, "", 1, list(found.nodes.values()), found.brief)
     again = Blueprint.parse(made.text)
     read: dict[Asked, tuple[object, ...]] = {}
