@@ -108,6 +108,7 @@ class Orchestrator:
         outline = Outline(self._documents, self._turn, self._root.origin, self._request.order_id)
         if not outline.is_requested:
             await self._visit((await self._state()).root_id, control, STRUCTURE)
+            # Only the walk after the outline counts skipped nodes: it visits all of them again.
             self._skipped = 0
             if self._failed_outlines and self._halted is None:
                 why = f"the outline of {self._failed_outlines[0]} was not made"
@@ -142,7 +143,7 @@ class Orchestrator:
             await self._documents.dispatch(self._root.origin, [Instruct(brief=brief)], author, command_id)
 
     async def _wait_for_functions(self, names: str) -> None:
-        """Park the order for a drone that has them, before anything is spent. Where nothing parks, halt."""
+        """Park the order for a drone that has them, before anything is spent; halt where orders cannot be parked."""
         why = f"rules of the blueprint need functions that are not registered here: {names}"
         if not self._turn.idle.parks:
             self._halt(Halt(FailureReason.INVALID, f"{why[0].upper()}{why[1:]}"))
@@ -216,6 +217,7 @@ class Orchestrator:
     async def _finish(self, job: Job, report: Report) -> bool:
         """Settle the node unless that was done. Answers whether the agents below it may work."""
         if report.cause is Cause.CANCELLED and self._halted is not None:
+            # Cancelled by the halt: the node is not marked as failed, and is due again in the next generation.
             return False
         stamp = None if job.part == "outline" else self._stamp(job)
         if stamp is None or stamp.record_id != job.record_id:
@@ -228,7 +230,7 @@ class Orchestrator:
         if self._is_tree_exhausted(report):
             self._limit_reached(report.limit or "", report.error or "")
         elif self._request.asked.on_failure == "fail_fast":
-            self._fail_fast(job, report)
+            self._fail_fast(job)
         return False
 
     def _stamp(self, job: Job) -> Stamp | None:
@@ -251,7 +253,8 @@ class Orchestrator:
         """Halt: no further agent starts; running ones still get their last reply."""
         self._halt(Halt(failure_reason(Cause.LIMIT, limit), message, limit))
 
-    def _fail_fast(self, job: Job, report: Report) -> None:
+    def _fail_fast(self, job: Job) -> None:
+        """Halt, and cancel all running agents."""
         why = f"{job.path} failed, and the order asks to stop then"
         self._halt(Halt(FailureReason.GATE_FAILED, why))
         for record_id in self._at_work:

@@ -57,6 +57,7 @@ class AnyCommand(Closed):
 
     @property
     def name(self) -> str:
+        # Each subclass declares `command` with a literal type of its own, so this class cannot.
         word: str = getattr(self, "command")  # noqa: B009
         return word
 

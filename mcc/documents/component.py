@@ -79,13 +79,11 @@ def field_of_rule(rule: str) -> str | None:
     return f"{section}.{rest.partition('.')[0]}" if rest else None
 
 
-def context_of(component: CompiledComponent, state: State, node: Node) -> NodeContext:
+def context_of(state: State, node: Node) -> NodeContext:
     """The values that formulas and bindings of this node read."""
     above = state.parent(node)
     parent = None if above is None else NodeContext(above.metadata, above.props)
-    # The position is looked up only where a field reads it.
-    wants_position = any(field.computation and "position" in field.computation.reads for field in component.computed)
-    return NodeContext(node.metadata, node.props, parent, state.position(node) if wants_position else 1)
+    return NodeContext(node.metadata, node.props, parent, state.position(node))
 
 
 def computed(field: CompiledField, context: NodeContext) -> Computed:

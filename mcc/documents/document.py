@@ -113,6 +113,7 @@ class Document:
         }
         if self._given is None and wanted:
             found = functions_in(tuple(sys.modules.values()), wanted)
+            # An incomplete result is not kept: a module with the missing functions may be imported later.
             self._given = found if wanted <= found.keys() else None
             return found
         return self._given or {}

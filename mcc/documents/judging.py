@@ -152,7 +152,7 @@ class _Judging:
         if rule.id.endswith(".required") and rule.constraint is None:
             return None if value is not None else "A value is needed here."
         if rule.constraint is None:
-            return computed(field, context_of(self._component, self._state, self._node)).problem
+            return computed(field, context_of(self._state, self._node)).problem
         if value is None:
             return None
         return self._type_problem(field) or rule.constraint(Subject(self._state, self._node, value))

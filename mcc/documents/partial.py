@@ -10,6 +10,8 @@ from mcc.contracts.blueprints import AnyField, BlueprintSpec
 from mcc.definitions.front_matter import Location
 
 _ROUNDS = 6
+"""Most validations: once invalid parts are removed, pydantic may find further errors."""
+
 _PLACEHOLDER: Mapping[str, Any] = {"type": "text"}
 _RULE: Mapping[str, Any] = {"guideline": "?"}
 _OF_A_FIELD = 4

@@ -95,6 +95,7 @@ class Work:
     def provenance(self, node: Node, before: Provenance | None, value: Any) -> Provenance:
         """The provenance of a value that the author sets now; `before` is that of the value it replaces."""
         author = self.author
+        # A chat agent works for a person: a held value that it replaces stays held.
         accepted = before.accepted if before is not None and author.by == "chat" and value is not None else None
         if author.by == "person" and value is not None:
             accepted = Accepted(self.version, author.principal or author.by)

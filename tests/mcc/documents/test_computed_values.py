@@ -43,7 +43,7 @@ def test_a_child_takes_what_its_parent_has_with_its_kind() -> None:
     made = course()
     top = node(made, "course", metadata__topic="Light", metadata__grade=8)
     child = node(made, "lesson", "1", "root", metadata__focus="Leaves")
-    found = recomputed(made.component("lesson"), context_of(made.component("lesson"), state(made, top, child), child))
+    found = recomputed(made.component("lesson"), context_of(state(made, top, child), child))
     assert (found.props["grade"], found.props["headline"]) == (8, "Light: Leaves")
     assert child.props["grade"] is None
 

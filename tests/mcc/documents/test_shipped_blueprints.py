@@ -102,7 +102,7 @@ def test_times_and_prices_are_held_to_what_the_parent_says() -> None:
     lesson = course.component("lesson")
     for minutes, ok in ((45, True), (50, False)):
         one = node(course, "lesson", "1", "root", minutes=minutes)
-        found = recomputed(lesson, context_of(lesson, state(course, top, one), one))
+        found = recomputed(lesson, context_of(state(course, top, one), one))
         made = node(course, "lesson", "1", "root", **found.props)
         assert verdicts(course, top, made, id="1")["rules[0]"].ok is ok
 

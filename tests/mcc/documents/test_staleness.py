@@ -80,7 +80,7 @@ def settled(made: Blueprint, found: State) -> State:
     """The state with all formulas and bindings recomputed, from the root down."""
     for one in found.walk():
         here, component = found.nodes[one.id], made.component(one.component)
-        known = context_of(component, found, here)
+        known = context_of(found, here)
         values = NodeContext(dict(here.metadata), dict(here.props), known.parent, known.position)
         for field in component.computed:
             section = values.metadata if field.section == "metadata" else values.props
