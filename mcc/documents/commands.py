@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, PlainValidator, StringConstraints, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -53,19 +53,12 @@ FieldName = Annotated[str, StringConstraints(max_length=100)]
 
 
 class AnyCommand(Closed):
-    hidden: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        # Each subclass declares `command` with a literal type of its own, so this class cannot.
-        word: str = getattr(self, "command")  # noqa: B009
-        return word
+    """The base of all commands; each names itself in its field `command`."""
 
 
 class SetValue(AnyCommand):
     """Set properties of this node; null takes a value away."""
 
-    hidden: ClassVar[bool] = False
     command: Literal["set_value"] = "set_value"
     node: NodeName
     values: SomeValues
@@ -74,7 +67,6 @@ class SetValue(AnyCommand):
 class SetMetadata(AnyCommand):
     """Set metadata of this node; null takes a value away."""
 
-    hidden: ClassVar[bool] = False
     command: Literal["set_metadata"] = "set_metadata"
     node: NodeName
     values: SomeValues
@@ -83,7 +75,6 @@ class SetMetadata(AnyCommand):
 class AddChild(AnyCommand):
     """Add a child to this node."""
 
-    hidden: ClassVar[bool] = False
     command: Literal["add_child"] = "add_child"
     node: NodeName
     component: Word
@@ -95,7 +86,6 @@ class AddChild(AnyCommand):
 class RemoveChild(AnyCommand):
     """Remove a child with all that is below it."""
 
-    hidden: ClassVar[bool] = False
     command: Literal["remove_child"] = "remove_child"
     node: NodeName
 
@@ -103,7 +93,6 @@ class RemoveChild(AnyCommand):
 class MoveChild(AnyCommand):
     """Move a child to another position among its siblings."""
 
-    hidden: ClassVar[bool] = False
     command: Literal["move_child"] = "move_child"
     node: NodeName
     position: Position
@@ -111,19 +100,19 @@ class MoveChild(AnyCommand):
 
 
 class Undo(AnyCommand):
-    """Take back the last change of this principal that stands."""
+    """Undo the last change of this principal that is not undone yet."""
 
     command: Literal["undo"] = "undo"
 
 
 class Redo(AnyCommand):
-    """Make the change again that this principal took back last."""
+    """Redo the change that this principal undid last."""
 
     command: Literal["redo"] = "redo"
 
 
 class Accept(AnyCommand):
-    """Hold values as they are: those of these fields, or all that are set. Generation leaves them from then on."""
+    """Hold the present values of these fields, or of all that are set: generation no longer changes them."""
 
     command: Literal["accept"] = "accept"
     node: NodeName
@@ -131,7 +120,7 @@ class Accept(AnyCommand):
 
 
 class Release(AnyCommand):
-    """Give held values back to the generator: those of these fields, or all."""
+    """Return held values to the generator: those of these fields, or all."""
 
     command: Literal["release"] = "release"
     node: NodeName

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -60,8 +59,15 @@ class Document:
         self._own: dict[tuple[By, str | None], list[Step]] = {}
         author = self._author("person")
         self._created_at = author.at
-        begun = partial(new_state, blueprint, id=fresh_id(), author=author, functions=self.functions)
-        first = begun(title=title, metadata=metadata, nodes=nodes)
+        first = new_state(
+            blueprint,
+            id=fresh_id(),
+            title=title,
+            metadata=metadata,
+            nodes=nodes,
+            author=author,
+            functions=self.functions,
+        )
         self._state = first.state
         self.take(first)
 
@@ -154,9 +160,9 @@ class Document:
 
     def take(self, change: Change) -> None:
         """Adopt a change that a dispatch made from this document's current state."""
-        gone = [self._state.nodes[id] for id, node in change.nodes.items() if node is None]
-        if gone:
-            self._removed[change.version] = gone
+        removed = [self._state.nodes[id] for id, node in change.nodes.items() if node is None]
+        if removed:
+            self._removed[change.version] = removed
         if change.steps:
             self._rows.append((change.version, change.nodes))
         self._history.extend(change.steps)

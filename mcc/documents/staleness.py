@@ -138,11 +138,11 @@ def _updated(known: Assessment, state: State) -> Assessment:
     nodes, before = state.nodes, known.state
     differing = difference(before.nodes, state)
     changed = {id for id in differing if id in nodes}
-    gone = {id for id in differing if id not in nodes}
+    removed = {id for id in differing if id not in nodes}
     moved, emptied = set[str](), set[str]()
     if before.children is not state.children:
         moved = {id for id, below in state.children.items() if before.children.get(id) is not below}
-        emptied = before.children.keys() - state.children.keys() - gone
+        emptied = before.children.keys() - state.children.keys() - removed
     made = Assessment(
         known.blueprint,
         state,
@@ -153,7 +153,7 @@ def _updated(known: Assessment, state: State) -> Assessment:
         dict(known.prefixes),
     )
     again = changed | moved | emptied | _with_changed_prompt(known, made, changed, moved)
-    for id in gone & before.nodes.keys():
+    for id in removed & before.nodes.keys():
         made.descriptions.pop(id, None)
         made.prefixes.pop(id, None)
         _forget(made, before.nodes[id])

@@ -90,20 +90,20 @@ def remove(work: Work, node: Node, command: str = "remove_child") -> None:
     if parent is None:
         raise Refused(422, "the root of a document cannot be removed; delete the document")
     _check_may_reorder(work, parent)
-    gone = list(work.state.walk(node))
-    _check_may_remove(work, gone)
+    removed = list(work.state.walk(node))
+    _check_may_remove(work, removed)
     path = work.state.path(node)
-    _check_unreferenced(work, node, gone)
+    _check_unreferenced(work, node, removed)
     fields = {name: (value, None) for name, value in set_values(node).items()}
     index = place_of(work.state.nodes, work.state.children[parent.id], node)
-    for one in reversed(gone):
+    for one in reversed(removed):
         work.draft.put_all({one.id: None})
         work.made.pop(one.id, None)
         work.touched.pop(one.id, None)
     touch_positions(work, parent.id, index)
     work.change(parent, set())
     # Undo reads removed nodes from rows of earlier versions; what this dispatch made or changed has no such row.
-    own = [NODE.dump_python(one, mode="json") for one in gone if work.base.nodes.get(one.id) is not one]
+    own = [NODE.dump_python(one, mode="json") for one in removed if work.base.nodes.get(one.id) is not one]
     work.step(command, path, fields, {"node": node.id, "parent": parent.id, "nodes": own}, removed=True)
 
 
@@ -169,10 +169,10 @@ def _check_may_reorder(work: Work, parent: Node) -> None:
         raise Refused(422, f"a person holds the children of {work.state.path(parent)} as they are")
 
 
-def _check_may_remove(work: Work, gone: list[Node]) -> None:
+def _check_may_remove(work: Work, removed: list[Node]) -> None:
     if work.author.by not in GENERATORS:
         return
-    for one in gone:
+    for one in removed:
         if one.made_by == "person" or any(known.held for known in one.provenance.values()):
             raise Refused(422, f"a person holds {work.state.path(one)} or values of it; leave it where it is")
 
@@ -194,8 +194,8 @@ def _check_target(work: Work, node: Node, target: Node) -> None:
     check_size(work, target, 0, levels)
 
 
-def _check_unreferenced(work: Work, node: Node, gone: list[Node]) -> None:
-    referring = referrers_to(_referrers(work), map(work.state.path, gone), {one.id for one in gone})
+def _check_unreferenced(work: Work, node: Node, removed: list[Node]) -> None:
+    referring = referrers_to(_referrers(work), map(work.state.path, removed), {one.id for one in removed})
     if referring:
         obstacles = [
             f"{work.state.path(work.state.nodes[id])} refers to {path}"

@@ -90,7 +90,7 @@ class _Replay:
         self._work = work
         self._command = command
         self._step = step
-        self._mine = {one.version for one in (*work.own, *work.steps)}
+        self._own_versions = {one.version for one in (*work.own, *work.steps)}
         self._since = since
         if step.undo.get("blueprint") != work.base.blueprint:
             raise self._refused("the document has another blueprint since")
@@ -134,7 +134,7 @@ class _Replay:
         """Whether anybody else changed the node since."""
         versions = [node.version, *(stamp.version for stamp in node.stamps.values())]
         versions += [one.version for one in node.provenance.values() if one.by not in ("formula", "binding")]
-        return any(version > self._since and version not in self._mine for version in versions)
+        return any(version > self._since and version not in self._own_versions for version in versions)
 
     def _set_values(self, now: int, then: int) -> None:
         work, node, step = self._work, self._node(), self._step
@@ -184,9 +184,9 @@ class _Replay:
         """
         if not any(stamp.record_id is not None and stamp.version > self._since for stamp in node.stamps.values()):
             return self._changed(node)
-        theirs = [one.version for one in node.provenance.values() if one.by in ("person", "chat", "import")]
-        theirs += [one.accepted.version for one in node.provenance.values() if one.accepted is not None]
-        return any(version > self._since and version not in self._mine for version in theirs)
+        versions = [one.version for one in node.provenance.values() if one.by in ("person", "chat", "import")]
+        versions += [one.accepted.version for one in node.provenance.values() if one.accepted is not None]
+        return any(version > self._since and version not in self._own_versions for version in versions)
 
     def _remove(self, is_changed: Callable[[Node], bool]) -> None:
         work, node = self._work, self._node()

@@ -143,15 +143,15 @@ def _covers(grant: SavedRule, request: PermissionRequest, part: _Part) -> bool:
 
 
 def _denied(request: PermissionRequest, why: Why, command: Command | None) -> str:
-    said = _sentence(why.message)
-    return f"Denied{_because_of(command)}: {_rule(request, why)}.{said}{_unclear(command)} {_INSTEAD}"
+    message = _sentence(why.message)
+    return f"Denied{_because_of(command)}: {_rule(request, why)}.{message}{_unclear(command)} {_INSTEAD}"
 
 
 def _needs_approval(request: PermissionRequest, why: Why, command: Command | None) -> str:
-    said = _sentence(why.message)
+    message = _sentence(why.message)
     return (
         f"Denied{_because_of(command)}: a person would have to allow it, and nobody is asked in this order "
-        f"({_rule(request, why)}).{said}{_unclear(command)} {_INSTEAD}"
+        f"({_rule(request, why)}).{message}{_unclear(command)} {_INSTEAD}"
     )
 
 
