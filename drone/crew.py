@@ -20,8 +20,8 @@ from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn, title_of
 from drone.checkpoints.directory import CheckpointDirectory
 from drone.egress.egress import Egress, egress_for_order
-from drone.generation.chat import GROUPS, opened
-from drone.generation.node_agents import Wanted
+from drone.generation.chat import GROUPS, open_chat
+from drone.generation.node_agents import NodeAgentRequest
 from drone.generation.orchestrator import Orchestrator, Request
 from drone.generation.port import DocumentLost, Documents
 from drone.hiring import Hiring, ModelNames, Parent, Place, Terms
@@ -179,7 +179,7 @@ class Crew:
         redactor = hiring.turn.redactor
         await self._make_gates(hiring, order)
         if context.documents is not None:
-            own, told = await opened(context.documents, order.id)
+            own, told = await open_chat(context.documents, order.id)
             tools = Joined(tools, Redacted(own, redactor))
             hiring = hiring.beside(redactor.text(told)).giving(order.agent, GROUPS)
         earlier = tuple(map(redactor.model, context.session))
@@ -207,7 +207,7 @@ class Crew:
         how, egress = ModelSettings.of(order), hiring.place.egress
         parent = Parent(hiring.model(order.model), tools, model_settings=how, egress=egress)
 
-        def hire(wanted: Wanted) -> AgentParts:
+        def hire(wanted: NodeAgentRequest) -> AgentParts:
             clean = wanted.definition.model_copy(update={"prompt": redactor.text(wanted.definition.prompt)})
             return hiring.of_node(clean, parent, Redacted(wanted.own, redactor), wanted.gate, wanted.owed)
 

@@ -1,9 +1,9 @@
-"""Documents generated from blueprints: one gated agent for each node that has something to do, from the root down.
+"""Generation of documents from blueprints: a gated agent fills in each node that needs it, from the root down.
 
     report = await generate(document, model=model)
     text = await run_subagent(model, preamble, tools, validation, task)
 
-Names are loaded when they are first used.
+Names are imported when first used, so that importing the package is cheap.
 """
 
 from importlib import import_module

@@ -1,41 +1,43 @@
-"""A chat on a document: its commands and what reads it as tools, and what an agent is told of it beforehand."""
+"""Chats about a document: the tools that read and change it, and the summary that its agent starts with."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from drone.agent.messages import ToolSpec
 from drone.agent.toolset import Call, Output
-from drone.generation.document_tools import DocumentTools, Hand, refused, spec_of
-from drone.generation.function_rules import ask_functions
+from drone.generation.document_tools import DocumentTools, Editor, refused, spec_of
+from drone.generation.node_check import judge_open_functions
 from drone.generation.port import DocumentLost, Documents
 from mcc.contracts.entry import Origin
 from mcc.contracts.fence import fenced
 from mcc.contracts.shape import now, to_json
-from mcc.documents.asking import describe
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author
 from mcc.documents.instructions import component_described
 from mcc.documents.node import ROOT, Node
+from mcc.documents.prompts import describe
 from mcc.documents.staleness import assessed, pending_of, stale_because
 from mcc.documents.state import State, UnknownNode
 from mcc.documents.tools import READING, chat_tools
+from mcc.documents.views import walk_from
 
 READ = "document_read"
 GROUPS = (READ, "document_write")
 
 MAX_NODES = 60
-"""Nodes that an agent is told of beforehand."""
+"""Most nodes listed in the summary."""
 
 READ_NODES = 200
-"""Nodes that one reading answers."""
+"""Most nodes in one answer of `read_document`."""
 
 
-async def opened(documents: Documents, order_id: str) -> tuple["ChatTools", str]:
-    """The tools of a chat on this document, and what its agents are told of it. Raises `DocumentLost`."""
+async def open_chat(documents: Documents, order_id: str) -> tuple["ChatTools", str]:
+    """The tools of a chat about this document, and its summary for the prompt. Raises `DocumentLost`."""
     return ChatTools(documents, order_id), summary_of(documents.blueprint, await documents.state())
 
 
 def summary_of(blueprint: Blueprint, state: State) -> str:
+    """What a chat agent is told first: counts by status, and the first `MAX_NODES` nodes."""
     counts = assessed(blueprint, state).counts
     figures = ", ".join(f"{count:,} {name}" for name, count in counts.model_dump().items() if count)
     nodes = list(islice(state.walk(), MAX_NODES + 1))
@@ -56,7 +58,7 @@ def _line(blueprint: Blueprint, state: State, node: Node) -> str:
 
 
 class ChatTools:
-    """Every visible command, with the node that it is about, and `read_document` and `describe_component`."""
+    """All visible commands, with the node as an argument, and `read_document` and `describe_component`."""
 
     def __init__(self, documents: Documents, order_id: str) -> None:
         self._documents = documents
@@ -67,7 +69,7 @@ class ChatTools:
         def author(origin: Origin) -> Author:
             return Author(by="chat", at=now(), order_id=order_id, record_id=origin.record_id)
 
-        self._commands = DocumentTools(documents, [one for one in schemas if one.name not in READING], Hand(author))
+        self._commands = DocumentTools(documents, [one for one in schemas if one.name not in READING], Editor(author))
 
     def specs(self) -> Sequence[ToolSpec]:
         return (*self._reading.values(), *self._commands.specs())
@@ -78,16 +80,16 @@ class ChatTools:
                 case "read_document":
                     return self._read(await self._documents.state(), call.arguments)
                 case "describe_component":
-                    return self._described(call.arguments)
+                    return self._describe(call.arguments)
                 case _:
-                    return await self._changed(call)
+                    return await self._change(call)
         except DocumentLost as problem:
             return refused(f"{problem}")
 
-    async def _changed(self, call: Call) -> Output:
+    async def _change(self, call: Call) -> Output:
         output = await self._commands.call(call)
         if call.turn is not None and not output.is_error:
-            await ask_functions(self._documents, call.turn.threads, call.origin, self._order_id)
+            await judge_open_functions(self._documents, call.turn.threads, call.origin, self._order_id)
         return output
 
     def _read(self, state: State, arguments: Mapping[str, object]) -> Output:
@@ -100,12 +102,12 @@ class ChatTools:
             top = state.find(named)
         except UnknownNode as problem:
             return refused(f"{problem}")
-        found = list(islice(_below(state, top, depth), READ_NODES + 1))
-        shown = [_shown(self._documents.blueprint, state, node) for node in found[:READ_NODES]]
+        found = list(islice(walk_from(state, [(top, 0)], depth), READ_NODES + 1))
+        shown = [_node_json(self._documents.blueprint, state, node) for node in found[:READ_NODES]]
         more = {"more": "there are more nodes: name one, or a depth"} if len(found) > READ_NODES else {}
         return Output(to_json({"version": state.version, "nodes": shown, **more}).decode(), untrusted=True)
 
-    def _described(self, arguments: Mapping[str, object]) -> Output:
+    def _describe(self, arguments: Mapping[str, object]) -> Output:
         blueprint = self._documents.blueprint
         try:
             return Output(component_described(blueprint, blueprint.component(str(arguments.get("component")))))
@@ -113,17 +115,7 @@ class ChatTools:
             return refused(f"{problem.args[0]}")
 
 
-def _below(state: State, top: Node, depth: int | None) -> Iterator[Node]:
-    """The node and what is below it, so many levels deep, depth first."""
-    waiting = [(top, 0)]
-    while waiting:
-        node, level = waiting.pop()
-        yield node
-        if depth is None or level < depth:
-            waiting.extend((child, level + 1) for child in reversed(state.children_of(node)))
-
-
-def _shown(blueprint: Blueprint, state: State, node: Node) -> dict[str, object]:
+def _node_json(blueprint: Blueprint, state: State, node: Node) -> dict[str, object]:
     wrong = [{"rule": one.rule, "message": one.message} for one in node.verdicts if one.ok is False]
     task: dict[str, object] = {
         "path": state.path(node),

@@ -1,4 +1,4 @@
-"""The gate of a node's agent: `done` and `validate` hold the document as it is committed to the rules of the node."""
+"""The gate of a node agent: `done` and `validate` check the committed document by the node's rules."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from mcc.contracts.documents import GateAnswer, RuleError
 from mcc.contracts.shape import to_json
 
 SUMMARY = 2_000
-"""Characters of a summary that are kept."""
+"""Most characters of a summary."""
 
 LISTED = 50
-"""Errors of one answer; how many there are is said in its message."""
+"""Most errors listed in one answer, whose message has their total number."""
 
 MESSAGE = 500
-"""Characters of one error's message that a model is told."""
+"""Most characters of an error's message for a model."""
 
 Check = Callable[[Evidence], Awaitable[Sequence[RuleError]]]
-"""All that is wrong now, for the agent whose tools did this. Raises `JournalError`."""
+"""Answers all errors found now, given what the agent's tools did. Raises `JournalError`."""
 
 _DONE = ToolSpec(
     DONE,
@@ -46,8 +46,8 @@ _VALIDATE = ToolSpec(
 
 @dataclass(frozen=True, slots=True)
 class DocumentGate:
-    """Answers JSON: `{ok, errors, message}`. `check` None: everything is accepted. `node` names, by its path, whose
-    gate it is in the errors that are no rule's."""
+    """Answers JSON: `{ok, errors, message}`. `check_state` None: everything is accepted. `node` is the path of the
+    node, for errors that do not come from a rule."""
 
     node: str
     check_state: Check | None
@@ -82,7 +82,7 @@ class DocumentGate:
         )
 
     def answer(self, verdict: Verdict, said: str) -> str:
-        """`said` are errors of no rule too: a check that broke, a call that was not looked at."""
+        """`said` is also the message of errors that no rule made: a check that broke, a call that was not checked."""
         if verdict.ok:
             return _json(GateAnswer(ok=True, errors=(), message="All rules hold."))
         listed = verdict.listed or (RuleError(node=self.node, field=None, rule="", message=said),)
@@ -91,7 +91,7 @@ class DocumentGate:
 
 
 def in_words(error: RuleError) -> str:
-    """For people, and for the journal."""
+    """The error as a line for people and the journal."""
     where = " ".join(filter(None, (error.node, error.field)))
     return f"{where}: {error.message or 'this does not hold'} ({error.rule})"
 

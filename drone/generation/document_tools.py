@@ -1,4 +1,4 @@
-"""Commands as the tools of an agent: what a model asks for becomes a change of the document, or a sentence."""
+"""Commands as tools: each call becomes one dispatch to the document, or an error for the model."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,35 +10,34 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
-from mcc.documents.change import Author, Change, Refused
+from mcc.documents.change import Author, Refused
 from mcc.documents.commands import commands_of
 from mcc.documents.tools import ToolSchema
 from mcc.rules.errors import nearest
 
 GROUP = "document_write"
 ANSWERED = 50
-"""Paths of one answer; how many more there are is said."""
+"""Most paths listed in one answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hand:
-    """Who changes the document through tools. `node_id` None: an agent that names the node itself.
+class Editor:
+    """On whose behalf tools change the document. `node_id` is the node an agent is bound to; None = calls name it.
 
-    `author` is asked anew for each call, with the origin of the call. `lost` is told when the document cannot be gone
-    on with.
+    `author` is called for each call, with its origin. `on_lost` is called when work on the document cannot continue.
     """
 
     author: Callable[[Origin], Author]
     node_id: str | None = None
-    lost: Callable[[DocumentLost], None] = lambda problem: None
+    on_lost: Callable[[DocumentLost], None] = lambda problem: None
 
 
 class DocumentTools:
-    """The commands that `schemas` offer, each call carried out once, however often it is run."""
+    """The commands of `schemas` as a tool set; a call that is run again is not applied again."""
 
-    def __init__(self, documents: Documents, schemas: Iterable[ToolSchema], hand: Hand) -> None:
+    def __init__(self, documents: Documents, schemas: Iterable[ToolSchema], editor: Editor) -> None:
         self._documents = documents
-        self._hand = hand
+        self._editor = editor
         self._specs = {schema.name: spec_of(schema) for schema in schemas}
 
     def specs(self) -> Sequence[ToolSpec]:
@@ -48,29 +47,29 @@ class DocumentTools:
         spec = self._specs.get(call.name)
         if spec is None:
             return refused(f"There is no tool {call.name[:200]}.")
-        # Bound to its node, an agent has fewer arguments than the command has fields.
-        if strangers := _strangers(call.arguments, spec):
-            return refused(*strangers)
+        # A bound agent's tool has fewer arguments than its command has fields, so parsing alone would allow more.
+        if unknown := _unknown_arguments(call.arguments, spec):
+            return refused(*unknown)
         try:
-            commands = commands_of({**call.arguments, "command": call.name}, self._hand.node_id)
-            author = self._hand.author(call.origin)
+            commands = commands_of({**call.arguments, "command": call.name}, self._editor.node_id)
+            author = self._editor.author(call.origin)
             change = await self._documents.dispatch(call.origin, commands, author, command_id_of(call.call_id))
         except Refused as refusal:
             return refused(*refusal.sentences)
         except DocumentLost as problem:
-            self._hand.lost(problem)
+            self._editor.on_lost(problem)
             return refused(f"{problem}.")
-        return Output(to_json(_answer(change)).decode(), untrusted=False)
+        answer = {"version": change.version, "changed": _listed(change.changed), "made": _listed(change.made)}
+        return Output(to_json(answer).decode(), untrusted=False)
 
 
 def command_id_of(call_id: str) -> str:
-    """The same for every run of a call, so that a drone that takes over does nothing twice."""
+    """The command id of a call: the same for every run of it, so that a resumed call is not applied twice."""
     return derived_id(call_id, "command")
 
 
 def spec_of(schema: ToolSchema, group: str = GROUP) -> ToolSpec:
-    """What the runtime knows of such a tool. Commands of one reply run in their order."""
-    effects = "write" if group == GROUP else "read"
+    """The tool for the agent runtime. Writing tools of one reply run one after another."""
     return ToolSpec(
         schema.name,
         schema.description,
@@ -78,20 +77,16 @@ def spec_of(schema: ToolSchema, group: str = GROUP) -> ToolSpec:
         group=group,
         idempotent=True,
         untrusted=False,
-        effects="write" if effects == "write" else "read",
+        effects="write" if group == GROUP else "read",
     )
 
 
-def _strangers(arguments: Mapping[str, object], spec: ToolSpec) -> list[str]:
+def _unknown_arguments(arguments: Mapping[str, object], spec: ToolSpec) -> list[str]:
     known = spec.parameters.get("properties")
     names = list(known) if isinstance(known, Mapping) else []
     return [
         f"{spec.name} has no argument {name[:80]!r}{nearest(name, names)}" for name in arguments if name not in names
     ]
-
-
-def _answer(change: Change) -> dict[str, object]:
-    return {"version": change.version, "changed": _listed(change.changed), "made": _listed(change.made)}
 
 
 def _listed(paths: Sequence[str]) -> list[str]:

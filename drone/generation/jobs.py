@@ -1,4 +1,4 @@
-"""The jobs of a generation: which agents of which nodes have something to do, and what each was asked with."""
+"""The jobs of a generation: which agents of which nodes have work to do, and the stamps of their prompts."""
 
 import json
 from collections.abc import Mapping
@@ -7,26 +7,26 @@ from typing import Any, Literal, TypeAlias
 
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id
-from mcc.documents.asking import frame_of
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.briefs import Brief
 from mcc.documents.commands import CHILDREN
 from mcc.documents.node import Node, Role
+from mcc.documents.prompts import frame_of
 from mcc.documents.staleness import assessed, pending_of
 from mcc.documents.state import State
 
 Part: TypeAlias = Role | Literal["outline"]
-"""Which agent of a node: of its metadata, of its values and children, or of its children alone."""
+"""The agents of a node: for its metadata, for its values and children, or for its children only (outline)."""
 
 WHOLE: tuple[Part, ...] = ("metadata", "node")
-"""In the order in which the agents of a node work: its values may rest on its metadata."""
+"""In the order of work: values may depend on metadata."""
 
 STRUCTURE: tuple[Part, ...] = ("metadata", "outline")
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One agent of one node. `agent` is the name that its record goes by: "course/lesson:metadata"."""
+    """One agent of one node. `agent` is the agent's name in its record, such as "course/lesson:metadata"."""
 
     node_id: str
     part: Part
@@ -52,31 +52,30 @@ class Job:
 
     @property
     def role(self) -> Role:
-        """As whose agent the document knows it."""
+        """The role under which the document stamps the agent's prompt."""
         return "metadata" if self.part == "metadata" else "node"
 
     @property
     def origin(self) -> Origin:
-        """However deep the node lies, its record is a child of the generator's."""
+        """The origin of journal entries: at any depth of the node, its record is a child of the generator's."""
         return Origin(record_id=self.record_id, parent_id=self.generator_id, agent=self.agent, depth=1)
 
 
 def record_of(generator_id: str, node_id: str, part: Part) -> str:
-    """The record of this agent in this generation; whoever goes on with it finds it again."""
+    """The id of the agent's record, derived so that a drone that resumes the generation finds it again."""
     return derived_id(generator_id, node_id, part)
 
 
 def due(blueprint: Blueprint, state: State, node_id: str, part: Part) -> bool:
-    """Whether this agent of the node has something to do now: fields of it miss values or break rules, what it is
-    asked with has changed, or the last run failed. What people hold is no work for it. An outline is due while
-    children are missing."""
+    """Whether this agent of the node has work to do: its fields lack values or break rules, its prompt has changed, or
+    the last run failed. Fields that people hold do not count. An outline is due while children are missing."""
     node = state.nodes[node_id]
     if part == "outline":
         return _lacks_children(blueprint, state, node)
     if (found := assessed(blueprint, state)).statuses[node_id] == "done":
         return False
     if not frame_of(blueprint, node.component, part).tools:
-        return False  # there is nothing that it could set
+        return False  # it has nothing that it could set
     pending = [name for name in pending_of(blueprint, state, node) if not _is_held(node, name)]
     outdated = {stamped for stamped, _ in found.outdated(node)}
     if part == "metadata":
@@ -85,7 +84,7 @@ def due(blueprint: Blueprint, state: State, node_id: str, part: Part) -> bool:
 
 
 def _is_held(node: Node, name: str) -> bool:
-    """Whether people hold what is pending, so that no agent could mend it."""
+    """Whether people hold the pending field or list of children, so that no agent may fix it."""
     held = node.provenance.get(CHILDREN if of_children(name) else name)
     return held is not None and held.held
 
@@ -98,20 +97,20 @@ def _lacks_children(blueprint: Blueprint, state: State, node: Node) -> bool:
 
 
 def of_children(name: str) -> bool:
-    """Whether a rule, or what is pending, is about the count of children."""
+    """Whether a rule id or pending name is about the number of children."""
     return name.startswith("children.")
 
 
 def functions_of(blueprint: Blueprint) -> frozenset[str]:
-    """The functions that rules of nodes which are validated name."""
+    """The names of the functions used by rules of validated components."""
     gated = (component for component in blueprint.components.values() if component.validates)
     return frozenset(rule.function for component in gated for rule in component.rules if rule.kind == "function")
 
 
 @dataclass(frozen=True, slots=True)
 class StampBasis:
-    """What an agent was asked with, for the stamp of its node: kept with its set-up, because what it would be asked
-    with when another drone ends its work may be something else."""
+    """The parts of the node's stamp that come from the agent's prompt. Kept with the agent's set-up, because the prompt
+    may differ by the time another drone settles the node."""
 
     asked: str
     inputs: Mapping[str, Any]
@@ -126,7 +125,7 @@ class StampBasis:
 
     @classmethod
     def read(cls, setup: str) -> "StampBasis | None":
-        """Out of a kept set-up; None where that says nothing of it."""
+        """Read from a kept set-up; None where it has no stamp basis."""
         try:
             kept = json.loads(setup)["gate"]
             return cls(str(kept["asked"]), dict(kept["inputs"]), str(kept["rules"]))

@@ -1,4 +1,4 @@
-"""Generating a document of this process: no broker, no database."""
+"""`generate` for documents in memory, without broker or database."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ from drone.agent.parts import AgentParts, Hired
 from drone.agent.toolset import ToolSet
 from drone.agent.tree import Tree
 from drone.agent.turn import Turn
-from drone.generation.node_agents import Wanted
+from drone.generation.node_agents import NodeAgentRequest
 from drone.generation.orchestrator import Orchestrator, Request
-from drone.generation.port import Held, MemoryDocuments
+from drone.generation.port import LiveDocument, MemoryDocuments
 from drone.generation.results import Generated
 from drone.library import Tool, toolset
 from drone.tools.catalog import provision
@@ -32,8 +32,8 @@ from mcc.documents.functions import Functions, functions_in
 
 @dataclass(frozen=True, slots=True)
 class GenerationReport:
-    """`counts` are the document's nodes by status, `failed` the paths of those in question that are not done, `usage`
-    what all of it cost. `ok`: whether as many are done as were to be; `error` says why not. `journal` is its history.
+    """`counts` are the document's nodes by status, `failed` the paths of nodes in question that are not done, `usage`
+    the total. `ok`: whether enough nodes are done for `on_failure`; `error` says why not. `journal` has all entries.
     """
 
     counts: Counts
@@ -46,12 +46,12 @@ class GenerationReport:
 
     @property
     def record(self) -> ChatRecord | None:
-        """The generator's record, with those of the nodes' agents below it."""
+        """The generator's record, with those of the node agents below it."""
         return self.journal.fold.record()
 
 
 async def generate(
-    document: Held,
+    document: LiveDocument,
     *,
     model: Model,
     concurrency: int = CONCURRENCY,
@@ -63,12 +63,12 @@ async def generate(
     limits: Limits | None = None,
     journal: MemoryJournal | None = None,
 ) -> GenerationReport:
-    """Let agents fill in whatever of the document is pending, stale or failed, or these `nodes` of that alone.
+    """Let agents fill in all nodes that are pending, stale or failed, or only these `nodes` (paths) among them.
 
-    Every agent asks `model`, whatever its component says. Components whose agents name reading tools find them among
-    `tools`. `functions` are those that rules name: by name, or the modules that they stand in; None = those that
-    the document knows. `journal`: that of a generation of this document that broke off; it goes on where that was.
-    Raises what is about this process and not about the document: `Exhausted`.
+    All agents use `model`, also where their component names another. Reading tools that components name come from
+    `tools`. `functions` are those that rules name: by name, or the modules to search; None = the document's own.
+    Pass the `journal` of an interrupted generation of this document to resume it. Raises `Exhausted` when this process
+    lacks resources; failures of agents are in the report.
     """
     journal = journal or MemoryJournal(fresh_id())
     asked = Generation(concurrency=concurrency, on_failure=on_failure, nodes=tuple(nodes))
@@ -93,25 +93,25 @@ def _report(generated: Generated, turn: Turn, journal: MemoryJournal) -> Generat
     )
 
 
-def _functions(document: Held, given: Functions | Iterable[ModuleType] | None) -> Functions:
+def _functions(document: LiveDocument, given: Functions | Iterable[ModuleType] | None) -> Functions:
     if given is None:
         return document.functions
     return given if isinstance(given, Mapping) else functions_in(given)
 
 
-def _hiring(model: Model, tools: ToolSet, limits: Limits) -> Callable[[Wanted], AgentParts]:
-    there = [spec for spec in tools.specs() if not spec.may_write]
+def _hiring(model: Model, tools: ToolSet, limits: Limits) -> Callable[[NodeAgentRequest], AgentParts]:
+    readable = [spec for spec in tools.specs() if not spec.may_write]
 
-    def hire(wanted: Wanted) -> AgentParts:
-        definition = wanted.definition
-        given = provision(there, definition)
-        own = Joined(Only(tools, given.names), wanted.own) if given.names else wanted.own
+    def hire(request: NodeAgentRequest) -> AgentParts:
+        definition = request.definition
+        given = provision(readable, definition)
+        own = Joined(Only(tools, given.names), request.own) if given.names else request.own
         hired = Hired(
             model_settings=ModelSettings.of(definition),
             tools_requested=definition.tools,
             missing=given.missing,
-            owed=wanted.owed,
+            owed=request.owed,
         )
-        return Agent(definition, model=model, tools=own, limits=limits, gate=wanted.gate, hired=hired)
+        return Agent(definition, model=model, tools=own, limits=limits, gate=request.gate, hired=hired)
 
     return hire

@@ -1,4 +1,4 @@
-"""The agents of nodes: made of what their node asks for, run to their end, and their node stamped with how that was."""
+"""Runs the agents of nodes, and settles each node with its stamp and outcome."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from drone.agent.report import Cause, Report, failure_reason
 from drone.agent.subagents.children import run_child, take_spawn
 from drone.agent.turn import Task, Turn
 from drone.generation.document_gate import DocumentGate
-from drone.generation.document_tools import DocumentTools, Hand
+from drone.generation.document_tools import DocumentTools, Editor
 from drone.generation.jobs import Job, Part, StampBasis
 from drone.generation.node_check import Checked, NodeCheck
 from drone.generation.outline import outline_of
@@ -26,11 +26,11 @@ from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason
 from mcc.documents.briefs import Brief, brief_of
 from mcc.documents.change import Author, Refused
-from mcc.documents.commands import RunFailure, Settle
+from mcc.documents.commands import Judged, RunFailure, Settle
 from mcc.documents.state import State
 
 GENERATOR = "generator"
-"""The name of the root record: it asks no model, and its children are the agents of the nodes."""
+"""The agent name of the root record, which uses no model; the node agents' records are its children."""
 
 AUTHORS: Mapping[Part, By] = {"node": "agent", "metadata": "metadata_agent", "outline": "outline"}
 MESSAGE = 2_000
@@ -38,9 +38,9 @@ CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """An agent to be made: `definition` has its instructions and how its model is asked, its `tools` are the groups of
-    reading tools that it may have beside `own`. `owed` goes into its set-up."""
+class NodeAgentRequest:
+    """A node agent to be made from `definition`, whose `tools` are the groups of reading tools that it gets beside its
+    `own` document tools. `owed` becomes part of its set-up."""
 
     definition: AgentDefinition
     own: DocumentTools
@@ -48,36 +48,36 @@ class Wanted:
     owed: Mapping[str, object]
 
 
-Hire: TypeAlias = Callable[[Wanted], AgentParts]
-"""Raises `CannotHire`."""
+Hire: TypeAlias = Callable[[NodeAgentRequest], AgentParts]
+"""Makes an agent. Raises `CannotHire`."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeAgents:
-    """Runs the agents of one generation. `lost` is told when the document cannot be gone on with; `clean` takes known
-    secrets out of what they are asked."""
+    """Runs the agents of one generation. `on_lost` is called when work on the document cannot continue; `redact`
+    removes known secrets from prompts."""
 
     documents: Documents
     turn: Turn
     hire: Hire
     order_id: str
-    lost: Callable[[DocumentLost], None]
-    clean: Callable[[str], str] = str
+    on_lost: Callable[[DocumentLost], None]
+    redact: Callable[[str], str] = str
     asked: dict[str, StampBasis] = field(default_factory=dict)
-    """What those at work were asked with, by their records."""
+    """The stamp bases of running agents, by record id."""
     slow: set[str] = field(default_factory=set)
 
     async def run(self, job: Job, state: State) -> Report:
-        """The job, begun or gone on with, to its end. `state` is the document as it is now.
+        """Run the agent of the job to its end, resuming its record if there is one. `state` is the present one.
 
         Raises `CannotHire`, `SpawnsExceeded`, `DocumentLost`, `JournalError`.
         """
         brief = self._brief(state, job)
         record = self.turn.tree.begun(job.record_id)
-        asked = self.asked[job.record_id] = await self._kept(record) or StampBasis.of(brief)
+        asked = self.asked[job.record_id] = await self._kept_basis(record) or StampBasis.of(brief)
         check = NodeCheck(self.documents, job, self.slow)
-        agent = self.hire(self._wanted(job, brief, asked, check))
-        prompt = self.clean("\n\n".join(filter(None, (brief.task, brief.present))))
+        agent = self.hire(self._request(job, brief, asked, check))
+        prompt = self.redact("\n\n".join(filter(None, (brief.task, brief.present))))
         task = Task(
             prompt=prompt,
             record_id=job.record_id,
@@ -91,17 +91,19 @@ class NodeAgents:
         return (await run_child(agent, task, self.turn)).report
 
     async def settle(self, job: Job, report: Report) -> None:
-        """Stamp the node with what its agent was asked and how it ended. Doing it again changes nothing."""
+        """Write stamp, verdicts and outcome of the run to the node. Repeating it changes nothing."""
         record = self.turn.tree.records[job.record_id]
         if job.part == "outline" and report.completed:
-            return  # its node has yet to be asked for its values
+            return  # the agent for the node's values runs later and stamps the node
         state = await self.documents.state()
         if job.node_id not in state.nodes:
-            return  # a person has taken it away
+            return  # a person has removed it
         asked = (
-            self.asked.pop(job.record_id, None) or await self._kept(record) or StampBasis.of(self._brief(state, job))
+            self.asked.pop(job.record_id, None)
+            or await self._kept_basis(record)
+            or StampBasis.of(self._brief(state, job))
         )
-        failure, checked = await self._judged(job, report, record)
+        failure, verdicts = await self._outcome(job, report, record)
         command = Settle(
             node=job.node_id,
             role=job.role,
@@ -110,7 +112,7 @@ class NodeAgents:
             rules=asked.rules,
             summary=report.text or None if failure is None else None,
             failure=failure,
-            verdicts=checked.kept,
+            verdicts=verdicts,
             order_id=self.order_id,
             record_id=job.record_id,
         )
@@ -122,7 +124,7 @@ class NodeAgents:
         except Refused as refusal:
             if refusal.status != 404:
                 raise
-        # Nobody asks any more what its tools did, and a document has many nodes.
+        # Frees memory: the receipts are not needed any more, and a document has many nodes.
         record.receipts.clear()
 
     def author(self, job: Job, asked: StampBasis) -> Author:
@@ -140,23 +142,25 @@ class NodeAgents:
         brief = brief_of(self.documents.blueprint, state, job.node_id, job.role)
         return outline_of(brief) if job.part == "outline" else brief
 
-    async def _kept(self, record: RecordState | None) -> StampBasis | None:
-        """What an agent was asked that began under another drone."""
+    async def _kept_basis(self, record: RecordState | None) -> StampBasis | None:
+        """The stamp basis of an agent that another drone started, read from its kept set-up."""
         if record is None or record.started is None:
             return None
         kept = await self.turn.journal.kept(record.started.setup_digest)
         return None if kept is None else StampBasis.read(kept)
 
-    def _wanted(self, job: Job, brief: Brief, asked: StampBasis, check: NodeCheck) -> Wanted:
+    def _request(self, job: Job, brief: Brief, asked: StampBasis, check: NodeCheck) -> NodeAgentRequest:
         settings = self.documents.blueprint.component(job.component).settings
         gated = settings.validates is not False
         gate = DocumentGate(job.path, check.errors if gated else None)
-        hand = Hand(lambda origin: self.author(job, asked), job.node_id, self.lost)
-        own = DocumentTools(self.documents, brief.tools, hand)
-        return Wanted(definition_of(job, brief, settings), own, gate, asked.as_json(gate.finish))
+        editor = Editor(lambda origin: self.author(job, asked), job.node_id, self.on_lost)
+        own = DocumentTools(self.documents, brief.tools, editor)
+        return NodeAgentRequest(definition_of(job, brief, settings), own, gate, asked.as_json(gate.finish))
 
-    async def _judged(self, job: Job, report: Report, record: RecordState) -> tuple[RunFailure | None, Checked]:
-        """How the run ended as the document keeps it, and the verdicts that go with it."""
+    async def _outcome(
+        self, job: Job, report: Report, record: RecordState
+    ) -> tuple[RunFailure | None, tuple[Judged, ...]]:
+        """The failure of the run, None for a pass, and the verdicts to keep with it."""
         evidence = Evidence(
             task=record.task,
             receipts=tuple(record.receipts),
@@ -168,22 +172,22 @@ class NodeAgents:
         check = NodeCheck(self.documents, job, self.slow)
         try:
             if report.completed:
-                return None, Checked((), await check.found(evidence))
-            checked = await check.look(evidence)
+                return None, await check.own_verdicts(evidence)
+            checked = await check.check(evidence)
         except LookupError:
             checked = Checked((), ())
         reason, message = reason_of(report), report.error or "The agent has not done its work."
         if reason == FailureReason.NOT_DONE and checked.errors:
-            # Giving up is no other end than being sent back too often: what counts is what does not hold.
+            # An agent that gives up fails like one that used up its attempts: by the rules that are broken.
             reason = FailureReason.GATE_FAILED.value
             message = (
                 f"its agent gave up; {'; '.join(f'{one.field or one.rule}: {one.message}' for one in checked.errors)}"
             )
-        return RunFailure(reason=reason, message=message[:MESSAGE], errors=checked.errors), checked
+        return RunFailure(reason=reason, message=message[:MESSAGE], errors=checked.errors), checked.verdicts
 
 
 def reason_of(report: Report) -> str:
-    """Why a run ended without a pass, in the word that an order would end with."""
+    """Why a run did not pass: a `FailureReason`, or "cancelled"."""
     if report.cause is None:
         return FailureReason.NOT_DONE.value
     reason = failure_reason(report.cause, report.limit)
@@ -191,7 +195,7 @@ def reason_of(report: Report) -> str:
 
 
 def definition_of(job: Job, brief: Brief, settings: NodeAgent) -> AgentDefinition:
-    """The agent of a node, as its component says. `tools` are the groups of reading tools that it may have."""
+    """The definition of a node's agent by its component's settings; `tools` are groups of reading tools."""
     return AgentDefinition(
         name=job.component,
         prompt=brief.system,

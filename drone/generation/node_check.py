@@ -1,4 +1,4 @@
-"""Holding a node to its rules: the document as it is committed now, and what the tools of its agent really did."""
+"""Judging of nodes by the committed document and the tool calls of their agents, and of function rules left open."""
 
 import time
 from collections.abc import Sequence
@@ -10,7 +10,11 @@ from drone.agent.threads import OwnThreads
 from drone.generation.jobs import Job, of_children
 from drone.generation.port import Documents
 from mcc.contracts.documents import RuleError
-from mcc.documents.commands import Judged
+from mcc.contracts.entry import Origin
+from mcc.contracts.ids import derived_id
+from mcc.contracts.shape import now
+from mcc.documents.change import Author
+from mcc.documents.commands import Judge, Judged
 from mcc.documents.component import CompiledComponent
 from mcc.documents.judging import Verdicts, errors_of, judge, judge_evidence, judge_functions
 from mcc.documents.node import Verdict
@@ -18,49 +22,54 @@ from mcc.documents.state import State
 from mcc.rules.reads import READS, Reads
 
 LONG_SECONDS = 0.01
-"""Judging that takes longer holds up all other agents of the process."""
+"""Judging that takes longer would block the other agents of the process for too long."""
+
+AT_ONCE = 200
+"""Most nodes whose function verdicts are written by one dispatch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`errors` are what the agent must mend; `kept` are the verdicts that whoever dispatches cannot find by itself."""
+    """`errors` are what the agent must fix; `verdicts` those of evidence and function rules, which a dispatch cannot
+    judge by itself."""
 
     errors: tuple[RuleError, ...]
-    kept: tuple[Judged, ...]
+    verdicts: tuple[Judged, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCheck:
-    """Every rule of one node, every time it is asked."""
+    """Judges one node by all rules of its component, for the agent of `job`."""
 
     documents: Documents
     job: Job
     slow: set[str]
-    """Components whose judging once took long: it is done in a thread from then on, where else a thread costs most."""
+    """Components whose judging has taken long once: they are judged in a thread from then on. For the others, a thread
+    would cost more than the judging."""
 
     async def errors(self, evidence: Evidence) -> Sequence[RuleError]:
-        """What is wrong now, as a gate asks for it."""
-        return (await self.look(evidence)).errors
+        """The errors found now, in the form that a gate needs."""
+        return (await self.check(evidence)).errors
 
-    async def look(self, evidence: Evidence) -> Checked:
-        """Raises `DocumentLost`, `JournalError`, and LookupError when the node is not there any more."""
+    async def check(self, evidence: Evidence) -> Checked:
+        """Judge all rules. Raises `DocumentLost`, `JournalError`, and LookupError when the node was removed."""
         state = await self._state()
-        proved, by_functions = await self._found(state, evidence)
-        verdicts = await self._judged(state, by_functions, proved, evidence.threads)
+        by_evidence, by_functions = await self._own_verdicts(state, evidence)
+        verdicts = await self._judge_timed(state, by_functions, by_evidence, evidence.threads)
         path = state.path(state.nodes[self.job.node_id])
         wrong = errors_of(verdicts, path, self.job.role)
-        # A function that nobody here has is never a pass.
+        # A function that this process does not have is never a pass.
         unasked = [one for one in verdicts if one.kind == "function" and one.ok is None]
         wrong += errors_of([replace(one, ok=False) for one in unasked], path, self.job.role)
         if self.job.part == "outline":
             wrong = [one for one in wrong if of_children(one["rule"])]
-        return Checked(tuple(RuleError(**one) for one in wrong), _kept(by_functions, proved))
+        return Checked(tuple(RuleError(**one) for one in wrong), _judged(by_functions, by_evidence))
 
-    async def found(self, evidence: Evidence) -> tuple[Judged, ...]:
-        """The verdicts that only this agent's tools and this process can tell. Raises as `look` does."""
+    async def own_verdicts(self, evidence: Evidence) -> tuple[Judged, ...]:
+        """Only the verdicts of evidence and function rules. Raises as `check` does."""
         state = await self._state()
-        proved, by_functions = await self._found(state, evidence)
-        return _kept(by_functions, proved)
+        by_evidence, by_functions = await self._own_verdicts(state, evidence)
+        return _judged(by_functions, by_evidence)
 
     async def _state(self) -> State:
         state = await self.documents.state()
@@ -68,27 +77,27 @@ class NodeCheck:
             raise LookupError(f"the node {self.job.path} has been taken out of the document")
         return state
 
-    async def _found(self, state: State, evidence: Evidence) -> tuple[Verdicts, Verdicts]:
+    async def _own_verdicts(self, state: State, evidence: Evidence) -> tuple[Verdicts, Verdicts]:
         component = self.documents.blueprint.component(self.job.component)
-        proved = await self._proved(state, component, evidence)
-        return proved, await self._said(state, component, evidence.threads)
+        by_evidence = await self._by_evidence(state, component, evidence)
+        return by_evidence, await self._by_functions(state, component, evidence.threads)
 
-    async def _judged(
-        self, state: State, by_functions: Verdicts, proved: Verdicts, threads: OwnThreads
+    async def _judge_timed(
+        self, state: State, by_functions: Verdicts, by_evidence: Verdicts, threads: OwnThreads
     ) -> tuple[Verdict, ...]:
         if self.job.component in self.slow:
-            return await threads.gate(self._judge, state, by_functions, proved)
+            return await threads.gate(self._judge, state, by_functions, by_evidence)
         began = time.thread_time()
-        verdicts = self._judge(state, by_functions, proved)
+        verdicts = self._judge(state, by_functions, by_evidence)
         if time.thread_time() - began > LONG_SECONDS:
             self.slow.add(self.job.component)
         return verdicts
 
-    def _judge(self, state: State, by_functions: Verdicts, proved: Verdicts) -> tuple[Verdict, ...]:
+    def _judge(self, state: State, by_functions: Verdicts, by_evidence: Verdicts) -> tuple[Verdict, ...]:
         blueprint, node_id = self.documents.blueprint, self.job.node_id
-        return judge(blueprint, state, node_id, functions=by_functions, evidence=proved, version=state.version)
+        return judge(blueprint, state, node_id, functions=by_functions, evidence=by_evidence, version=state.version)
 
-    async def _proved(self, state: State, component: CompiledComponent, evidence: Evidence) -> Verdicts:
+    async def _by_evidence(self, state: State, component: CompiledComponent, evidence: Evidence) -> Verdicts:
         if not _has(component, "evidence"):
             return {}
         whole = await evidence.whole()
@@ -108,16 +117,41 @@ class NodeCheck:
             version=state.version,
         )
 
-    async def _said(self, state: State, component: CompiledComponent, threads: OwnThreads) -> Verdicts:
+    async def _by_functions(self, state: State, component: CompiledComponent, threads: OwnThreads) -> Verdicts:
         if not _has(component, "function"):
             return {}
         blueprint, functions = self.documents.blueprint, self.documents.functions
         return await threads.gate(judge_functions, blueprint, state, self.job.node_id, functions, state.version)
 
 
-def _kept(*found: Verdicts) -> tuple[Judged, ...]:
+def _judged(*found: Verdicts) -> tuple[Judged, ...]:
     return tuple(Judged(rule=one.rule, ok=one.ok, message=one.message) for some in found for one in some.values())
 
 
 def _has(component: CompiledComponent, kind: str) -> bool:
     return component.validates and any(rule.kind == kind for rule in component.rules)
+
+
+async def judge_open_functions(documents: Documents, threads: OwnThreads, origin: Origin, order_id: str) -> None:
+    """Run the function rules of all nodes on which they have no verdict since the node or its descendants changed.
+
+    A dispatch does not run functions, because they block. Raises `DocumentLost`, `JournalError`.
+    """
+    state = await documents.state()
+    open_ids = [
+        node.id for node in state.walk() if any(one.kind == "function" and one.ok is None for one in node.verdicts)
+    ]
+    for begin in range(0, len(open_ids), AT_ONCE):
+        found = {
+            id: await _function_verdicts(documents, state, id, threads) for id in open_ids[begin : begin + AT_ONCE]
+        }
+        known = {id: verdicts for id, verdicts in found.items() if verdicts}
+        if known:
+            author = Author(by="person", at=now(), order_id=order_id)
+            command_id = derived_id(order_id, "functions", state.version, begin)
+            await documents.dispatch(origin, [Judge(version=state.version, verdicts=known)], author, command_id)
+
+
+async def _function_verdicts(documents: Documents, state: State, id: str, threads: OwnThreads) -> tuple[Judged, ...]:
+    found = await threads.gate(judge_functions, documents.blueprint, state, id, documents.functions, state.version)
+    return tuple(Judged(rule=one.rule, ok=one.ok, message=one.message) for one in found.values() if one.ok is not None)

@@ -1,4 +1,4 @@
-"""The orchestrator: plain code that walks a document from its root down and lets an agent work wherever one is due."""
+"""The orchestrator of a generation: walks the document from its root down and runs an agent wherever one is due."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -14,10 +14,10 @@ from drone.agent.report import Cause, LimitReached, Report, Stopped, failure_rea
 from drone.agent.subagents.children import CannotHire, SpawnsExceeded
 from drone.agent.threads import side_by_side
 from drone.agent.turn import Turn, rest
-from drone.generation.function_rules import ask_functions
 from drone.generation.jobs import STRUCTURE, WHOLE, Job, Part, due, functions_of, record_of
 from drone.generation.node_agents import Hire, NodeAgents
-from drone.generation.outline import LaidAside, NotApproved, Outline
+from drone.generation.node_check import judge_open_functions
+from drone.generation.outline import NotApproved, OrderParked, Outline
 from drone.generation.port import DocumentLost, Documents
 from drone.generation.progress import Progress
 from drone.generation.results import Generated, Halt
@@ -34,66 +34,67 @@ from mcc.documents.staleness import assessed
 from mcc.documents.state import State, UnknownNode
 
 LOOK_AGAIN_SECONDS = 300.0
-"""An order that waits for a drone with the functions of its rules is looked at again after so long."""
+"""How long an order is parked before it is tried again on a drone that may have the functions of its rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be generated, by which order; `brief` is what all agents read, "" = what the document has already.
-    `clean` takes known secrets out of what agents are asked.
-    """
+    """What to generate, for which order. `brief` is the text for all agents; "" = keep the document's. `redact` removes
+    known secrets from prompts."""
 
     order_id: str
     asked: Generation = field(default_factory=Generation)
     brief: str = ""
-    clean: Callable[[str], str] = str
+    redact: Callable[[str], str] = str
 
 
 class Orchestrator:
-    """One generation: begun, or gone on with where the journal and the document say that it was."""
+    """One generation, new or resumed from what journal and document say."""
 
     def __init__(self, documents: Documents, turn: Turn, hire: Hire, request: Request) -> None:
         self._documents = documents
         self._turn = turn
         self._request = request
         self._root = RootRecord(turn, documents, root_record_id(request.order_id), request.asked, request.brief)
-        self._agents = NodeAgents(documents, turn, hire, request.order_id, self._lose, request.clean)
+        self._agents = NodeAgents(documents, turn, hire, request.order_id, self._document_lost, request.redact)
         self._progress = Progress(documents.blueprint, turn)
         self._selection = Selection()
         self._seen: State | None = None
         self._at_work: set[str] = set()
         self._skipped = 0
-        self._unoutlined: list[str] = []
+        self._failed_outlines: list[str] = []
         self._halted: Halt | None = None
         self._scope: asyncio.Timeout | None = None
 
     async def run(self) -> Generated:
-        """Whatever agents and their models do is in what comes of it; raises only `JournalError`, `Exhausted`,
-        CancelledError, and `LaidAside` where the order must wait for somebody."""
+        """Run the generation to its end. Failures of agents and models are part of the result; raises only
+        `JournalError`, `Exhausted`, CancelledError, and `OrderParked` where the order must wait."""
         try:
             if self._root.is_over:
-                return replace(await self._generated(), halted=self._root.ended_before())
-            async with self._root.entered() as control:
-                await self._walked(control)
-                generated = await self._generated()
+                return replace(await self._result(), halted=self._root.earlier_halt())
+            async with self._root.controlled() as control:
+                await self._walk(control)
+                generated = await self._result()
                 self._progress.close()
                 await self._root.end(generated, self._skipped)
                 return generated
         except DocumentLost as problem:
-            return await self._without(problem)
+            return await self._end_without_document(problem)
 
-    async def _walked(self, control: AgentControl) -> None:
-        """From the root down, until everything is done or something halts it."""
+    async def _walk(self, control: AgentControl) -> None:
+        """Work from the root down, until everything is done or something halts it."""
         try:
             self._selection = await self._root.begin(await self._state())
-            async with self._scoped(control):
+            async with self._cancellable(control):
                 await self._turn.router.arrived(self._root.id)
-                await self._prepared(control)
+                await self._prepare()
                 with self._turn.idle.still(self._root.id):
                     if self._request.asked.outline:
-                        await self._outlined(control)
+                        await self._make_outline(control)
                     await self._visit((await self._state()).root_id, control, WHOLE)
-                    await ask_functions(self._documents, self._turn.threads, self._root.origin, self._request.order_id)
+                    await judge_open_functions(
+                        self._documents, self._turn.threads, self._root.origin, self._request.order_id
+                    )
         except UnknownNode as problem:
             self._selection = Selection(frozenset())
             self._halt(Halt(FailureReason.INVALID, f"{problem}"))
@@ -102,23 +103,24 @@ class Orchestrator:
         except Stopped as stopped:
             self._halt(Halt(None, f"{stopped}", cuts_off=True))
 
-    async def _outlined(self, control: AgentControl) -> None:
-        """The structure made, and approved. Raises `LaidAside`, `NotApproved`."""
+    async def _make_outline(self, control: AgentControl) -> None:
+        """Make the structure and have it approved. Raises `OrderParked`, `NotApproved`."""
         outline = Outline(self._documents, self._turn, self._root.origin, self._request.order_id)
-        if not outline.is_asked:
+        if not outline.is_requested:
             await self._visit((await self._state()).root_id, control, STRUCTURE)
+            # Only the walk after the outline counts skipped nodes: it visits all of them again.
             self._skipped = 0
-            if self._unoutlined and self._halted is None:
-                why = f"the outline of {self._unoutlined[0]} was not made"
+            if self._failed_outlines and self._halted is None:
+                why = f"the outline of {self._failed_outlines[0]} was not made"
                 self._halt(Halt(FailureReason.GATE_FAILED, why))
         if self._halted is None:
             await outline.approved()
 
     @asynccontextmanager
-    async def _scoped(self, control: AgentControl) -> AsyncIterator[None]:
-        """What happens inside can be cut off: by people, who end the generation, and by the loss of the document.
+    async def _cancellable(self, control: AgentControl) -> AsyncIterator[None]:
+        """Makes the work inside stop when people cancel the generation or the document is lost.
 
-        Raises `Ended`.
+        Raises `Ended` where people cancelled.
         """
         try:
             async with asyncio.timeout(None) as self._scope:
@@ -129,8 +131,8 @@ class Orchestrator:
                 raise
             control.check()
 
-    async def _prepared(self, control: AgentControl) -> None:
-        """What all agents read is said, and the functions of all rules are here."""
+    async def _prepare(self) -> None:
+        """Set the brief of the document; park the order if functions of its rules are missing here."""
         missing = functions_of(self._documents.blueprint) - self._documents.functions.keys()
         if missing:
             await self._wait_for_functions(", ".join(sorted(missing)))
@@ -141,15 +143,15 @@ class Orchestrator:
             await self._documents.dispatch(self._root.origin, [Instruct(brief=brief)], author, command_id)
 
     async def _wait_for_functions(self, names: str) -> None:
-        """Lay the order aside until a drone that has them takes it, before anything is spent."""
+        """Park the order for a drone that has them, before anything is spent; halt where orders cannot be parked."""
         why = f"rules of the blueprint need functions that are not registered here: {names}"
         if not self._turn.idle.parks:
             self._halt(Halt(FailureReason.INVALID, f"{why[0].upper()}{why[1:]}"))
             return
-        raise LaidAside(Block(WaitingReason.FUNCTION, why, now() + timedelta(seconds=LOOK_AGAIN_SECONDS)))
+        raise OrderParked(Block(WaitingReason.FUNCTION, why, now() + timedelta(seconds=LOOK_AGAIN_SECONDS)))
 
     async def _visit(self, node_id: str, control: AgentControl, parts: tuple[Part, ...]) -> None:
-        """A node: its metadata, its own values (or its children alone), then its children side by side."""
+        """Let the agents of a node work (these `parts`, in order), then visit its children concurrently."""
         worked = False
         for part in parts:
             passed = await self._work(node_id, part, control)
@@ -164,9 +166,9 @@ class Orchestrator:
                     start(partial(self._visit, child, control, parts))
 
     async def _work(self, node_id: str, part: Part, control: AgentControl) -> bool | None:
-        """Let this agent of the node work: whether it passed, None where it had nothing to do.
+        """Let this agent of the node work. Answers whether it passed, None where it had nothing to do.
 
-        What hangs below a node whose agent did not pass is left: its agents would be told of values that nobody passed.
+        The caller leaves out all below a node whose agent did not pass: their prompts would contain unchecked values.
         """
         seen = self._seen
         assert seen is not None
@@ -175,7 +177,7 @@ class Orchestrator:
         job = Job.of(self._documents.blueprint, seen, node_id, part, self._root.id)
         record = self._turn.tree.begun(job.record_id)
         if record is not None and record.finished is not None:
-            return await self._ended(job, record.report())  # by an earlier drone
+            return await self._finish(job, record.report())  # its run ended under an earlier drone
         if record is None and not self._is_due(seen, job):
             return None
         async with self._turn.slots.taken(job.record_id):
@@ -187,34 +189,35 @@ class Orchestrator:
             if record is None and changed and not self._is_due(state, job):
                 return None
             report = await self._run(job, state)
-            # In its place yet: whoever gets that next knows how this one ended.
-            return report is not None and await self._ended(job, report)
+            # Still inside the slot, so that the next agent to get it sees the node settled or the halt.
+            return report is not None and await self._finish(job, report)
 
     def _is_due(self, state: State, job: Job) -> bool:
         selected = self._selection.has(state, job.node_id)
         return selected and due(self._documents.blueprint, state, job.node_id, job.part)
 
     async def _run(self, job: Job, state: State) -> Report | None:
-        """How the agent ended; None when none could begin, which halts the generation."""
-        since = self._progress.began()
+        """Run the agent. Answers None where it could not start, which halts the generation."""
+        since = self._progress.agent_started()
         self._at_work.add(job.record_id)
         try:
             self._turn.budget.check()
             return await self._agents.run(job, state)
         except LimitReached as reached:
-            self._reached(reached.limit, f"{reached}")
+            self._limit_reached(reached.limit, f"{reached}")
         except SpawnsExceeded as reached:
-            self._reached("spawns", f"the limit spawns ({reached.allowed}) is reached")
+            self._limit_reached("spawns", f"the limit spawns ({reached.allowed}) is reached")
         except CannotHire as problem:
             self._halt(Halt(FailureReason.INVALID, f"{job.agent} cannot work here: {problem}"))
         finally:
             self._at_work.discard(job.record_id)
-            self._progress.ended(since)
+            self._progress.agent_ended(since)
         return None
 
-    async def _ended(self, job: Job, report: Report) -> bool:
-        """Settle the node; whether the agents below it may work."""
+    async def _finish(self, job: Job, report: Report) -> bool:
+        """Settle the node unless that was done. Answers whether the agents below it may work."""
         if report.cause is Cause.CANCELLED and self._halted is not None:
+            # Cancelled by the halt: the node is not marked as failed, and is due again in the next generation.
             return False
         stamp = None if job.part == "outline" else self._stamp(job)
         if stamp is None or stamp.record_id != job.record_id:
@@ -223,11 +226,11 @@ class Orchestrator:
         if report.completed:
             return True
         if job.part == "outline":
-            self._unoutlined.append(job.path)
+            self._failed_outlines.append(job.path)
         if self._is_tree_exhausted(report):
-            self._reached(report.limit or "", report.error or "")
+            self._limit_reached(report.limit or "", report.error or "")
         elif self._request.asked.on_failure == "fail_fast":
-            self._fail_fast(job, report)
+            self._fail_fast(job)
         return False
 
     def _stamp(self, job: Job) -> Stamp | None:
@@ -236,7 +239,7 @@ class Orchestrator:
         return None if node is None else node.stamps.get(job.role)
 
     def _is_tree_exhausted(self, report: Report) -> bool:
-        """Whether the limit that the agent reached is the order's, which no other agent has more of."""
+        """Whether the agent reached a limit of the whole order, which stops all other agents too."""
         budget, limits = self._turn.budget, self._turn.budget.limits
         if report.cause is not Cause.LIMIT or report.limit == "rounds":
             return False
@@ -246,33 +249,34 @@ class Orchestrator:
             return budget.spent.output_tokens >= limits.output_tokens - kept_output(ROOM, limits.output_tokens)
         return True
 
-    def _reached(self, limit: str, said: str) -> None:
-        """No further agent begins; those at work have their last reply."""
-        self._halt(Halt(failure_reason(Cause.LIMIT, limit), said, limit))
+    def _limit_reached(self, limit: str, message: str) -> None:
+        """Halt: no further agent starts; running ones still get their last reply."""
+        self._halt(Halt(failure_reason(Cause.LIMIT, limit), message, limit))
 
-    def _fail_fast(self, job: Job, report: Report) -> None:
+    def _fail_fast(self, job: Job) -> None:
+        """Halt, and cancel all running agents."""
         why = f"{job.path} failed, and the order asks to stop then"
         self._halt(Halt(FailureReason.GATE_FAILED, why))
         for record_id in self._at_work:
             self._turn.router.end(record_id, why)
 
-    def _lose(self, problem: DocumentLost) -> None:
-        """An agent has found that the document cannot be gone on with."""
+    def _document_lost(self, problem: DocumentLost) -> None:
+        """Halt and interrupt everything, because an agent found that the document is lost."""
         self._halt(Halt(FailureReason.INVALID, f"{problem}", cuts_off=True))
         if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time())
 
     def _halt(self, halt: Halt) -> None:
-        """The first reason counts."""
+        """Keep the reason for stopping; the first one counts."""
         self._halted = self._halted or halt
 
     async def _state(self) -> State:
         self._seen = await self._documents.state()
-        self._progress.saw(self._seen)
+        self._progress.update(self._seen)
         return self._seen
 
-    async def _generated(self) -> Generated:
-        """The nodes in question are those whose agents worked, and those that are not done."""
+    async def _result(self) -> Generated:
+        """The result, about selected nodes whose agents worked or that are not done."""
         state = await self._state()
         tree, statuses = self._turn.tree, assessed(self._documents.blueprint, state).statuses
 
@@ -286,8 +290,8 @@ class Orchestrator:
         generated = Generated.of(self._documents.blueprint, state, asked, worked, on_failure)
         return replace(generated, halted=self._halted, usage=self._turn.budget.spent)
 
-    async def _without(self, problem: DocumentLost) -> Generated:
-        """How a generation ends whose document is not there."""
+    async def _end_without_document(self, problem: DocumentLost) -> Generated:
+        """End the generation of a document that is lost."""
         halt = self._halted or Halt(FailureReason.INVALID, f"{problem}", cuts_off=True)
         generated = Generated(self._documents.id, 0, Counts(), 0, (), usage=self._turn.budget.spent, halted=halt)
         await self._root.end(generated, 0)

@@ -1,4 +1,4 @@
-"""The outline of a document: its structure first, which waits until a person approves it, and is held from then on."""
+"""The outline: the structure of a document, approved by a person and held before the nodes' values are generated."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -22,11 +22,11 @@ ONLY = (
     "metadata; set nothing else. A person looks at the outline before anything else is made."
 )
 AT_ONCE = 500
-"""Nodes whose structure is held by one change."""
+"""Most nodes held by one change."""
 
 
-class LaidAside(Exception):
-    """The order can go on only after somebody, or a clock, has spoken; its drone lets it go until then."""
+class OrderParked(Exception):
+    """The order has to wait for a person or a clock, described by `block`; its drone releases it until then."""
 
     def __init__(self, block: Block) -> None:
         super().__init__(block.message)
@@ -34,18 +34,18 @@ class LaidAside(Exception):
 
 
 class NotApproved(Exception):
-    """A person does not want the outline; a sentence."""
+    """A person denied the outline; the message is a sentence."""
 
 
 def outline_of(brief: Brief) -> Brief:
-    """The brief of an agent that makes children and nothing else."""
+    """The brief of a node agent, reduced to making children."""
     tools = tuple(tool for tool in brief.tools if tool.name in TOOLS)
     return replace(brief, tools=tools, present=f"{brief.present}\n\n{ONLY}")
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """Asks for the approval of a structure, and holds it once it has that."""
+    """Requests the approval of a structure, and holds the structure once approved."""
 
     documents: Documents
     turn: Turn
@@ -57,12 +57,12 @@ class Outline:
         return derived_id(self.order_id, OUTLINE)
 
     @property
-    def is_asked(self) -> bool:
-        return self._known is not None
+    def is_requested(self) -> bool:
+        return self._decision is not None
 
     @property
-    def _known(self) -> str | None:
-        """How it was decided: "" while nobody has; None: nobody was asked."""
+    def _decision(self) -> str | None:
+        """The decision; "" while it is pending, None before approval was requested."""
         root = self.turn.tree.begun(self.origin.record_id)
         item = None if root is None else root.items.get(self.approval_id)
         if item is None:
@@ -70,36 +70,36 @@ class Outline:
         return item.heard.decision if isinstance(item.heard, ApprovalDecided) else ""
 
     async def approved(self) -> None:
-        """Return once a person has approved the structure, which is held then.
+        """Return if the structure is approved, which then is held; request approval if that was not done yet.
 
-        Raises `LaidAside` while nobody has decided, `NotApproved`, `DocumentLost`, `JournalError`.
+        Raises `OrderParked` while the decision is pending, `NotApproved`, `DocumentLost`, `JournalError`.
         """
         state = await self.documents.state()
-        if self._known is None:
+        if self._decision is None:
             paths = [state.path(node) for node in state.walk()]
-            asked = ApprovalRequested(
+            request = ApprovalRequested(
                 approval_id=self.approval_id,
                 call_id="",
                 tool=OUTLINE,
                 digest=f"sha256:{digest([self.documents.blueprint.digest, paths])}",
             )
-            await self.turn.journal.write(self.origin, asked)
-        if not self._known:
-            raise LaidAside(Block(WaitingReason.APPROVAL, "the outline waits for a person's approval"))
-        if self._known != "approve":
+            await self.turn.journal.write(self.origin, request)
+        if not self._decision:
+            raise OrderParked(Block(WaitingReason.APPROVAL, "the outline waits for a person's approval"))
+        if self._decision != "approve":
             raise NotApproved("The outline was not approved.")
         await self._hold(state)
 
     async def _hold(self, state: State) -> None:
-        """People's: no agent changes it any more. What they have changed meanwhile is as they want it."""
-        commands = list(_held(state))
+        """Accept structure and metadata in a person's name, with what people changed until the approval."""
+        commands = list(_acceptances(state))
         for begin in range(0, len(commands), AT_ONCE):
             author = Author(by="person", at=now(), order_id=self.order_id)
             command_id = derived_id(self.approval_id, "held", begin)
             await self.documents.dispatch(self.origin, commands[begin : begin + AT_ONCE], author, command_id)
 
 
-def _held(state: State) -> Iterator[Accept]:
+def _acceptances(state: State) -> Iterator[Accept]:
     for node in state.walk():
         metadata = [
             f"metadata.{name}"

@@ -1,4 +1,4 @@
-"""The port to the document that is generated, and the document in this process's memory."""
+"""The port through which agents read and change a document, and its implementation in memory."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ ADD_CHILD = AddChild.model_fields["command"].default
 
 
 class DocumentLost(Exception):
-    """The document cannot be gone on with: it was deleted, or has another blueprint by now; a sentence."""
+    """The document was deleted or has another blueprint, so work on it cannot continue; the message is a sentence."""
 
 
 class Documents(Protocol):
-    """One document, that people and other orders may change at any time."""
+    """One document, which people and other orders may change at any time."""
 
     @property
     def id(self) -> str: ...
@@ -31,29 +31,28 @@ class Documents(Protocol):
 
     @property
     def functions(self) -> Functions:
-        """Those that this process has."""
+        """The rule functions that this process has, by name."""
 
     async def state(self) -> State:
-        """As it is committed now. Raises `DocumentLost`, `JournalError`."""
+        """The latest committed state. Raises `DocumentLost`, `JournalError`."""
 
     async def dispatch(self, origin: Origin, commands: Sequence[Command], author: Author, command_id: str) -> Change:
-        """Carry these commands out, all or none, and write a `document.changed` for each step under `origin`, in one
-        transaction. Under a `command_id` that was carried out before nothing is done again, and no entry written.
+        """Apply all commands or none, and write one `document.changed` per step under `origin`, in one transaction.
 
-        Raises `Refused`, `DocumentLost`, `JournalError`.
+        A `command_id` that was applied before changes nothing and writes no entry. Raises `Refused`, `DocumentLost`,
+        `JournalError`.
         """
 
 
-def carried_out(state: State, steps: Sequence[Step]) -> Change:
-    """What is answered to commands that were carried out before, in these steps: nothing is done now."""
+def repeated(state: State, steps: Sequence[Step]) -> Change:
+    """The answer to a `command_id` that was applied before, in these steps: a change without new steps."""
     made = tuple(step.node for step in steps if step.command == ADD_CHILD)
     changed = tuple(dict.fromkeys(step.node for step in steps if step.command != ADD_CHILD))
     return Change(state, max((step.version for step in steps), default=state.version), changed, made)
 
 
-class Held(Protocol):
-    """A document of this process: how it is now, and a way to give it what a dispatch made. `functions` are those that
-    its rules may name."""
+class LiveDocument(Protocol):
+    """A document in memory: its state, and `take`, which adopts a change. `functions` are those its rules may name."""
 
     @property
     def blueprint(self) -> Blueprint: ...
@@ -71,9 +70,9 @@ class Held(Protocol):
 
 
 class MemoryDocuments:
-    """A document of this process, and the journal that is told of what agents do to it."""
+    """A document in memory; the agents' changes are written to `journal`."""
 
-    def __init__(self, document: Held, journal: Journal, functions: Functions) -> None:
+    def __init__(self, document: LiveDocument, journal: Journal, functions: Functions) -> None:
         self._document = document
         self._journal = journal
         self.functions = functions
@@ -93,8 +92,8 @@ class MemoryDocuments:
     async def dispatch(self, origin: Origin, commands: Sequence[Command], author: Author, command_id: str) -> Change:
         if command_id in self._steps:
             steps = [step for step in self._document.history if step.command_id == command_id]
-            return carried_out(self._document.state, steps)
-        # Without functions: they block, and whoever settles a node has asked them.
+            return repeated(self._document.state, steps)
+        # Without functions, as they block: node checks run them and send their verdicts along.
         change = dispatch(self.blueprint, self._document.state, commands, author, command_id=command_id)
         self._document.take(change)
         self._steps[command_id] += len(change.steps)

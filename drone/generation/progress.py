@@ -1,4 +1,4 @@
-"""How far a generation is, told now and then while it goes on."""
+"""Progress reports of a running generation, at a limited rate."""
 
 import asyncio
 import time
@@ -11,11 +11,11 @@ from mcc.documents.staleness import assessed
 from mcc.documents.state import State
 
 PAUSE_SECONDS = 0.25
-"""It is told four times a second at most."""
+"""Least time between two reports."""
 
 
 class Progress:
-    """Of one generation. `clock` answers monotonic seconds. Use on one event loop only."""
+    """The progress of one generation. `clock` answers monotonic seconds. For one event loop only."""
 
     def __init__(self, blueprint: Blueprint, turn: Turn, clock: Callable[[], float] = time.monotonic) -> None:
         self._blueprint = blueprint
@@ -25,44 +25,44 @@ class Progress:
         self._running = 0
         self._ended = 0
         self._seconds = 0.0
-        self._told_at: float | None = None
+        self._reported_at: float | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def saw(self, state: State) -> None:
-        """The document is at this version now."""
+    def update(self, state: State) -> None:
+        """Note the document's state, unless a later one is known."""
         if self._state is None or state.version >= self._state.version:
             self._state = state
 
-    def began(self) -> float:
-        """An agent begins; `ended` wants the answer."""
+    def agent_started(self) -> float:
+        """Count a starting agent; pass the answered time to `agent_ended`."""
         self._running += 1
-        self._move()
+        self._changed()
         return self._clock()
 
-    def ended(self, since: float) -> None:
+    def agent_ended(self, since: float) -> None:
         self._running -= 1
         self._ended += 1
         self._seconds += self._clock() - since
-        self._move()
+        self._changed()
 
     def close(self) -> None:
-        """Tell how it ended."""
+        """Send a last report at once."""
         if self._timer is not None:
             self._timer.cancel()
-        self._tell()
+        self._report()
 
-    def _move(self) -> None:
-        """Something has changed: tell it now or, shortly after the last time, a little later."""
+    def _changed(self) -> None:
+        """Report a change now, or once `PAUSE_SECONDS` have passed since the last report."""
         if self._timer is not None:
             return
-        wait = 0.0 if self._told_at is None else self._told_at + PAUSE_SECONDS - self._clock()
+        wait = 0.0 if self._reported_at is None else self._reported_at + PAUSE_SECONDS - self._clock()
         if wait > 0:
-            self._timer = asyncio.get_running_loop().call_later(wait, self._tell)
+            self._timer = asyncio.get_running_loop().call_later(wait, self._report)
         else:
-            self._tell()
+            self._report()
 
-    def _tell(self) -> None:
-        self._timer, self._told_at = None, self._clock()
+    def _report(self) -> None:
+        self._timer, self._reported_at = None, self._clock()
         if self._state is None:
             return
         counts, spent = assessed(self._blueprint, self._state).counts, self._turn.budget.spent
@@ -83,7 +83,7 @@ class Progress:
         )
 
     def _seconds_left(self, waiting: int) -> float | None:
-        """As long as the nodes that wait take, if each takes as long as one did so far."""
+        """An estimate from the average time per agent so far; None before the first has ended."""
         if not self._ended:
             return None
         together = max(1, min(self._turn.budget.limits.concurrency, waiting))

@@ -1,4 +1,4 @@
-"""What came of a generation: which nodes are done, and what that means for its order."""
+"""The result of a generation: which nodes are done, and how its order ends."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -13,27 +13,27 @@ from mcc.documents.staleness import assessed
 from mcc.documents.state import State
 
 MAX_FAILURES = 5
-"""Nodes that a sentence names, with why they are not done."""
+"""Most failed nodes named in a sentence."""
 
 WHY = 200
-"""Characters of that."""
+"""Most characters of the reason for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Why a generation did not go on to its end: the word that its order ends with, None where a person stopped it, and
-    a sentence. `limit` is the one of the order that was reached. `cuts_off`: no agent was let come to its end.
+    """Why a generation stopped early. `reason` is the order's failure reason, None where a person stopped it; `message`
+    is a sentence. `limit` is the order's limit that was reached. `cuts_off`: running agents were interrupted.
     """
 
     reason: FailureReason | None
-    said: str
+    message: str
     limit: str | None = None
     cuts_off: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A node that is not done after the generation. `reason` is that of its last run, "" where none was made."""
+    """A node that is not done after the generation. `reason` is that of its last failed run, "" without one."""
 
     path: str
     status: NodeStatus
@@ -43,8 +43,8 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Generated:
-    """The document as it is at the end. `total` nodes were in question, and all but the `failed` ones, and those that
-    were `left` below them, are done; `stale` of those rest on what somebody has changed meanwhile."""
+    """The document after a generation. Of `total` nodes in question, `failed` ones are not done and `left` ones below
+    those were not attempted. The rest is done; `stale` of it is stale again, as inputs were changed meanwhile."""
 
     document_id: str
     version: int
@@ -61,8 +61,8 @@ class Generated:
     def of(
         cls, blueprint: Blueprint, state: State, asked: Iterable[str], worked: Collection[str], on_failure: OnFailure
     ) -> "Generated":
-        """`asked` are the ids of the nodes in question that are there, parents before their children; those of them
-        that `worked` had an agent."""
+        """`asked` are the ids of the existing nodes in question, parents before children; `worked` those of them that
+        had an agent."""
         found = assessed(blueprint, state)
         total, stale, left, failed = 0, 0, 0, list[Failed]()
         unfinished: set[str] = set()
@@ -87,7 +87,7 @@ class Generated:
 
     @property
     def enough(self) -> bool:
-        """Whether so many nodes are done that the order has succeeded."""
+        """Whether enough nodes are done for the order to succeed."""
         if isinstance(self.on_failure, Quorum):
             return self.total - len(self.failed) - self.left >= self.on_failure.quorum * self.total
         return not self.failed
@@ -98,10 +98,10 @@ class Generated:
 
     @property
     def why(self) -> str:
-        """What stood in its way, and how far it came."""
+        """Why it did not succeed, and how far it came."""
         if self.halted is None:
             return self.sentence
-        halted = f"{self.halted.said[:1].upper()}{self.halted.said[1:].rstrip('.')}."
+        halted = f"{self.halted.message[:1].upper()}{self.halted.message[1:].rstrip('.')}."
         return f"{halted} {self.sentence}" if self.total else halted
 
     @property
@@ -115,7 +115,7 @@ class Generated:
 
     @property
     def sentence(self) -> str:
-        """What people read of it."""
+        """The result in a sentence for people."""
         if not self.failed:
             again = f", {self.stale:,} of them stale again: what they rest on was changed meanwhile"
             done = f"{_nodes(self.total)} done{again if self.stale else ''}."
@@ -127,7 +127,7 @@ class Generated:
         return f"{len(self.failed)} of {_nodes(self.total)} {verb} not done: {'; '.join([*failures, *more])}.{below}"
 
     def outcome(self) -> Outcome:
-        """How the order ends."""
+        """The outcome of the order."""
         result = self.result.model_dump(mode="json")
         if self.succeeded:
             detail = self.sentence if self.failed else None

@@ -1,4 +1,4 @@
-"""The record of a generation itself: the root of its order's tree, which asks no model."""
+"""The record of a generation: the root of its order's tree, which uses no model; and which nodes it is about."""
 
 import json
 from collections.abc import AsyncIterator
@@ -27,15 +27,15 @@ SKIPPED = "nodes_skipped"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which nodes are in question. `named` None: all. Of those below a named one that were there before, none is; those
-    that it makes are."""
+    """The nodes that a generation is about. `named` None: all. Otherwise the named nodes, and descendants that they get
+    during the generation; not `before`, the descendants that existed at its start."""
 
     named: frozenset[str] | None = None
     before: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, state: State, asked: Generation) -> "Selection":
-        """Raises `UnknownNode`."""
+        """The selection for these paths in the present state. Raises `UnknownNode`."""
         if not asked.nodes:
             return cls()
         named = [state.find(path) for path in asked.nodes]
@@ -54,7 +54,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class RootRecord:
-    """Begins and ends it, once, however many drones work on it."""
+    """Writes first and last entry of the record, each once, also where several drones work on it in turn."""
 
     turn: Turn
     documents: Documents
@@ -67,14 +67,14 @@ class RootRecord:
         return Origin(record_id=self.id, agent=GENERATOR)
 
     @asynccontextmanager
-    async def entered(self) -> AsyncIterator[AgentControl]:
-        """Inside, people can ask the generation to wait and to end."""
+    async def controlled(self) -> AsyncIterator[AgentControl]:
+        """Inside, people can pause and cancel the generation."""
         router = self.turn.router
         with router.entered(self.origin) as control, self.turn.idle.moving(self.id, control.block):
             yield control
 
     async def begin(self, state: State) -> Selection:
-        """The first entry, unless an earlier drone wrote it; which nodes are in question since then.
+        """Write the first entry, unless an earlier drone did. Answers the selection made at that time.
 
         Raises `UnknownNode`.
         """
@@ -99,7 +99,7 @@ class RootRecord:
         return selection
 
     async def end(self, generated: Generated, skipped: int) -> None:
-        """The last entry of it, if it has begun, and of whatever below it was cut off."""
+        """Write the last entry, if there is a first one, and those of interrupted records below it."""
         await self.turn.router.settled()
         if self.is_over or self.turn.tree.begun(self.id) is None:
             return
@@ -109,7 +109,7 @@ class RootRecord:
             facts.append(AgentStep(name=SKIPPED, message=f"{count} skipped: nothing to do there"))
         if halted is not None and halted.cuts_off:
             await self.turn.journal.write(self.origin, *facts)
-            await self.turn.journal.close(_status(generated), halted.said, self.id)
+            await self.turn.journal.close(_status(generated), halted.message, self.id)
             return
         finished = AgentFinished(
             status=_status(generated),
@@ -121,8 +121,8 @@ class RootRecord:
         )
         await self.turn.journal.write(self.origin, *facts, finished)
 
-    def ended_before(self) -> Halt | None:
-        """Why the generation was halted, in a record that has ended already."""
+    def earlier_halt(self) -> Halt | None:
+        """Why the generation was halted by a limit, where the record has ended already."""
         record = self.turn.tree.begun(self.id)
         end = None if record is None else record.finished
         if end is None or end.limit is None:
@@ -135,7 +135,7 @@ class RootRecord:
         return record is not None and record.finished is not None
 
     def _setup(self, selection: Selection) -> str:
-        """As that of an agent, which has no prompt and no tools."""
+        """The set-up in the form of an agent's, without prompt and tools; the gate part keeps the selection."""
         spec = self.documents.blueprint.spec
         kept = {
             "system": "",

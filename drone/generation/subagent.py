@@ -1,4 +1,4 @@
-"""One gated agent by itself: instructions, tools, a check of the live state, a task; its last words, or why not."""
+"""`run_subagent`: one agent with a validation function as its gate."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -19,10 +19,10 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.shape import unchecked
 
-Wrong: TypeAlias = "Iterable[RuleError | Mapping[str, object] | str] | None"
-Validation: TypeAlias = "Callable[[], Wrong | Awaitable[Wrong]] | None"
-"""Looks at the live state and answers all that is wrong with it: sentences, or `{node, field, rule, message}`; nothing
-where all is well. It may block, and is called in a thread then unless it is async. None: everything is well."""
+Problems: TypeAlias = "Iterable[RuleError | Mapping[str, object] | str] | None"
+Validation: TypeAlias = "Callable[[], Problems | Awaitable[Problems]] | None"
+"""Checks the live state and answers its problems: sentences, or `{node, field, rule, message}`; nothing where there are
+none. It may be async; otherwise it is called in a thread and may block. None: everything is accepted."""
 
 TOOL_CALLS = 10_000
 OUTPUT_TOKENS = 2_000_000
@@ -31,7 +31,7 @@ Hear: TypeAlias = Callable[[Origin, DeltaKind, str], None]
 
 
 class SubagentError(Exception):
-    """The agent ended without having passed; `report` says how, the message why."""
+    """The agent ended without a pass; the message says why, `report` has the details."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(report.error or "The agent has not done its work.")
@@ -50,16 +50,16 @@ async def run_subagent(
 ) -> str:
     """Let an agent work on `task` until its `done` passes, within `max_turns` replies of its model.
 
-    It has `tools`, and `done` and `validate` beside them: `done` ends it when `validation` finds nothing wrong, else
-    the errors are its result and the same conversation goes on. Answers its summary, or its last words. `hear` is told
-    text on its way. Raises `SubagentError`, and ValueError for a tool that is called like one of these two.
+    Beside `tools` it has `done` and `validate`: `done` ends it when `validation` finds no problem; otherwise the
+    problems are the tool's result and the conversation continues. Answers the agent's summary, or its last reply.
+    `hear` gets text while it streams. Raises `SubagentError`, and ValueError for a tool named like one of these two.
     """
     agent = Agent(
         AgentDefinition(name="subagent", prompt=preamble),
         model=model,
         tools=tools,
         limits=Limits(rounds=max_turns, tool_calls=TOOL_CALLS, output_tokens=OUTPUT_TOKENS),
-        gate=DocumentGate("/", None if validation is None else checked_by(validation)),
+        gate=DocumentGate("/", None if validation is None else gate_check(validation)),
     )
     report = await agent.run(task, agent.turn(MemoryJournal(fresh_id(), hear=hear)))
     if not report.completed:
@@ -67,12 +67,12 @@ async def run_subagent(
     return report.text
 
 
-def checked_by(validation: "Callable[[], Wrong | Awaitable[Wrong]]") -> Check:
-    """As the check of a gate."""
+def gate_check(validation: "Callable[[], Problems | Awaitable[Problems]]") -> Check:
+    """A validation function as the check of a gate."""
 
     async def check(evidence: Evidence) -> tuple[RuleError, ...]:
-        own = inspect.iscoroutinefunction(validation)
-        found: Wrong | Awaitable[Wrong] = validation() if own else await evidence.threads.gate(validation)
+        is_async = inspect.iscoroutinefunction(validation)
+        found: Problems | Awaitable[Problems] = validation() if is_async else await evidence.threads.gate(validation)
         wrong = await found if inspect.isawaitable(found) else found
         return tuple(map(_error, (wrong,) if isinstance(wrong, str) else wrong or ()))
 
@@ -80,7 +80,7 @@ def checked_by(validation: "Callable[[], Wrong | Awaitable[Wrong]]") -> Check:
 
 
 def _error(given: RuleError | Mapping[str, object] | str) -> RuleError:
-    """In whatever words a program of somebody else's has put it."""
+    """A problem in any accepted form as an error."""
     if isinstance(given, RuleError):
         return given
     fields: Mapping[str, object] = {"message": given} if isinstance(given, str) else given

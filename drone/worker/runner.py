@@ -14,7 +14,7 @@ from drone.agent.report import is_exhausted
 from drone.agent.tree import Tree
 from drone.checkouts.mirror import CannotFetch, NotNow
 from drone.crew import Crew
-from drone.generation.outline import LaidAside
+from drone.generation.outline import OrderParked
 from drone.generation.port import DocumentLost
 from drone.order_context import OrderContext
 from drone.worker.checkouts import tried_again
@@ -205,7 +205,7 @@ class Runner:
             raise
         except CannotFetch as problem:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(problem))
-        except LaidAside as aside:
+        except OrderParked as aside:
             execution.wait_for(aside.block)
             raise
         except Busy as busy:

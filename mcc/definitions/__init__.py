@@ -1,1 +1,1 @@
-"""Agent files: their text read, checked and turned into definitions. No I/O."""
+"""Agent files: parsing, checks and merging of their scopes. No I/O."""

@@ -1,4 +1,4 @@
-"""Agent files: text in, a checked `AgentDefinition` or a `DefinitionError` out; limits written as `key=value`."""
+"""Parsing of agent files into checked `AgentDefinition`s, and of limits written as `key=value`."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,10 +22,10 @@ from mcc.rules.rule import check_declared
 from mcc.rules.schema import checked_schema
 
 MOST_PROBLEMS = 50
-"""Problems of one file that are told."""
+"""Most problems reported for one file."""
 
 MAX_UNKNOWN_KEYS = 10
-"""Unknown keys of one file that are told one by one; the others are counted."""
+"""Most unknown keys that get a warning each; the others are only counted."""
 
 _KEYS: Mapping[str, type[BaseModel]] = {
     "": AgentDefinition,
@@ -36,29 +36,28 @@ _KEYS: Mapping[str, type[BaseModel]] = {
 _FILE_KEYS = set(AgentDefinition.model_fields) - {"prompt"}
 _AT_THE_END = 1_000_000
 _FIRST_LINE = 2
-"""Front matter begins on the second line of its file."""
+"""The line of the file on which front matter begins."""
 
 
 def parse_agent(
     text: str, source: str, groups: GroupTable = TOOL_GROUPS, warn: Callable[[DefinitionError], None] | None = None
 ) -> AgentDefinition:
-    """The agent that the file `text` defines; `source` labels the file, `groups` holds the tools that it may name.
+    """Parse the text of an agent file; `source` labels the file, `groups` has the tools that it may name.
 
-    Raises `DefinitionError`, with all else that is wrong in its `others`. With `warn`, keys that nobody knows are told
-    there and left out instead.
-    That the agents in `spawns` exist is checked where all of them are known.
+    Raises `DefinitionError` for the first problem, with the others in its `others`. With `warn`, unknown keys are
+    passed to it and ignored. Whether the agents in `spawns` exist is not checked here: other agents are not known.
     """
     parts = split(text, source)
-    reading = _Reading(source, *_front_matter(parts.front, source))
+    checker = _Checker(source, *_front_matter(parts.front, source))
     if warn is not None:
-        reading.leave_out_unknown(warn)
-    reading.check_keys()
-    reading.check_lists(groups)
-    reading.check_result()
+        checker.leave_out_unknown(warn)
+    checker.check_keys()
+    checker.check_lists(groups)
+    checker.check_result()
     if not parts.prompt:
-        reading.wrong("there is no prompt after the front matter; write what the agent is to do")
-    definition = reading.definition(parts.prompt or "?")
-    reading.check_rules(definition, groups)
+        checker.wrong("there is no prompt after the front matter; write what the agent is to do")
+    definition = checker.definition(parts.prompt or "?")
+    checker.check_rules(definition, groups)
     return definition
 
 
@@ -75,21 +74,21 @@ def _front_matter(front: str, source: str) -> tuple[dict[str, Any], Mapping[Loca
 
 
 def _parsed(front: str) -> Parsed:
-    # Imported late: a program whose agents are written in Python reads no YAML.
+    # Imported late, because programs whose agents are defined in Python need no YAML parser.
     from mcc.definitions.yaml_text import parse
 
     return parse(front)
 
 
 def line_of_spawn(text: str, index: int) -> int | None:
-    """The line of a readable agent file on which `spawns` lists its entry `index`; None when it does not."""
+    """The line of entry `index` of `spawns` in a valid agent file; None where there is no such entry."""
     line = _parsed(split(text, "").front).lines.get(("spawns", index))
     return None if line is None else line + _FIRST_LINE - 1
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """The front matter of one file on its way to a definition."""
+class _Checker:
+    """Checks the front matter of one file and collects its problems."""
 
     source: str
     values: dict[str, Any]
@@ -97,7 +96,7 @@ class _Reading:
     problems: list[DefinitionError] = field(default_factory=list)
 
     def leave_out_unknown(self, warn: Callable[[DefinitionError], None]) -> None:
-        """Forget keys that nobody knows, of the file and of its limits, with a warning for each of the first few."""
+        """Remove unknown keys of the file and of its limits, with warnings for the first `MAX_UNKNOWN_KEYS` of each."""
         limits = self.values.get("limits")
         levels: list[tuple[tuple[str, ...], dict[str, Any], set[str]]] = [((), self.values, _FILE_KEYS | {"prompt"})]
         if isinstance(limits, dict):
@@ -123,7 +122,7 @@ class _Reading:
             self.wrong("the front matter has no name; add a line such as `name: review`")
 
     def check_lists(self, groups: GroupTable) -> None:
-        """Lists of names are lists of text, and those of tools name what exists."""
+        """Check that lists of names contain texts, and that named tools exist."""
         for key in ("tools", "disallowed_tools", "passes_on", "spawns", "guidelines"):
             names = self.values.get(key, [])
             if names is None:
@@ -157,8 +156,8 @@ class _Reading:
             self.wrong(f"result: {error}", "result", *_steps(error.place), cause=error)
 
     def check_rules(self, definition: AgentDefinition, groups: GroupTable) -> None:
-        """Raises `DefinitionError`."""
-        # An agent whose file says nothing of its result owes a report.
+        """Check rules and permission. Raises `DefinitionError` for all problems so far."""
+        # Without a `result` in its file, an agent returns the shipped report.
         tools = {tool for named in groups.values() for tool in named}
         for index, rule in enumerate(definition.rules):
             try:
@@ -176,7 +175,7 @@ class _Reading:
             self.wrong(f"permission.{problem.where}: {problem.sentence}", "permission", *problem.place)
 
     def definition(self, prompt: str) -> AgentDefinition:
-        """Raises `DefinitionError`: the first of everything that is wrong so far, with the others."""
+        """The definition. Raises `DefinitionError` for the first of all problems so far, with the others."""
         lines = {one.line for one in self.problems}
         try:
             definition = AgentDefinition.model_validate({**self.values, "prompt": prompt}, strict=True)
@@ -211,7 +210,7 @@ class _Reading:
 
 
 def _meant_tool(name: str, known: Collection[str], groups: GroupTable) -> str:
-    """What was probably meant: what another system's tool of this name is here, else the nearest name."""
+    """A hint for an unknown tool: the equivalent of another system's tool of this name, else the nearest name."""
     theirs = tool_of(name)
     if theirs.ours and name not in theirs.ours and {*known} >= {*theirs.ours}:
         return f"; here that is {', '.join(theirs.ours)}"
@@ -219,7 +218,7 @@ def _meant_tool(name: str, known: Collection[str], groups: GroupTable) -> str:
 
 
 def _sentence(error: ErrorDetails) -> str:
-    """pydantic's finding as a sentence that names the key and, where one is near, what was probably meant."""
+    """A pydantic error as a sentence with the key and, if there is one, the nearest valid name."""
     location = [str(part) for part in error["loc"]]
     where, found = ".".join(location), error.get("input")
     match error["type"]:
@@ -245,7 +244,7 @@ def _sentence(error: ErrorDetails) -> str:
 
 
 def _steps(location: str) -> list[str | int]:
-    """The steps of a place such as `items.anyOf[0].type`."""
+    """The location written as `items.anyOf[0].type`, split into steps."""
     return [
         int(step) if step.isdecimal() else step
         for step in location.replace("[", ".").replace("]", ".").split(".")
@@ -274,7 +273,7 @@ def _word_for(value: object) -> str:
 
 
 def limits_of(pairs: Iterable[str]) -> Limits:
-    """Raises ValueError with a sentence."""
+    """The limits from pairs such as "rounds=10". Raises ValueError with a sentence."""
     values: dict[str, str] = {}
     for pair in pairs:
         key, _, value = (part.strip() for part in pair.partition("="))

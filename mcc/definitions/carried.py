@@ -1,4 +1,4 @@
-"""One agent of another system carried over: its keys, tools, model and prompt, each with what becomes of it here."""
+"""Conversion of one agent of another system: keys, tools, model and prompt, with a report on each."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -7,13 +7,13 @@ from typing import Any, Literal, TypeAlias
 
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.foreign import DROPPED, INHERIT, KEYS, SHELL, Format, Meaning, Tool, model_of, tool_of
-from mcc.definitions.foreign_permission import WORDS, Gathered, condition_of, rules_of, strictest
+from mcc.definitions.foreign_permission import WORDS, ForeignPermission, condition_of, rules_of, strictest
 from mcc.definitions.front_matter import DefinitionError, Location, suggestion
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.rules.patterns import Pattern
 
 Verdict: TypeAlias = Literal["kept", "changed", "dropped", "error"]
-"""What became of something; an error keeps the file from being imported."""
+"""What happened to a part of the file; an error prevents the import."""
 
 _NAME = Pattern(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 _UNFIT = Pattern(r"[^A-Za-z0-9_.:-]+")
@@ -29,7 +29,7 @@ _THINKING = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`number` counts from 1 in the foreign file; None: it is about what does not stand there."""
+    """One line of the report. `number` is the line in the foreign file, from 1; None for a part it lacks."""
 
     verdict: Verdict
     sentence: str
@@ -38,7 +38,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """One agent. `text` is our file for it, empty when `lines` have an error."""
+    """The result for one agent. `text` is the new agent file, empty when `lines` have an error."""
 
     source: str
     name: str
@@ -50,13 +50,13 @@ class Imported:
         return tuple(line for line in self.lines if line.verdict == "error")
 
     def wrong(self, sentence: str) -> "Imported":
-        """The same, which is not imported, and why."""
+        """The same with an error added, which prevents the import."""
         return Imported(self.source, self.name, (*self.lines, Line("error", sentence)))
 
 
 @dataclass(slots=True)
-class Carried:
-    """One agent on its way: what its file says, and what is told of it."""
+class Conversion:
+    """The conversion of one agent: the foreign values, and the values and report lines made so far."""
 
     source: str
     format: Format
@@ -65,25 +65,25 @@ class Carried:
     locations: Mapping[Location, int]
     lines: list[Line] = field(default_factory=list)
     ours: dict[str, Any] = field(default_factory=dict)
-    without: list[str] = field(default_factory=list)
-    calls: Gathered = field(default_factory=Gathered)
+    disallowed: list[str] = field(default_factory=list)
+    calls: ForeignPermission = field(default_factory=ForeignPermission)
 
-    def made(self, name: str, prompt: str, first: int | None) -> Imported:
-        """`first`: the line on which the prompt begins."""
+    def convert(self, name: str, prompt: str, first: int | None) -> Imported:
+        """Convert the agent; `first` is the line on which the prompt begins, None where it has none of its own."""
         self.ours["name"] = name
         for key, value in self.values.items():
             meaning = KEYS[self.format].get(key)
             if meaning is None:
-                self._tell("dropped", f"{key}: {DROPPED.get(key) or 'there is no such key here'}", key)
+                self._report("dropped", f"{key}: {DROPPED.get(key) or 'there is no such key here'}", key)
             elif not (meaning is Meaning.PROMPT and first is not None):
                 self._readers()[meaning](key, value)
         self._name()
         if not self.ours.get("description"):
-            self._tell("changed", "there is no description, by which other agents choose whom to ask: add one")
+            self._report("changed", "there is no description, by which other agents choose whom to ask: add one")
         if "tools" not in self.ours:
-            self._tell("changed", "tools: none are named, so it has those of whoever delegates to it")
-        if self.without:
-            self.ours["disallowed_tools"] = list(dict.fromkeys(self.without))
+            self._report("changed", "tools: none are named, so it has those of whoever delegates to it")
+        if self.disallowed:
+            self.ours["disallowed_tools"] = list(dict.fromkeys(self.disallowed))
         if permission := self.calls.permission():
             self.ours["permission"] = permission
         self._prompt(prompt, first)
@@ -91,10 +91,10 @@ class Carried:
 
     def _readers(self) -> Mapping[Meaning, Callable[[str, Any], None]]:
         return {
-            Meaning.NAME: self._said_name,
+            Meaning.NAME: self._read_name,
             Meaning.DESCRIPTION: self._description,
             Meaning.TOOLS: self._tools,
-            Meaning.WITHOUT: self._without,
+            Meaning.WITHOUT: self._disallowed,
             Meaning.PERMISSION: self._permission,
             Meaning.MODE: self._mode,
             Meaning.MODEL: self._model,
@@ -102,39 +102,39 @@ class Carried:
             Meaning.THINKING: self._thinking,
             Meaning.ROUNDS: lambda key, value: self._limit(key, value, "rounds", 1),
             Meaning.MINUTES: lambda key, value: self._limit(key, value, "wall_seconds", 60),
-            Meaning.PROMPT: self._no_prompt,
-            Meaning.OFF: self._off,
+            Meaning.PROMPT: self._unused_prompt,
+            Meaning.OFF: self._disabled,
             Meaning.REMOTE: self._remote,
         }
 
-    def _tell(self, verdict: Verdict, sentence: str, *location: str | int) -> None:
+    def _report(self, verdict: Verdict, sentence: str, *location: str | int) -> None:
         while location and location not in self.locations:
             location = location[:-1]
         self.lines.append(Line(verdict, sentence, self.locations.get(location) if location else None))
 
-    def _said_name(self, key: str, value: Any) -> None:
+    def _read_name(self, key: str, value: Any) -> None:
         if isinstance(value, str) and value.strip():
             self.ours["name"] = value.strip()
         else:
-            self._tell("error", f"{key} must be text", key)
+            self._report("error", f"{key} must be text", key)
 
     def _name(self) -> None:
         given = str(self.ours["name"])
         name = _UNFIT.sub("-", given).strip("-_.:")[:64]
         if not _NAME.fullmatch(name):
-            self._tell("error", f"name {given!r} leaves nothing that can be a name here", "name")
+            self._report("error", f"name {given!r} leaves nothing that can be a name here", "name")
         elif name != given:
-            self._tell("changed", f"name: {given!r} is {name!r} here, where names have no spaces", "name")
+            self._report("changed", f"name: {given!r} is {name!r} here, where names have no spaces", "name")
         else:
-            self._tell("kept", f"name: {name}", "name")
+            self._report("kept", f"name: {name}", "name")
         self.ours["name"] = name
 
     def _description(self, key: str, value: Any) -> None:
         if value is not None and not isinstance(value, str):
-            self._tell("error", f"{key} must be text", key)
+            self._report("error", f"{key} must be text", key)
         elif value and value.strip():
             self.ours["description"] = value.strip()
-            self._tell("kept", "description", key)
+            self._report("kept", "description", key)
 
     def _tools(self, key: str, value: Any) -> None:
         if isinstance(value, dict):
@@ -142,17 +142,17 @@ class Carried:
             return
         named = list(self._names(key, value))
         if any(name == "*" for _, name in named):
-            self._tell("kept", f"{key}: all, which are those of whoever delegates to it", key)
+            self._report("kept", f"{key}: all, which are those of whoever delegates to it", key)
             return
         if value is None:
             return
         tools = [tool for index, name in named for tool in self._tool(key, index, name)]
         self.ours["tools"] = list(dict.fromkeys(tools))
         if named and not tools:
-            self._tell("changed", f"{key}: none of them is left, so it has no tools at all", key)
+            self._report("changed", f"{key}: none of them is left, so it has no tools at all", key)
 
     def _names(self, key: str, value: Any) -> Iterator[tuple[int, str]]:
-        """Names in a list or between commas; a comma within brackets belongs to its name."""
+        """Names from a list or a text separated by commas; a comma in brackets is part of its name."""
         if isinstance(value, str):
             yield from enumerate(_between_commas(value))
         elif isinstance(value, list):
@@ -160,41 +160,43 @@ class Carried:
                 if isinstance(one, str) and one.strip():
                     yield index, one.strip()
                 else:
-                    self._tell("error", f"{key} lists {one!r}, which is no name of a tool", key, index)
+                    self._report("error", f"{key} lists {one!r}, which is no name of a tool", key, index)
         elif value is not None:
-            self._tell("error", f"{key} must be a list of names", key)
+            self._report("error", f"{key} must be a list of names", key)
 
     def _tool(self, key: str, index: int, name: str) -> tuple[str, ...]:
         tool = tool_of(name)
         if tool.ours == SHELL and condition_of(tool.narrowed):
             self.calls.allowed.append(tool.narrowed)
-            self._tell("kept", f"{key}: {tool.said} is run_shell, with permission for these commands alone", key, index)
+            self._report(
+                "kept", f"{key}: {tool.given} is run_shell, with permission for these commands alone", key, index
+            )
             return tool.ours
         self.calls.whole = self.calls.whole or tool.ours == SHELL
-        self._tell_of(tool, key, index)
+        self._report_tool(tool, key, index)
         return tool.ours
 
-    def _tell_of(self, tool: Tool, *location: str | int) -> None:
+    def _report_tool(self, tool: Tool, *location: str | int) -> None:
         names = ", ".join(tool.ours)
         if not tool.ours:
-            self._tell("dropped", f"{location[0]}: {tool.said}: {tool.why}", *location)
+            self._report("dropped", f"{location[0]}: {tool.given}: {tool.why}", *location)
         elif tool.narrowed:
             widened = f"{names}, for all of the workspace: what stands in brackets does not count"
-            message = f"{location[0]}: {tool.said} is {widened}"
-            self._tell("changed", message, *location)
+            message = f"{location[0]}: {tool.given} is {widened}"
+            self._report("changed", message, *location)
         else:
-            same = tool.said in tool.ours
-            self._tell("kept", f"{location[0]}: {tool.said}{'' if same else f' is {names}'}", *location)
+            same = tool.given in tool.ours
+            self._report("kept", f"{location[0]}: {tool.given}{'' if same else f' is {names}'}", *location)
 
     def _switches(self, key: str, value: Mapping[str, Any]) -> None:
-        """Tools that are switched on and off one by one; those that nobody names are on, unless all are off."""
+        """Tools that are switched on and off one by one; tools that are not listed are on, unless `*` is off."""
         on: list[str] = []
         for name, switched in value.items():
             tool = tool_of(name)
             if not isinstance(switched, bool):
-                self._tell("error", f"{key}.{name} must be true or false", key, name)
+                self._report("error", f"{key}.{name} must be true or false", key, name)
             elif name == "*":
-                self._tell(
+                self._report(
                     "kept",
                     f"{key}: {name} is {'on' if switched else 'off: only what is switched on counts'}",
                     key,
@@ -202,122 +204,122 @@ class Carried:
                 )
             elif switched:
                 on.extend(tool.ours)
-                self._tell_of(tool, key, name)
+                self._report_tool(tool, key, name)
             elif tool.ours:
-                self.without.extend(tool.ours)
-                self._tell("kept", f"{key}: {name} is off: {', '.join(tool.ours)} is not allowed", key, name)
+                self.disallowed.extend(tool.ours)
+                self._report("kept", f"{key}: {name} is off: {', '.join(tool.ours)} is not allowed", key, name)
             else:
-                self._tell("kept", f"{key}: {name} is off, and there is none here", key, name)
+                self._report("kept", f"{key}: {name} is off, and there is none here", key, name)
         if value.get("*") is False:
             self.ours["tools"] = list(dict.fromkeys(on))
 
-    def _without(self, key: str, value: Any) -> None:
+    def _disallowed(self, key: str, value: Any) -> None:
         for index, name in self._names(key, value):
             tool = tool_of(name)
             if tool.ours == SHELL and condition_of(tool.narrowed):
                 self.calls.denied.append(tool.narrowed)
-                self._tell("kept", f"{key}: {name}: permission denies these commands of run_shell", key, index)
+                self._report("kept", f"{key}: {name}: permission denies these commands of run_shell", key, index)
                 continue
-            self.without.extend(tool.ours)
+            self.disallowed.extend(tool.ours)
             reason = f"{', '.join(tool.ours)} is not allowed" if tool.ours else "there is none here"
-            self._tell("kept", f"{key}: {name}: {reason}", key, index)
+            self._report("kept", f"{key}: {name}: {reason}", key, index)
 
     def _permission(self, key: str, value: Any) -> None:
-        """Words for tools, and for commands of the shell patterns of which the last one that fits counts."""
+        """Words by tool; for the shell also words by pattern, of which the last match counts."""
         for name, word in value.items() if isinstance(value, dict) else [("*", value)]:
             tool = tool_of(name)
             ours = TOOL_GROUPS["workspace_write"] if name == "edit" else ("*",) if name == "*" else tool.ours
             if not ours:
                 verdict: Verdict = "kept" if word in ("deny", "allow") else "dropped"
                 how = f"{name} is {word}" if isinstance(word, str) else name
-                self._tell(verdict, f"{key}: {how}: {tool.why}", key, name)
+                self._report(verdict, f"{key}: {how}: {tool.why}", key, name)
             elif isinstance(word, dict) and tool.ours == SHELL:
                 self._patterns(key, name, word)
             elif isinstance(word, dict):
                 one = strictest(word.values())
                 self.calls.words.update(dict.fromkeys(ours, one))
                 message = f"{key}: {name} is {one} for everything: patterns of paths do not carry over"
-                self._tell("changed", message, key, name)
+                self._report("changed", message, key, name)
             elif word not in WORDS:
-                self._tell("error", f"{key}.{name} must be allow, ask or deny", key, name)
+                self._report("error", f"{key}.{name} must be allow, ask or deny", key, name)
             elif word == "deny" and name != "*":
-                self.without.extend(ours)
-                self._tell("kept", f"{key}: {name} is denied: {', '.join(ours)} is not allowed", key, name)
+                self.disallowed.extend(ours)
+                self._report("kept", f"{key}: {name} is denied: {', '.join(ours)} is not allowed", key, name)
             else:
                 self.calls.words.update(dict.fromkeys(ours, word))
-                self._tell("kept", f"{key}: {name} is {word}", key, name)
+                self._report("kept", f"{key}: {name} is {word}", key, name)
 
     def _patterns(self, key: str, name: str, words: Mapping[str, Any]) -> None:
         rules, lost = rules_of([(pattern, str(word)) for pattern, word in reversed([*words.items()]) if word in WORDS])
         if rules:
             self.calls.words["run_shell"] = rules
-            self._tell("kept", f"{key}: {name}: commands of run_shell have rules of their own", key, name)
+            self._report("kept", f"{key}: {name}: commands of run_shell have rules of their own", key, name)
         for pattern in lost:
-            self._tell("changed", f"{key}: {name}: the pattern {pattern!r} cannot be said so here", key, name)
+            self._report("changed", f"{key}: {name}: the pattern {pattern!r} cannot be said so here", key, name)
 
     def _mode(self, key: str, value: Any) -> None:
         if value == "plan":
             self.calls.words["*"] = [{"when": '!(effects in ["none", "read"])', "then": "deny"}]
-            self._tell("kept", f"{key}: plan: permission denies whatever changes something", key)
+            self._report("kept", f"{key}: plan: permission denies whatever changes something", key)
         else:
-            self._tell("dropped", f"{key}: {value}: what is allowed, asked for and denied is said by permission", key)
+            self._report("dropped", f"{key}: {value}: what is allowed, asked for and denied is said by permission", key)
 
     def _model(self, key: str, value: Any) -> None:
         wanted = [one for one in value if isinstance(one, str)] if isinstance(value, list) else [value]
         if not wanted or not isinstance(wanted[0], str):
-            self._tell("error", f"{key} must be the name of a model", key)
+            self._report("error", f"{key} must be the name of a model", key)
             return
         found = [model_of(one, self.aliases) for one in wanted]
         model = next((one for one in found if one.name != INHERIT), found[0])
         if model.name != INHERIT:
             self.ours["model"] = model.name
         message = f"{key}: {model.why}" if model.why else f"{key}: {model.name}"
-        self._tell("changed" if model.why else "kept", message, key)
+        self._report("changed" if model.why else "kept", message, key)
 
     def _temperature(self, key: str, value: Any) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 2:
             self.ours["temperature"] = value
-            self._tell("kept", f"{key}: {value}", key)
+            self._report("kept", f"{key}: {value}", key)
         else:
-            self._tell("error", f"{key} must be a number from 0 to 2", key)
+            self._report("error", f"{key} must be a number from 0 to 2", key)
 
     def _thinking(self, key: str, value: Any) -> None:
         word = {"none": "off", "disabled": "off"}.get(str(value).lower(), str(value).lower())
         if word in _THINKING:
             self.ours["thinking"] = word
-            self._tell("kept", f"{key}: thinking is {word}", key)
+            self._report("kept", f"{key}: thinking is {word}", key)
         else:
-            self._tell("dropped", f"{key}: {value!r} is no level here{suggestion(word, _THINKING)}", key)
+            self._report("dropped", f"{key}: {value!r} is no level here{suggestion(word, _THINKING)}", key)
 
     def _limit(self, key: str, value: Any, limit: str, times: int) -> None:
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 100_000:
             amount = value * times
             self.ours.setdefault("limits", {})[limit] = int(amount) if amount == int(amount) else amount
-            self._tell("kept", f"{key}: limits.{limit} is {amount:g}", key)
+            self._report("kept", f"{key}: limits.{limit} is {amount:g}", key)
         else:
-            self._tell("error", f"{key} must be a number above 0", key)
+            self._report("error", f"{key} must be a number above 0", key)
 
-    def _no_prompt(self, key: str, value: Any) -> None:
-        self._tell("dropped", f"{key}: the prompt is the text after the front matter", key)
+    def _unused_prompt(self, key: str, value: Any) -> None:
+        self._report("dropped", f"{key}: the prompt is the text after the front matter", key)
 
-    def _off(self, key: str, value: Any) -> None:
+    def _disabled(self, key: str, value: Any) -> None:
         if value is not False:
-            self._tell("error", f"{key}: it is switched off there, so it is not imported", key)
+            self._report("error", f"{key}: it is switched off there, so it is not imported", key)
 
     def _remote(self, key: str, value: Any) -> None:
         if value == "remote":
-            self._tell("error", f"{key}: it runs elsewhere, and agents here run in a drone", key)
+            self._report("error", f"{key}: it runs elsewhere, and agents here run in a drone", key)
         else:
-            self._tell("kept", f"{key}: {value}", key)
+            self._report("kept", f"{key}: {value}", key)
 
     def _prompt(self, prompt: str, first: int | None) -> None:
         lines = prompt.split("\n") if prompt else []
         if prompt.startswith("{file:") and len(lines) == 1:
-            self._tell("error", f"its prompt is in another file, {prompt}: write the text here", "prompt")
+            self._report("error", f"its prompt is in another file, {prompt}: write the text here", "prompt")
             return
         if lines:
             self.lines.append(Line("kept", f"the prompt, {len(lines)} line{'' if len(lines) == 1 else 's'}", first))
-        # Lines of a text in JSON have no numbers of their own.
+        # All lines of a prompt in JSON share one line of the file.
         numbered = first is not None and ("prompt",) not in self.locations
         found = [(index, line) for index, line in enumerate(lines) if _IN_PROMPT.search(line[:_LONGEST_LINE])]
         for index, line in found[:_PROMPT_LINES]:
@@ -334,7 +336,7 @@ class Carried:
             parse_agent(text, self.source)
         except DefinitionError as error:
             if not any(line.verdict == "error" for line in self.lines):
-                self._tell("error", error.sentence)
+                self._report("error", error.sentence)
         lines = tuple(sorted(self.lines, key=lambda line: line.number or 1_000_000))
         found = Imported(self.source, name, lines)
         return found if found.errors else Imported(self.source, name, lines, text)
@@ -366,7 +368,7 @@ _ORDER = (
 
 
 def _written(values: Mapping[str, Any], prompt: str) -> str:
-    """Our file: each value as JSON, which is YAML too."""
+    """The agent file; values are written as JSON, which is YAML too."""
     front = [f"{key}: {_value(key, values[key])}" for key in _ORDER if key in values]
     return "\n".join(("---", *front, "---", prompt.strip(), ""))
 

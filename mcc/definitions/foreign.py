@@ -1,4 +1,4 @@
-"""Agent files of other systems: which system's a file is, and what its keys, tools and models are here."""
+"""Tables for agent files of other systems: recognition of the system, and equivalents of keys, tools and models."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 
 class Format(StrEnum):
-    """Whose agent files they are."""
+    """The systems whose agent files can be imported."""
 
     CLAUDE = "claude"
     OPENCODE = "opencode"
@@ -22,14 +22,14 @@ PLACES: Mapping[Format, tuple[str, ...]] = {
     Format.GEMINI: (".gemini/agents",),
     Format.COPILOT: (".github/agents", ".github/chatmodes"),
 }
-"""Directories of a workspace in which the files of each system lie."""
+"""Directories of a workspace with the agent files of each system."""
 
 OPENCODE_FILES = ("opencode.json", "opencode.jsonc")
 COPILOT_ENDS = (".agent.md", ".chatmode.md")
 
 
 def format_of(path: PurePath) -> Format | None:
-    """Whose file it is, as its name and the directories above it tell; None when they do not."""
+    """The system of a file, by its name and directories; None where they do not tell."""
     if path.name in OPENCODE_FILES:
         return Format.OPENCODE
     if path.name.endswith(COPILOT_ENDS):
@@ -46,7 +46,7 @@ def format_of(path: PurePath) -> Format | None:
 
 
 class Meaning(StrEnum):
-    """What a key says, whichever word its system has for it."""
+    """The meaning of a key, independent of its name in each system."""
 
     NAME = "name"
     DESCRIPTION = "description"
@@ -123,7 +123,7 @@ DROPPED: Mapping[str, str] = {
     "metadata": "nothing here reads it",
     "variant": "the model stands in model, how much it thinks in thinking",
 }
-"""Keys that have no place here, and why."""
+"""Keys without an equivalent, with the reason."""
 
 _READ, _SEARCH, _FIND, _LIST = ("read_file",), ("search_text",), ("find_files",), ("list_files",)
 _EDIT, _WRITE, _PATCH = ("edit_file",), ("write_file",), ("apply_patch",)
@@ -147,7 +147,7 @@ TOOLS: Mapping[str, tuple[str, ...]] = {
     "changes": ("git_status", "git_diff"),
     "skill": ("skills_list", "skills_read"),
 }
-"""Tools of others, in lower case, with those that do the same here."""
+"""Tools of other systems, in lower case, with their equivalents."""
 
 _JOBS = "shell_jobs tells what runs in the background, to every agent that has run_shell"
 _LISTS = "agents here keep no list of things to do"
@@ -160,32 +160,35 @@ MISSING: Mapping[str, str] = {
     "exitplanmode": _MODES,
     **dict.fromkeys(("save_memory", "memory"), DROPPED["memory"]),
 }
-"""Tools of others that have no like here, in lower case, and why."""
+"""Tools of other systems without an equivalent, in lower case, with the reason."""
 
 GIT_READS: Mapping[str, str] = {
     **{command: f"git_{command}" for command in ("status", "diff", "show", "log", "blame")},
     "branch": "git_branches",
     "ls-files": "git_ls_files",
 }
-"""Commands of git that only read, with the tools for them."""
+"""Read-only git commands, with the equivalent tools."""
 
 
 _FAMILIES_OF_TOOLS = frozenset({"read", "search", "edit", "execute", "web", "agent", "todo", "vscode"})
-"""What stands before the / in a built-in tool of Copilot; anything else is the name of a tool server."""
+"""Prefixes before the / in Copilot's built-in tools; any other prefix is the name of a tool server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """What a tool of another system is here: `ours`, or why there is none; `narrowed` is what stood in brackets."""
+    """A tool of another system: `given` as written, its equivalents `ours`, or `why` there are none.
 
-    said: str
+    `narrowed` is the text in brackets, which restricts the tool.
+    """
+
+    given: str
     ours: tuple[str, ...] = ()
     why: str = ""
     narrowed: str = ""
 
 
 def tool_of(given: str) -> Tool:
-    """`said` as it stands in a file, such as `Read`, `Bash(git log:*)` or `mcp__tracker__find`."""
+    """Look up a tool as written in a file, such as `Read`, `Bash(git log:*)` or `mcp__tracker__find`."""
     name, _, inner = given.strip().partition("(")
     inner = inner.strip().removesuffix(")")
     key = name.strip().lower()
@@ -208,7 +211,7 @@ def tool_of(given: str) -> Tool:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a model of another system is here: `name`, and why it is not what was said where it is not."""
+    """The model to use instead of another system's: `name`, and why it differs from the given one, if it does."""
 
     name: str
     why: str = ""
@@ -219,7 +222,7 @@ _FAMILIES = ("sonnet", "opus", "haiku", "fable")
 
 
 def model_of(given: str, aliases: Mapping[str, str]) -> Model:
-    """`aliases`: the operator's models by name, each with the name that its provider has for it."""
+    """Look up a model. `aliases` are the operator's models, each with its provider's name for it."""
     word = given.partition(" (")[0].strip()
     if word.lower() in (INHERIT, "default", "auto", ""):
         return Model(INHERIT)
@@ -236,7 +239,7 @@ def model_of(given: str, aliases: Mapping[str, str]) -> Model:
 
 
 def _plain(name: str) -> str:
-    """A model's name without its provider, its date and what separates its words."""
+    """A model's name without provider, date and separators."""
     word = name.lower().rsplit("/", 1)[-1].removesuffix("-latest")
     letters = "".join(one for one in word if one.isalnum())
     return letters[:-8] if letters[-8:].isdecimal() and letters[-8:].startswith("20") else letters

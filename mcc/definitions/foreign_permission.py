@@ -1,19 +1,20 @@
-"""What other systems say of calls, in our grammar: words for tools, and patterns over shell commands."""
+"""Conversion of other systems' permission (words for tools, patterns of shell commands) to permission rules."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from mcc.permission.commands import commands_in
+from mcc.permission.saving import literal
 
 WORDS = ("allow", "ask", "deny")
 _RANK: Mapping[str, int] = {word: rank for rank, word in enumerate(WORDS)}
 
 
 @dataclass(slots=True)
-class Gathered:
-    """What a file says of calls, here and there. `allowed` and `denied` are patterns over shell commands; `whole`: the
-    shell is named without any."""
+class ForeignPermission:
+    """The permission collected from one file. `allowed` and `denied` are patterns of shell commands; `whole`: the shell
+    is also named without a pattern."""
 
     words: dict[str, Any] = field(default_factory=dict)
     allowed: list[str] = field(default_factory=list)
@@ -21,7 +22,7 @@ class Gathered:
     whole: bool = False
 
     def permission(self) -> dict[str, Any]:
-        """In our grammar. Where a pattern that would deny cannot be said, all commands behind it are denied."""
+        """The converted permission. If a denying pattern cannot be converted, all commands after it are denied."""
         only = bool(self.allowed) and not self.whole
         if not (only or self.denied):
             return self.words
@@ -35,8 +36,10 @@ class Gathered:
 
 
 def condition_of(pattern: str) -> str | None:
-    """The commands that a pattern such as `git push`, `git push:*`, `git push *` or `git push*` stands for, as CEL over
-    one simple command; "" for all of them, None for what cannot be said so."""
+    """A pattern such as `git push`, `git push:*`, `git push *` or `git push*` as a CEL condition on a simple command.
+
+    "" for a pattern of all commands, None for one that cannot be converted.
+    """
     text = pattern.strip()
     if text in ("", "*", ":*"):
         return ""
@@ -46,7 +49,7 @@ def condition_of(pattern: str) -> str | None:
     found = commands_in(text.removesuffix(":").strip())
     if len(found) != 1 or not (found[0].plain and found[0].whole and found[0].argv):
         return None
-    words = [_text(word) for word in found[0].argv]
+    words = [literal(word) for word in found[0].argv]
     if not rest:
         return f"argv == [{', '.join(words)}]"
     whole = words if apart else words[:-1]
@@ -57,10 +60,10 @@ def condition_of(pattern: str) -> str | None:
 
 
 def rules_of(patterns: Iterable[tuple[str, str]]) -> tuple[list[dict[str, str]], list[str]]:
-    """Rules for pairs of pattern and word, of which the first that fits counts; and the patterns that cannot be kept.
+    """Convert pairs of pattern and word, of which the first match counts. Answers rules, and patterns that are lost.
 
-    What such a pattern would have allowed is left to the rules behind it; what it would have denied or asked for holds
-    for every command that no rule before it fits.
+    A lost pattern that allows is skipped. A lost pattern that denies or asks does so for every command that no earlier
+    rule matches.
     """
     rules: list[dict[str, str]] = []
     lost: list[str] = []
@@ -80,10 +83,5 @@ def rules_of(patterns: Iterable[tuple[str, str]]) -> tuple[list[dict[str, str]],
 
 
 def strictest(words: Iterable[Any]) -> str:
-    """Of words that hold for parts of what a tool does, the one for all of it."""
+    """The strictest of several words; "ask" where there is none."""
     return max((str(word) for word in words if word in WORDS), key=_RANK.__getitem__, default="ask")
-
-
-def _text(word: str) -> str:
-    escaped = word.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'

@@ -1,4 +1,4 @@
-"""Agent and skill files taken apart: front matter between two lines of ---, and the prompt; what is wrong with them."""
+"""Splitting of agent and skill files into front matter and prompt, and the errors of such files."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 from mcc.rules.errors import meant
 
 Location: TypeAlias = tuple[str | int, ...]
-"""Where a part of a document stands: its keys and indices from the outside in."""
+"""The path to a part of a document: keys and indices from the outside in."""
 
 
 class YamlProblem(ValueError):
-    """What YAML, or this reading of it, does not allow; `line` counts from 1 within the text."""
+    """The text is not valid YAML, or uses a refused feature; `line` counts from 1 within the text."""
 
     def __init__(self, sentence: str, line: int | None) -> None:
         super().__init__(sentence)
@@ -21,14 +21,14 @@ class YamlProblem(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The value of a document, and the line (from 1) on which the part at each place begins."""
+    """The value of a document, and the line (from 1) on which each part begins, by location."""
 
     value: Any
     lines: Mapping[Location, int]
 
 
 class DefinitionError(ValueError):
-    """An agent file that cannot be used: `source` labels the file, `line` counts from 1 (None when unknown).
+    """An agent file cannot be used. `source` labels the file, `line` counts from 1 (None = unknown).
 
     `sentence` says what is wrong and what to do; `str()` joins all three. `others` are further problems of the file.
     """
@@ -43,15 +43,15 @@ class DefinitionError(ValueError):
 
 
 class Notice(DefinitionError):
-    """Nothing is wrong with the file, and people are to know this of it."""
+    """A message about a file that is not an error."""
 
 
 class NotAgreed(Notice):
-    """Nothing is wrong with the file, but its operator did not agree to what it wants to be."""
+    """The file is valid but not used, because the operator did not agree to what it asks for."""
 
 
 def suggestion(word: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
-    """`; did you mean 'x'?`, or, when nothing is near, what there is: `listed`, else all of `known`."""
+    """`; did you mean 'x'?` for the nearest name; else a list of what exists: `listed`, or all of `known`."""
     names = sorted(known)
     near = meant(word, names)
     if near is not None:
@@ -61,21 +61,21 @@ def suggestion(word: str, known: Iterable[str], listed: Iterable[str] | None = N
 
 
 FILE_BYTES = 32 * 1024
-"""Largest agent file that is read."""
+"""Most bytes of an agent file."""
 
 _FENCE = "---"
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """`front` begins on line 2 of the file; `prompt` has neither blank lines around it nor carriage returns."""
+    """`front` begins on line 2 of the file; `prompt` is stripped and has no carriage returns."""
 
     front: str
     prompt: str
 
 
 def decoded(content: bytes, source: str) -> str:
-    """The text of a file of at most `FILE_BYTES` in UTF-8, a byte order mark left out. Raises `DefinitionError`."""
+    """The text of a UTF-8 file of at most `FILE_BYTES`, without a byte order mark. Raises `DefinitionError`."""
     _refuse_size(len(content), source)
     try:
         return content.decode("utf-8-sig")
@@ -92,7 +92,7 @@ def _refuse_size(size: int, source: str) -> None:
 
 
 def split(text: str, source: str) -> Parts:
-    """Front matter and prompt of an agent file's text, whichever line endings it has. Raises `DefinitionError`."""
+    """Front matter and prompt of an agent file's text, with any line endings. Raises `DefinitionError`."""
     _refuse_size(len(text.encode("utf-8", "surrogatepass")), source)
     lines = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if lines[0].rstrip() != _FENCE:

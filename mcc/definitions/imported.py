@@ -1,17 +1,17 @@
-"""Agent files of other systems read: front matter and prompt, or the agents of an `opencode.json`."""
+"""Import of agent files of other systems: front matter with a prompt, or the agents of an `opencode.json`."""
 
 import json
 from collections.abc import Mapping
 from typing import Any
 
-from mcc.definitions.carried import Carried, Imported, Line
+from mcc.definitions.carried import Conversion, Imported, Line
 from mcc.definitions.foreign import Format
 from mcc.definitions.front_matter import DefinitionError, Location, YamlProblem, split
 from mcc.definitions.yaml_text import parse
 from mcc.rules.patterns import Pattern
 
 MOST_AGENTS = 200
-"""Agents of one file that are read."""
+"""Most agents read from one file."""
 
 _PLAIN_VALUE = Pattern(r"([A-Za-z][\w-]*):[ \t]+([^\s\"'\[{|>&*!#%@`-].*)")
 _FIRST_LINE = 2
@@ -20,9 +20,9 @@ _FIRST_LINE = 2
 def imported(
     text: str, source: str, format_: Format, name: str, aliases: Mapping[str, str] | None = None
 ) -> tuple[Imported, ...]:
-    """The agents of a foreign file, its problems all at once. Never raises.
+    """The agents of a foreign file, with all problems. Never raises.
 
-    `name`: what the file's name says that its agent is called; `aliases`: the operator's models (see `model_of`).
+    `name` is the agent's name as derived from the file's name; `aliases` are the operator's models (see `model_of`).
     """
     if source.endswith((".json", ".jsonc")):
         return _of_configuration(text, source, aliases or {})
@@ -34,16 +34,16 @@ def imported(
     values, locations = _front_matter(parts.front, lines)
     if values is None:
         return (Imported(source, name, tuple(lines)),)
-    agent = Carried(
+    agent = Conversion(
         source, format_, aliases or {}, values, {location: at + _FIRST_LINE - 1 for location, at in locations.items()}
     )
     agent.lines.extend(lines)
     first = text[: text.find(parts.prompt)].count("\n") + 1 if parts.prompt else None
-    return (agent.made(name, parts.prompt, first),)
+    return (agent.convert(name, parts.prompt, first),)
 
 
 def _front_matter(front: str, lines: list[Line]) -> tuple[dict[str, Any] | None, Mapping[Location, int]]:
-    """Read as YAML; where that fails, with plain values quoted that only other readers take as they are."""
+    """Parse as YAML; if that fails, once more with plain values quoted that more lenient parsers accept."""
     try:
         found = parse(front)
     except YamlProblem as problem:
@@ -62,7 +62,7 @@ def _front_matter(front: str, lines: list[Line]) -> tuple[dict[str, Any] | None,
 
 
 def _quoted(front: str) -> tuple[str, list[tuple[int, str]]]:
-    """The same with each plain value at the margin in quotation marks that has a colon or a # in it."""
+    """The text with each top-level plain value that contains a colon or # quoted; and the lines and keys of these."""
     made, quoted = [], []
     for number, line in enumerate(front.split("\n")):
         found = _PLAIN_VALUE.fullmatch(line) if len(line) <= 32_000 else None
@@ -75,7 +75,7 @@ def _quoted(front: str) -> tuple[str, list[tuple[int, str]]]:
 
 
 def _of_configuration(text: str, source: str, aliases: Mapping[str, str]) -> tuple[Imported, ...]:
-    """The agents of `opencode.json`, which may have comments; JSON is read as the YAML that it is."""
+    """The agents of `opencode.json`, which may have comments; parsed as YAML, which includes JSON."""
     try:
         found = parse(_without_comments(text))
     except YamlProblem as problem:
@@ -94,13 +94,13 @@ def _of_configuration(text: str, source: str, aliases: Mapping[str, str]) -> tup
             location[2:]: at for location, at in found.lines.items() if location[:2] == above and len(location) > 2
         }
         prompt = values.get("prompt")
-        agent = Carried(source, Format.OPENCODE, aliases, values, locations)
-        made.append(agent.made(name, prompt if isinstance(prompt, str) else "", locations.get(("prompt",))))
+        agent = Conversion(source, Format.OPENCODE, aliases, values, locations)
+        made.append(agent.convert(name, prompt if isinstance(prompt, str) else "", locations.get(("prompt",))))
     return tuple(made)
 
 
 def _without_comments(text: str) -> str:
-    """JSON without what stands between // and the end of a line, or in /* */; tabs as spaces. Lines stay lines."""
+    """JSON without // and /* */ comments, with tabs as spaces; line numbers stay the same."""
     made: list[str] = []
     index, size = 0, len(text)
     while index < size:

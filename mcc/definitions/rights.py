@@ -1,4 +1,4 @@
-"""Tool groups, and rights that only shrink: what a workspace's file keeps of what its operator allows, and loses."""
+"""Tool names and groups in agent files, and the narrowing of an agent's rights to those of another."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -13,12 +13,12 @@ from mcc.rules.report import TEXT_NAME
 
 
 def expanded(names: Iterable[str], groups: GroupTable = TOOL_GROUPS) -> frozenset[str]:
-    """The tool names that `names` (groups and tool names) stand for."""
+    """`names` with each group replaced by its tools."""
     return frozenset(tool for name in names for tool in groups.get(name, (name,)))
 
 
 def stand_for(names: Collection[str], tool: str, group: str, groups: GroupTable = TOOL_GROUPS) -> bool:
-    """Whether the tool is among those that `names` stand for: groups, tool names, globs over MCP servers' tools."""
+    """Whether `names` (groups, tool names, globs over MCP servers' tools) include the tool."""
     if group in names or tool in expanded(names, groups):
         return True
     return any(fits(tool, name) for name in names if of_server(name))
@@ -27,7 +27,7 @@ def stand_for(names: Collection[str], tool: str, group: str, groups: GroupTable 
 def tools_of(
     agent: AgentDefinition, there: Iterable[tuple[str, str]], groups: GroupTable = TOOL_GROUPS
 ) -> tuple[str, ...] | None:
-    """The tools of `there` (names with their groups) that the agent's file gives it; None for the parent's."""
+    """The tools among `there` (names with their groups) that the agent's file names; None = the parent's tools."""
     wanted, refused = agent.tools, agent.disallowed_tools
     if wanted is None:
         return None
@@ -39,21 +39,22 @@ def tools_of(
 
 
 def known_names(groups: GroupTable) -> frozenset[str]:
+    """All groups and tools of the table."""
     return frozenset(groups) | {tool for tools in groups.values() for tool in tools}
 
 
 SERVER_TOOL = "__"
-"""Stands between an MCP server and its tool in names of tools, in which `*` and `?` may stand for others."""
+"""Separates server and tool in the names of MCP tools; the tool's part may be a glob with `*` and `?`."""
 
 
 def of_server(name: str) -> bool:
-    """Whether the name is of the form of those of MCP servers' tools, or a glob over such names."""
+    """Whether the name has the form of an MCP server's tool, or of a glob over such names."""
     server, separator, tool = name.partition(SERVER_TOOL)
     return bool(server and separator and tool) and not any(mark in server for mark in "*?")
 
 
 def is_known(name: str, groups: GroupTable) -> bool:
-    """Whether an agent file may name it: a group, a tool, or tools of an MCP server that is registered here."""
+    """Whether an agent file may use the name: a group, a tool, or tools of a registered MCP server."""
     if name in known_names(groups):
         return True
     servers = {tool.partition(SERVER_TOOL)[0] for tool in groups.get("mcp", ()) if of_server(tool)}
@@ -63,10 +64,10 @@ def is_known(name: str, groups: GroupTable) -> bool:
 def allowed_to(
     wanted: AgentDefinition, ceiling: AgentDefinition, groups: GroupTable = TOOL_GROUPS
 ) -> tuple[AgentDefinition, tuple[str, ...]]:
-    """`wanted` as far as `ceiling` goes, and one sentence for each thing that it asked for and does not get.
+    """A workspace's agent limited to an operator's agent, with one sentence for each thing that it asks for in vain.
 
-    Beyond `narrowed`: a model that the operator chose stays, any other is an alias of the configuration; a
-    result and a verifier that the operator demands stay demanded.
+    Beyond `narrowed`: the operator's model, result and verifier, where set, take precedence; another model can only be
+    an alias of the configuration.
     """
     kept = narrowed(wanted, ceiling, groups).model_copy(
         update={
@@ -79,15 +80,16 @@ def allowed_to(
 
 
 def _verification(wanted: AgentDefinition, ceiling: AgentDefinition) -> Verification | None:
-    """A workspace's agent is verified by a rubric, or by an agent that it might have asked for something too."""
+    """A workspace's agent may be verified by a rubric, or by an agent that it may also delegate to."""
     terms = wanted.verify
     return terms if terms is None or terms.agent is None or terms.agent in ceiling.spawns else None
 
 
 def narrowed(wanted: AgentDefinition, allowed: AgentDefinition, groups: GroupTable = TOOL_GROUPS) -> AgentDefinition:
-    """`wanted` with no tool, spawn or limit beyond `allowed`'s; prompt, rules, model and permission are its own.
+    """`wanted` without tools, spawns or limits beyond those of `allowed`; prompt, model and permission are its own.
 
-    Rules and disallowed tools of `allowed` stay in force beside those of `wanted`; its permission is another layer.
+    Rules and disallowed tools of `allowed` are added to those of `wanted`. The permission of `allowed` is not merged,
+    as it applies as another layer.
     """
     return wanted.model_copy(
         update={
@@ -109,7 +111,7 @@ def _tools(wanted: AgentDefinition, allowed: AgentDefinition, groups: GroupTable
 
 
 def _both(asked: Collection[str], allowed: AgentDefinition, groups: GroupTable) -> tuple[str, ...]:
-    """Those of `asked` that `allowed` has or may pass on, by their names and groups."""
+    """The names and groups of `asked` that `allowed` has or may pass on."""
     if allowed.tools is None:
         return tuple(asked)
     there = {*allowed.tools, *allowed.passes_on}
@@ -120,7 +122,7 @@ def _both(asked: Collection[str], allowed: AgentDefinition, groups: GroupTable) 
 
 
 def _egress(wanted: tuple[str, ...] | None, allowed: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """Of what is allowed, the names that are wanted too."""
+    """The hosts in both; where one of them is None (no restriction of its own), the other."""
     if wanted is None or allowed is None:
         return allowed if wanted is None else wanted
     return tuple(name for name in wanted if name in allowed)

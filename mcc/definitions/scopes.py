@@ -1,4 +1,4 @@
-"""Agent files as they were found, and all scopes' agents as one: shipped, operator's, user's, workspace's."""
+"""Merging of agent files from all scopes: shipped, operator's, user's, workspace's."""
 
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ MASTER = "master"
 
 WORKSPACE_FILES = 200
 WORKSPACE_BYTES = 1_000_000
-"""Agent files of one workspace that are read, and the bytes of all of them."""
+"""Most agent files read from one workspace, and most bytes in total."""
 
 WORKSPACE_DIRECTORY = ".mcc/agents"
 
 
 class Scope(StrEnum):
-    """Whose file it is; a later one counts before an earlier one."""
+    """Where an agent file comes from; a later scope takes precedence over an earlier one."""
 
     SHIPPED = "shipped"
     OPERATOR = "operator"
@@ -32,23 +32,23 @@ class Scope(StrEnum):
 
 
 def origin_of(name: str, scope: Scope) -> DefinitionOrigin:
-    """Where the agent of that name is defined in that scope."""
+    """The origin of an agent of this name in this scope."""
     installed = f"{MASTER}/system.md" if name == MASTER else f"subagent/{name}/system.md"
     places = {Scope.WORKSPACE: place_of(name), Scope.USER: f"agents/{name}.md"}
     return DefinitionOrigin(scope=scope.value, path=places.get(scope, installed))
 
 
 def place_of(name: str) -> str:
-    """The path within a workspace of the file that defines the agent of that name."""
+    """The path within a workspace of the file for an agent of this name."""
     return f"{WORKSPACE_DIRECTORY}/{name}.md"
 
 
 @dataclass(frozen=True, slots=True)
 class AgentFile:
-    """One file: `name` is what its place says that its agent is called, `source` how people are told of it.
+    """One file. `name` is the agent's name as derived from the path, `source` the label of the file in messages.
 
-    `content` may be a byte longer than a file may be; `problem` says why there is none, `is_notice` that this is no
-    mistake.
+    `content` may exceed the size limit by one byte, which shows that the file is too large. `problem` says why there is
+    no content; `is_notice`: that is no error.
     """
 
     name: str
@@ -58,28 +58,28 @@ class AgentFile:
     is_notice: bool = False
 
     def text(self) -> str:
-        """Raises `DefinitionError`."""
+        """The decoded content. Raises `DefinitionError`."""
         if self.problem:
             raise (Notice if self.is_notice else DefinitionError)(self.source, self.problem)
         return decoded(self.content, self.source)
 
 
 def installed_agent(file: AgentFile, groups: GroupTable = TOOL_GROUPS) -> AgentDefinition:
-    """The agent of a file that an installation brings or its operator wrote. Raises `DefinitionError`."""
+    """Parse a shipped file or one of the operator. Raises `DefinitionError`."""
     return _checked(parse_agent(file.text(), file.source, groups), file)
 
 
 def workspace_agent(
     file: AgentFile, groups: GroupTable = TOOL_GROUPS
 ) -> tuple[AgentDefinition, tuple[DefinitionError, ...]]:
-    """The agent of a workspace's file as it is written there, with warnings. Raises `DefinitionError`."""
+    """Parse a workspace's file, without limiting its rights yet; answers warnings too. Raises `DefinitionError`."""
     warnings: list[DefinitionError] = []
     definition = parse_agent(file.text(), file.source, groups, warnings.append)
     return _checked(definition, file), tuple(warnings)
 
 
 def within_bounds(names: Sequence[str], read: Callable[[str], AgentFile]) -> tuple[AgentFile, ...]:
-    """The files of a workspace in the order of `names`, as long as number and bytes allow; then one that says so."""
+    """Read a workspace's files in order, up to the limits; where any are left out, a last entry says so."""
     found: list[AgentFile] = []
     left = WORKSPACE_BYTES
     for name in names[:WORKSPACE_FILES]:
@@ -98,7 +98,7 @@ def within_bounds(names: Sequence[str], read: Callable[[str], AgentFile]) -> tup
 
 
 Reader: TypeAlias = Callable[[AgentFile, GroupTable], tuple[AgentDefinition, tuple[DefinitionError, ...]]]
-"""Reads a workspace's file as `workspace_agent` does, wherever that is done."""
+"""Parses a workspace's file like `workspace_agent`, perhaps in another process."""
 
 
 def _checked(definition: AgentDefinition, file: AgentFile) -> AgentDefinition:
@@ -110,25 +110,25 @@ def _checked(definition: AgentDefinition, file: AgentFile) -> AgentDefinition:
 
 
 DESCRIPTION_CHARACTERS = 120
-"""Of a description that a workspace wrote."""
+"""Most characters of an untrusted description."""
 
 _READ = 4_000
 _ENDS = (". ", "! ", "? ")
 _EXCHANGED = str.maketrans({'"': "'", "“": "'", "”": "'", "„": "'", "`": "'", "<": "‹", ">": "›"})
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180e\u180f\u2800\u3164\uffa0")
-"""Letters and marks that show nothing."""
+"""Letters and marks that are invisible."""
 
 
 def untrusted_description(description: str) -> str:
-    """What stands for a workspace's agent in prompts and schemas: that it is one, and the first sentence it says."""
-    text = " ".join("".join(map(_shown, description[:_READ])).split()).translate(_EXCHANGED)
+    """The description of a workspace's agent for prompts and schemas: marked as such, cut to its first sentence."""
+    text = " ".join("".join(map(_visible, description[:_READ])).split()).translate(_EXCHANGED)
     end = min((found + 1 for mark in _ENDS if (found := text.find(mark)) >= 0), default=len(text))
     text = text[:end] if end <= DESCRIPTION_CHARACTERS else f"{text[:DESCRIPTION_CHARACTERS].rstrip()}…"
     return f"agent of this workspace, which says of itself: “{text}”" if text else "agent of this workspace"
 
 
-def _shown(character: str) -> str:
-    """Nothing for what controls, hides or reorders text; a space for everything that separates."""
+def _visible(character: str) -> str:
+    """The character; "" for one that controls, hides or reorders text, a space for any separator."""
     category = unicodedata.category(character)
     if character.isspace() or category[0] == "Z":
         return " "
@@ -137,7 +137,7 @@ def _shown(character: str) -> str:
 
 
 WORKSPACE_ANY = "workspace/*"
-"""In `spawns`: every agent that only the order's workspace, or its user, defines."""
+"""In `spawns`: all agents that are defined only by the order's workspace or its user."""
 
 
 _CONSENT = "look at it, then run mcc agents trust WORKSPACE"
@@ -145,11 +145,11 @@ _CONSENT = "look at it, then run mcc agents trust WORKSPACE"
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """Agents by name, those that can be used and what is wrong with the others; `warnings` stop nobody.
+    """The usable agents by name, and the `problems` of the others.
 
-    `refused` are the files of a workspace that are not used.
-    `scopes` tells whose file counts for a usable agent; `own` names those that only a workspace or its user defines.
-    `held` is the permission of the agents that these are held to.
+    `warnings` do not make an agent unusable; `refused` are a workspace's files that are not used. `scopes` has the
+    scope of each usable agent, `own` the names that only a workspace or its user defines. `held` has, by the name of a
+    workspace's or user's agent, the permission layers of the operator's agent that limits it.
     """
 
     usable: Mapping[str, AgentDefinition] = field(default_factory=dict)
@@ -161,7 +161,7 @@ class Agents:
     held: Mapping[str, tuple[Layer, ...]] = field(default_factory=dict)
 
     def get(self, name: str) -> AgentDefinition:
-        """Raises LookupError with a sentence: there is no such agent, or its file is broken."""
+        """The agent of this name. Raises LookupError with a sentence if it does not exist or its file is broken."""
         if name in self.usable:
             return self.usable[name]
         if name in self.problems:
@@ -169,24 +169,24 @@ class Agents:
         raise LookupError(f"There is no agent {name!r}{suggestion(name, self.usable)}")
 
     def origin(self, name: str) -> DefinitionOrigin:
-        """Where a usable agent is defined; of one that came from no file, that a program handed it over."""
+        """The origin of a usable agent; scope "library" for one that a program passed without a file."""
         scope = self.scopes.get(name)
         return DefinitionOrigin(scope="library") if scope is None else origin_of(name, scope)
 
     def permission(self, name: str) -> tuple[Layer, ...]:
-        """What the file of a usable agent says of its calls, and those of the agents that it is held to. The file of a
-        workspace, or of its user, only narrows what these say."""
+        """The permission layers of a usable agent: those of the agents that limit it, then its own, which may only
+        restrict if it comes from a workspace or its user."""
         installed = self.scopes.get(name) not in (Scope.WORKSPACE, Scope.USER)
         own = Layer("agent", self.usable[name].permission, consents=installed)
         return (*self.held.get(name, ()), own)
 
     def description(self, name: str) -> str:
-        """That of a usable agent as models are shown it: a workspace's is a stranger's word."""
+        """The description of a usable agent for models; a workspace's is marked as untrusted."""
         own = self.usable[name].description
         return untrusted_description(own) if self.scopes.get(name) is Scope.WORKSPACE else own
 
     def spawns(self, name: str) -> tuple[str, ...]:
-        """The agents that a usable one may delegate to, `workspace/*` spelled out, in the order of its file."""
+        """The agents that a usable agent may delegate to, in the order of its file, with `workspace/*` expanded."""
         found: dict[str, None] = {}
         for spawn in self.usable[name].spawns:
             found.update(dict.fromkeys(sorted(self.own) if spawn == WORKSPACE_ANY else (spawn,)))
@@ -196,9 +196,9 @@ class Agents:
 def installed(
     shipped: Iterable[AgentFile], operators: Iterable[AgentFile] = (), groups: GroupTable = TOOL_GROUPS
 ) -> Agents:
-    """What an installation has: the operator's files beside the shipped ones, or in the place of those they name.
+    """The agents of an installation: shipped files, added to or replaced by the operator's.
 
-    A broken file of the operator does not bring the shipped agent back. Never raises.
+    A broken file of the operator makes the agent unusable, also if a shipped one has the same name. Never raises.
     """
     files: dict[str, tuple[AgentFile, Scope]] = {}
     problems: dict[str, DefinitionError] = {}
@@ -246,11 +246,11 @@ def with_workspace(
     doubt: str = "",
     scope: Scope = Scope.WORKSPACE,
 ) -> Agents:
-    """`agents`, and before them those of a workspace's files, none of which may do more than the operator allows.
+    """`agents` with those of a workspace's files added, whose rights are limited to what the operator allows.
 
-    An agent that the operator has too is replaced, and a model chosen, only by files whose names are `trusted`. The
-    agent is held to the operator's of its name, any other to the master; what is wrong is a warning. `doubt` says why
-    nobody can know what is trusted.
+    An agent is limited to the operator's agent of the same name, others to the master. Only files whose names are
+    `trusted` may replace an agent of the operator or choose a model. Problems become warnings or `refused` entries.
+    `doubt` says why it is unknown what is trusted, if so.
     """
     warnings: list[DefinitionError] = []
     refused: list[DefinitionError] = []
@@ -259,7 +259,7 @@ def with_workspace(
         try:
             if file.name in wanted:
                 raise DefinitionError(file.source, f"a second file for the agent {file.name!r}; it is left out")
-            definition = _wanted(file, agents, groups, warnings, read)
+            definition = _parsed(file, agents, groups, warnings, read)
             if file.name not in trusted:
                 definition = _without_consent(file, definition, agents, warnings, doubt)
             wanted[file.name] = (file, definition)
@@ -286,9 +286,9 @@ def with_workspace(
 
 
 def with_user(agents: Agents, files: Sequence[AgentFile], groups: GroupTable = TOOL_GROUPS) -> Agents:
-    """`agents`, and before them those of the user's own directory, which need nobody's word and widen no rights.
+    """`agents` with those of the user's own directory added; they are trusted, but their rights are limited too.
 
-    A broken file does not bring back the agent whose name it has. Never raises.
+    A broken file makes the agent of its name unusable. Never raises.
     """
     found = with_workspace(agents, files, groups, trusted={file.name for file in files}, scope=Scope.USER)
     names = {file.source: file.name for file in files if file.name}
@@ -303,7 +303,7 @@ def with_user(agents: Agents, files: Sequence[AgentFile], groups: GroupTable = T
 
 
 def in_folders(names: Sequence[str], directory: str) -> tuple[AgentFile, ...]:
-    """What is told of folders below a directory of agent files: nothing in them is read."""
+    """A notice that folders below a directory of agent files are not read."""
     if not names:
         return ()
     shown = ", ".join(f"{name}/" for name in names[:5]) + (", …" if len(names) > 5 else "")
@@ -311,10 +311,10 @@ def in_folders(names: Sequence[str], directory: str) -> tuple[AgentFile, ...]:
     return (AgentFile("", directory, problem=problem, is_notice=True),)
 
 
-def _wanted(
+def _parsed(
     file: AgentFile, agents: Agents, groups: GroupTable, warnings: list[DefinitionError], read: Reader
 ) -> AgentDefinition:
-    """What the file asks for. Raises `DefinitionError` when there is nothing to hold it to."""
+    """The parsed file. Raises `DefinitionError` when it is broken or there is no agent to limit it."""
     definition, doubts = read(file, groups)
     warnings.extend(doubts)
     for name in (file.name, MASTER):
@@ -328,7 +328,7 @@ def _wanted(
 def _without_consent(
     file: AgentFile, definition: AgentDefinition, agents: Agents, warnings: list[DefinitionError], doubt: str
 ) -> AgentDefinition:
-    """What is left of the file's wishes. Raises `NotAgreed` when it is to stand for an agent of the operator's."""
+    """The definition of an untrusted file, without its model. Raises `NotAgreed` if it replaces an operator's agent."""
     who, then = ("it is not known whether anybody", f": {doubt}") if doubt else ("nobody", f"; {_CONSENT}")
     if file.name in agents.usable:
         problem = f"not used, because {who} agreed that it replaces the operator's agent {file.name!r}"
@@ -341,7 +341,7 @@ def _without_consent(
 
 
 def _ceiling(name: str, agents: Agents, own: frozenset[str]) -> AgentDefinition:
-    """What the workspace's agent may be at most: the operator's of that name, else the master without its gate."""
+    """The agent that limits a workspace's agent: the operator's of that name, else the master without its gate."""
     if name in agents.usable:
         ceiling = agents.usable[name]
     else:

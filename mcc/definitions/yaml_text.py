@@ -1,6 +1,6 @@
-"""The core rules of YAML 1.2, by which front matter and blueprints are read.
+"""Parser for front matter and blueprints: YAML 1.2 with its core schema.
 
-Refused, each with its line: aliases and anchors, tags beyond the core schema, duplicate keys, keys that are not text,
+Refused, with the line: aliases and anchors, tags beyond the core schema, duplicate keys, keys that are not text,
 numbers that are not finite, and nesting beyond `MAX_NESTING`.
 """
 
@@ -18,14 +18,14 @@ from mcc.rules.patterns import Pattern
 MAX_NESTING = 32
 
 _DIGITS = 100
-"""Longest whole number that is read."""
+"""Most digits of a whole number."""
 
 _PREFIX = "tag:yaml.org,2002:"
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One kind of plain scalar: how it is told from text (with its first characters), and how it is read."""
+    """One type of plain scalar: the pattern that it matches, its possible first characters, and its conversion."""
 
     name: str
     pattern: Pattern
@@ -63,7 +63,7 @@ _KINDS: Mapping[str, _Kind] = {_PREFIX + kind.name: kind for kind in (_NULL, _BO
 
 
 class _Composer(yaml.SafeLoader):
-    """PyYAML's reading into nodes, with the core schema's resolvers in place of those of YAML 1.1."""
+    """PyYAML's composer, with the resolvers of the 1.2 core schema instead of those of YAML 1.1."""
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 the name and shape are PyYAML's
     depth = 0
@@ -79,7 +79,7 @@ class _Composer(yaml.SafeLoader):
             self.depth -= 1
 
     def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
-        """Too deep is refused before it is scanned: the scanner looks at every open level for each character."""
+        """Refuse deep nesting already while scanning: the scanner visits every open level for each character."""
         if self.flow_level >= MAX_NESTING:
             raise YamlProblem(f"this is nested deeper than {MAX_NESTING} levels", int(self.line) + 1)
         super().fetch_flow_collection_start(token)
@@ -109,7 +109,7 @@ for _kind in (_NULL, _BOOL, _INT, _FLOAT):
 
 
 def parse(text: str) -> Parsed:
-    """The one document in `text` as None, booleans, numbers, text, lists and dicts. Raises `YamlProblem`."""
+    """The single document in `text` as None, booleans, numbers, text, lists and dicts. Raises `YamlProblem`."""
     lines: dict[Location, int] = {}
     try:
         composer = _Composer(text)
@@ -169,7 +169,7 @@ def _line_of(node: Node) -> int:
 
 
 def _problem(error: yaml.YAMLError, text: str) -> YamlProblem:
-    """PyYAML's error as a sentence with what to do about it."""
+    """PyYAML's error as a sentence with a hint."""
     mark = getattr(error, "problem_mark", None)
     if mark is None:
         position, (first_line, *_) = getattr(error, "position", None), str(error).strip().split("\n", 1)

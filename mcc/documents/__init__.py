@@ -1,4 +1,4 @@
-"""Documents made of blueprints: typed nodes, their rules, commands that change them. Only named files are read."""
+"""Documents made from blueprints: typed nodes, their rules, the commands that change them. Reads no unnamed files."""
 
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, Change, Refused, Step

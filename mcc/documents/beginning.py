@@ -1,4 +1,4 @@
-"""The first version of a document: its root, what it begins with, defaults, and what follows from them."""
+"""The first version of a document: the root, given nodes and metadata, defaults and computed values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from mcc.documents.functions import Functions
 from mcc.documents.node import ROOT, Node
 from mcc.documents.setting import with_values
 from mcc.documents.state import State
-from mcc.documents.structure import child, enter, may_have, room, set_values, with_defaults
+from mcc.documents.structure import check_child_component, check_size, insert, new_child, set_values, with_defaults
 from mcc.documents.work import Work
 
 TITLE_CHARACTERS = 200
@@ -33,9 +33,9 @@ def new_state(
 ) -> Change:
     """Version 1 of the document `id`. Raises `Refused` (422).
 
-    `metadata` is the root's, set by the author. `nodes` are values to begin with, parents before their children; they
-    count as imported, and nobody holds them. Without a title it is the first text of the root's metadata that is
-    no default, or the blueprint's name.
+    `metadata` is the root's, set by the author. `nodes` are initial nodes, parents before their children; their values
+    count as imported and are not held. The default title is the first text in the root's metadata that is no field
+    default, or the blueprint's name.
     """
     root = Node(
         id=derived_id(id, "root"),
@@ -49,56 +49,56 @@ def new_state(
         made_by=author.by,
     )
     work = Work(blueprint, State(id, blueprint.digest, title, 0, {}, {}, root.id), author)
-    enter(work, with_defaults(work, root))
+    insert(work, with_defaults(work, root))
     work.author = replace(author, by="import")
     for place, node in enumerate(nodes):
         try:
-            _begin(work, node)
+            _add_initial(work, node)
         except Refused as refused:
             raise Refused(422, *(f"nodes.{place}: {one}" for one in refused.sentences)) from None
     work.author = author
-    _set(work, work.state.root, {f"metadata.{key}": value for key, value in (metadata or {}).items()})
+    _set_values(work, work.state.root, {f"metadata.{key}": value for key, value in (metadata or {}).items()})
     work.step("create", ROOT, {name: (None, value) for name, value in set_values(work.state.root).items()})
     change = finished(work, functions)
     named = title.strip() or _title(blueprint, change.state)
     return replace(change, state=replace(change.state, title=named[:TITLE_CHARACTERS]))
 
 
-def _begin(work: Work, given: NewNode) -> None:
-    """One of the nodes to begin with. Raises `Refused`."""
+def _add_initial(work: Work, given: NewNode) -> None:
+    """Create one of the initial nodes, or set values of the root. Raises `Refused`."""
     above, _, key = given.path.rstrip("/").rpartition("/")
-    node = work.state.root if not key else _made(work, work.find(above or ROOT), key, given)
+    node = work.state.root if not key else _new_node(work, work.find(above or ROOT), key, given)
     fields = work.component(node).fields
     values = {f"metadata.{name}": value for name, value in given.metadata.items()}
     values |= {f"props.{name}": value for name, value in given.props.items()}
-    # What is made by formulas and bindings is made anew, and what is unset may have a default by now.
+    # Computed values are recomputed, and unset ones may have a default in this blueprint.
     settable = {
         name: value
         for name, value in values.items()
         if value is not None and (name not in fields or fields[name].computation is None)
     }
-    _set(work, node, settable, summary=given.summary)
+    _set_values(work, node, settable, summary=given.summary)
 
 
-def _made(work: Work, parent: Node, key: str, given: NewNode) -> Node:
+def _new_node(work: Work, parent: Node, key: str, given: NewNode) -> Node:
     component, _, digits = key.rpartition("-")
     if given.component not in (None, component) or not digits.isascii() or not digits.isdigit() or digits[0] == "0":
         named = given.component or component or "lesson"
         raise Refused(422, f"{key[:100]!r} is no key of a node: it is its component and a number, such as {named}-1")
     if len(digits) > MAX_DIGITS:
         raise Refused(422, f"the number of {key[:100]!r} has more than {MAX_DIGITS} digits")
-    may_have(work, parent, component)
-    room(work, parent, 1)
+    check_child_component(work, parent, component)
+    check_size(work, parent, 1)
     if (parent.id, key) in work.state.keys:
         raise Refused(422, f"{given.path[:200]!r} is there twice")
     number = max(parent.next_numbers.get(component, 1), int(digits) + 1)
-    node = child(work, parent, component, key)
+    node = new_child(work, parent, component, key)
     work.change(parent, set(), next_numbers={**parent.next_numbers, component: number})
-    enter(work, node)
+    insert(work, node)
     return node
 
 
-def _set(work: Work, node: Node, values: Mapping[str, Any], **more: Any) -> None:
+def _set_values(work: Work, node: Node, values: Mapping[str, Any], **more: Any) -> None:
     changed, _, _ = with_values(work, node, values)
     work.draft.put(replace(changed, **more))
 

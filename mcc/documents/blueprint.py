@@ -1,4 +1,4 @@
-"""Blueprints: parsed, checked, and ready to make documents of."""
+"""Blueprints: loaded, checked and compiled for making documents."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -33,9 +33,10 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, eq=False)
 class Blueprint:
-    """What documents are made of; it never changes, and may be shared by threads.
+    """The schema of a kind of document; immutable, threads may share it.
 
-    `digest` is over the content, in the order of its keys; `text` is that content, of which `parse` makes the same.
+    `digest` covers the content including the order of its keys; `text` is that content as JSON, which `parse` reads
+    back into an equal blueprint.
     """
 
     spec: BlueprintSpec
@@ -52,7 +53,7 @@ class Blueprint:
         return self.components[self.spec.root]
 
     def component(self, name: str) -> CompiledComponent:
-        """Raises LookupError with a sentence."""
+        """The component of this name. Raises LookupError with a sentence."""
         if name not in self.components:
             raise LookupError(
                 f"the blueprint {self.name} has no component {name[:80]!r}{suggestion(name, self.components)}"
@@ -67,20 +68,20 @@ class Blueprint:
 
     @classmethod
     def parse(cls, text: str, source: str = "blueprint") -> "Blueprint":
-        """`text` is YAML or JSON, `source` labels it in messages. Raises `BlueprintError` with all that is wrong.
+        """`text` is YAML or JSON, `source` labels it in messages. Raises `BlueprintError` with all problems.
 
-        Takes up to some seconds for the largest texts; call it in a thread where others wait.
+        Takes up to some seconds for the largest texts; in an event loop, call it in a thread.
         """
-        return _made(read(text, source))
+        return _blueprint_of(read(text, source))
 
     @classmethod
     def load(cls, named: str | Path | Mapping[str, Any], folders: Sequence[Path] = ()) -> "Blueprint":
-        """By the name of a file in `folders` or of a shipped one, by a path, or from its content itself.
+        """Load by name (of a file in `folders`, else of a shipped one), by path, or from the content itself.
 
-        A text with a slash or a dot in it is a path. Raises `BlueprintError`.
+        A string with a slash or a dot is a path. Raises `BlueprintError`.
         """
         if isinstance(named, Mapping):
-            return _of_mapping(named)
+            return _from_mapping(named)
         if isinstance(named, str) and _NAME.fullmatch(named):
             found = blueprint_files((*folders, shipped_blueprints()))
             if named not in found:
@@ -90,14 +91,14 @@ class Blueprint:
 
 
 def shipped_blueprints() -> Path:
-    """The directory of those that came with this installation: in the package `drone`, in a checkout beside it."""
+    """The directory of the shipped blueprints: in the package `drone` where installed, `prompts/` in a checkout."""
     root = Path(__file__).resolve().parents[2]
     packed = root / "drone" / "_prompts"
     return (packed if packed.is_dir() else root / "prompts") / "blueprints"
 
 
 def blueprint_files(folders: Sequence[Path]) -> Mapping[str, Path]:
-    """The blueprints of these folders by the names of their files; the first folder that has a name counts."""
+    """Blueprint files by name (the file's stem); where several folders have a name, the first one wins."""
     found: dict[str, Path] = {}
     for folder in folders:
         try:
@@ -131,16 +132,16 @@ def _text_of(path: Path) -> str:
         raise failed(str(path), f"Byte {error.start} is not UTF-8; save the file as UTF-8", line) from error
 
 
-def _of_mapping(content: Mapping[str, Any]) -> Blueprint:
+def _from_mapping(content: Mapping[str, Any]) -> Blueprint:
     try:
         text = to_json(content).decode()
     except (TypeError, ValueError) as error:
         raise failed("blueprint", f"This is no content of a blueprint: {error}") from error
     value = json.loads(text)
-    return _made(Source("blueprint", text, value, {}))
+    return _blueprint_of(Source("blueprint", text, value, {}))
 
 
-def _made(source: Source) -> Blueprint:
+def _blueprint_of(source: Source) -> Blueprint:
     found, problems = structure(source)
     if found is None:
         raise BlueprintError(problems, source.label)
@@ -156,10 +157,10 @@ def _made(source: Source) -> Blueprint:
         components[name] = compiled(name, component, spec.settings(name), tell)
     known = source.value["components"].keys()
     found_there = chain(
-        field_checks.of_fields(spec),
-        tree_checks.of_agents(spec),
-        tree_checks.of_tree(spec, known, found.whole),
-        tree_checks.of_bindings(spec, components, found.whole),
+        field_checks.field_problems(spec),
+        tree_checks.agent_problems(spec),
+        tree_checks.tree_problems(spec, known, found.whole),
+        tree_checks.binding_problems(spec, components, found.whole),
     )
     problems += [source.problem(location, message) for location, message in islice(found_there, MAX_PROBLEMS + 1)]
     if problems:
@@ -170,7 +171,7 @@ def _made(source: Source) -> Blueprint:
 
 
 def _canonical(source: Source) -> str:
-    """JSON without spaces, keys in the order of the text: that of fields and children says how they are shown."""
+    """Compact JSON with keys in their original order, which is the display order of fields and children."""
     try:
         return json.dumps(source.value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     except ValueError as error:

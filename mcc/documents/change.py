@@ -1,4 +1,4 @@
-"""What a dispatch takes and gives beside the commands: who does it, what came of it, or why it was refused."""
+"""Input and output of a dispatch beside the commands: the author, the change with its steps, and the refusal."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,16 +14,16 @@ Status: TypeAlias = Literal[404, 409, 422]
 
 
 class Refused(Exception):
-    """Nothing was done. 404: a node that is not there; 409: the document has moved on; 422: it cannot be done so.
+    """The dispatch was refused and nothing changed. 404: no such node; 409: the document has changed; 422: not allowed.
 
-    `sentences` say why, each on its own. With 409 for an `expected_version`: the document's `version`, and the paths of
-    the addressed nodes that changed.
+    `sentences` are the reasons, one each. A 409 caused by `expected_version` also has the document's `version` and in
+    `changed` the paths of the addressed nodes that changed since.
     """
 
     def __init__(
         self, status: Status, *sentences: str, version: int | None = None, changed: tuple[str, ...] = ()
     ) -> None:
-        # Whoever tells them ends them.
+        # Callers join the sentences and add the full stop themselves.
         self.sentences = tuple(sentence.removesuffix(".") for sentence in sentences)
         super().__init__("; ".join(self.sentences))
         self.status = status
@@ -33,9 +33,9 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who sends commands, and when. `node` (path or id) binds an agent to its node: it sets that node's values and
-    moves that node's children, and nothing else. `asked` and `rules` are the digests of what an agent was asked with
-    and of its component's rules, kept with the values that it sets. `principal`: the person, or whom a chat works for.
+    """Who sends commands, and when. `node` (path or id) restricts an agent to setting that node's values and changing
+    its list of children. `asked` and `rules`, the digests of the agent's prompt and of its component's rules, become
+    part of the provenance of the values it sets. `principal` is the person, also the one for whom a chat agent works.
     """
 
     by: By
@@ -50,11 +50,11 @@ class Author:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command in the history, as done to one node. An undo or a redo makes a step for each node that it touches.
+    """The history entry of a command applied to one node; an undo or redo makes one for each node that it touches.
 
-    `index`: which command of its dispatch. `node` is a path, of a removed node the one that it had. `fields`: values
-    before and after. `undo` is what taking it back needs, plain JSON that is nobody else's business: keep it with the
-    step. `removed`: whether the command took out nodes, which undo must be given then (`dispatch(removed=…)`).
+    `index` is the command's index in its dispatch. `node` is the path, for a removed node its last one. `fields` has
+    the values before and after. `undo` is opaque plain JSON that undoing the step needs; store it with the step.
+    `removed`: the command removed nodes, which undoing it must be given (`dispatch(removed=…)`).
     """
 
     version: int
@@ -74,13 +74,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a dispatch made: the state after it, the rows to write and the steps for the history.
+    """The result of a dispatch: the new state, the rows to write and the steps of the history.
 
-    `version` is the document's afterwards, the one before when nothing changed (`steps` is empty then). `changed` and
-    `made` are paths as they are afterwards: nodes whose values, children or place changed, by a command or as what
-    follows from it; a node that was made stands in `made` alone. `nodes` has every node of
-    which anything changed (verdicts, conflicts and ranks too), None for one that was taken out: a row each *at this
-    version*, which need not be the node's own `version`.
+    `version` is the document's version afterwards, unchanged (and `steps` empty) when nothing changed. `changed` and
+    `made` are paths after the change: `made` the new nodes, `changed` the other ones whose values, children or place
+    changed, directly or as a consequence. `nodes` has every node with any change (verdicts, conflicts and ranks too),
+    None for a removed one; write each as a row *at this version*, which may differ from the node's own `version`.
     """
 
     state: State
@@ -96,7 +95,7 @@ _AGENTS: Mapping[str, AgentBy] = {by: by for by in get_args(AgentBy)}
 
 
 def facts_of(document_id: str, change: Change) -> Iterator[DocumentChanged]:
-    """What the journal of an order tells of a change that one of its agents made."""
+    """The journal facts for a change that an agent of an order made."""
     for step in change.steps:
         by = _AGENTS.get(step.by)
         if by is not None:

@@ -1,8 +1,8 @@
-"""The commands that change a document: those that agents see as tools, those of people, those of a run that ended."""
+"""The commands that change a document: visible ones (agents' tools), those for people only, and internal ones."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field, PlainValidator, StringConstraints, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
@@ -15,10 +15,10 @@ from mcc.rules.errors import nearest
 from mcc.rules.mistakes import mistakes
 
 MAX_VALUES = 250_000
-"""Characters of the values of one command, as JSON."""
+"""Most characters of the values of one command, as JSON."""
 
 CHILDREN = "children"
-"""Stands among the fields of a node that can be accepted and released: which children it has, and in which order."""
+"""Names the list of children and its order among the fields that can be accepted and released."""
 
 
 def _values(value: object) -> Any:
@@ -30,11 +30,11 @@ def _values(value: object) -> Any:
         raise PydanticCustomError("no_json", "Input should be plain JSON, without infinite numbers") from error
     if len(text) > MAX_VALUES:
         raise PydanticCustomError("too_long", f"All values of a command have at most {MAX_VALUES:,} characters")
-    # A copy: whoever sent the values may go on changing them, and a document may not change with them.
+    # A copy, so that a caller that later mutates its values does not change the document.
     return json.loads(text)
 
 
-def _some(value: object) -> Any:
+def _at_least_one(value: object) -> Any:
     values = _values(value)
     if not values:
         raise PydanticCustomError("too_short", "Name at least one field")
@@ -42,27 +42,23 @@ def _some(value: object) -> Any:
 
 
 Values = Annotated[Mapping[str, Any], PlainValidator(_values), WithJsonSchema({"type": "object"})]
-SomeValues = Annotated[Mapping[str, Any], PlainValidator(_some), WithJsonSchema({"type": "object", "minProperties": 1})]
+SomeValues = Annotated[
+    Mapping[str, Any], PlainValidator(_at_least_one), WithJsonSchema({"type": "object", "minProperties": 1})
+]
 Position = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
-"""Place among the children of one node, from 1; beyond the last one is the end."""
+"""Position among the children of a node, from 1; anything beyond the last one means the end."""
 
 FieldName = Annotated[str, StringConstraints(max_length=100)]
 """A field ("props.minutes", or "minutes" where only one section has it), or "children"."""
 
 
 class AnyCommand(Closed):
-    hidden: ClassVar[bool] = True
-
-    @property
-    def name(self) -> str:
-        word: str = getattr(self, "command")  # noqa: B009
-        return word
+    """The base of all commands; each names itself in its field `command`."""
 
 
 class SetValue(AnyCommand):
     """Set properties of this node; null takes a value away."""
 
-    hidden: ClassVar[bool] = False
     command: Literal["set_value"] = "set_value"
     node: NodeName
     values: SomeValues
@@ -71,7 +67,6 @@ class SetValue(AnyCommand):
 class SetMetadata(AnyCommand):
     """Set metadata of this node; null takes a value away."""
 
-    hidden: ClassVar[bool] = False
     command: Literal["set_metadata"] = "set_metadata"
     node: NodeName
     values: SomeValues
@@ -80,7 +75,6 @@ class SetMetadata(AnyCommand):
 class AddChild(AnyCommand):
     """Add a child to this node."""
 
-    hidden: ClassVar[bool] = False
     command: Literal["add_child"] = "add_child"
     node: NodeName
     component: Word
@@ -92,7 +86,6 @@ class AddChild(AnyCommand):
 class RemoveChild(AnyCommand):
     """Remove a child with all that is below it."""
 
-    hidden: ClassVar[bool] = False
     command: Literal["remove_child"] = "remove_child"
     node: NodeName
 
@@ -100,7 +93,6 @@ class RemoveChild(AnyCommand):
 class MoveChild(AnyCommand):
     """Move a child to another position among its siblings."""
 
-    hidden: ClassVar[bool] = False
     command: Literal["move_child"] = "move_child"
     node: NodeName
     position: Position
@@ -108,19 +100,19 @@ class MoveChild(AnyCommand):
 
 
 class Undo(AnyCommand):
-    """Take back the last change of this principal that stands."""
+    """Undo the last change of this principal that is not undone yet."""
 
     command: Literal["undo"] = "undo"
 
 
 class Redo(AnyCommand):
-    """Make the change again that this principal took back last."""
+    """Redo the change that this principal undid last."""
 
     command: Literal["redo"] = "redo"
 
 
 class Accept(AnyCommand):
-    """Hold values as they are: those of these fields, or all that are set. Generation leaves them from then on."""
+    """Hold the present values of these fields, or of all that are set: generation no longer changes them."""
 
     command: Literal["accept"] = "accept"
     node: NodeName
@@ -128,7 +120,7 @@ class Accept(AnyCommand):
 
 
 class Release(AnyCommand):
-    """Give held values back to the generator: those of these fields, or all."""
+    """Return held values to the generator: those of these fields, or all."""
 
     command: Literal["release"] = "release"
     node: NodeName
@@ -143,7 +135,7 @@ class Select(AnyCommand):
 
 
 class Judged(Closed):
-    """What a rule said that dispatch does not judge itself, because its judgement takes receipts or foreign code."""
+    """The verdict of a rule that dispatch cannot judge itself, as it needs tool receipts or runs foreign code."""
 
     rule: str
     ok: bool | None
@@ -151,7 +143,7 @@ class Judged(Closed):
 
 
 class RunFailure(Closed):
-    """How a run ended without a pass; `errors` are those of its last check."""
+    """Why a run did not pass its gate; `errors` are those of its last check."""
 
     reason: str
     message: Text
@@ -159,10 +151,10 @@ class RunFailure(Closed):
 
 
 class Settle(AnyCommand):
-    """A run of the node's agent ended: stamps the node with what the agent was asked, keeps how it ended.
+    """Record the end of a run of the node's agent: the stamp of its prompt, and its failure if it did not pass.
 
-    Sent by the generator alone. `summary` None leaves the one that is there. `verdicts` are those of evidence and
-    function rules, as the run's last check found them.
+    Sent only by the generator. `summary` None keeps the present one. `verdicts` are those of evidence and function
+    rules in the run's last check.
     """
 
     command: Literal["settle"] = "settle"
@@ -179,9 +171,9 @@ class Settle(AnyCommand):
 
 
 class Judge(AnyCommand):
-    """Function rules were judged, outside of any transaction, against the document at `version`.
+    """Record verdicts of function rules that were judged outside of a transaction, on the document at `version`.
 
-    Sent by the service alone; of a node that changed since then nothing is kept.
+    Sent only by the service. Verdicts on nodes that changed since that version are ignored.
     """
 
     command: Literal["judge"] = "judge"
@@ -190,7 +182,7 @@ class Judge(AnyCommand):
 
 
 class Instruct(AnyCommand):
-    """What all agents of the document read from now on. Sent by the generator alone."""
+    """Set the brief that all agents of the document get from now on. Sent only by the generator."""
 
     command: Literal["instruct"] = "instruct"
     brief: Text
@@ -206,13 +198,13 @@ HIDDEN: tuple[type[AnyCommand], ...] = (Undo, Redo, Accept, Release, Select)
 FROM_OUTSIDE: Mapping[str, type[AnyCommand]] = {one.model_fields["command"].default: one for one in (*VISIBLE, *HIDDEN)}
 
 _BOUND = ("set_value", "set_metadata", "add_child")
-"""Of these an agent that is bound to a node need not say the node."""
+"""Commands in which an agent bound to a node may leave the node out."""
 
 
 def commands_of(given: object, node: str | None = None) -> tuple[Command, ...]:
-    """Typed commands of what somebody sent: one command or several, as JSON or typed already.
+    """Parse one or several commands, as JSON or typed already.
 
-    `node` is that of an agent that is bound to one. Raises `Refused` (422) with all that is wrong.
+    `node` is the default for agents bound to a node. Raises `Refused` (422) with all problems.
     """
     several: Sequence[Any] = given if isinstance(given, list | tuple) else (given,)
     made: list[Command] = []
@@ -224,7 +216,7 @@ def commands_of(given: object, node: str | None = None) -> tuple[Command, ...]:
         prefix = f"commands.{place}" if len(several) > 1 else ""
         try:
             made.append(_command(one, node))
-        except _Wrong as error:
+        except _Invalid as error:
             for field, message in error.found:
                 name = f"{prefix}{'.' if prefix and field else ''}{field}"
                 wrong.append(f"{name}: {message}".lstrip(": "))
@@ -233,7 +225,7 @@ def commands_of(given: object, node: str | None = None) -> tuple[Command, ...]:
     return tuple(made)
 
 
-class _Wrong(Exception):
+class _Invalid(Exception):
     def __init__(self, *found: tuple[str, str]) -> None:
         super().__init__()
         self.found = found
@@ -241,30 +233,31 @@ class _Wrong(Exception):
 
 def _command(given: object, node: str | None) -> Any:
     if not isinstance(given, Mapping):
-        raise _Wrong(("", "a command should be a JSON object, in braces"))
+        raise _Invalid(("", "a command should be a JSON object, in braces"))
     name = given.get("command")
     if not isinstance(name, str) or name not in FROM_OUTSIDE:
         hint = nearest(name, FROM_OUTSIDE) if isinstance(name, str) else ""
-        raise _Wrong(("command", f"there is no command {str(name)[:80]!r}{hint}; there is: {', '.join(FROM_OUTSIDE)}"))
+        raise _Invalid(
+            ("command", f"there is no command {str(name)[:80]!r}{hint}; there is: {', '.join(FROM_OUTSIDE)}")
+        )
     kind = FROM_OUTSIDE[name]
     whole = {"node": node, **given} if node is not None and name in _BOUND else given
     surplus = [key for key in whole if key not in kind.model_fields]
     if surplus:
-        raise _Wrong(
+        raise _Invalid(
             *(
                 (str(key)[:80], f"{name} has nothing of this name{nearest(str(key), kind.model_fields)}")
                 for key in surplus
             )
         )
     try:
-        # By way of JSON's types alone, lists for tuples.
         return kind.model_validate(whole)
     except ValidationError as error:
-        raise _Wrong(*((one.field, one.message) for one in mistakes(error.errors()))) from None
+        raise _Invalid(*((one.field, one.message) for one in mistakes(error.errors()))) from None
 
 
 def addressed(commands: Iterable[Command]) -> tuple[str, ...]:
-    """The nodes that commands name, by path or id."""
+    """The nodes that commands name, by path or id, each once."""
     found: dict[str, None] = {}
     for command in commands:
         for name in (getattr(command, "node", None), getattr(command, "parent", None)):

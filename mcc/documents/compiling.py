@@ -1,34 +1,67 @@
-"""Components made ready for use: each of their rules, formulas and templates read, and what is wrong with them told."""
+"""Compilation of components: parses their rules, formulas and templates, and reports what is wrong with them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from mcc.contracts.blueprints import AnyField, BlueprintRule, Component, FieldSpec, ListField, NodeAgent
+from mcc.contracts.blueprints import AnyField, BlueprintRule, ChoiceField, Component, FieldSpec, ListField, NodeAgent
 from mcc.contracts.shape import digest
 from mcc.definitions.front_matter import Location
+from mcc.definitions.rights import TOOL_GROUPS
 from mcc.documents.component import CompiledComponent, CompiledField, NodeRule
 from mcc.documents.constraints import constraints, counts
 from mcc.documents.formulas import Binding, Computation, Formula, in_order
-from mcc.documents.shapes import Names, kinds_of, shape_of, with_receipts
+from mcc.documents.partial import UnknownField
 from mcc.documents.templates import Template, TemplateError
 from mcc.rules.errors import RuleError
-from mcc.rules.kinds import Shape, named
-from mcc.rules.rule import CompiledRule, read_rule
+from mcc.rules.kinds import ANY, ANYTHING, Kinds, Null, Shape, named, of_keys
+from mcc.rules.reads import READS
+from mcc.rules.rule import CompiledRule, read_rule, shapes
 
 Tell: TypeAlias = Callable[[Location, str], None]
-"""Takes what is wrong within a component: where, and a sentence."""
+"""Called with each problem of a component: the location within it, and a sentence."""
 
 _LOOP = 10
-"""Names of a loop that are told."""
+"""Most names of a cycle in a message."""
 
 SECTIONS: Mapping[str, str] = {"metadata": "metadata", "props": "properties"}
-"""How a section of fields is named by rules, and by files."""
+"""Sections of fields: the name used in rules, and the one used in files."""
+
+_TEXTS: Kinds = frozenset({str})
+_KINDS: Mapping[str, Kinds] = {
+    "text": _TEXTS,
+    "choice": _TEXTS,
+    "date": _TEXTS,
+    "reference": _TEXTS,
+    "number": frozenset({int, float}),
+    "boolean": frozenset({bool}),
+    "list": frozenset({list}),
+}
+_TOOLS = frozenset(tool for tools in TOOL_GROUPS.values() for tool in tools)
+
+
+class _Names:
+    """The names, with the shapes of their values, that rules and formulas of a component may use."""
+
+    def __init__(self, component: Component) -> None:
+        self._sections = {"metadata": _section(component.metadata), "props": _section(component.properties)}
+
+    @property
+    def fields(self) -> list[str]:
+        return [f"{section}.{key}" for section, shape in self._sections.items() for key in shape.names or ()]
+
+    def of(self, section: str | None, value: Shape | None = None) -> Mapping[str, Shape]:
+        """The names for a rule: of the component (`section` None), or of a field with this `value`.
+
+        Rules of a metadata field see the metadata only.
+        """
+        names = {"metadata": self._sections["metadata"]} if section == "metadata" else dict(self._sections)
+        return names if value is None else {**names, "value": value}
 
 
 def compiled(name: str, spec: Component, settings: NodeAgent, tell: Tell) -> CompiledComponent:
-    """The component of this name; what is wrong with it is told, and left out of what is made."""
-    names = Names(spec)
+    """Compile the component of this name; invalid parts are reported to `tell` and left out."""
+    names = _Names(spec)
     fields = MappingProxyType(dict(_fields(spec, names, tell)))
     rules = tuple(_rules(spec, fields, names, tell))
     computed = in_order({one.name: one.computation for one in fields.values() if one.computation is not None})
@@ -38,7 +71,7 @@ def compiled(name: str, spec: Component, settings: NodeAgent, tell: Tell) -> Com
         way = " → ".join((*shown, loop[0]))
         tell(_at(first, "formula" if first.spec.formula is not None else "bind"), f"This is made of itself: {way}")
     ordered = tuple(fields[one] for one in computed.order)
-    # A field that nobody can read is no model that pydantic expects; nothing comes of such a component.
+    # `warnings=False`: pydantic does not expect an `UnknownField`; a blueprint with one is rejected later anyway.
     held_to = {"metadata", "properties", "rules", "children"}
     rules_digest = f"sha256:{digest(spec.model_dump(mode='json', by_alias=True, include=held_to, warnings=False))}"
     return CompiledComponent(name, spec, settings, fields, rules, ordered, _describe(name, spec, tell), rules_digest)
@@ -54,7 +87,7 @@ def _specs(spec: Component) -> Iterator[tuple[str, str, FieldSpec]]:
             yield section, key, field
 
 
-def _fields(spec: Component, names: Names, tell: Tell) -> Iterator[tuple[str, CompiledField]]:
+def _fields(spec: Component, names: _Names, tell: Tell) -> Iterator[tuple[str, CompiledField]]:
     known = [f"{section}.{key}" for section, key, _ in _specs(spec)]
     for section, key, field in _specs(spec):
         name, location = f"{section}.{key}", (SECTIONS[section], key)
@@ -69,19 +102,19 @@ def _fields(spec: Component, names: Names, tell: Tell) -> Iterator[tuple[str, Co
         yield name, CompiledField(name, section, key, field, computation)
 
 
-def _formula(names: Names, field: FieldSpec, location: Location, tell: Tell) -> Formula | None:
+def _formula(names: _Names, field: FieldSpec, location: Location, tell: Tell) -> Formula | None:
     text = field.formula or ""
     try:
         made = Formula.of(text, names.of(None))
     except RuleError as error:
-        tell(location, f"{error}{_why_not(error, None, names.fields)}")
+        tell(location, f"{error}{_hint(error, None, names.fields)}")
         return None
-    if not made.kinds & kinds_of(field):
+    if not made.kinds & _kinds_of(field):
         tell(location, f"This gives {named(made.kinds)}, and the field is a {field.type}")
     return made
 
 
-def _rules(spec: Component, fields: Mapping[str, CompiledField], names: Names, tell: Tell) -> Iterator[NodeRule]:
+def _rules(spec: Component, fields: Mapping[str, CompiledField], names: _Names, tell: Tell) -> Iterator[NodeRule]:
     for field in fields.values():
         yield from _derived(field)
         yield from _declared(names, field, field.name, field.spec, tell)
@@ -106,10 +139,10 @@ def _derived(field: CompiledField) -> Iterator[NodeRule]:
 
 
 def _declared(
-    names: Names, field: CompiledField, id: str, spec: AnyField, tell: Tell, *, each: bool = False
+    names: _Names, field: CompiledField, id: str, spec: AnyField, tell: Tell, *, each: bool = False
 ) -> Iterator[NodeRule]:
     location = _at(field, *(("items",) if each else ()))
-    value = shape_of(spec, unset=not each)  # type: ignore[arg-type]
+    value = _shape_of(spec, unset=not each)  # type: ignore[arg-type]
     for index, rule in enumerate(spec.rules):
         where = ((*location, "rules", index), tell)
         made = _rule(f"{id}.rules[{index}]", rule, field, names.of(field.section, value), where, each=each)
@@ -133,17 +166,17 @@ def _rule(
         return NodeRule(id, "function", name, function=rule.function or "", each=each)
     location, tell = where
     known = [f"{section}.{key}" for section in SECTIONS if section in names for key in names[section].names or ()]
-    names = with_receipts(names) if rule.kind == "evidence" else names
+    names = _with_receipts(names) if rule.kind == "evidence" else names
     try:
         made = CompiledRule(read_rule(rule.cel or rule.evidence or "", names), rule.message)
     except RuleError as error:
-        tell((*location, rule.kind), f"{error}{_why_not(error, field, known)}")
+        tell((*location, rule.kind), f"{error}{_hint(error, field, known)}")
         return None
     return NodeRule(id, rule.kind, name, rule.message, cel=made, each=each)
 
 
-def _why_not(error: RuleError, field: CompiledField | None, known: Iterable[str]) -> str:
-    """What a name that is known elsewhere stands for."""
+def _hint(error: RuleError, field: CompiledField | None, known: Iterable[str]) -> str:
+    """A hint for an unknown name that exists in another place."""
     name = error.sentence.partition("'")[2].partition("'")[0] if "is not known here" in error.sentence else ""
     if name == "value" and field is None:
         return "; a rule of the component has no value, one of a field has"
@@ -156,7 +189,7 @@ def _why_not(error: RuleError, field: CompiledField | None, known: Iterable[str]
 
 
 def _describe(name: str, spec: Component, tell: Tell) -> Template:
-    """What the component says of its nodes; where it says nothing, its name and its required fields."""
+    """The template that describes nodes of the component; by default its name and its required fields."""
     fields = {f"{section}.{key}": (key, field) for section, key, field in _specs(spec)}
     try:
         if spec.describe is not None:
@@ -165,3 +198,30 @@ def _describe(name: str, spec: Component, tell: Tell) -> Template:
         tell(("describe",), str(error))
     needed = [f"{key} {{{full}}}" for full, (key, field) in fields.items() if field.required]
     return Template.parse(f"{name}: {'; '.join(needed)}" if needed else name)
+
+
+def _kinds_of(spec: FieldSpec) -> Kinds:
+    """The CEL types of a field's value where it is set."""
+    return ANY if isinstance(spec, UnknownField) else _KINDS[spec.type]
+
+
+def _shape_of(spec: FieldSpec, *, unset: bool = True) -> Shape:
+    """The shape of a field's value; `unset`: it may be null too."""
+    if isinstance(spec, UnknownField):
+        return ANYTHING
+    kinds = _kinds_of(spec) | (frozenset({Null}) if unset else frozenset())
+    texts = frozenset(spec.options) if isinstance(spec, ChoiceField) else None
+    if isinstance(spec, ListField):
+        items = _shape_of(spec.items, unset=False)
+        return Shape(kinds, item=lambda: items)
+    # `likely`: a value outside the options can be set; it only gets a negative verdict.
+    return Shape(kinds, texts, likely=True)
+
+
+def _with_receipts(names: Mapping[str, Shape]) -> Mapping[str, Shape]:
+    """`names`, and those that evidence rules may use too: tool receipts and what the tools read."""
+    return {**names, "receipts": shapes(ANYTHING, _TOOLS)["receipts"], READS: ANYTHING}
+
+
+def _section(fields: Mapping[str, FieldSpec]) -> Shape:
+    return of_keys({name: _shape_of(spec) for name, spec in fields.items()})

@@ -1,4 +1,4 @@
-"""A component ready for use: its fields, all its rules with their ids, what is computed and in which order."""
+"""A compiled component: its fields, its rules with their ids, and its computed fields in evaluation order."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -6,8 +6,8 @@ from functools import cached_property
 
 from mcc.contracts.blueprints import Component, FieldSpec, NodeAgent
 from mcc.documents.constraints import Constraint
-from mcc.documents.formulas import Around, Computation, Computed
-from mcc.documents.kinds import as_kept, check_kind
+from mcc.documents.formulas import Computation, Computed, NodeContext
+from mcc.documents.kinds import as_stored, check_kind
 from mcc.documents.node import Node, RuleKind
 from mcc.documents.state import State
 from mcc.documents.templates import MAX_TEXT, Template
@@ -16,7 +16,7 @@ from mcc.rules.rule import CompiledRule
 
 @dataclass(frozen=True, slots=True)
 class CompiledField:
-    """`name` is `props.title` or `metadata.topic`, `section` its first half, `key` its second."""
+    """`name` is the full name, such as `props.title` or `metadata.topic`; `section` and `key` are its two parts."""
 
     name: str
     section: str
@@ -27,10 +27,11 @@ class CompiledField:
 
 @dataclass(frozen=True, slots=True)
 class NodeRule:
-    """One rule that every node of the component is held to; `field` None: it is the component's.
+    """A rule for every node of the component; `field` is None for a rule about the node as a whole.
 
-    Exactly one is set of `constraint` (derived; `required` and those of formulas and bindings are told by `id`), `cel`
-    (kinds cel and evidence), `function` (a name), `guideline` (a text). `each`: it is about each item of a list.
+    At most one is set of `constraint` (kind derived), `cel` (kinds cel and evidence), `function` (a name) and
+    `guideline` (a text). None is set for the derived rules of required and computed fields, which only their `id`
+    identifies. `each`: the rule applies to each item of a list.
     """
 
     id: str
@@ -46,8 +47,8 @@ class NodeRule:
 
 @dataclass(frozen=True)
 class CompiledComponent:
-    """`fields` by name, metadata first. `computed` are those with a formula or binding, each after what it is made of.
-    `rules_digest` names all that nodes are held to."""
+    """`fields` by full name, metadata first. `computed` are the fields with a formula or binding, each after the fields
+    that it reads. `rules_digest` covers metadata, properties, rules and children of the component."""
 
     name: str
     spec: Component
@@ -59,8 +60,8 @@ class CompiledComponent:
     rules_digest: str
 
     @cached_property
-    def looks_around(self) -> bool:
-        """Whether a rule of it may depend on what is below it."""
+    def has_function_rules(self) -> bool:
+        """Whether a verdict may depend on the node's descendants: function rules get the whole tree."""
         return any(rule.kind == "function" for rule in self.rules)
 
     @property
@@ -72,23 +73,27 @@ class CompiledComponent:
         return self.settings.validates is not False
 
 
-def around(component: CompiledComponent, state: State, node: Node) -> Around:
-    """What the values of a node of this component are made of, as they are in `state`."""
+def field_of_rule(rule: str) -> str | None:
+    """`props.title` for `props.title.min_length`, `children.lesson` for `children.lesson.min`; None for `rules[0]`."""
+    section, _, rest = rule.partition(".")
+    return f"{section}.{rest.partition('.')[0]}" if rest else None
+
+
+def context_of(state: State, node: Node) -> NodeContext:
+    """The values that formulas and bindings of this node read."""
     above = state.parent(node)
-    parent = None if above is None else Around(above.metadata, above.props)
-    # To find its place costs as much as the node has siblings.
-    asked = any(field.computation and "position" in field.computation.reads for field in component.computed)
-    return Around(node.metadata, node.props, parent, state.position(node) if asked else 1)
+    parent = None if above is None else NodeContext(above.metadata, above.props)
+    return NodeContext(node.metadata, node.props, parent, state.position(node))
 
 
-def computed(field: CompiledField, around: Around) -> Computed:
-    """The value of a field with a formula or binding, of the kind of the field."""
+def computed(field: CompiledField, context: NodeContext) -> Computed:
+    """The value of a field with a formula or binding; None, with a problem, where it has not the field's type."""
     assert field.computation is not None
-    found = field.computation.value(around)
+    found = field.computation.value(context)
     if found.value is None:
         return found
     why = check_kind(field.spec, found.value) or _too_long(found.value)
-    return Computed(None, why) if why else Computed(as_kept(field.spec, found.value))
+    return Computed(None, why) if why else Computed(as_stored(field.spec, found.value))
 
 
 def _too_long(value: object) -> str | None:

@@ -1,4 +1,4 @@
-"""Rules that follow from a field's own words: lengths, bounds, options, sizes, what is required, how many children."""
+"""Rules derived from a field's declaration (lengths, bounds, options, sizes) and from the declared child counts."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from mcc.contracts.blueprints import (
 )
 from mcc.documents.node import Node
 from mcc.documents.state import State
-from mcc.documents.templates import written
+from mcc.documents.templates import as_text
 from mcc.rules.errors import Fault
 from mcc.rules.functions import searcher
 
@@ -25,23 +25,23 @@ _LISTED = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
-    """What a constraint looks at: a value, which is not null, and the node that has it."""
+class Subject:
+    """What a constraint checks: a value, not null except for child counts, and the node that has it."""
 
     state: State
     node: Node
     value: Any
 
 
-Constraint: TypeAlias = Callable[[Looked], str | None]
-"""What is wrong, a sentence; None where nothing is."""
+Constraint: TypeAlias = Callable[[Subject], str | None]
+"""Answers a sentence that says what is wrong; None where the constraint holds."""
 
 Constraints: TypeAlias = Iterator[tuple[str, Constraint]]
-"""With the last words of their ids."""
+"""Each with the last part of its rule id."""
 
 
 def constraints(spec: FieldSpec) -> Constraints:
-    """Those of a field that hold for null; `required` is not among them."""
+    """The constraints of a field's value where it is set; `required` is not among them."""
     match spec:
         case TextField():
             yield from _of_text(spec)
@@ -52,25 +52,25 @@ def constraints(spec: FieldSpec) -> Constraints:
         case DateField():
             yield from _of_date(spec)
         case ReferenceField(to=component):
-            yield "to", lambda at: _leads(at, component)
+            yield "to", lambda at: _leads_to(at, component)
         case ListField():
             yield from _of_list(spec)
 
 
 def counts(component: str, count: ChildCount) -> Constraints:
-    """How many children of one component a node has."""
+    """The bounds on a node's number of children of one component."""
 
-    def number(at: Looked) -> int:
+    def number(at: Subject) -> int:
         return at.state.count(at.node, component)
 
-    def too_few(at: Looked) -> str | None:
+    def too_few(at: Subject) -> str | None:
         found = number(at)
         if found >= count.min:
             return None
         are = "is" if count.min == 1 else "are"
         return f"At least {_children(count.min, component)} {are} needed; there {_are(found)}."
 
-    def too_many(at: Looked) -> str | None:
+    def too_many(at: Subject) -> str | None:
         found = number(at)
         if count.max is None or found <= count.max:
             return None
@@ -83,11 +83,11 @@ def counts(component: str, count: ChildCount) -> Constraints:
 
 
 def for_each(check: Constraint) -> Constraint:
-    """The constraint over the items of a list; the first that breaks it is named."""
+    """The constraint applied to each item of a list; its sentence names the first item that breaks it."""
 
-    def run(at: Looked) -> str | None:
+    def run(at: Subject) -> str | None:
         for place, item in enumerate(at.value):
-            if why := check(Looked(at.state, at.node, item)):
+            if why := check(Subject(at.state, at.node, item)):
                 return f"Item {place + 1}: {why}"
         return None
 
@@ -141,7 +141,7 @@ def _of_number(spec: NumberField) -> Constraints:
 
 
 def _of_date(spec: DateField) -> Constraints:
-    """Days are compared as they are written, year first."""
+    """ISO dates compare correctly as text."""
     after, before = spec.after, spec.before
     if after is not None:
         yield (
@@ -171,10 +171,10 @@ def _repeated(value: Sequence[Any]) -> str | None:
     return None
 
 
-def _leads(at: Looked, component: str) -> str | None:
+def _leads_to(at: Subject, component: str) -> str | None:
     found: Node | None = at.state.root
     for key in (part for part in at.value.split("/") if part):
-        # Not `State.find`: that looks for what was meant, and each rule that does not hold is judged anew.
+        # Not `State.find`, which spends time on suggestions; a broken rule is judged again and again.
         id = None if found is None else at.state.keys.get((found.id, key))
         found = None if id is None else at.state.nodes[id]
     if found is None:
@@ -190,7 +190,7 @@ def _no_option(value: str, options: Sequence[str]) -> str:
 
 
 def _short(value: object) -> str:
-    text = written(value)
+    text = as_text(value)
     return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 

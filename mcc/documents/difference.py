@@ -1,4 +1,4 @@
-"""What differs between two versions of a document: values, and where nodes stand."""
+"""The differences between two versions of a document: values, and places of nodes."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 from mcc.contracts.documents import DocumentDiff, NodeDiff
 from mcc.documents.node import Node
-from mcc.documents.recomputing import same
+from mcc.documents.recomputing import same_json
 from mcc.documents.state import State
 
 Fields: TypeAlias = Mapping[str, tuple[Any, Any]]
@@ -14,7 +14,7 @@ Kind: TypeAlias = Literal["added", "removed", "changed", "moved"]
 
 
 def diff(before: State, after: State) -> DocumentDiff:
-    """From an earlier to a later version, or the other way round."""
+    """The differences from one version to another, which may be the earlier one."""
     return DocumentDiff(
         document_id=after.id, since=before.version, to=after.version, nodes=tuple(_differences(before, after))
     )
@@ -25,17 +25,17 @@ def _differences(before: State, after: State) -> Iterator[NodeDiff]:
     for node in after.walk():
         was = before.nodes.get(node.id)
         if was is None:
-            yield _one("added", after, node, _fields(None, node))
+            yield _node_diff("added", after, node, _fields(None, node))
         elif node.id in moved:
-            yield _one("moved", after, node, _fields(was, node), before.path(was))
+            yield _node_diff("moved", after, node, _fields(was, node), before.path(was))
         elif was is not node and (fields := _fields(was, node)):
-            yield _one("changed", after, node, fields)
+            yield _node_diff("changed", after, node, fields)
     for node in before.walk():
         if node.id not in after.nodes:
-            yield _one("removed", before, node, _fields(node, None))
+            yield _node_diff("removed", before, node, _fields(node, None))
 
 
-def _one(change: Kind, state: State, node: Node, fields: Fields, before: str | None = None) -> NodeDiff:
+def _node_diff(change: Kind, state: State, node: Node, fields: Fields, before: str | None = None) -> NodeDiff:
     return NodeDiff(
         id=node.id, path=state.path(node), before=before, component=node.component, change=change, fields=dict(fields)
     )
@@ -44,7 +44,7 @@ def _one(change: Kind, state: State, node: Node, fields: Fields, before: str | N
 def _fields(before: Node | None, after: Node | None) -> Fields:
     was, now = _values(before), _values(after)
     names = dict.fromkeys((*now, *was))
-    return {name: (was.get(name), now.get(name)) for name in names if not same(was.get(name), now.get(name))}
+    return {name: (was.get(name), now.get(name)) for name in names if not same_json(was.get(name), now.get(name))}
 
 
 def _values(node: Node | None) -> Mapping[str, object]:
@@ -55,7 +55,7 @@ def _values(node: Node | None) -> Mapping[str, object]:
 
 
 def _moved(before: State, after: State) -> set[str]:
-    """The nodes with another parent, and the fewest of those with the same one that explain the order."""
+    """Nodes with another parent, and a smallest set of reordered siblings that explains the new order."""
     found = {
         id for id, node in after.nodes.items() if id in before.nodes and before.nodes[id].parent_id != node.parent_id
     }
@@ -69,7 +69,7 @@ def _moved(before: State, after: State) -> set[str]:
 
 
 def _longest_rising(ids: Sequence[str], places: Mapping[str, int]) -> set[str]:
-    """As many of `ids` as possible whose places rise from each to the next."""
+    """The longest subsequence of `ids` with increasing places (patience sorting)."""
     ends: list[int] = []
     last: list[str] = []
     before: dict[str, str | None] = {}

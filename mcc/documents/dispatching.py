@@ -1,4 +1,4 @@
-"""The one door by which a document changes: commands are reduced, what follows is computed, rules are judged."""
+"""The only way to change a document: applies commands, recomputes dependent values, judges rules, marks conflicts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -31,9 +31,9 @@ from mcc.documents.holding import accept, instruct, release, settle, stamp
 from mcc.documents.judging import judge, judge_functions
 from mcc.documents.node import Node, Verdict
 from mcc.documents.recomputing import recompute
-from mcc.documents.references import brought_forward, keep, reference_fields, referrers
+from mcc.documents.references import cache_referrers, reference_fields, referrers, updated_referrers
 from mcc.documents.setting import set_fields
-from mcc.documents.staleness import begun_conflicts
+from mcc.documents.staleness import new_conflicts
 from mcc.documents.state import State, UnknownNode
 from mcc.documents.structure import add, move, remove
 from mcc.documents.undoing import Removed, redo, undo
@@ -45,7 +45,7 @@ _MAY: Mapping[By, tuple[type, ...]] = {
     "metadata_agent": (SetMetadata, Settle),
     "outline": (SetMetadata, *_STRUCTURE, Settle),
 }
-"""What an agent may do; whoever is not named may do all but what is hidden, which people may."""
+"""The commands that each kind of agent may send. Other authors may send all; hidden commands only people."""
 
 
 def dispatch(
@@ -60,12 +60,12 @@ def dispatch(
     functions: Functions | None = None,
     command_id: str | None = None,
 ) -> Change:
-    """All these commands done in turn, or none of them. Raises `Refused`.
+    """Apply all commands in order, or none of them. Raises `Refused`.
 
-    `commands` are typed, or JSON as people and tools send it: one or several. `own` are the steps of this principal's
-    history, and `removed` the nodes that some of their versions took out (`versions_needed`); only undo and redo look
-    at them. Without `functions` the function rules of what changed are left without a verdict (`judge_command` makes it
-    up); with them this blocks until they have answered.
+    `commands` is one or several, typed or as JSON. Only undo and redo use `own`, the steps of this principal's history,
+    and `removed`, the nodes that some of their versions removed (see `versions_needed`). Without `functions`, function
+    rules of changed nodes are left without a verdict (a `Judge` command adds them later); with them, this blocks until
+    they have answered.
     """
     if blueprint.digest != state.blueprint:
         raise ValueError(f"the document is pinned to the blueprint {state.blueprint}, not to {blueprint.digest}")
@@ -77,7 +77,7 @@ def dispatch(
         work.index = index
         try:
             _check_author(work, command)
-            _reduce(work, command, removed or {})
+            _apply(work, command, removed or {})
         except Refused as refused:
             if len(typed) == 1:
                 raise
@@ -91,7 +91,7 @@ def _check_version(state: State, commands: Sequence[Command], expected: int) -> 
         try:
             node = state.find(name)
         except UnknownNode:
-            continue  # perhaps an earlier one of the commands makes it
+            continue  # an earlier one of the commands may create it
         if node.version > expected:
             changed.append(state.path(node))
     if changed:
@@ -120,7 +120,7 @@ def _check_author(work: Work, command: Command) -> None:
         raise Refused(422, "the values of a child are set by its own agent; leave `values` out")
 
 
-def _reduce(work: Work, command: Command, removed: Removed) -> None:
+def _apply(work: Work, command: Command, removed: Removed) -> None:
     match command:
         case SetValue():
             values = {f"props.{key}": value for key, value in command.values.items()}
@@ -150,15 +150,15 @@ def _reduce(work: Work, command: Command, removed: Removed) -> None:
         case Settle():
             settle(work, command)
         case Judge():
-            _judged(work, command)
+            _add_function_verdicts(work, command)
         case Instruct():
             instruct(work, command)
         case _:
             assert_never(command)
 
 
-def _judged(work: Work, command: Judge) -> None:
-    """Together with other commands it is a part of what these came to, and no step of its own."""
+def _add_function_verdicts(work: Work, command: Judge) -> None:
+    """Add verdicts of functions; a history step is recorded only where the dispatch did nothing else."""
     alone = not work.steps
     for id, verdicts in command.verdicts.items():
         node = work.draft.node(id)
@@ -167,7 +167,7 @@ def _judged(work: Work, command: Judge) -> None:
             and max((node.version, *(one.version for one in node.provenance.values()))) <= command.version
         ):
             work.draft.put(replace(node))
-            work.say(node, verdicts)
+            work.add_verdicts(node, verdicts)
             if alone:
                 work.step(command.command, work.state.path(node))
 
@@ -175,13 +175,13 @@ def _judged(work: Work, command: Judge) -> None:
 def finished(
     work: Work, functions: Functions | None = None, command_id: str | None = None, was: Blueprint | None = None
 ) -> Change:
-    """The change that the work comes to: with all that follows from it computed and judged. `was` is the blueprint that
-    the document had, where it gets another one."""
+    """Complete the work (recompute, stamp, judge, mark conflicts) and answer the change. `was` is the document's
+    previous blueprint where it gets another one."""
     if not work.draft.before and work.brief is None:
         return Change(work.base, work.base.version)
     recompute(work)
     stamp(work)
-    known = brought_forward(work.blueprint, referrers(work.blueprint, work.base), work.draft)
+    known = updated_referrers(work.blueprint, referrers(work.blueprint, work.base), work.draft)
     for id in _to_judge(work, known):
         _judge(work, id, functions)
     state = work.draft.finished(work.version)
@@ -189,32 +189,32 @@ def finished(
         state = replace(state, blueprint=work.blueprint.digest)
     if work.brief is not None:
         state = replace(state, brief=work.brief)
-    state = _in_conflict(work, state, was)
+    state = _with_new_conflicts(work, state, was)
     if reference_fields(work.blueprint):
-        keep(work.blueprint, state, known)
+        cache_referrers(work.blueprint, state, known)
     return _change(work, state, command_id)
 
 
-def _in_conflict(work: Work, state: State, was: Blueprint | None) -> State:
-    """With the conflicts that begin: whoever is not asked again would never learn that the ground has moved."""
+def _with_new_conflicts(work: Work, state: State, was: Blueprint | None) -> State:
+    """Add new conflicts: held values are not generated again, so only a conflict shows that their inputs changed."""
     if not work.base.nodes:
         return state
-    begun = begun_conflicts(work.blueprint, work.base, state, was)
-    nodes = {id: state.nodes[id] for id in begun}
+    new = new_conflicts(work.blueprint, work.base, state, was)
+    nodes = {id: state.nodes[id] for id in new}
     for id, node in nodes.items():
         work.draft.before.setdefault(id, work.base.nodes.get(id))
-        nodes[id] = replace(node, conflicts={**node.conflicts, **begun[id]})
+        nodes[id] = replace(node, conflicts={**node.conflicts, **new[id]})
     return state.with_nodes(work.version, nodes) if nodes else state
 
 
 def _to_judge(work: Work, known: Mapping[str, frozenset[str]]) -> list[str]:
-    """What changed, what is above it and looks below, and what refers to it."""
+    """The ids of nodes to judge: changed ones, their ancestors with function rules, and nodes that refer to them."""
     found: dict[str, None] = {}
     for id, before in list(work.draft.before.items()):
         node = work.draft.node(id)
         if node is not None:
             found[id] = None
-            found.update((one.id, None) for one in work.state.ancestors(node) if work.component(one).looks_around)
+            found.update((one.id, None) for one in work.state.ancestors(node) if work.component(one).has_function_rules)
         if known and (before is None or node is None or before.parent_id != node.parent_id):
             paths = [] if before is None else [work.base.path(before)]
             paths += [] if node is None else [work.state.path(node)]
@@ -223,31 +223,31 @@ def _to_judge(work: Work, known: Mapping[str, frozenset[str]]) -> list[str]:
 
 
 def _judge(work: Work, id: str, functions: Functions | None) -> None:
-    said = work.said.get(id, {})
+    sent = work.given_verdicts.get(id, {})
     node = work.state.nodes[id]
     kinds = {rule.id: rule.kind for rule in work.component(node).rules}
     given = {
         name: Verdict(name, kinds[name], one.ok, one.message, work.version)
-        for name, one in said.items()
+        for name, one in sent.items()
         if kinds.get(name) in ("function", "evidence")
     }
-    asked = {} if functions is None else judge_functions(work.blueprint, work.state, id, functions, work.version)
+    by_functions = {} if functions is None else judge_functions(work.blueprint, work.state, id, functions, work.version)
     found = judge(
         work.blueprint,
         work.state,
         id,
-        functions={**asked, **{name: one for name, one in given.items() if one.kind == "function"}},
+        functions={**by_functions, **{name: one for name, one in given.items() if one.kind == "function"}},
         evidence={name: one for name, one in given.items() if one.kind == "evidence"},
         version=work.version,
     )
     before = {one.rule: one for one in node.verdicts}
-    kept = tuple(_kept(before.get(one.rule), one) for one in found)
+    kept = tuple(_with_earlier_version(before.get(one.rule), one) for one in found)
     if kept != node.verdicts:
         work.draft.put(replace(node, verdicts=kept))
 
 
-def _kept(before: Verdict | None, now: Verdict) -> Verdict:
-    """A verdict that says the same stays as old as it is; one on evidence is as new as the value it is about."""
+def _with_earlier_version(before: Verdict | None, now: Verdict) -> Verdict:
+    """An unchanged verdict keeps its version; one on evidence gets the new one, which ties it to the present value."""
     if before is None or now.kind == "evidence":
         return now
     same = (now.kind, now.ok, now.message) == (before.kind, before.ok, before.message)
@@ -270,7 +270,7 @@ def _change(work: Work, state: State, command_id: str | None) -> Change:
 
 
 def _differs(before: Node, after: Node) -> bool:
-    """Whether a command changed it, or a value of it follows from what one changed."""
+    """Whether a command changed the node, or one of its computed values changed."""
     if before.version != after.version:
         return True
     return before.metadata != after.metadata or before.props != after.props

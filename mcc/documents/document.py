@@ -1,11 +1,10 @@
-"""A document of this process: one that changes, with its history, over states that do not."""
+"""A mutable document in memory, with its history, built on immutable states."""
 
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
@@ -34,10 +33,10 @@ _OF_PEOPLE: frozenset[By] = frozenset({"person", "chat", "import"})
 
 
 class Document:
-    """A document without a database; not shared by threads.
+    """A document without a database; not thread-safe.
 
-    `metadata` is the root's, and held: a person set it. `functions` are those that rules name; None = those of the
-    modules of this program. Raises `Refused` for values that the blueprint has no place for.
+    `metadata` sets fields of the root, held as a person's values are. `functions` are the functions that rules name;
+    None = those found in this program's loaded modules. Raises `Refused` for values that the blueprint does not allow.
     """
 
     def __init__(
@@ -60,15 +59,24 @@ class Document:
         self._own: dict[tuple[By, str | None], list[Step]] = {}
         author = self._author("person")
         self._created_at = author.at
-        begun = partial(new_state, blueprint, id=fresh_id(), author=author, functions=self.functions)
-        first = begun(title=title, metadata=metadata, nodes=nodes)
+        first = new_state(
+            blueprint,
+            id=fresh_id(),
+            title=title,
+            metadata=metadata,
+            nodes=nodes,
+            author=author,
+            functions=self.functions,
+        )
         self._state = first.state
         self.take(first)
 
     @classmethod
     def of_export(cls, blueprint: Blueprint, text: str | bytes, functions: Functions | None = None) -> "Document":
-        """From what `export("json")` gave: its values, with those held that were. Raises ValueError for another text,
-        `Refused` for values that the blueprint has no place for."""
+        """Rebuild a document from the text of `export("json")`, with its values and which of them were held.
+
+        Raises ValueError for text that is no such export, `Refused` for values that the blueprint does not allow.
+        """
         found = json.loads(text)
         if not isinstance(found, dict) or not isinstance(found.get("nodes"), list):
             raise ValueError("this is no export of a document: it has no list `nodes`")
@@ -89,7 +97,7 @@ class Document:
 
     @property
     def history(self) -> Sequence[Step]:
-        """All that was done, the first of it first."""
+        """All steps, oldest first."""
         return self._history
 
     @property
@@ -102,7 +110,7 @@ class Document:
 
     @property
     def functions(self) -> Functions:
-        """The functions that rules of the blueprint name, as far as they are known here."""
+        """The functions that rules of the blueprint name, as far as they can be found."""
         wanted = {
             rule.function
             for component in self.blueprint.components.values()
@@ -111,6 +119,7 @@ class Document:
         }
         if self._given is None and wanted:
             found = functions_in(tuple(sys.modules.values()), wanted)
+            # An incomplete result is not kept: a module with the missing functions may be imported later.
             self._given = found if wanted <= found.keys() else None
             return found
         return self._given or {}
@@ -124,9 +133,9 @@ class Document:
         expected_version: int | None = None,
         command_id: str | None = None,
     ) -> Change:
-        """All these commands done in turn, or none of them: one or several, typed or as JSON. Raises `Refused`.
+        """Apply one or several commands, typed or as JSON: all of them, in order, or none. Raises `Refused`.
 
-        What was done under a `command_id` before is answered again, and nothing is done.
+        A `command_id` that was used before changes nothing and answers the earlier change.
         """
         if command_id is not None and command_id in self._done:
             return replace(self._done[command_id], state=self._state, nodes={}, steps=())
@@ -150,10 +159,10 @@ class Document:
         return change
 
     def take(self, change: Change) -> None:
-        """Go on with what a dispatch over this document's state made."""
-        gone = [self._state.nodes[id] for id, node in change.nodes.items() if node is None]
-        if gone:
-            self._removed[change.version] = gone
+        """Adopt a change that a dispatch made from this document's current state."""
+        removed = [self._state.nodes[id] for id, node in change.nodes.items() if node is None]
+        if removed:
+            self._removed[change.version] = removed
         if change.steps:
             self._rows.append((change.version, change.nodes))
         self._history.extend(change.steps)
@@ -162,34 +171,37 @@ class Document:
         self._state = change.state
 
     def undo(self) -> Change:
-        """Take back the last change by a person. Raises `Refused` (409)."""
+        """Undo the last change by a person. Raises `Refused` (409) when there is none."""
         return self.dispatch({"command": "undo"})
 
     def redo(self) -> Change:
         return self.dispatch({"command": "redo"})
 
     def change_blueprint(self, blueprint: Blueprint) -> Succession:
-        """Go on with another blueprint; what it has no place for is dropped, and told. Raises `Refused` (422)."""
+        """Move to another blueprint; the answer lists the values and nodes it has no place for, which are dropped.
+
+        Raises `Refused` (422).
+        """
         found = succeeded(self.blueprint, blueprint, self._state, self._author("person"), self.functions)
         self.blueprint = blueprint
         self.take(found.change)
         return found
 
     def node(self, named: str) -> NodeView:
-        """The node of this path or id, as it is now. Raises `UnknownNode`."""
+        """The current view of the node with this path or id. Raises `UnknownNode`."""
         return node_view(self.blueprint, self._state, self._state.find(named))
 
     def pending(self) -> Mapping[str, tuple[str, ...]]:
-        """By path, what keeps nodes pending: fields, children, rules of the component."""
+        """By path, what keeps a node pending: fields, children, rules of the component."""
         found = assessed(self.blueprint, self._state).statuses
         return self._by_path(pending_of, [id for id, status in found.items() if status in ("pending", "failed")])
 
     def stale(self) -> Mapping[str, tuple[str, ...]]:
-        """By path, what has changed since the agents of stale nodes were asked."""
+        """By path, what changed since the agents of a stale node ran."""
         return self._by_path(stale_because, assessed(self.blueprint, self._state).stale)
 
     def at(self, version: int) -> State:
-        """The document as it was. Raises ValueError for a version that it never had."""
+        """The state at an earlier version. Raises ValueError for a version that does not exist."""
         if not 1 <= version <= self._state.version:
             raise ValueError(f"the document has the versions 1 to {self._state.version}")
         nodes: dict[str, Node] = {}
@@ -203,11 +215,11 @@ class Document:
         return State.of(state.id, state.blueprint, state.title, version, list(nodes.values()), state.brief)
 
     def diff(self, before: int, after: int | None = None) -> DocumentDiff:
-        """What differs between two versions; `after` None: the one of now."""
+        """The differences between two versions; `after` None = the current one."""
         return diff(self.at(before), self._state if after is None else self.at(after))
 
     def export(self, format: Format = "json") -> str:
-        """The whole document: `json`, `md`, `html`, or `jsonl` (a line for each node, what its agent is asked with)."""
+        """The whole document as `json`, `md`, `html` or `jsonl` (one line per node: the prompt of its agent)."""
         kept = Envelope(self._created_at, self._history[-1].at)
         return b"".join(exported(self.blueprint, self._state, kept, format)).decode()
 
@@ -223,7 +235,7 @@ class Document:
 
 
 def _held(node: Mapping[str, Any]) -> tuple[str, ...]:
-    """The fields of an exported node that people held."""
+    """The full names of the held fields of an exported node."""
     known = node.get("provenance")
     if not isinstance(known, Mapping):
         return ()

@@ -1,4 +1,4 @@
-"""A document as a file: JSON, Markdown, a page of HTML, or a line of JSON for each node."""
+"""Export of documents as JSON, Markdown, HTML, or JSON lines with one node each."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from mcc.contracts.documents import DocumentSummary, NodeExample, NodeView
 from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
 from mcc.documents.blueprint import Blueprint
-from mcc.documents.briefs import question_of
+from mcc.documents.briefs import prompt_of
 from mcc.documents.export_html import html
 from mcc.documents.export_markdown import markdown
 from mcc.documents.node import Node
@@ -27,7 +27,7 @@ MEDIA_TYPES: Mapping[Format, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """The model that an agent asked, and what its run spent."""
+    """The model of an agent run, and its usage."""
 
     model: str | None
     usage: Usage | None
@@ -39,9 +39,9 @@ NOTHING_KNOWN = Spent(None, None)
 def exported(
     blueprint: Blueprint, state: State, kept: Envelope, format: Format, spent: Mapping[str, Spent] | None = None
 ) -> Iterator[bytes]:
-    """The whole document in UTF-8, piece by piece. `spent`, by the ids of records, goes into the lines of `jsonl`.
+    """The whole document in UTF-8, in pieces. `spent`, by record id, goes into the lines of `jsonl`.
 
-    What a document holds is shown and nothing else: no text of it can act as Markdown or HTML.
+    Markdown and HTML escape all content of the document.
     """
     nodes = (node_view(blueprint, state, node) for node in state.walk())
     match format:
@@ -58,7 +58,7 @@ def exported(
 
 
 def _json(document: DocumentSummary, nodes: Iterable[NodeView]) -> Iterator[bytes]:
-    """What `GET /documents/ID` answers with all nodes in one page, a line each."""
+    """The body of `GET /documents/ID` with all nodes on one page, one node per line."""
     yield to_json(document)[:-1] + b',"next_cursor":null,"nodes":['
     for place, node in enumerate(nodes):
         yield (b",\n" if place else b"\n") + to_json(node)
@@ -66,7 +66,7 @@ def _json(document: DocumentSummary, nodes: Iterable[NodeView]) -> Iterator[byte
 
 
 def _example(blueprint: Blueprint, state: State, node: Node, spent: Mapping[str, Spent]) -> NodeExample:
-    system, task = question_of(blueprint, state, node, "node")
+    system, task = prompt_of(blueprint, state, node, "node")
     stamp = node.stamps.get("node")
     known = spent.get(stamp.record_id or "", NOTHING_KNOWN) if stamp is not None else NOTHING_KNOWN
     return NodeExample(

@@ -1,4 +1,4 @@
-"""A document as Markdown."""
+"""Export of a document as Markdown."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,11 +6,11 @@ from mcc.contracts.documents import Counts, DocumentSummary, NodeView
 from mcc.documents.inert import in_markdown, in_words, lines_in_markdown
 
 _DEEPEST = 6
-"""Levels of headings that Markdown has."""
+"""The deepest level of headings in Markdown."""
 
 
 def markdown(document: DocumentSummary, nodes: Iterable[NodeView]) -> Iterator[str]:
-    """Title, what it is made after, and each node below a heading with its values and what is wrong with it."""
+    """Title, blueprint and status, then each node under a heading with its values and problems."""
     made_after = f"{document.blueprint.name} {document.blueprint.version}"
     yield f"# {in_markdown(document.title) or 'Untitled'}\n\n"
     yield f"{made_after}, version {document.version}: {document.status} ({counted(document.counts)})\n"
@@ -22,7 +22,7 @@ def markdown(document: DocumentSummary, nodes: Iterable[NodeView]) -> Iterator[s
 
 
 def counted(counts: Counts) -> str:
-    """ "6 done, 1 stale, 2 conflicts"."""
+    """The counts in words, such as "6 done, 1 stale, 2 conflicts"."""
     parts = [f"{number} {name}" for name, number in counts if number and name != "conflicts"]
     if counts.conflicts:
         parts.append(f"{counts.conflicts} conflict{'s' if counts.conflicts > 1 else ''}")
@@ -36,7 +36,7 @@ def _node(node: NodeView) -> Iterator[str]:
     yield ""
     for name, value in (*node.metadata.items(), *node.props.items()):
         yield from _field(name, value)
-    yield from _wrong(node)
+    yield from _problems(node)
 
 
 def _field(name: str, value: object) -> Iterator[str]:
@@ -58,7 +58,7 @@ def _field(name: str, value: object) -> Iterator[str]:
     yield ""
 
 
-def _wrong(node: NodeView) -> Iterator[str]:
+def _problems(node: NodeView) -> Iterator[str]:
     problems = [f"{one.rule}: {one.message}" for one in node.verdicts if one.ok is False]
     problems += [f"stale, because of {reason}" for reason in node.stale_because]
     problems += [f"{one.field} is held and in conflict since version {one.since}" for one in node.conflicts]

@@ -1,4 +1,4 @@
-"""Mistakes of fields that have their shape: bounds that nothing fits, defaults of another kind, names of nothing."""
+"""Checks of declared fields: bounds that exclude each other, defaults that do not fit, unknown names."""
 
 import math
 from collections.abc import Iterator, Set
@@ -15,20 +15,20 @@ from mcc.contracts.blueprints import (
     TextField,
 )
 from mcc.definitions.front_matter import Location, suggestion
-from mcc.documents.constraints import Looked, constraints
+from mcc.documents.constraints import Subject, constraints
 from mcc.documents.kinds import as_date, check_kind
 from mcc.rules.errors import Fault
 from mcc.rules.functions import searcher
 
 MAX_RULES = 2_000
-"""Rules, formulas and bindings of one blueprint."""
+"""Most rules, formulas and bindings of one blueprint: each costs time to check."""
 
-Found: TypeAlias = Iterator[tuple[Location, str]]
-"""Where, and a sentence without its full stop."""
+Problems: TypeAlias = Iterator[tuple[Location, str]]
+"""Problems: the location, and a sentence without its full stop."""
 
 
 def too_many(spec: BlueprintSpec) -> str | None:
-    """Why nobody would check all of it in a bounded time."""
+    """A sentence where the blueprint has more than `MAX_RULES` rules, else None."""
     fields = [field for one in spec.components.values() for field in (*one.metadata.values(), *one.properties.values())]
     found = sum(len(one.rules) for one in spec.components.values()) + sum(map(_rules_of, fields))
     return None if found <= MAX_RULES else f"A blueprint has {MAX_RULES:,} rules at most; this has {found:,}"
@@ -39,8 +39,8 @@ def _rules_of(field: FieldSpec) -> int:
     return len(field.rules) + items + field.computed
 
 
-def of_fields(spec: BlueprintSpec) -> Found:
-    """What a field says of itself that never fits."""
+def field_problems(spec: BlueprintSpec) -> Problems:
+    """Contradictions and unknown names in the declarations of fields."""
     names = spec.components.keys()
     for component, one in spec.components.items():
         for section, fields in (("metadata", one.metadata), ("properties", one.properties)):
@@ -49,7 +49,7 @@ def of_fields(spec: BlueprintSpec) -> Found:
                     yield ("components", component, section, key, *location), message
 
 
-def _of_field(field: FieldSpec, components: Set[str]) -> Found:
+def _of_field(field: FieldSpec, components: Set[str]) -> Problems:
     wrong = list(_of_constraints(field, components))
     yield from wrong
     if field.formula is not None and field.bind is not None:
@@ -60,17 +60,17 @@ def _of_field(field: FieldSpec, components: Set[str]) -> Found:
         yield from _of_default(field)
 
 
-def _of_default(field: FieldSpec) -> Found:
+def _of_default(field: FieldSpec) -> Problems:
     why = check_kind(field, field.default)
     for name, check in constraints(field) if why is None else ():
         if name.rpartition(".")[2] != "to":
-            # Nothing but a reference looks at the node.
-            why = why or check(Looked(None, None, field.default))  # type: ignore[arg-type]
+            # Of all field constraints only `to`, of references, uses the node, which does not exist yet.
+            why = why or check(Subject(None, None, field.default))  # type: ignore[arg-type]
     if why is not None:
         yield ("default",), why.rstrip(".")
 
 
-def _of_constraints(field: FieldSpec, components: Set[str]) -> Found:
+def _of_constraints(field: FieldSpec, components: Set[str]) -> Problems:
     match field:
         case TextField():
             yield from ordered(field.min_length, field.max_length, "min_length", "max_length")
@@ -87,12 +87,12 @@ def _of_constraints(field: FieldSpec, components: Set[str]) -> Found:
             yield from _of_list(field, components)
 
 
-def ordered(least: float | None, most: float | None, first: str, second: str) -> Found:
+def ordered(least: float | None, most: float | None, first: str, second: str) -> Problems:
     if least is not None and most is not None and least > most:
         yield (first,), f"{first} {least} is more than {second} {most}, so that nothing ever fits"
 
 
-def _of_pattern(pattern: str | None) -> Found:
+def _of_pattern(pattern: str | None) -> Problems:
     try:
         if pattern is not None:
             searcher(pattern)
@@ -100,7 +100,7 @@ def _of_pattern(pattern: str | None) -> Found:
         yield ("pattern",), f"The pattern {fault}"
 
 
-def _of_number(field: NumberField) -> Found:
+def _of_number(field: NumberField) -> Problems:
     wrong = list(ordered(field.min, field.max, "min", "max"))
     yield from wrong
     if not field.integer or wrong or field.min is None or field.max is None:
@@ -109,7 +109,7 @@ def _of_number(field: NumberField) -> Found:
         yield ("integer",), f"There is no whole number from {field.min} to {field.max}"
 
 
-def _of_options(field: ChoiceField) -> Found:
+def _of_options(field: ChoiceField) -> Problems:
     for index, option in enumerate(field.options):
         if not option.strip():
             yield ("options", index), "An option is empty"
@@ -117,7 +117,7 @@ def _of_options(field: ChoiceField) -> Found:
             yield ("options", index), f"The option {option[:60]!r} stands here a second time"
 
 
-def _of_dates(field: DateField) -> Found:
+def _of_dates(field: DateField) -> Problems:
     days = {name: getattr(field, name) for name in ("after", "before")}
     for name, day in days.items():
         if day is not None and as_date(day) is None:
@@ -128,7 +128,7 @@ def _of_dates(field: DateField) -> Found:
         yield ("after",), f"There is no day after {after} and before {before}"
 
 
-def _of_list(field: ListField, components: Set[str]) -> Found:
+def _of_list(field: ListField, components: Set[str]) -> Problems:
     yield from ordered(field.min_items, field.max_items, "min_items", "max_items")
     for name in ("default", "formula", "bind"):
         if getattr(field.items, name) is not None:

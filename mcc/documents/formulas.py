@@ -1,4 +1,4 @@
-"""Values that nobody sets: formulas over the fields of a node, bindings to those of its parent."""
+"""Computed values: CEL formulas over a node's fields, and bindings to fields of the node or its parent."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,34 +19,34 @@ _SECTIONS = ("metadata", "props")
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A value, and why there is none although nothing was missing (a sentence)."""
+    """A computed value; `problem` is a sentence where it is None although no input was missing."""
 
     value: Any
     problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
-    """What a node's values are made of: its own fields, those of its parent (None at the root), its position."""
+class NodeContext:
+    """What formulas and bindings read: the node's fields, its parent's (None at the root), and its position from 1."""
 
     metadata: Mapping[str, Any]
     props: Mapping[str, Any]
-    parent: "Around | None" = None
+    parent: "NodeContext | None" = None
     position: int = 1
 
-    def named(self, name: str) -> Any:
-        """The value of `props.title`, `parent.metadata.topic` or `position`; None where there is none."""
+    def lookup(self, name: str) -> Any:
+        """The value of `props.title`, `parent.metadata.topic` or `position`; None where unset."""
         if name == "position":
             return self.position
         if name.startswith("parent."):
-            return None if self.parent is None else self.parent.named(name.removeprefix("parent."))
+            return None if self.parent is None else self.parent.lookup(name.removeprefix("parent."))
         section, _, key = name.partition(".")
         return (self.metadata if section == "metadata" else self.props).get(key)
 
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """CEL over `metadata` and `props`. `reads` are the fields that it names."""
+    """A CEL expression over `metadata` and `props`; `reads` are the full names of the fields it uses."""
 
     expression: Expression
     reads: tuple[str, ...]
@@ -56,19 +56,19 @@ class Formula:
         """Raises `RuleError`."""
         made = expression(text, names)
         fields = {f"{section}.{key}" for section in _SECTIONS for key in names[section].names or ()}
-        return cls(made, tuple(sorted(_named(inner(parsed(text)), fields))))
+        return cls(made, tuple(sorted(_fields_read(inner(parsed(text)), fields))))
 
     @property
     def kinds(self) -> Kinds:
         return self.expression.top.kinds
 
-    def value(self, around: Around) -> Computed:
-        """Null where it meets a null."""
+    def value(self, context: NodeContext) -> Computed:
+        """The result; None without a problem where it fails because a field it reads is unset."""
         try:
-            plain = {name: Plain().of(getattr(around, name)) for name in self.expression.names}
+            plain = {name: Plain().of(getattr(context, name)) for name in self.expression.names}
             return Computed(self.expression.value(self.expression.frame(plain, MAX_STEPS)))
         except (Fault, Exhausted, RecursionError) as error:
-            if isinstance(error, Fault) and any(around.named(name) is None for name in self.reads):
+            if isinstance(error, Fault) and any(context.lookup(name) is None for name in self.reads):
                 return Computed(None)
             why = str(error) if isinstance(error, Fault) else "it takes too many steps"
             return Computed(None, f"The formula has no value: {why}.")
@@ -76,15 +76,17 @@ class Formula:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
+    """A template whose result is the field's value."""
+
     template: Template
 
     @property
     def reads(self) -> tuple[str, ...]:
         return self.template.names
 
-    def value(self, around: Around) -> Computed:
+    def value(self, context: NodeContext) -> Computed:
         try:
-            return Computed(self.template.value(around.named))
+            return Computed(self.template.value(context.lookup))
         except TooLong as error:
             return Computed(None, str(error))
 
@@ -94,7 +96,7 @@ Computation: TypeAlias = Formula | Binding
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Names in an order in which each comes after those it reads; `loops` are those of which there is none."""
+    """Names sorted so that each comes after those it reads; `loops` are the cycles, whose names are left out."""
 
     order: tuple[str, ...]
     loops: tuple[tuple[str, ...], ...]
@@ -108,15 +110,15 @@ def in_order(computations: Mapping[str, Computation]) -> Order:
         try:
             return Order(tuple(TopologicalSorter(below).static_order()), tuple(loops))
         except CycleError as error:
-            # The sorter names what is read before who reads it, and the first one again at the end.
+            # The sorter lists a cycle from what is read to its reader, with the first name repeated at the end.
             loop: Sequence[str] = error.args[1][:0:-1]
             loops.append(tuple(loop))
             for name in loop:
                 left.pop(name)
 
 
-def _named(tree: "Tree[Token]", fields: set[str]) -> Iterator[str]:
-    """The fields that an expression names; all of a section where it names the section as a whole."""
+def _fields_read(tree: "Tree[Token]", fields: set[str]) -> Iterator[str]:
+    """The fields that an expression reads; all fields of a section where it uses the section as a whole."""
     tree = inner(tree)
     owner = inner(parts(tree)[0]) if tree.data in ("member_dot", "member_index") else None
     if owner is not None and owner.data == "ident" and (section := str(owner.children[0])) in _SECTIONS:
@@ -127,7 +129,7 @@ def _named(tree: "Tree[Token]", fields: set[str]) -> Iterator[str]:
     if tree.data == "ident":
         yield from (name for name in fields if name.startswith(f"{tree.children[0]}."))
     for part in parts(tree):
-        yield from _named(part, fields)
+        yield from _fields_read(part, fields)
 
 
 def _key(tree: "Tree[Token]") -> str | None:

@@ -1,4 +1,4 @@
-"""Function rules: Python that looks at a node and says whether it is as it should be."""
+"""Function rules: Python functions that check a node, found in modules and run with a time limit."""
 
 import inspect
 import threading
@@ -11,10 +11,10 @@ from mcc.documents.node import Node
 from mcc.documents.state import State
 
 SECONDS = 10.0
-"""How long one function may take."""
+"""Time limit of one call."""
 
 LEFT_BEHIND = 32
-"""Calls of one process that have not come back; with so many no other is made."""
+"""Most calls per process that ran into their time limit and still run; beyond that no function is called."""
 
 MAX_MESSAGE = 2_000
 _LEFT = "rule function that has not come back"
@@ -23,7 +23,7 @@ _MARK = "__mcc_function__"
 
 @dataclass(frozen=True, slots=True)
 class NodeView:
-    """A node of a document for functions to look at; nothing of it can be changed."""
+    """A read-only node, as rule functions get it."""
 
     _state: State
     _node: Node
@@ -60,13 +60,13 @@ def _frozen(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 RuleFunction: TypeAlias = Callable[[NodeView], object]
 Functions: TypeAlias = Mapping[str, RuleFunction]
-"""By the names that blueprints know them by."""
+"""By the names that blueprints use."""
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
 def function(name: str) -> Callable[[F], F]:
-    """Marks a function of one node as the rule `name`: True or None = it holds, a text says what is wrong."""
+    """Marks a function of one node as the rule `name`: it returns True or None when the rule holds, else a sentence."""
 
     def marked(found: F) -> F:
         setattr(found, _MARK, name)
@@ -76,7 +76,7 @@ def function(name: str) -> Callable[[F], F]:
 
 
 def functions_in(modules: Iterable[ModuleType], names: Container[str] | None = None) -> Functions:
-    """The marked functions of these modules, those of these `names` alone; where two have one name, ValueError."""
+    """The marked functions in these modules, restricted to `names` if given. Raises ValueError for a duplicate name."""
     found: dict[str, RuleFunction] = {}
     for module in modules:
         for one in list(vars(module).values()):
@@ -89,10 +89,10 @@ def functions_in(modules: Iterable[ModuleType], names: Container[str] | None = N
     return MappingProxyType(found)
 
 
-def asked(found: RuleFunction, state: State, node: Node, seconds: float = SECONDS) -> str | None:
-    """What the function says is wrong with the node, a sentence; None where it holds. Blocks up to `seconds`.
+def run_function(found: RuleFunction, state: State, node: Node, seconds: float = SECONDS) -> str | None:
+    """A sentence saying what is wrong with the node; None where the rule holds. Blocks for up to `seconds`.
 
-    It runs in a thread of its own, which is left behind when it does not come back. An error is a failure.
+    The function runs in a daemon thread, which keeps running when the time is up. An exception counts as broken rule.
     """
     if sum(thread.name == _LEFT for thread in threading.enumerate()) >= LEFT_BEHIND:
         return "The function was not asked: too many others have not come back."
@@ -101,7 +101,7 @@ def asked(found: RuleFunction, state: State, node: Node, seconds: float = SECOND
     def run() -> None:
         try:
             answers.append(_answer(found(NodeView(state, node))))
-        except BaseException as error:  # whatever a stranger's function raises is an answer
+        except BaseException as error:  # foreign code: also SystemExit and KeyboardInterrupt are just an answer
             answers.append(f"The function failed: {type(error).__name__}: {error}"[:MAX_MESSAGE])
 
     thread = threading.Thread(target=run, name="rule function", daemon=True)

@@ -1,13 +1,13 @@
-"""Texts of a document made fit to be shown: nothing in them acts, or turns around what stands beside them."""
+"""Escaping of document texts for HTML and Markdown, including invisible and direction-changing characters."""
 
 from collections.abc import Iterator, Mapping
 from html import escape
 
 from mcc.contracts.documents import ProvenanceView, SetByAgent, SetByPerson
-from mcc.documents.templates import written
+from mcc.documents.templates import as_text
 
 _TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
-"""Characters that are not seen and turn the direction of what follows."""
+"""Invisible characters that change the direction of the text after them."""
 
 _SHOWN: Mapping[int, str] = {
     **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF), "\ufffd"),
@@ -20,22 +20,22 @@ _MARKS: Mapping[int, str] = {ord(mark): f"\\{mark}" for mark in "\\`*_{}[]()#!|<
 
 
 def visible(text: str) -> str:
-    """The text with every line's end as one newline and every character that is not seen shown as one that is."""
+    """The text with line ends as newlines, and invisible characters replaced by visible ones."""
     return text.replace("\r\n", "\n").replace("\r", "\n").translate(_SHOWN)
 
 
 def in_html(text: str) -> str:
-    """As content of an element or of a quoted attribute."""
+    """Escaped for the content of an element or of a quoted attribute."""
     return escape(visible(text))
 
 
 def in_markdown(text: str) -> str:
-    """On one line, in the middle of one."""
+    """Escaped for use within a line; line ends become spaces."""
     return " ".join(visible(text).split("\n")).translate(_MARKS)
 
 
 def lines_in_markdown(text: str) -> Iterator[str]:
-    """Each on a line of its own, which it begins."""
+    """The lines of the text, each escaped for the start of a Markdown line."""
     for line in visible(text).split("\n"):
         rest = line.lstrip(" \t")
         indent = "\u00a0" * (len(line) - len(rest))
@@ -46,12 +46,12 @@ def lines_in_markdown(text: str) -> Iterator[str]:
 
 
 def in_words(value: object) -> str:
-    """A value that is no list, as people write it."""
-    return written(value)
+    """A value other than a list, as text."""
+    return as_text(value)
 
 
 def set_by(known: ProvenanceView) -> str:
-    """Who set a value, in words: "agent, version 31"."""
+    """Who set a value, such as "agent, version 31"."""
     whose = ""
     if isinstance(known, SetByPerson) and known.principal:
         whose = f" {known.principal}"

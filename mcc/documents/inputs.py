@@ -1,19 +1,19 @@
-"""What of a document and its blueprint goes into the question to an agent, by name, and what of it has changed."""
+"""The inputs of an agent's prompt, from document and blueprint, and which of them have changed since."""
 
 import json
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any, TypeAlias
 
-from mcc.documents.asking import field_of, frame_of
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.formulas import Binding
 from mcc.documents.node import Node, Role, Stamp
+from mcc.documents.prompts import frame_of
 from mcc.documents.state import State
 
 Inputs: TypeAlias = Mapping[str, Any]
-"""By "brief", "instructions", "describe lesson" (their digests), and by a node's id with a field of it, or its
-`position` (their values; of long ones the beginning and a digest). Ids, because paths change when nodes move."""
+"""By name. "brief", "instructions" and "describe lesson" have digests; a node's id with the name of one of its fields
+or `position` has the value (a long one: its beginning and a digest). Ids, because paths change when nodes move."""
 
 _KEPT = 200
 _SHOWN = 60
@@ -28,15 +28,15 @@ def inputs_of(blueprint: Blueprint, state: State, node: Node, role: Role) -> Inp
         template = blueprint.component(ancestor.component).describe
         found[f"describe {ancestor.component}"] = _digest(template.source)
         for name in template.names:
-            found[f"{ancestor.id} {name}"] = _kept(_value(state, ancestor, name))
-    for owner, name in _own(blueprint, state, node, role):
-        found[f"{owner.id} {name}"] = _kept(_value(state, owner, name))
+            found[f"{ancestor.id} {name}"] = _stored(_value(state, ancestor, name))
+    for owner, name in _own_fields(blueprint, state, node, role):
+        found[f"{owner.id} {name}"] = _stored(_value(state, owner, name))
     return found
 
 
-def because(blueprint: Blueprint, state: State, node: Node, role: Role, stamp: Stamp) -> Iterator[str]:
-    """What has changed since the agent was asked: "/ metadata.grade, 7 → 8 at version 42". Nothing where nobody knows
-    what went into the question then."""
+def changes_since(blueprint: Blueprint, state: State, node: Node, role: Role, stamp: Stamp) -> Iterator[str]:
+    """The inputs that changed since the stamp, such as "/ metadata.grade, 7 → 8 at version 42"; none where the stamp
+    has no inputs."""
     if not stamp.inputs:
         return
     today = inputs_of(blueprint, state, node, role)
@@ -53,13 +53,13 @@ def because(blueprint: Blueprint, state: State, node: Node, role: Role, stamp: S
         elif name.startswith("describe "):
             yield f"how the blueprint describes {name.removeprefix('describe ')}"
         elif name in stamp.inputs:
-            yield _changed(state, name, f"{_shown(before)} → {_shown(value)}")
+            yield _changed(state, name, f"{_shortened(before)} → {_shortened(value)}")
         else:
-            yield _changed(state, name, f"now {_shown(value)}")
+            yield _changed(state, name, f"now {_shortened(value)}")
 
 
-def _own(blueprint: Blueprint, state: State, node: Node, role: Role) -> Iterator[tuple[Node, str]]:
-    """The fields that what is settled of the node is made of, with whose they are."""
+def _own_fields(blueprint: Blueprint, state: State, node: Node, role: Role) -> Iterator[tuple[Node, str]]:
+    """The fields behind the node's own part of the task, each with the node (itself or its parent) that has it."""
     parent = state.parent(node)
     fields = blueprint.component(node.component).fields
     for name in frame_of(blueprint, node.component, role).known:
@@ -83,17 +83,17 @@ def _changed(state: State, name: str, how: str) -> str:
 
 
 def _value(state: State, node: Node, name: str) -> Any:
-    return state.position(node) if name == "position" else field_of(node, name)
+    return state.position(node) if name == "position" else node.value(name)
 
 
-def _shown(value: object) -> str:
+def _shortened(value: object) -> str:
     if value is None:
         return "nothing"
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def _kept(value: Any) -> Any:
+def _stored(value: Any) -> Any:
     text = json.dumps(value, ensure_ascii=False)
     return value if len(text) <= _KEPT else f"{text[:_KEPT]}… {_digest(text)}"
 

@@ -1,4 +1,4 @@
-"""What the agents of a component are told beforehand: what it is, its fields and rules in words, how to finish."""
+"""System prompts of node agents: the component, its fields and rules in words, and how to finish."""
 
 from collections.abc import Iterator, Mapping
 
@@ -18,30 +18,30 @@ from mcc.contracts.blueprints import (
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.component import CompiledComponent
 from mcc.documents.node import Role
-from mcc.documents.templates import written
+from mcc.documents.templates import as_text
 
 DEFAULT = (
     "You fill in one part of a document that is made after a blueprint; the other parts have agents of their own. "
     "Values are set with your tools: what you write as text beside them is kept nowhere. Write in the language of the "
     "task, and keep to what it says."
 )
-"""The beginning of the system prompt where a component has none of its own."""
+"""Opens the system prompt where the component has no `system` text of its own."""
 
 
 def system_prompt(blueprint: Blueprint, component: CompiledComponent, role: Role) -> str:
-    """All that is the same for every node of the component, in an order that never changes.
+    """The same text for every node of the component, so that providers can cache it: it depends on the blueprint only.
 
-    It depends on the blueprint alone, so that providers can cache it. Guidelines are told where the agent is gated.
+    Guidelines are included only where the component is validated.
     """
     spec = component.spec
     fields = spec.metadata if role == "metadata" else spec.properties
     parts = [
         component.settings.system or DEFAULT,
-        "\n".join(_what(blueprint, component, role)),
+        "\n".join(_introduction(blueprint, component, role)),
         "\n".join(_settable(fields, "set_metadata" if role == "metadata" else "set_value")),
         "\n".join(_computed(fields)),
-        "" if role == "metadata" else "\n".join(_whole(spec)),
-        "" if role == "metadata" else "\n".join(_below(blueprint, spec)),
+        "" if role == "metadata" else "\n".join(_component_rules(spec)),
+        "" if role == "metadata" else "\n".join(_children(blueprint, spec)),
         "\n".join(guidelines(component, role)) if component.validates else "",
         _finish(component.validates),
     ]
@@ -49,7 +49,7 @@ def system_prompt(blueprint: Blueprint, component: CompiledComponent, role: Role
 
 
 def guidelines(component: CompiledComponent, role: Role) -> Iterator[str]:
-    """The section of what is told and never judged: of the fields in their order, then of the component."""
+    """The section of guidelines, which no rule checks: those of the fields in order, then the component's."""
     lines = [
         f"- {rule.guideline}{f' ({rule.field})' if rule.field else ''}"
         for rule in component.guidelines
@@ -60,8 +60,8 @@ def guidelines(component: CompiledComponent, role: Role) -> Iterator[str]:
         yield from lines
 
 
-def to_do(component: CompiledComponent, role: Role) -> str:
-    """The end of a task: what is to be set, which children are to be made and how many."""
+def task_end(component: CompiledComponent, role: Role) -> str:
+    """The end of a task: what to set, and which children to make, how many of each."""
     if role == "metadata":
         return f"# To do\nSet the metadata of this {component.name}."
     children = [f"- {name}: {_how_many(count)}" for name, count in component.spec.children.items()]
@@ -71,22 +71,22 @@ def to_do(component: CompiledComponent, role: Role) -> str:
 
 
 def component_described(blueprint: Blueprint, component: CompiledComponent) -> str:
-    """A component for whoever edits documents by chat: what its own agents are told of it, but how they finish."""
+    """A component for a chat agent: what its own agents are told, without how to finish."""
     spec = component.spec
     parts = [
-        "\n".join(_what(blueprint, component, "node")),
+        "\n".join(_introduction(blueprint, component, "node")),
         "\n".join(_settable(spec.metadata, "set_metadata")),
         "\n".join(_settable(spec.properties, "set_value")),
         "\n".join(_computed({**spec.metadata, **spec.properties})),
-        "\n".join(_whole(spec)),
-        "\n".join(_below(blueprint, spec)),
+        "\n".join(_component_rules(spec)),
+        "\n".join(_children(blueprint, spec)),
         *("\n".join(guidelines(component, role)) for role in ("metadata", "node")),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def described(name: str, spec: FieldSpec) -> str:
-    """A field in words: "minutes (required): whole number, 20 to 90. How long it takes. Use steps of five."."""
+def field_described(name: str, spec: FieldSpec) -> str:
+    """A field in words, such as "minutes (required): whole number, 20 to 90. How long it takes. Use steps of five."."""
     sentences = [", ".join([_kind(spec), *_constraints(spec)]) + "."]
     sentences += [spec.description, *(_in_words(rule) for rule in spec.rules)]
     if isinstance(spec, ListField):
@@ -94,13 +94,13 @@ def described(name: str, spec: FieldSpec) -> str:
     return f"{name}{' (required)' if spec.required else ''}: {' '.join(one for one in sentences if one)}"
 
 
-def a(noun: str) -> str:
-    """With its article: "a lesson", "an activity"."""
+def with_article(noun: str) -> str:
+    """The noun with its article: "a lesson", "an activity"."""
     return f"{'an' if noun[:1] in 'aeio' else 'a'} {noun}"
 
 
-def _what(blueprint: Blueprint, component: CompiledComponent, role: Role) -> Iterator[str]:
-    yield f"# Your part: {'the metadata of ' if role == 'metadata' else ''}{a(component.name)}"
+def _introduction(blueprint: Blueprint, component: CompiledComponent, role: Role) -> Iterator[str]:
+    yield f"# Your part: {'the metadata of ' if role == 'metadata' else ''}{with_article(component.name)}"
     if component.spec.description:
         yield component.spec.description
     if blueprint.spec.description:
@@ -108,27 +108,27 @@ def _what(blueprint: Blueprint, component: CompiledComponent, role: Role) -> Ite
 
 
 def _settable(fields: Mapping[str, FieldSpec], tool: str) -> Iterator[str]:
-    lines = [f"- {described(name, spec)}" for name, spec in fields.items() if not spec.computed]
+    lines = [f"- {field_described(name, spec)}" for name, spec in fields.items() if not spec.computed]
     if lines:
         yield f"# Fields to set with {tool}"
         yield from lines
 
 
 def _computed(fields: Mapping[str, FieldSpec]) -> Iterator[str]:
-    lines = [f"- {described(name, spec)}" for name, spec in fields.items() if spec.computed]
+    lines = [f"- {field_described(name, spec)}" for name, spec in fields.items() if spec.computed]
     if lines:
         yield "# Fields that are made of others and cannot be set"
         yield from lines
 
 
-def _whole(component: Component) -> Iterator[str]:
+def _component_rules(component: Component) -> Iterator[str]:
     lines = [f"- {words}" for rule in component.rules if (words := _in_words(rule))]
     if lines:
         yield "# Rules for the whole"
         yield from lines
 
 
-def _below(blueprint: Blueprint, component: Component) -> Iterator[str]:
+def _children(blueprint: Blueprint, component: Component) -> Iterator[str]:
     if not component.children:
         return
     yield "# Children"
@@ -160,7 +160,7 @@ def _kind(spec: FieldSpec) -> str:
         case ChoiceField():
             return f"one of {', '.join(spec.options)}"
         case ReferenceField():
-            return f"path of {a(spec.to)}"
+            return f"path of {with_article(spec.to)}"
         case ListField():
             each = ", ".join([_kind(spec.items), *_constraints(spec.items)])
             return f"list (each item: {each})"
@@ -184,10 +184,10 @@ def _constraints(spec: FieldSpec) -> list[str]:
 
 def _between(least: float | None, most: float | None, unit: str = "") -> list[str]:
     if least is not None and most is not None:
-        return [f"{written(least)} to {written(most)}{unit}"]
+        return [f"{as_text(least)} to {as_text(most)}{unit}"]
     if least is not None:
-        return [f"at least {written(least)}{unit}"]
-    return [] if most is None else [f"at most {written(most)}{unit}"]
+        return [f"at least {as_text(least)}{unit}"]
+    return [] if most is None else [f"at most {as_text(most)}{unit}"]
 
 
 def _how_many(count: ChildCount) -> str:
@@ -195,7 +195,7 @@ def _how_many(count: ChildCount) -> str:
 
 
 def _in_words(rule: BlueprintRule) -> str:
-    """What an agent is told of a rule beside guidelines; a function cannot be described."""
+    """The text of a rule that is no guideline; empty for a function without a message, which cannot be described."""
     if rule.message:
         return rule.message
     if rule.cel is not None:

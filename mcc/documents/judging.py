@@ -1,12 +1,12 @@
-"""What a node's rules say of it: all of them, every time, each with a verdict."""
+"""Judges a node by all rules of its component: one verdict each."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from mcc.documents.blueprint import Blueprint
-from mcc.documents.component import CompiledComponent, CompiledField, NodeRule, around, computed
-from mcc.documents.constraints import Looked
-from mcc.documents.functions import SECONDS, Functions, asked
+from mcc.documents.component import CompiledComponent, CompiledField, NodeRule, computed, context_of, field_of_rule
+from mcc.documents.constraints import Subject
+from mcc.documents.functions import SECONDS, Functions, run_function
 from mcc.documents.kinds import check_kind
 from mcc.documents.node import Node, Provenance, Role, Verdict
 from mcc.documents.state import State
@@ -14,7 +14,7 @@ from mcc.rules.reads import READS, Reads
 from mcc.rules.rule import CompiledRule, Judged, Round
 
 Verdicts: TypeAlias = Mapping[str, Verdict]
-"""By the ids of their rules."""
+"""By rule id."""
 
 NO_AGENT = "No agent set this value."
 NOT_JUDGED = "The agent that set this value has not been judged by it yet."
@@ -33,11 +33,11 @@ def judge(
     evidence: Verdicts | None = None,
     version: int,
 ) -> tuple[Verdict, ...]:
-    """The verdicts on a node, in the order of its component's rules; `version` is that of the document.
+    """The verdicts on a node, in the order of its component's rules; `version` is the document's.
 
-    `functions` are what `judge_functions` said: a function rule without a verdict there is `ok` None. `evidence` is
-    what `judge_evidence` said; where it says nothing, a verdict that the node has stays as long as its value does.
-    Blocks for up to 0.3 s, never raises for what a node holds.
+    `functions` are results of `judge_functions`: a function rule without one gets `ok` None. `evidence` are results of
+    `judge_evidence`: an evidence rule without one keeps the node's verdict as long as the value is the same. Blocks for
+    up to 0.3 s; no content of a node makes it raise.
     """
     judging = _Judging(blueprint.component(state.nodes[node_id].component), state, state.nodes[node_id], version)
     return judging.all(functions or {}, evidence or {})
@@ -46,7 +46,7 @@ def judge(
 def judge_functions(
     blueprint: Blueprint, state: State, node_id: str, functions: Functions, version: int, seconds: float = SECONDS
 ) -> Verdicts:
-    """What the functions say of a node. Each runs in a thread, and this waits for it: up to `seconds` for each."""
+    """Run the function rules of a node, one after another. Blocks for up to `seconds` per rule."""
     node = state.nodes[node_id]
     component = blueprint.component(node.component)
     verdicts: dict[str, Verdict] = {}
@@ -59,7 +59,7 @@ def judge_functions(
                 rule.id, "function", None, f"No function {rule.function!r} is known here.", version
             )
         else:
-            why = asked(found, state, node, seconds)
+            why = run_function(found, state, node, seconds)
             verdicts[rule.id] = Verdict(rule.id, "function", why is None, why or "", version)
     return verdicts
 
@@ -75,8 +75,9 @@ def judge_evidence(
     role: Role,
     version: int,
 ) -> Verdicts:
-    """What the calls of one agent prove of the values that it vouches for: those that it set itself, and those of
-    earlier agents that nothing proves yet. Component rules are the node agent's. `receipts` are plain JSON.
+    """Judge evidence rules by the tool calls of one agent run: for the values that it set, and for those of earlier
+    agents that have no positive verdict yet. Rules of the component are judged for the node agent. `receipts` are plain
+    JSON.
     """
     node = state.nodes[node_id]
     component = blueprint.component(node.component)
@@ -84,36 +85,30 @@ def judge_evidence(
     checks = Round(context)
     verdicts: dict[str, Verdict] = {}
     for rule in component.rules if component.validates else ():
-        if rule.kind == "evidence" and _is_asked(rule, node, record_id, role):
+        if rule.kind == "evidence" and _is_due(rule, node, record_id, role):
             found = _by_cel(checks, rule, _value(node, component.fields.get(rule.field or "")))
             verdicts[rule.id] = Verdict(rule.id, "evidence", found.holds, found.message, version)
     return verdicts
 
 
 def errors_of(verdicts: Sequence[Verdict], path: str, role: Role | None = None) -> list[dict[str, Any]]:
-    """The rules that do not hold, as `validate` and `done` list them; for the metadata agent (`role`) those of its
-    fields alone, for the node agent the others."""
+    """The broken rules, as `validate` and `done` list them: for the metadata agent (`role`) those of metadata fields,
+    for the node agent the others."""
     return [
-        {"node": path, "field": _field_of(one.rule), "rule": one.rule, "message": one.message}
+        {"node": path, "field": field_of_rule(one.rule), "rule": one.rule, "message": one.message}
         for one in verdicts
         if one.ok is False and (role is None or (role == "metadata") == one.rule.startswith("metadata."))
     ]
 
 
 def undecided(component: CompiledComponent, verdicts: Sequence[Verdict]) -> tuple[str, ...]:
-    """The functions that nobody here could ask: until one can, the node has not passed."""
+    """The names of rule functions without a verdict; until they have one, the node has not passed."""
     without = {one.rule for one in verdicts if one.kind == "function" and one.ok is None}
     return tuple(rule.function for rule in component.rules if component.validates and rule.id in without)
 
 
-def _field_of(rule: str) -> str | None:
-    """`props.title` of `props.title.min_length`, `children.lesson` of `children.lesson.min`; None of `rules[0]`."""
-    section, _, rest = rule.partition(".")
-    return f"{section}.{rest.partition('.')[0]}" if rest else None
-
-
 class _Judging:
-    """One round over one node."""
+    """One evaluation of all rules of one node."""
 
     def __init__(self, component: CompiledComponent, state: State, node: Node, version: int) -> None:
         self._component = component
@@ -121,15 +116,15 @@ class _Judging:
         self._node = node
         self._version = version
         self._cel: Round | None = None
-        self._misfits: dict[str, str | None] = {}
+        self._type_problems: dict[str, str | None] = {}
 
     def all(self, functions: Verdicts, evidence: Verdicts) -> tuple[Verdict, ...]:
         rules = self._component.rules
         if not self._component.validates:
             return tuple(self._verdict(rule, None, NOT_VALIDATED) for rule in rules)
-        return tuple(self._of(rule, functions, evidence) for rule in rules)
+        return tuple(self._judge(rule, functions, evidence) for rule in rules)
 
-    def _of(self, rule: NodeRule, functions: Verdicts, evidence: Verdicts) -> Verdict:
+    def _judge(self, rule: NodeRule, functions: Verdicts, evidence: Verdicts) -> Verdict:
         match rule.kind:
             case "guideline":
                 return self._verdict(rule, None, GUIDELINE)
@@ -137,7 +132,7 @@ class _Judging:
                 why = f"The function {rule.function!r} has not looked at this yet."
                 return functions.get(rule.id) or self._verdict(rule, None, why)
             case "evidence":
-                return evidence.get(rule.id) or self._kept(rule)
+                return evidence.get(rule.id) or self._kept_evidence(rule)
             case "cel":
                 if self._cel is None:
                     self._cel = Round({"metadata": self._node.metadata, "props": self._node.props})
@@ -151,48 +146,50 @@ class _Judging:
 
     def _derived(self, rule: NodeRule) -> str | None:
         if rule.field is None:
-            return rule.constraint(Looked(self._state, self._node, None)) if rule.constraint else None
+            return rule.constraint(Subject(self._state, self._node, None)) if rule.constraint else None
         field = self._component.fields[rule.field]
         value = _value(self._node, field)
         if rule.id.endswith(".required") and rule.constraint is None:
             return None if value is not None else "A value is needed here."
         if rule.constraint is None:
-            return computed(field, around(self._component, self._state, self._node)).problem
-        return None if value is None else self._misfit(field) or rule.constraint(Looked(self._state, self._node, value))
+            return computed(field, context_of(self._state, self._node)).problem
+        if value is None:
+            return None
+        return self._type_problem(field) or rule.constraint(Subject(self._state, self._node, value))
 
-    def _misfit(self, field: CompiledField) -> str | None:
-        """Constraints are about values of the field's kind alone."""
-        if field.name not in self._misfits:
-            self._misfits[field.name] = check_kind(field.spec, _value(self._node, field))
-        return self._misfits[field.name]
+    def _type_problem(self, field: CompiledField) -> str | None:
+        """Why the value has not the field's type, if so: constraints require that it has."""
+        if field.name not in self._type_problems:
+            self._type_problems[field.name] = check_kind(field.spec, _value(self._node, field))
+        return self._type_problems[field.name]
 
-    def _kept(self, rule: NodeRule) -> Verdict:
-        """The verdict on evidence that stays with the value, for as long as an agent's value does."""
+    def _kept_evidence(self, rule: NodeRule) -> Verdict:
+        """The earlier verdict on evidence, kept as long as the agent's value is unchanged."""
         set_by = _set_by(self._node, rule)
         if rule.field is not None and set_by is None:
             return self._verdict(rule, None, NO_AGENT)
-        kept = _known(self._node, rule)
+        kept = _evidence_verdict(self._node, rule)
         return kept or self._verdict(rule, None, NO_AGENT if rule.field is None else NOT_JUDGED)
 
 
-def _is_asked(rule: NodeRule, node: Node, record_id: str, role: Role) -> bool:
+def _is_due(rule: NodeRule, node: Node, record_id: str, role: Role) -> bool:
     if rule.field is None:
         return role == "node"
     set_by = _set_by(node, rule)
     if set_by is None or rule.field.startswith("metadata.") != (role == "metadata"):
         return False
-    known = _known(node, rule)
+    known = _evidence_verdict(node, rule)
     return set_by.record_id == record_id or known is None or not known.ok
 
 
 def _set_by(node: Node, rule: NodeRule) -> Provenance | None:
-    """Where the value comes from, if an agent set it."""
+    """The provenance of the value if an agent set it."""
     known = node.provenance.get(rule.field or "")
     return known if known is not None and known.by in _AGENTS else None
 
 
-def _known(node: Node, rule: NodeRule) -> Verdict | None:
-    """What an agent's calls have proved, or not, of the value that is there now."""
+def _evidence_verdict(node: Node, rule: NodeRule) -> Verdict | None:
+    """The latest verdict on evidence for the current value."""
     since = node.provenance.get(rule.field or "")
     for one in node.verdicts:
         if one.rule == rule.id and one.kind == "evidence" and one.ok is not None:

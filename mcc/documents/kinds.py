@@ -1,4 +1,4 @@
-"""The kinds of values that fields have: text, number, boolean, choice, list, date, reference."""
+"""Type checks of field values: text, number, boolean, choice, list, date, reference."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -15,9 +15,9 @@ Judge = Callable[[Any], str | None]
 
 
 def check_kind(spec: FieldSpec, value: object) -> str | None:
-    """Why `value` is not of the kind of its field, a sentence; None where it is. Null always is.
+    """A sentence that says why `value` does not have the field's type; None where it has. Null fits every type.
 
-    What only breaks a rule (too short, none of the options, no whole number) is of the kind.
+    Only the type is checked: a text that is too short or a choice outside the options breaks a rule, not the type.
     """
     if value is None:
         return None
@@ -26,17 +26,17 @@ def check_kind(spec: FieldSpec, value: object) -> str | None:
     return _KINDS[spec.type](value)
 
 
-def as_kept(spec: FieldSpec, value: Any) -> Any:
-    """`value`, which is of the field's kind, as documents keep it: 45.0 of a field of whole numbers is 45."""
+def as_stored(spec: FieldSpec, value: Any) -> Any:
+    """`value`, already of the field's type, in its stored form: 45.0 in a field of whole numbers becomes 45."""
     if isinstance(spec, NumberField) and spec.integer and isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(spec, ListField) and isinstance(value, list | tuple):
-        return [as_kept(spec.items, item) for item in value]
+        return [as_stored(spec.items, item) for item in value]
     return value
 
 
 def as_date(text: str) -> date | None:
-    """The day that `text` names as YYYY-MM-DD; None where it names none."""
+    """The date written as YYYY-MM-DD; None for any other text."""
     try:
         return date.fromisoformat(text) if _DATE.fullmatch(text) else None
     except ValueError:
@@ -44,7 +44,7 @@ def as_date(text: str) -> date | None:
 
 
 def word_for(value: object) -> str:
-    """What a person calls a value like this."""
+    """The everyday name of the value's JSON type, for error messages."""
     match value:
         case None:
             return "nothing"

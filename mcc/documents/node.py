@@ -1,4 +1,4 @@
-"""A node of a document: its values, where each came from, what the rules say of them, and how its last run ended."""
+"""The node of a document: its values with their provenance, rule verdicts, and the outcome of its last agent run."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,22 +9,26 @@ from mcc.contracts.documents import By as By
 from mcc.contracts.documents import RuleKind as RuleKind
 
 Role: TypeAlias = Literal["node", "metadata"]
-"""Which of the two agents of a node."""
+"""Which of the two agents of a node: the one that fills its props, or the one that fills its metadata."""
 
 ROOT = "/"
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
+    """By whom, and at which document version, a value was accepted."""
+
     version: int
     principal: str
 
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Who set a value, at which version. `asked` is the digest of what the agent was asked with, `rules` that of the
-    component's rules then. `sources` are the fields that a formula or binding was made of, as "/path metadata.name".
-    `restores`: the version at which the value was first given, where an undo or redo brought it back.
+    """Who set a value, and at which document version.
+
+    `asked` is the digest of the agent's prompt, `rules` the digest of the component's rules at that time. `sources` are
+    the fields that a formula or binding read, as "/path metadata.name". `restores` is set when an undo or redo brought
+    the value back: the version at which it was first set.
     """
 
     by: By
@@ -41,18 +45,18 @@ class Provenance:
 
     @property
     def given(self) -> int:
-        """The version at which somebody gave this very value."""
+        """The version at which this value was first set, before any undo or redo."""
         return self.version if self.restores is None else self.restores
 
     @property
     def held(self) -> bool:
-        """Whether generation leaves the value alone: a person set it, or accepted it."""
+        """Whether generation must keep the value, because a person set or accepted it."""
         return self.accepted is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`ok` None: nobody could judge it, or nobody does (guidelines); `message` says why."""
+    """The result of one rule. `ok` is None where it was not judged or cannot be (guidelines); `message` says why."""
 
     rule: str
     kind: RuleKind
@@ -63,7 +67,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A held field whose node has become stale."""
+    """A held field whose node became stale: at version `since`, for the reasons in `because`."""
 
     since: int
     because: tuple[str, ...]
@@ -71,7 +75,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How the last run of the node's agents ended without a pass."""
+    """Why the last run of one of the node's agents did not pass its gate."""
 
     reason: str
     message: str
@@ -82,9 +86,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What an agent of the node was asked with when it last ran, or what it would have been asked when a person took
-    its place. `inputs`: what of the document and the blueprint went into the question, by name ("/ metadata.grade",
-    "rules", "brief" …), each with its value or its digest."""
+    """The digest `asked` of an agent's prompt when it last ran, or when a person set the values in its place.
+
+    `inputs` are the parts of document and blueprint that the prompt was built from: by name (see
+    `mcc.documents.inputs.Inputs`), each with its value or digest.
+    """
 
     asked: str
     inputs: Mapping[str, Any]
@@ -96,15 +102,15 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`key` is its part of the path (component and a number never used again under that parent); "" for the root.
+    """`key` is the node's path segment: its component and a number that its parent never reuses; "" for the root.
 
-    `version` is that of the document at which a command last changed it: a value, its children's list, its place, how
-    its agent's run ended. What only follows (formulas, bindings, verdicts, conflicts) leaves it, so that nobody's edit
-    is refused for it; `made_by` says who added the node.
+    `version` is the document version at which a command last changed the node's values, children, place or run outcome.
+    Derived changes (formulas, bindings, verdicts, conflicts) leave it as it is, so that they never cause an edit with
+    an `expected_version` to be refused. `made_by` says who added the node.
 
-    `rank` orders it among its siblings. `metadata` and `props` have every field of the component, None where unset.
-    `provenance` is by field ("props.title", "metadata.focus"). `next_numbers`: by component of its children, the number
-    of the next one. `conflicts` is by field.
+    `rank` orders siblings. `metadata` and `props` have every field of the component, None where unset. `provenance` and
+    `conflicts` are by field ("props.title", "metadata.focus"). `next_numbers` has, by child component, the number
+    for the next child.
     """
 
     id: str
@@ -123,3 +129,8 @@ class Node:
     failure: Failure | None = None
     summary: str = ""
     made_by: By = "agent"
+
+    def value(self, name: str) -> Any:
+        """The value of the field with this full name, such as "props.title"; None where it is unset."""
+        section, _, key = name.partition(".")
+        return (self.metadata if section == "metadata" else self.props).get(key)

@@ -1,6 +1,6 @@
-"""Functions of the operator's own, from modules that mcc.toml names and from installed packages, loaded at the start.
+"""The operator's rule functions, loaded at start-up from modules named in mcc.toml and from installed packages.
 
-What cannot be used is left out and said: a rule that names it is not judged, and is never a pass.
+What cannot be loaded is reported and left out; a rule that names it gets no verdict and never passes.
 """
 
 import logging
@@ -20,15 +20,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OwnFunctions:
-    """`functions` by the names that blueprints know them by; `problems` are sentences about what was left out."""
+    """`functions` by the names that blueprints use; `problems` are sentences about what was left out."""
 
     functions: Functions = field(default_factory=lambda: MappingProxyType({}))
     problems: tuple[str, ...] = ()
 
 
 def own_functions(modules: Iterable[str], directory: Path | None) -> OwnFunctions:
-    """Those of installed packages, then those of `modules`: files in `directory`, the operator's own configuration, or
-    else names that can be imported. Of two of one name the first stays. Each problem is logged as well."""
+    """Load the functions of installed packages, then of `modules`: files in `directory` (that of the operator's
+    configuration), else importable names. The first of two functions with one name wins. Problems are logged too."""
     functions: dict[str, RuleFunction] = {}
     problems: list[str] = []
     for code in own_code(modules, directory, ENTRY_POINTS):
@@ -48,7 +48,7 @@ def own_functions(modules: Iterable[str], directory: Path | None) -> OwnFunction
 
 
 def _modules(found: object) -> Iterator[ModuleType]:
-    """What an entry point names may be a function, or a list of them."""
+    """The loaded object as modules: an entry point may name a module, a function or a list of functions."""
     if isinstance(found, ModuleType):
         yield found
         return

@@ -1,4 +1,4 @@
-"""What of a blueprint can be read although parts of it cannot, so that the mistakes of all parts are told at once."""
+"""The readable parts of an invalid blueprint, so that problems in all its parts can be reported at once."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,30 +10,32 @@ from mcc.contracts.blueprints import AnyField, BlueprintSpec
 from mcc.definitions.front_matter import Location
 
 _ROUNDS = 6
+"""Most validations: once invalid parts are removed, pydantic may find further errors."""
+
 _PLACEHOLDER: Mapping[str, Any] = {"type": "text"}
 _RULE: Mapping[str, Any] = {"guideline": "?"}
 _OF_A_FIELD = 4
-"""Steps of the place of a field: components, its component, the section, its name."""
+"""Length of the location of a field: components, component, section, name."""
 
 _SECTIONS = ("metadata", "properties")
 
 
 class UnknownField(AnyField):
-    """A field whose kind nobody can read; it stands in no blueprint that is used."""
+    """Stands for a field whose declaration is unreadable; never part of a blueprint in use."""
 
     type: Literal["unknown"] = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class Readable:
-    """`spec` has the parts that are right. `whole`: no component, child or root is missing in it."""
+    """`spec` has the valid parts. `whole`: no component, child or root was dropped."""
 
     spec: BlueprintSpec
     whole: bool
 
 
 def steps(value: Any, loc: Iterable[str | int]) -> Location:
-    """The steps of pydantic's place that stand in the file too: it names the kind of a field in between."""
+    """A pydantic error location without the steps that are not in the file: it inserts the type of a field."""
     found: list[str | int] = []
     for step in loc:
         if step == "[key]":
@@ -51,20 +53,22 @@ def steps(value: Any, loc: Iterable[str | int]) -> Location:
 
 
 def readable(content: Mapping[str, Any]) -> Readable | None:
-    """What is left when each part with a mistake is left out; None when that is no blueprint."""
-    mending = _Mending(content)
+    """The blueprint without its invalid parts; None where too little is left."""
+    rest = _Remainder(content)
     for _ in range(_ROUNDS):
         try:
-            spec = BlueprintSpec.model_validate(mending.value, strict=True)
+            spec = BlueprintSpec.model_validate(rest.value, strict=True)
         except ValidationError as error:
             for one in error.errors(include_url=False, include_context=False):
-                mending.leave_out(steps(mending.value, one["loc"]))
+                rest.leave_out(steps(rest.value, one["loc"]))
             continue
-        return Readable(mending.with_unknown(spec), mending.whole)
+        return Readable(rest.with_unknown(spec), rest.whole)
     return None
 
 
-class _Mending:
+class _Remainder:
+    """A copy of a blueprint's content from which invalid parts are removed."""
+
     def __init__(self, content: Mapping[str, Any]) -> None:
         self.value: Any = _copied(content)
         self.whole = True
@@ -78,7 +82,7 @@ class _Mending:
             return
         holder = self._at(location[:-1])
         if (
-            _is_rule(location)
+            location[-2:-1] == ("rules",)
             and isinstance(holder, list)
             and isinstance(location[-1], int)
             and location[-1] < len(holder)
@@ -90,7 +94,7 @@ class _Mending:
             self.leave_out(location[:-1])
 
     def _remove(self, holder: dict[Any, Any], location: Location) -> None:
-        """Takes it away; of a field that is needed by its rules the name stays."""
+        """Remove an entry; an invalid field becomes a placeholder of its name, for the rules that use it."""
         match location:
             case ("components", str(component), str(section), str(key)) if section in _SECTIONS and key.isidentifier():
                 if (component, section, key) not in self._unknown:
@@ -130,10 +134,6 @@ class _Mending:
                 fields = {**getattr(components[name], section), key: UnknownField()}
                 components[name] = components[name].model_copy(update={section: fields})
         return spec.model_copy(update={"components": components})
-
-
-def _is_rule(location: Location) -> bool:
-    return len(location) > 1 and location[-2] == "rules"
 
 
 def _copied(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The text of a blueprint as a checked shape: YAML by 1.2 rules or JSON, and what is wrong with it, with its lines."""
+"""Parsing of a blueprint's text (YAML 1.2 or JSON) into a checked spec, or into problems with line numbers."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -28,13 +28,13 @@ from mcc.documents.partial import Readable, readable, steps
 from mcc.rules.mistakes import mistakes
 
 MAX_BYTES = 256 * 1024
-"""Of a blueprint's text in UTF-8."""
+"""Most bytes of a blueprint's text in UTF-8."""
 
 MAX_PROBLEMS = 200
-"""Problems of one blueprint that are told."""
+"""Most problems reported for one blueprint."""
 
 _LOOKED_AT = 1_000
-"""Mistakes of the shape that are put into words."""
+"""Most validation errors that are turned into problems."""
 
 _AT_THE_END = 1_000_000_000
 _SHOWN = 60
@@ -42,8 +42,8 @@ _SHOWN = 60
 
 @dataclass(frozen=True, slots=True)
 class BlueprintProblem:
-    """`line` counts from 1 (None: nobody knows it); `place` is a path such as `components.course.rules[0].cel`, empty
-    for the whole."""
+    """`line` counts from 1 (None = unknown); `place` is a path such as `components.course.rules[0].cel`, empty for the
+    whole blueprint."""
 
     line: int | None
     place: str
@@ -51,7 +51,7 @@ class BlueprintProblem:
 
 
 class BlueprintError(ValueError):
-    """A blueprint that cannot be used: all that is wrong with it, a line each in `str()`, after the label `source`."""
+    """An invalid blueprint. `str()` has one line per problem, each starting with the label `source`."""
 
     def __init__(self, problems: Iterable[BlueprintProblem], source: str) -> None:
         shown = sorted(dict.fromkeys(problems), key=lambda one: one.line or _AT_THE_END)
@@ -71,7 +71,7 @@ class BlueprintError(ValueError):
 
 @dataclass(frozen=True)
 class Source:
-    """The content of a blueprint's text, and on which line each part of it stands."""
+    """The parsed content of a blueprint's text, and the line on which each part begins."""
 
     label: str
     text: str
@@ -80,11 +80,11 @@ class Source:
 
     @cached_property
     def lines(self) -> Mapping[Location, int]:
-        """Of JSON they are read only when somebody asks: most blueprints are right."""
+        """The line by location. For JSON they are only found when a problem needs them."""
         if self.known_lines is not None:
             return self.known_lines
         try:
-            # JSON has tabs only where a space would do, and YAML has none there.
+            # JSON without its tabs (always plain white space) is YAML, whose parser knows the lines.
             return parse(self.text.replace("\t", " ")).lines
         except YamlProblem:
             return {}
@@ -97,7 +97,7 @@ class Source:
 
 
 def shown(location: Location) -> str:
-    """`components.course.rules[0].cel`."""
+    """The location as text, such as `components.course.rules[0].cel`."""
     text = ""
     for step in location:
         if isinstance(step, int):
@@ -133,7 +133,7 @@ def _checked(source: Source) -> Source:
 
 
 def _json(text: str, label: str) -> Source | None:
-    """None where the text is no JSON; it may be YAML that begins with a brace."""
+    """The content of JSON; None where the text is no JSON, as YAML may begin with a brace too."""
     try:
         value = json.loads(text, object_pairs_hook=distinct, parse_constant=_no_number)
     except RepeatedKey as error:
@@ -151,7 +151,7 @@ def _no_number(word: str) -> float:
 
 
 def structure(source: Source) -> tuple[Readable | None, list[BlueprintProblem]]:
-    """The shape of the content as far as it has one, and what is wrong with it; None where too little is right."""
+    """The spec as far as it is valid (None where too little is), and the problems found."""
     try:
         return Readable(BlueprintSpec.model_validate(source.value, strict=True), True), []
     except ValidationError as error:
@@ -160,7 +160,7 @@ def structure(source: Source) -> tuple[Readable | None, list[BlueprintProblem]]:
 
 
 def _tag(model: type[BaseModel]) -> str:
-    """The `type` of the kind of field that the model is."""
+    """The value of `type` for a field model."""
     return str(get_args(model.model_fields["type"].annotation)[0])
 
 
@@ -217,7 +217,7 @@ _OTHERS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("datetime", "day", "time"), "date"),
     **dict.fromkeys(("ref", "link", "node", "path"), "reference"),
 }
-"""What types are called elsewhere."""
+"""Names that other systems use, with the field type meant."""
 
 
 def _no_type(found: object, kinds: tuple[str, ...]) -> str:

@@ -1,4 +1,4 @@
-"""Formulas and bindings, made again from the top down, as far as something changed and no further."""
+"""Recomputation of formulas and bindings, from the top down, only where something they read has changed."""
 
 import heapq
 from collections.abc import Mapping
@@ -8,22 +8,22 @@ from typing import Any
 
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.component import CompiledField, computed
-from mcc.documents.formulas import Around
+from mcc.documents.formulas import NodeContext
 from mcc.documents.node import Node, Provenance
 from mcc.documents.work import ALL, POSITION, Work
 
 _ABOVE = "parent."
 
 
-def same(one: Any, other: Any) -> bool:
-    """Whether two values are the same to JSON: neither 1 and true, nor 1 and 1.0."""
+def same_json(one: Any, other: Any) -> bool:
+    """Equality as in JSON: unlike `==`, it tells 1 from true and from 1.0."""
     if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(same_json, one, other))
     return type(one) is type(other) and bool(one == other)
 
 
 def recompute(work: Work) -> None:
-    """What follows from the touched fields."""
+    """Recompute what depends on touched fields: of their nodes, then of children that bind to what changed."""
     waiting = {id: set(names) for id, names in work.touched.items() if work.draft.node(id) is not None}
     order = [(len(work.state.ancestors(work.state.nodes[id])), id) for id in waiting]
     heapq.heapify(order)
@@ -33,15 +33,15 @@ def recompute(work: Work) -> None:
         if names is None:
             continue
         node = work.state.nodes[id]
-        changed = names | _made_anew(work, node, names)
+        changed = names | _recompute_node(work, node, names)
         for child in _followers(work, node, changed):
             if child not in waiting:
                 heapq.heappush(order, (level + 1, child))
             waiting.setdefault(child, set()).update(_ABOVE + name for name in changed if not name.startswith(_ABOVE))
 
 
-def shifted(work: Work, parent_id: str, index: int) -> None:
-    """The children from this index (from 0) on have another position than before."""
+def touch_positions(work: Work, parent_id: str, index: int) -> None:
+    """Touch the position of the children from this index (from 0) on, where their component reads it."""
     wanted = reads_position(work.blueprint)
     if wanted.isdisjoint(work.state.tallies.get(parent_id, {})):
         return
@@ -50,8 +50,8 @@ def shifted(work: Work, parent_id: str, index: int) -> None:
             work.touch(child, {POSITION})
 
 
-def _made_anew(work: Work, node: Node, touched: set[str]) -> set[str]:
-    """The computed fields of the node that have another value by now."""
+def _recompute_node(work: Work, node: Node, touched: set[str]) -> set[str]:
+    """Recompute fields of the node that read touched ones; answers the names of those whose value changed."""
     component = work.component(node)
     names, changed = set(touched), set[str]()
     if not component.computed:
@@ -59,14 +59,14 @@ def _made_anew(work: Work, node: Node, touched: set[str]) -> set[str]:
     sections = {"metadata": dict(node.metadata), "props": dict(node.props)}
     provenance = dict(node.provenance)
     above = work.state.parent(node)
-    parent = None if above is None else Around(above.metadata, above.props)
-    around = Around(sections["metadata"], sections["props"], parent, work.state.position(node))
+    parent = None if above is None else NodeContext(above.metadata, above.props)
+    context = NodeContext(sections["metadata"], sections["props"], parent, work.state.position(node))
     for field in component.computed:
         if ALL not in names and names.isdisjoint(_reads(field)):
             continue
-        found, sources = computed(field, around).value, _sources(work, node, field)
+        found, sources = computed(field, context).value, _sources(work, node, field)
         before = provenance.get(field.name)
-        if not same(found, sections[field.section][field.key]):
+        if not same_json(found, sections[field.section][field.key]):
             sections[field.section][field.key] = found
             names.add(field.name)
             changed.add(field.name)
@@ -100,7 +100,7 @@ def _provenance(work: Work, field: CompiledField, sources: tuple[str, ...]) -> P
 
 
 def _followers(work: Work, node: Node, changed: set[str]) -> list[str]:
-    """The children with bindings to what changed."""
+    """The children with bindings to changed fields."""
     read = parent_reads(work.blueprint)
     components = {name for name in work.state.tallies.get(node.id, {}) if not read[name].isdisjoint(changed)}
     if not components:
@@ -111,7 +111,7 @@ def _followers(work: Work, node: Node, changed: set[str]) -> list[str]:
 
 @lru_cache(maxsize=64)
 def parent_reads(blueprint: Blueprint) -> Mapping[str, frozenset[str]]:
-    """By component, the fields of its parent that its bindings name."""
+    """By component, the parent's fields that its bindings read."""
     return {
         name: frozenset(
             read.removeprefix(_ABOVE)
@@ -125,7 +125,7 @@ def parent_reads(blueprint: Blueprint) -> Mapping[str, frozenset[str]]:
 
 @lru_cache(maxsize=64)
 def reads_position(blueprint: Blueprint) -> frozenset[str]:
-    """The components with a binding to their own position."""
+    """The components with a computed field that reads the position."""
     return frozenset(
         name
         for name, component in blueprint.components.items()

@@ -1,4 +1,4 @@
-"""Which nodes name which others in their reference fields."""
+"""The index of references: which nodes refer to which paths."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class _Kept:
 
 @lru_cache(maxsize=64)
 def reference_fields(blueprint: Blueprint) -> Mapping[str, tuple[CompiledField, ...]]:
-    """By component, the fields whose values are paths of nodes; components without such fields are left out."""
+    """By component, the fields whose values are paths of nodes; components without any are left out."""
     found = {
         name: tuple(field for field in component.fields.values() if _refers(field))
         for name, component in blueprint.components.items()
@@ -35,15 +35,15 @@ def _refers(field: CompiledField) -> bool:
     return spec.type == "reference" or (spec.type == "list" and spec.items.type == "reference")
 
 
-def named_by(blueprint: Blueprint, node: Node) -> Iterator[str]:
-    """The paths that the node's references name."""
+def references_of(blueprint: Blueprint, node: Node) -> Iterator[str]:
+    """The paths that the node refers to."""
     for field in reference_fields(blueprint).get(node.component, ()):
         value = (node.metadata if field.section == "metadata" else node.props).get(field.key)
         yield from (one for one in (value if isinstance(value, list) else (value,)) if isinstance(one, str))
 
 
 def referrers(blueprint: Blueprint, state: State) -> Mapping[str, frozenset[str]]:
-    """By path, the ids of the nodes that name it."""
+    """By path, the ids of the nodes that refer to it; cached with the state."""
     if not reference_fields(blueprint):
         return {}
     kept = state.memory.get(_KEY)
@@ -51,48 +51,48 @@ def referrers(blueprint: Blueprint, state: State) -> Mapping[str, frozenset[str]
         return kept.known
     found: dict[str, set[str]] = {}
     for node in state.nodes.values():
-        for path in named_by(blueprint, node):
+        for path in references_of(blueprint, node):
             found.setdefault(path, set()).add(node.id)
     known = {path: frozenset(ids) for path, ids in found.items()}
-    keep(blueprint, state, known)
+    cache_referrers(blueprint, state, known)
     return known
 
 
-def brought_forward(
+def updated_referrers(
     blueprint: Blueprint, known: Mapping[str, frozenset[str]], draft: Draft
 ) -> Mapping[str, frozenset[str]]:
-    """The same for the draft, from what was known before it began."""
+    """The index for the draft, updated from the index `known` of the state it started from."""
     if not reference_fields(blueprint):
         return {}
     made: dict[str, frozenset[str]] = {}
     for id, before in draft.before.items():
-        for path in _names_of(blueprint, before):
+        for path in _references_of(blueprint, before):
             made[path] = made.get(path, known.get(path, frozenset())) - {id}
     for id in draft.before:
-        for path in _names_of(blueprint, draft.node(id)):
+        for path in _references_of(blueprint, draft.node(id)):
             made[path] = made.get(path, known.get(path, frozenset())) | {id}
     return {**known, **made} if made else known
 
 
-def _names_of(blueprint: Blueprint, node: Node | None) -> Iterator[str]:
-    return iter(()) if node is None else named_by(blueprint, node)
+def _references_of(blueprint: Blueprint, node: Node | None) -> Iterator[str]:
+    return iter(()) if node is None else references_of(blueprint, node)
 
 
-def keep(blueprint: Blueprint, state: State, known: Mapping[str, frozenset[str]]) -> None:
-    """For whoever asks next of this very state."""
+def cache_referrers(blueprint: Blueprint, state: State, known: Mapping[str, frozenset[str]]) -> None:
+    """Cache the index for this state."""
     state.memory[_KEY] = _Kept(blueprint, state.nodes, known)
 
 
-def leading_to(
+def referrers_to(
     known: Mapping[str, frozenset[str]], paths: Iterable[str], inside: set[str]
 ) -> dict[str, frozenset[str]]:
-    """The nodes that name one of these paths and are not `inside`, by path."""
+    """By path, the ids of the nodes that refer to one of these paths, without those in `inside`."""
     found = {path: known.get(path, frozenset()) - inside for path in paths}
     return {path: ids for path, ids in found.items() if ids}
 
 
 def rewritten(value: Any, old: str, new: str) -> Any:
-    """A reference, or a list of them, that follows a node from one path to another, with all below it."""
+    """A reference, or list of them, with paths at or below `old` moved to `new`."""
     if isinstance(value, list):
         return [rewritten(item, old, new) for item in value]
     if isinstance(value, str) and (value == old or value.startswith(f"{old}/")):

@@ -1,22 +1,22 @@
-"""Values set by command: whether they may be, and how the node is afterwards."""
+"""Setting of values: checks them, and builds the changed node."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from mcc.documents.change import Refused
-from mcc.documents.component import CompiledField
-from mcc.documents.kinds import as_kept, check_kind
+from mcc.documents.component import CompiledField, field_of_rule
+from mcc.documents.kinds import as_stored, check_kind
 from mcc.documents.node import Node, Role
 from mcc.documents.state import UnknownNode
 from mcc.documents.work import CONFLICTS, GENERATORS, PROVENANCE, Work
 
 _ANSWERING = ("person", "chat", "import")
-"""Whose first values stand for the answer of an agent that never was."""
+"""Authors whose values replace a run of the node's agent: they count as its answer to the present prompt."""
 
 
 def set_fields(work: Work, command: str, node: Node, values: Mapping[str, Any]) -> None:
-    """A command that sets values, by the full names of their fields. Raises `Refused` (422) with all that is wrong."""
+    """Apply a command that sets values, by full field name. Raises `Refused` (422) with all problems."""
     changed, fields, undo = with_values(work, node, values)
     changed = work.change(changed, set(values))
     work.step(command, work.state.path(changed), fields, undo)
@@ -25,7 +25,10 @@ def set_fields(work: Work, command: str, node: Node, values: Mapping[str, Any]) 
 def with_values(
     work: Work, node: Node, values: Mapping[str, Any]
 ) -> tuple[Node, dict[str, tuple[Any, Any]], dict[str, Any]]:
-    """The node with these values, what they were and are, and what undo needs. Raises `Refused` (422)."""
+    """The node with these values set, the values before and after by field, and the data for undo.
+
+    Raises `Refused` (422) with all problems.
+    """
     kept = _checked(work, node, values)
     sections = {"metadata": dict(node.metadata), "props": dict(node.props)}
     provenance = dict(node.provenance)
@@ -42,9 +45,14 @@ def with_values(
     evidence = {
         one.rule: [one.ok, one.message]
         for one in node.verdicts
-        if one.kind == "evidence" and one.ok is not None and _field_of(one.rule) in fields
+        if one.kind == "evidence" and one.ok is not None and field_of_rule(one.rule) in fields
     }
-    undo = {"node": node.id, "provenance": changed_provenance, "evidence": evidence, **_settled(work, node, fields)}
+    undo = {
+        "node": node.id,
+        "provenance": changed_provenance,
+        "evidence": evidence,
+        **_mark_answered(work, node, fields),
+    }
     ended = set(fields) if work.author.by in ("person", "chat") else set()
     changed = replace(
         node,
@@ -56,19 +64,15 @@ def with_values(
     return changed, fields, undo
 
 
-def _settled(work: Work, node: Node, fields: Collection[str]) -> dict[str, Any]:
-    """Who is no agent has answered in its place; and what people set anew is as they want it by now."""
+def _mark_answered(work: Work, node: Node, fields: Collection[str]) -> dict[str, Any]:
+    """Mark the roles whose agent these values replace. Answers what undo needs of it: the conflicts that end, and the
+    role without a stamp, if there is just one."""
     conflicts = {name: one for name, one in node.conflicts.items() if name in fields}
     roles: set[Role] = {"metadata" if name.startswith("metadata.") else "node" for name in fields}
     for role in roles if work.author.by in _ANSWERING else ():
-        work.answered.setdefault((node.id, role), False)
+        work.to_stamp.setdefault((node.id, role), False)
     unanswered = next(iter(roles - node.stamps.keys()), None) if len(roles) == 1 else None
     return {"conflicts": CONFLICTS.dump_python(conflicts, mode="json"), "stamps": unanswered}
-
-
-def _field_of(rule: str) -> str:
-    """ "props.source" of "props.source.rules[0]"."""
-    return ".".join(rule.split(".")[:2])
 
 
 def _checked(work: Work, node: Node, values: Mapping[str, Any]) -> list[tuple[CompiledField, Any]]:
@@ -84,7 +88,7 @@ def _checked(work: Work, node: Node, values: Mapping[str, Any]) -> list[tuple[Co
         why = _held(work, node, name) or check_kind(field.spec, value)
         if why:
             wrong.append(f"{name} of {work.state.path(node)}: {why}")
-        found.append((field, as_kept(field.spec, value)))
+        found.append((field, as_stored(field.spec, value)))
     if wrong:
         raise Refused(422, *wrong)
     return found
@@ -98,7 +102,7 @@ def _held(work: Work, node: Node, name: str) -> str | None:
 
 
 def _as_path(work: Work, field: CompiledField, value: Any) -> Any:
-    """A reference as it is kept: by the node's path, also where it was given by its id or with a slash too many."""
+    """A reference in its stored form, the node's path; given may be its id or a path with extra slashes."""
     if isinstance(value, list) and field.spec.type == "list" and field.spec.items.type == "reference":
         return [_path(work, item) for item in value]
     return _path(work, value) if field.spec.type == "reference" else value

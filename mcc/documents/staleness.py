@@ -1,16 +1,16 @@
-"""Which nodes are failed, pending, stale or done: found out for a state, and for the next one where that differs."""
+"""The status of each node (failed, pending, stale, done), updated incrementally from one state to the next."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
 from mcc.contracts.documents import By, Counts, NodeStatus
-from mcc.documents.asking import Begun, beginning, describe, field_of, frame_of, settled
 from mcc.documents.blueprint import Blueprint
-from mcc.documents.component import CompiledComponent
-from mcc.documents.inputs import because
+from mcc.documents.component import CompiledComponent, field_of_rule
+from mcc.documents.inputs import changes_since
 from mcc.documents.node import Conflict, Node, Role, Stamp, Verdict
+from mcc.documents.prompts import TaskPrefix, describe, frame_of, own_part, task_opening
 from mcc.documents.state import State, difference
 
 WORST_FIRST: tuple[NodeStatus, ...] = ("failed", "pending", "stale", "done")
@@ -18,30 +18,27 @@ WORST_FIRST: tuple[NodeStatus, ...] = ("failed", "pending", "stale", "done")
 _KEY = "assessment"
 
 _SETS: Mapping[Role, tuple[By, str]] = {"metadata": ("metadata_agent", "metadata."), "node": ("agent", "props.")}
-"""What the agents of a node set of it themselves."""
+"""By agent: the author of its values, and the section of the node that they are in."""
 
 _ASKED: frozenset[By] = frozenset({"agent", "metadata_agent", "outline", "chat"})
-"""Whose values evidence is asked of."""
+"""Authors whose values need evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What the nodes of one state are; ask `assessed` for it.
+    """The status of all nodes of one state; get it from `assessed`.
 
-    `stale` are the nodes whose agents would be asked something else today, whatever else they are. `said` is what nodes
-    with children say of themselves and `begun` how their children's tasks begin, as far as anybody had to know: those
-    two grow, nothing else changes.
+    `stale` are the ids of all nodes whose agents would get another prompt today, even where their status is worse.
+    `descriptions` (by node) and `prefixes` (by parent) are caches of prompt parts, filled on demand; the rest is fixed.
     """
 
     blueprint: Blueprint
     state: State
-    nodes: Mapping[str, Node]
-    children: Mapping[str, Sequence[str]]
     statuses: dict[str, NodeStatus] = field(default_factory=dict)
     stale: set[str] = field(default_factory=set)
     counted: Counter[str] = field(default_factory=Counter)
-    said: dict[str, str] = field(default_factory=dict)
-    begun: dict[str | None, Begun] = field(default_factory=dict)
+    descriptions: dict[str, str] = field(default_factory=dict)
+    prefixes: dict[str | None, TaskPrefix] = field(default_factory=dict)
 
     @property
     def status(self) -> NodeStatus:
@@ -52,46 +49,47 @@ class Assessment:
     def counts(self) -> Counts:
         return Counts(**{name: self.counted[name] for name in Counts.model_fields})
 
-    def asked(self, node: Node, role: Role) -> str:
-        """The digest of what this agent of the node would be asked with today."""
+    def prompt_digest(self, node: Node, role: Role) -> str:
+        """The digest of the prompt that this agent of the node would get today."""
         frame = frame_of(self.blueprint, node.component, role)
-        return self._begun(node.parent_id).asked(settled(frame, node), frame)
+        return self._prefix(node.parent_id).digest(own_part(frame, node), frame)
 
     def outdated(self, node: Node) -> Iterator[tuple[Role, Stamp]]:
-        """The stamps of the node that another question would give today."""
-        for role, stamp in chain(node.stamps.items(), _cut_off(node)):
-            # Where the blueprint leaves an agent nothing to do any more, none is asked.
-            if frame_of(self.blueprint, node.component, role).tools and stamp.asked != self.asked(node, role):
+        """The stamps of the node whose agent would get another prompt today."""
+        for role, stamp in chain(node.stamps.items(), _interrupted_stamps(node)):
+            # Without tools the agent has nothing to do any more, and never runs.
+            if frame_of(self.blueprint, node.component, role).tools and stamp.asked != self.prompt_digest(node, role):
                 yield role, stamp
 
-    def _begun(self, parent_id: str | None) -> Begun:
-        found = self.begun.get(parent_id)
+    def _prefix(self, parent_id: str | None) -> TaskPrefix:
+        found = self.prefixes.get(parent_id)
         if found is None:
             parent = None if parent_id is None else self.state.nodes[parent_id]
             above = () if parent is None else (*self.state.ancestors(parent), parent)
-            found = self.begun[parent_id] = Begun(beginning(self.state.brief, [self._said(one) for one in above]))
+            opening = task_opening(self.state.brief, [self._description(one) for one in above])
+            found = self.prefixes[parent_id] = TaskPrefix(opening)
         return found
 
-    def _said(self, node: Node) -> str:
-        found = self.said.get(node.id)
+    def _description(self, node: Node) -> str:
+        found = self.descriptions.get(node.id)
         if found is None:
-            found = self.said[node.id] = describe(self.blueprint, self.state, node)
+            found = self.descriptions[node.id] = describe(self.blueprint, self.state, node)
         return found
 
 
 def assessed(blueprint: Blueprint, state: State) -> Assessment:
-    """What the nodes of a state are. `state` is one that does not change any more: no draft of one.
+    """The statuses of the nodes of a state, which must be a finished one, not a draft's.
 
-    Costs what differs from the state that was asked about before, which this one was made of.
+    The cost depends on what differs from the state last assessed among those it was derived from.
     """
     known = state.memory.get(_KEY)
     if not isinstance(known, Assessment) or known.blueprint != blueprint or known.state.brief != state.brief:
-        made = Assessment(blueprint, state, state.nodes, state.children)
+        made = Assessment(blueprint, state)
         _judge(made, state.nodes, None)
     elif known.state is state:
         return known
     else:
-        made = _next(known, state)
+        made = _updated(known, state)
     state.memory[_KEY] = made
     return made
 
@@ -102,27 +100,26 @@ def pending_of(blueprint: Blueprint, state: State, node: Node) -> tuple[str, ...
 
 
 def stale_because(blueprint: Blueprint, state: State, node: Node) -> tuple[str, ...]:
-    """What has changed since the node's agents were asked, such as "/ metadata.grade, 7 → 8 at version 42"; nothing
-    where nothing has."""
+    """What changed since the node's agents ran, such as "/ metadata.grade, 7 → 8 at version 42"; empty for a node that
+    is not stale."""
     found = assessed(blueprint, state)
     if node.id not in found.stale:
         return ()
     reasons = (
-        reason for role, stamp in found.outdated(node) for reason in because(blueprint, state, node, role, stamp)
+        reason for role, stamp in found.outdated(node) for reason in changes_since(blueprint, state, node, role, stamp)
     )
     return tuple(dict.fromkeys(reasons)) or ("what its agent would be asked today",)
 
 
-def begun_conflicts(
+def new_conflicts(
     blueprint: Blueprint, before: State, after: State, was: Blueprint | None = None
 ) -> Mapping[str, Mapping[str, Conflict]]:
-    """By node and field, the conflicts that begin with a change: held fields of nodes that have become stale by it.
-    `was` is the blueprint that the document had before, where it has another one.
+    """By node id and field, the conflicts that a change causes: held fields of nodes that it made stale.
 
-    What the change itself has set is as its author wants it, and in no conflict.
+    `was` is the blueprint of `before`, where that was another one. Fields that the change itself set get no conflict.
     """
     stale, now = assessed(was or blueprint, before).stale, assessed(blueprint, after)
-    begun: dict[str, Mapping[str, Conflict]] = {}
+    new: dict[str, Mapping[str, Conflict]] = {}
     for id in now.stale - stale:
         node = after.nodes[id]
         held = [
@@ -132,70 +129,68 @@ def begun_conflicts(
         ]
         if held and id in before.nodes:
             reasons = stale_because(blueprint, after, node)
-            begun[id] = {name: Conflict(after.version, reasons) for name in held}
-    return begun
+            new[id] = {name: Conflict(after.version, reasons) for name in held}
+    return new
 
 
-def _next(known: Assessment, state: State) -> Assessment:
-    """The assessment of `state` from that of another one."""
-    nodes = state.nodes
-    differing = difference(known.nodes, state)
+def _updated(known: Assessment, state: State) -> Assessment:
+    """The assessment of `state`, made from that of an earlier state."""
+    nodes, before = state.nodes, known.state
+    differing = difference(before.nodes, state)
     changed = {id for id in differing if id in nodes}
-    gone = {id for id in differing if id not in nodes}
+    removed = {id for id in differing if id not in nodes}
     moved, emptied = set[str](), set[str]()
-    if known.children is not state.children:
-        moved = {id for id, below in state.children.items() if known.children.get(id) is not below}
-        emptied = known.children.keys() - state.children.keys() - gone
+    if before.children is not state.children:
+        moved = {id for id, below in state.children.items() if before.children.get(id) is not below}
+        emptied = before.children.keys() - state.children.keys() - removed
     made = Assessment(
         known.blueprint,
         state,
-        nodes,
-        state.children,
         dict(known.statuses),
         set(known.stale),
         known.counted.copy(),
-        dict(known.said),
-        dict(known.begun),
+        dict(known.descriptions),
+        dict(known.prefixes),
     )
-    again = changed | moved | emptied | _brief_differs(known, made, changed, moved)
-    for id in gone & known.nodes.keys():
-        made.said.pop(id, None)
-        made.begun.pop(id, None)
-        _forget(made, known.nodes[id])
+    again = changed | moved | emptied | _with_changed_prompt(known, made, changed, moved)
+    for id in removed & before.nodes.keys():
+        made.descriptions.pop(id, None)
+        made.prefixes.pop(id, None)
+        _forget(made, before.nodes[id])
     _judge(made, again, known)
     return made
 
 
-def _brief_differs(known: Assessment, made: Assessment, changed: set[str], moved: set[str]) -> set[str]:
-    """The nodes below those that say something else of themselves than before, or stand elsewhere: they changed, or
-    `moved` has their parents."""
+def _with_changed_prompt(known: Assessment, made: Assessment, changed: set[str], moved: set[str]) -> set[str]:
+    """The descendants of nodes whose description changed, or that moved: their prompts differ. `moved` are the parents
+    whose list of children changed."""
     found: set[str] = set()
     nodes = made.state.nodes
-    # Of whom nobody had to know what it says, no descendant has been asked anything.
-    suspects = [id for id in changed if id in known.said]
+    # A node without a cached description has no descendant with a stamp, as comparing one would have cached it.
+    suspects = [id for id in changed if id in known.descriptions]
     if moved:
-        # A copy, made at once: other threads may ask more of the known one meanwhile.
-        others = [id for id in tuple(known.said) if id in nodes and id not in changed]
+        # A copy, because other threads may add descriptions to `known` at the same time.
+        others = [id for id in tuple(known.descriptions) if id in nodes and id not in changed]
         suspects += [id for id in others if nodes[id].parent_id in moved]
     for id in suspects:
         if id in found:
             continue
         node = nodes[id]
-        same_place = known.nodes[id].parent_id == node.parent_id
-        if same_place and describe(made.blueprint, made.state, node) == known.said[id]:
+        same_place = known.state.nodes[id].parent_id == node.parent_id
+        if same_place and describe(made.blueprint, made.state, node) == known.descriptions[id]:
             continue
         for below in made.state.walk(node):
             found.add(below.id)
-            made.said.pop(below.id, None)
-            made.begun.pop(below.id, None)
+            made.descriptions.pop(below.id, None)
+            made.prefixes.pop(below.id, None)
     return found
 
 
 def _judge(made: Assessment, ids: Iterable[str], known: Assessment | None) -> None:
     for id in ids:
         node = made.state.nodes[id]
-        if known is not None and id in known.nodes:
-            _forget(made, known.nodes[id])
+        if known is not None and id in known.state.nodes:
+            _forget(made, known.state.nodes[id])
         stale = any(True for _ in made.outdated(node))
         if stale:
             made.stale.add(id)
@@ -219,9 +214,9 @@ def _status(made: Assessment, node: Node, stale: bool) -> NodeStatus:
 
 
 def missing(component: CompiledComponent, state: State, node: Node) -> Iterator[str]:
-    """The required fields and children that are not there, also where nothing is judged."""
+    """The required fields and children that are missing, also where the component is not validated."""
     for name, one in component.fields.items():
-        if one.spec.required and field_of(node, name) is None:
+        if one.spec.required and node.value(name) is None:
             yield name
     for child, count in component.spec.children.items():
         if count.min and state.count(node, child) < count.min:
@@ -232,30 +227,25 @@ def _pending(component: CompiledComponent, state: State, node: Node) -> Iterator
     yield from missing(component, state, node)
     if component.validates:
         for verdict in node.verdicts:
-            # A function that nobody here has, or that has not judged yet, is never a pass.
+            # A function rule without a verdict (function unknown or not run yet) is never a pass.
             unjudged = verdict.ok is None and (verdict.kind == "function" or _is_unproved(node, verdict))
             if verdict.ok is False or unjudged:
-                yield _about(verdict.rule)
+                yield field_of_rule(verdict.rule) or verdict.rule
 
 
 def _is_unproved(node: Node, verdict: Verdict) -> bool:
-    """Whether it is about the value of an agent that was cut off before its evidence was looked at."""
-    if verdict.kind != "evidence":
+    """Whether the verdict is about a value whose agent was interrupted before its evidence was checked."""
+    name = field_of_rule(verdict.rule)
+    if verdict.kind != "evidence" or name is None:
         return False
-    known = node.provenance.get(_about(verdict.rule))
-    by_agent = known is not None and known.by in _ASKED and not known.held
-    return by_agent and field_of(node, _about(verdict.rule)) is not None
+    known = node.provenance.get(name)
+    return known is not None and known.by in _ASKED and not known.held and node.value(name) is not None
 
 
-def _cut_off(node: Node) -> Iterator[tuple[Role, Stamp]]:
-    """What agents were asked with that set values and were cut off before anybody stamped their node."""
+def _interrupted_stamps(node: Node) -> Iterator[tuple[Role, Stamp]]:
+    """Stamps of agents that set values but were interrupted before their run was settled."""
     for role, (by, section) in _SETS.items():
         since = node.stamps[role].version if role in node.stamps else 0
         for name, one in node.provenance.items():
             if one.by == by and one.asked is not None and one.given > since and name.startswith(section):
                 yield role, Stamp(one.asked, {}, one.version, one.rules, one.order_id, one.record_id)
-
-
-def _about(rule: str) -> str:
-    """ "props.minutes" of the rule "props.minutes.rules[0]"; a rule of the component is about itself."""
-    return rule if rule.startswith("rules[") else ".".join(rule.split(".")[:2])

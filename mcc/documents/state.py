@@ -1,4 +1,4 @@
-"""A document at one version: its nodes, as a tree. It never changes; a change makes another one."""
+"""An immutable snapshot of a document at one version, and the draft in which the next one is built."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,12 +18,12 @@ class UnknownNode(LookupError):
 
 @dataclass(frozen=True)
 class State:
-    """`nodes` by id. `children`: ids in their order, by the parent's id. `brief` is what the last generation was given
-    for all its agents to read. `blueprint` is the digest of the one that the document is pinned to. `keys` (ids by
-    parent and key) and `tallies` (children of each component, by parent) follow from the nodes. `memory` goes
-    along to the states that are made of this one: what was worked out of one of them helps with the next.
+    """`nodes` by id; `children` has the ordered child ids by parent id. `brief` is the text that the last generation
+    gave to all its agents. `blueprint` is the digest of the document's blueprint. Two indexes are derived from the
+    nodes: `keys` (ids by parent id and key) and `tallies` (number of children by parent id and component).
 
-    Share it freely: whoever wants another one makes it with `with_nodes`.
+    `memory` is a cache shared with the states derived from this one, so that results computed for one can be updated
+    for the next. States are immutable otherwise; threads may share them.
     """
 
     id: str
@@ -40,7 +40,7 @@ class State:
 
     @classmethod
     def of(cls, id: str, blueprint: str, title: str, version: int, nodes: Sequence[Node], brief: str = "") -> "State":
-        """From its nodes, in any order. Raises ValueError when there is not exactly one root."""
+        """Build a state from nodes in any order. Raises ValueError unless exactly one is a root."""
         roots = [node.id for node in nodes if node.parent_id is None]
         if len(roots) != 1:
             raise ValueError(f"a document has one root, and this has {len(roots)}")
@@ -59,11 +59,11 @@ class State:
         return tuple(self.nodes[child] for child in self.children.get(node.id, ()))
 
     def count(self, node: Node, component: str) -> int:
-        """How many children of this component the node has."""
+        """The number of the node's children of this component."""
         return self.tallies.get(node.id, {}).get(component, 0)
 
     def ancestors(self, node: Node) -> tuple[Node, ...]:
-        """From the root down to the node's parent."""
+        """The ancestors, from the root down to the parent."""
         above: list[Node] = []
         one = self.parent(node)
         while one is not None:
@@ -72,12 +72,12 @@ class State:
         return tuple(reversed(above))
 
     def path(self, node: Node) -> str:
-        """ "/lesson-2/activity-1"; "/" for the root."""
+        """The path, such as "/lesson-2/activity-1"; "/" for the root."""
         keys = [one.key for one in (*self.ancestors(node), node) if one.key]
         return ROOT + "/".join(keys)
 
     def position(self, node: Node) -> int:
-        """Its place among its siblings, from 1."""
+        """The position among its siblings, counted from 1."""
         return 1 if node.parent_id is None else place_of(self.nodes, self.children[node.parent_id], node) + 1
 
     def find(self, named: str) -> Node:
@@ -95,7 +95,7 @@ class State:
         return node
 
     def walk(self, top: Node | None = None) -> Iterator[Node]:
-        """A node and all below it, depth first, in order; the whole document where none is named."""
+        """`top` (the root by default) and its descendants, depth first, siblings in order."""
         waiting = [top or self.root]
         while waiting:
             node = waiting.pop()
@@ -105,7 +105,7 @@ class State:
     def with_nodes(
         self, version: int, changed: Mapping[str, Node | None], *, brief: str | None = None, title: str | None = None
     ) -> "State":
-        """The next state: these nodes added or replaced, those that are None taken out."""
+        """A state of `version` with these nodes added or replaced, or removed where None."""
         draft = Draft(self)
         draft.put_all(changed)
         made = draft.finished(version)
@@ -114,7 +114,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The nodes in which two states differ, by their tables of nodes."""
+    """The ids of the nodes that differ between two states, which are identified by their `nodes` mappings."""
 
     before: Mapping[str, Node]
     after: Mapping[str, Node]
@@ -122,9 +122,9 @@ class Difference:
 
 
 def difference(before: Mapping[str, Node], state: State) -> Iterable[str]:
-    """The ids of the nodes that `state` has, has not or has otherwise than `before`, the nodes of another state.
+    """The ids of the nodes added, removed or replaced between `before` (the `nodes` of another state) and `state`.
 
-    Costs nothing where `state` was made of that other one, and was the last that was.
+    Free when `state` is the latest one derived from that other state; otherwise linear in the number of nodes.
     """
     known = state.memory.get(_KEY)
     if isinstance(known, Difference) and known.before is before and known.after is state.nodes:
@@ -134,18 +134,19 @@ def difference(before: Mapping[str, Node], state: State) -> Iterable[str]:
 
 
 def place_of(nodes: Mapping[str, Node], siblings: Sequence[str], node: Node) -> int:
-    """Where it stands among its siblings, or would, from 0: they are in the order of rank and id."""
+    """The index (from 0) of `node` among siblings ordered by rank and id, or where it would be inserted."""
     return bisect_left(siblings, (node.rank, node.id), key=lambda id: (nodes[id].rank, id))
 
 
-def _placed(node: Node | None) -> tuple[object, ...] | None:
+def _place(node: Node | None) -> tuple[object, ...] | None:
     return None if node is None else (node.parent_id, node.key, node.rank, node.component)
 
 
 class Draft:
-    """A state on its way to the next one: `state` is how it is by now, `before` what the changed nodes were.
+    """A mutable copy of a state. `state` shows its current content; `before` has the original of each changed node,
+    None for an added one.
 
-    The tables of a state are copied once, however many nodes change, and those of the tree only when the tree changes.
+    The node table is copied once, however many nodes change; the tree indexes only when the tree changes.
     """
 
     def __init__(self, state: State) -> None:
@@ -167,13 +168,13 @@ class Draft:
         self.put_all({node.id: node})
 
     def put_all(self, changed: Mapping[str, Node | None]) -> None:
-        """Add or replace these nodes, take out those that are None (and nothing below them)."""
-        moved = {id: node for id, node in changed.items() if _placed(self._nodes.get(id)) != _placed(node)}
+        """Add or replace these nodes; remove those that are None, but not their descendants."""
+        moved = {id: node for id, node in changed.items() if _place(self._nodes.get(id)) != _place(node)}
         if moved:
-            self._own_tree()
-        # All leave before one comes: while ranks change, the order of siblings could not be told.
+            self._copy_tree_indexes()
+        # All are unlinked before any is linked: the binary search needs siblings sorted by their current ranks.
         for id in moved:
-            self._leave(id)
+            self._unlink(id)
         for id, node in changed.items():
             self.before.setdefault(id, self._nodes.get(id))
             if node is None:
@@ -182,10 +183,10 @@ class Draft:
                 self._nodes[id] = node
         for node in moved.values():
             if node is not None:
-                self._join(node)
+                self._link(node)
 
     def rank_at(self, parent_id: str, index: int) -> float:
-        """A rank that stands at this index (from 0) among the children; makes room where there is none."""
+        """A rank for this index (from 0) among the children; re-ranks neighbours where no number is left between."""
         siblings = self.state.children.get(parent_id, ())
         index = min(index, len(siblings))
         found = _between(self._rank(siblings, index - 1), self._rank(siblings, index))
@@ -197,13 +198,13 @@ class Draft:
         return found
 
     def rank_near(self, parent_id: str, rank: float) -> float:
-        """This rank, or the next one that is free, among the children."""
+        """This rank, or one right before the child that already has it."""
         siblings = self.state.children.get(parent_id, ())
         index = bisect_left(siblings, rank, key=lambda id: self._nodes[id].rank)
         return self.rank_at(parent_id, index) if self._rank(siblings, index) == rank else rank
 
     def finished(self, version: int) -> State:
-        """The state that it comes to. The draft is used no more then: its tables are that state's."""
+        """The state of `version`, which takes over the tables of the draft; do not use the draft after this."""
         for parent, siblings in self._lists.items():
             if siblings:
                 self._children[parent] = tuple(siblings)
@@ -214,7 +215,7 @@ class Draft:
         self.state.memory[_KEY] = Difference(self._base, self._nodes, frozenset(self.before))
         return replace(self.state, version=version)
 
-    def _own_tree(self) -> None:
+    def _copy_tree_indexes(self) -> None:
         if not self._tree:
             self._tree = True
             self._children = dict(self.state.children)
@@ -228,7 +229,7 @@ class Draft:
             self._children[parent_id] = self._lists[parent_id]
         return self._lists[parent_id]
 
-    def _leave(self, id: str) -> None:
+    def _unlink(self, id: str) -> None:
         node = self._nodes.get(id)
         if node is None or node.parent_id is None:
             return
@@ -237,7 +238,7 @@ class Draft:
         del self._keys[node.parent_id, node.key]
         self._tally(node, -1)
 
-    def _join(self, node: Node) -> None:
+    def _link(self, node: Node) -> None:
         if node.parent_id is None:
             return
         siblings = self._siblings(node.parent_id)
@@ -255,7 +256,7 @@ class Draft:
         return self._nodes[siblings[index]].rank if 0 <= index < len(siblings) else None
 
     def _make_room(self, siblings: Sequence[str], index: int) -> None:
-        """Spread the siblings around this index: as few as will do, for each of them is a row to write."""
+        """Spread the ranks around this index over as few siblings as possible: each is a row to write."""
         wide = 16
         while True:
             low, high = max(0, index - wide), min(len(siblings), index + wide)
@@ -272,7 +273,7 @@ class Draft:
 
 
 def _between(before: float | None, after: float | None) -> float | None:
-    """A number between two, either of which may be missing; None when there is no room."""
+    """A number between two bounds, where None is open; None when no float lies between them."""
     if before is None:
         return 1.0 if after is None else after - 1.0
     if after is None:

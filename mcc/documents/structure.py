@@ -1,4 +1,4 @@
-"""Children added, removed and moved: what may stand where, and paths that stay."""
+"""Adding, removing and moving of nodes: checks what is allowed, keeps paths stable and references up to date."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -8,10 +8,10 @@ from mcc.contracts.ids import derived_id
 from mcc.documents.change import Refused
 from mcc.documents.commands import CHILDREN
 from mcc.documents.component import CompiledField
-from mcc.documents.kinds import as_kept
+from mcc.documents.kinds import as_stored
 from mcc.documents.node import Node, Provenance
-from mcc.documents.recomputing import shifted
-from mcc.documents.references import brought_forward, leading_to, reference_fields, referrers, rewritten
+from mcc.documents.recomputing import touch_positions
+from mcc.documents.references import reference_fields, referrers, referrers_to, rewritten, updated_referrers
 from mcc.documents.setting import with_values
 from mcc.documents.state import MAX_LEVELS, MAX_NODES, place_of
 from mcc.documents.work import ALL, GENERATORS, NODE, Work
@@ -21,16 +21,16 @@ _MAX_OBSTACLES = 5
 
 
 def add(work: Work, parent: Node, component: str, values: Mapping[str, Any], position: int | None) -> Node:
-    """A new child with its defaults and these values, by the full names of their fields. Raises `Refused`."""
-    may_have(work, parent, component)
-    _may_arrange(work, parent)
-    room(work, parent, 1)
+    """Add a child with its defaults and these values, by full field name; answers it. Raises `Refused`."""
+    check_child_component(work, parent, component)
+    _check_may_reorder(work, parent)
+    check_size(work, parent, 1)
     number = parent.next_numbers.get(component, 1)
     numbers = {**parent.next_numbers, component: number + 1}
-    node = child(work, parent, component, f"{component}-{number}", position)
+    node = new_child(work, parent, component, f"{component}-{number}", position)
     node, _, _ = with_values(work, node, values)
     work.change(parent, set(), next_numbers=numbers)
-    enter(work, node)
+    insert(work, node)
     undo = {"node": node.id, "parent": parent.id, "made": NODE.dump_python(node, mode="json")}
     work.step(
         "add_child", work.state.path(node), {name: (None, value) for name, value in set_values(node).items()}, undo
@@ -38,8 +38,8 @@ def add(work: Work, parent: Node, component: str, values: Mapping[str, Any], pos
     return node
 
 
-def child(work: Work, parent: Node, component: str, key: str, position: int | None = None) -> Node:
-    """The node that will stand there, with its defaults and nothing else."""
+def new_child(work: Work, parent: Node, component: str, key: str, position: int | None = None) -> Node:
+    """A new node for this place with only its defaults; it is not inserted yet."""
     siblings = work.state.children.get(parent.id, ())
     index = len(siblings) if position is None else min(position - 1, len(siblings))
     empty = Node(
@@ -57,64 +57,65 @@ def child(work: Work, parent: Node, component: str, key: str, position: int | No
 
 
 def with_defaults(work: Work, node: Node) -> Node:
-    """The node with every field of its component: that of a default has it, the others are unset."""
+    """The node with every field of its component, set to its default or None."""
     known = work.component(node)
     sections: dict[str, dict[str, Any]] = {"metadata": {}, "props": {}}
     provenance: dict[str, Provenance] = {}
     for field in known.fields.values():
-        value, origin = provided(work, field)
+        value, origin = default_of(work, field)
         sections[field.section][field.key] = value
         if origin is not None:
             provenance[field.name] = replace(origin, rules=known.rules_digest)
     return replace(node, metadata=sections["metadata"], props=sections["props"], provenance=provenance)
 
 
-def provided(work: Work, field: CompiledField) -> tuple[Any, Provenance | None]:
-    """The default of a field, if it has one."""
-    value = None if field.computation is not None else as_kept(field.spec, field.spec.default)
+def default_of(work: Work, field: CompiledField) -> tuple[Any, Provenance | None]:
+    """The default of a field, with its provenance; None for both where it has none or is computed."""
+    value = None if field.computation is not None else as_stored(field.spec, field.spec.default)
     return value, None if value is None else Provenance("default", work.version, work.author.at)
 
 
-def enter(work: Work, node: Node) -> None:
-    """Put a node that is new, or back again, into its place."""
+def insert(work: Work, node: Node) -> None:
+    """Put a new or restored node into its place."""
     work.draft.put(node)
     work.made[node.id] = None
     work.touch(node.id, {ALL})
-    _shift(work, node)
+    if node.parent_id is not None:
+        touch_positions(work, node.parent_id, place_of(work.state.nodes, work.state.children[node.parent_id], node) + 1)
 
 
 def remove(work: Work, node: Node, command: str = "remove_child") -> None:
-    """Take out a node with all below it. Raises `Refused`."""
+    """Remove a node with its descendants. Raises `Refused`."""
     parent = work.state.parent(node)
     if parent is None:
         raise Refused(422, "the root of a document cannot be removed; delete the document")
-    _may_arrange(work, parent)
-    gone = list(work.state.walk(node))
-    _may_go(work, gone)
+    _check_may_reorder(work, parent)
+    removed = list(work.state.walk(node))
+    _check_may_remove(work, removed)
     path = work.state.path(node)
-    _nobody_leads_to(work, node, gone)
+    _check_unreferenced(work, node, removed)
     fields = {name: (value, None) for name, value in set_values(node).items()}
     index = place_of(work.state.nodes, work.state.children[parent.id], node)
-    for one in reversed(gone):
+    for one in reversed(removed):
         work.draft.put_all({one.id: None})
         work.made.pop(one.id, None)
         work.touched.pop(one.id, None)
-    shifted(work, parent.id, index)
+    touch_positions(work, parent.id, index)
     work.change(parent, set())
-    # Of what this very dispatch made or changed no row will tell.
-    own = [NODE.dump_python(one, mode="json") for one in gone if work.base.nodes.get(one.id) is not one]
+    # Undo reads removed nodes from rows of earlier versions; what this dispatch made or changed has no such row.
+    own = [NODE.dump_python(one, mode="json") for one in removed if work.base.nodes.get(one.id) is not one]
     work.step(command, path, fields, {"node": node.id, "parent": parent.id, "nodes": own}, removed=True)
 
 
 def move(work: Work, node: Node, position: int, parent: Node | None, command: str = "move_child") -> None:
-    """Put a node with all below it at a position (from 1), of another parent if one is given. Raises `Refused`."""
+    """Move a node with its descendants to a position (from 1), below another parent if given. Raises `Refused`."""
     above = work.state.parent(node)
     if above is None:
         raise Refused(422, "the root of a document cannot be moved")
-    _may_arrange(work, above)
+    _check_may_reorder(work, above)
     key, target = node.key, parent or above
     if target.id != above.id:
-        _may_enter(work, node, target)
+        _check_target(work, node, target)
         number = target.next_numbers.get(node.component, 1)
         key = f"{node.component}-{number}"
         target = work.change(target, set(), next_numbers={**target.next_numbers, node.component: number + 1})
@@ -125,84 +126,80 @@ def move(work: Work, node: Node, position: int, parent: Node | None, command: st
 
 
 def put_at(work: Work, node: Node, parent_id: str, key: str, rank: Callable[[], float]) -> Node:
-    """The node as a child of that parent, references to it and below it following. `rank` is asked once it has left."""
+    """Move the node below that parent and rewrite references into its subtree. `rank` is called after the node has left
+    its old place. Answers the moved node."""
     above, old = node.parent_id, work.state.path(node)
     assert above is not None
     start = place_of(work.state.nodes, work.state.children[above], node)
     elsewhere = parent_id != above
-    led = _leading_below(work, node) if elsewhere else {}
+    referring = _referrers_below(work, node) if elsewhere else {}
     work.draft.put_all({node.id: None})
     moved = work.change(node, {ALL}, parent_id=parent_id, key=key, rank=rank())
     for id in {above, parent_id}:
         work.change(work.state.nodes[id], set())
     at = place_of(work.state.nodes, work.state.children[parent_id], moved)
     if elsewhere:
-        shifted(work, above, start)
-        shifted(work, parent_id, at)
+        touch_positions(work, above, start)
+        touch_positions(work, parent_id, at)
         for one in work.state.walk(moved):
             work.touch(one.id, {ALL})
-        _follow(work, led, old, work.state.path(moved))
+        _rewrite_references(work, referring, old, work.state.path(moved))
     else:
-        shifted(work, above, min(start, at))
+        touch_positions(work, above, min(start, at))
     return work.state.nodes[node.id]
 
 
-def _shift(work: Work, node: Node) -> None:
-    if node.parent_id is not None:
-        shifted(work, node.parent_id, place_of(work.state.nodes, work.state.children[node.parent_id], node) + 1)
-
-
 def set_values(node: Node) -> dict[str, Any]:
-    """The values that somebody set, by the full names of their fields."""
+    """The values with a provenance, by full field name."""
     sections = {"metadata": node.metadata, "props": node.props}
     values = {f"{section}.{key}": value for section, found in sections.items() for key, value in found.items()}
     return {name: value for name, value in values.items() if value is not None and name in node.provenance}
 
 
-def may_have(work: Work, parent: Node, component: str) -> None:
+def check_child_component(work: Work, parent: Node, component: str) -> None:
     known = work.component(parent).spec.children
     if component not in known:
         there = f"; there is: {', '.join(known)}" if known else "; it has no children"
         raise Refused(422, f"a {parent.component} has no child {component[:80]!r}{nearest(component, known) or there}")
 
 
-def _may_arrange(work: Work, parent: Node) -> None:
+def _check_may_reorder(work: Work, parent: Node) -> None:
     held = parent.provenance.get(CHILDREN)
     if work.author.by in GENERATORS and held is not None and held.held:
         raise Refused(422, f"a person holds the children of {work.state.path(parent)} as they are")
 
 
-def _may_go(work: Work, gone: list[Node]) -> None:
+def _check_may_remove(work: Work, removed: list[Node]) -> None:
     if work.author.by not in GENERATORS:
         return
-    for one in gone:
+    for one in removed:
         if one.made_by == "person" or any(known.held for known in one.provenance.values()):
             raise Refused(422, f"a person holds {work.state.path(one)} or values of it; leave it where it is")
 
 
-def room(work: Work, parent: Node, nodes: int, levels: int = 1) -> None:
+def check_size(work: Work, parent: Node, nodes: int, levels: int = 1) -> None:
     if len(work.state.nodes) + nodes > MAX_NODES:
         raise Refused(422, f"a document has at most {MAX_NODES:,} nodes")
     if len(work.state.ancestors(parent)) + 1 + levels > MAX_LEVELS:
         raise Refused(422, f"a document has at most {MAX_LEVELS} levels")
 
 
-def _may_enter(work: Work, node: Node, target: Node) -> None:
+def _check_target(work: Work, node: Node, target: Node) -> None:
     if node.id == target.id or any(one.id == node.id for one in work.state.ancestors(target)):
         raise Refused(422, f"{work.state.path(node)} cannot be moved into itself")
-    may_have(work, target, node.component)
-    _may_arrange(work, target)
+    check_child_component(work, target, node.component)
+    _check_may_reorder(work, target)
     deep = len(work.state.ancestors(node))
     levels = max(len(work.state.ancestors(one)) for one in work.state.walk(node)) - deep + 1
-    room(work, target, 0, levels)
+    check_size(work, target, 0, levels)
 
 
-def _nobody_leads_to(work: Work, node: Node, gone: list[Node]) -> None:
-    led = leading_to(_known(work), map(work.state.path, gone), {one.id for one in gone})
-    if led:
+def _check_unreferenced(work: Work, node: Node, removed: list[Node]) -> None:
+    referring = referrers_to(_referrers(work), map(work.state.path, removed), {one.id for one in removed})
+    if referring:
         obstacles = [
             f"{work.state.path(work.state.nodes[id])} refers to {path}"
-            for path, ids in led.items()
+            for path, ids in referring.items()
             for id in sorted(ids)
         ]
         more = f" and {len(obstacles) - _MAX_OBSTACLES} more" if len(obstacles) > _MAX_OBSTACLES else ""
@@ -211,20 +208,20 @@ def _nobody_leads_to(work: Work, node: Node, gone: list[Node]) -> None:
         )
 
 
-def _known(work: Work) -> Mapping[str, frozenset[str]]:
-    return brought_forward(work.blueprint, referrers(work.blueprint, work.base), work.draft)
+def _referrers(work: Work) -> Mapping[str, frozenset[str]]:
+    return updated_referrers(work.blueprint, referrers(work.blueprint, work.base), work.draft)
 
 
-def _leading_below(work: Work, node: Node) -> dict[str, frozenset[str]]:
+def _referrers_below(work: Work, node: Node) -> dict[str, frozenset[str]]:
     if not reference_fields(work.blueprint):
         return {}
-    return leading_to(_known(work), [work.state.path(one) for one in work.state.walk(node)], set())
+    return referrers_to(_referrers(work), [work.state.path(one) for one in work.state.walk(node)], set())
 
 
-def _follow(work: Work, led: Mapping[str, frozenset[str]], old: str, new: str) -> None:
-    """References to what has moved name it by where it is now."""
+def _rewrite_references(work: Work, referring: Mapping[str, frozenset[str]], old: str, new: str) -> None:
+    """Rewrite references into a moved subtree from its old path to the new one."""
     fields = reference_fields(work.blueprint)
-    for id in sorted({id for ids in led.values() for id in ids}):
+    for id in sorted({id for ids in referring.values() for id in ids}):
         node = work.state.nodes[id]
         sections = {"metadata": dict(node.metadata), "props": dict(node.props)}
         for field in fields[node.component]:

@@ -1,26 +1,24 @@
-"""A document that goes on with another blueprint: what has a place in it stays, the rest is dropped and told."""
+"""Moving a document to another blueprint: keeps what still has a place, and lists what is dropped."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, Change, Refused
-from mcc.documents.component import CompiledField
 from mcc.documents.dispatching import finished
 from mcc.documents.functions import Functions
-from mcc.documents.kinds import as_kept, check_kind
+from mcc.documents.kinds import as_stored, check_kind
 from mcc.documents.node import ROOT, Node, Provenance
 from mcc.documents.staleness import assessed
 from mcc.documents.state import State
-from mcc.documents.structure import provided
+from mcc.documents.structure import default_of
 from mcc.documents.work import ALL, Work
 
 
 @dataclass(frozen=True, slots=True)
 class Succession:
-    """`stale`: paths of the nodes whose agents would be asked something else by now. `dropped`: the nodes ("/lesson-2",
-    with all below them) and the values ("/lesson-1 props.level") for which the new blueprint has no place."""
+    """`stale`: paths of the nodes that are stale afterwards. `dropped`: nodes ("/lesson-2", including descendants) and
+    values ("/lesson-1 props.level") that the new blueprint has no place for."""
 
     change: Change
     stale: tuple[str, ...]
@@ -30,10 +28,10 @@ class Succession:
 def succeeded(
     before: Blueprint, after: Blueprint, state: State, author: Author, functions: Functions | None = None
 ) -> Succession:
-    """The document with `after` in the place of `before`; nothing is done where they are the same.
+    """Move the document from blueprint `before` to `after`; does nothing where they are the same.
 
-    All rules are judged anew, without a model; texts of rules stand in the questions to agents, and so make nodes
-    stale. Raises `Refused` (422) where the new blueprint has another root.
+    All rules are judged again, without a model. Changed texts of rules make nodes stale, as prompts contain them.
+    Raises `Refused` (422) where the new blueprint has another root component.
     """
     if after.digest == state.blueprint:
         return Succession(Change(state, state.version), _stale(after, state), ())
@@ -45,11 +43,11 @@ def succeeded(
         if node.id in work.draft.before:
             continue
         parent = None if node.parent_id is None else work.draft.node(node.parent_id)
-        if parent is not None and not _has_place(after, parent, node):
+        if parent is not None and node.component not in after.component(parent.component).spec.children:
             dropped.append(state.path(node))
             work.draft.put_all({one.id: None for one in reversed(list(state.walk(node)))})
             continue
-        kept, lost = _kept(work, before, node)
+        kept, lost = _adapted(work, before, node)
         dropped += [f"{state.path(node)} {name}" for name in lost]
         work.draft.put(replace(kept, version=work.version) if lost else kept)
         work.touch(node.id, {ALL})
@@ -58,43 +56,33 @@ def succeeded(
     return Succession(change, _stale(after, change.state), tuple(dropped))
 
 
-def _has_place(blueprint: Blueprint, parent: Node, node: Node) -> bool:
-    return node.component in blueprint.component(parent.component).spec.children
-
-
-def _kept(work: Work, before: Blueprint, node: Node) -> tuple[Node, list[str]]:
-    """The node as the new blueprint has it, and the names of the values that it lost."""
+def _adapted(work: Work, before: Blueprint, node: Node) -> tuple[Node, list[str]]:
+    """The node adapted to the new blueprint, and the names of the values that it lost."""
     old = before.component(node.component).fields
     sections: dict[str, dict[str, Any]] = {"metadata": {}, "props": {}}
     provenance: dict[str, Provenance] = {}
     for field in work.component(node).fields.values():
-        value, known = _value(node, field.name), node.provenance.get(field.name)
+        value, known = node.value(field.name), node.provenance.get(field.name)
         if field.name not in old:
-            value, known = provided(work, field)
-        elif field.computation is not None or old[field.name].computation is not None or not _fits(field, value):
+            value, known = default_of(work, field)
+        elif (
+            field.computation is not None
+            or old[field.name].computation is not None
+            or check_kind(field.spec, value) is not None
+        ):
             value, known = None, None
-        sections[field.section][field.key] = as_kept(field.spec, value)
+        sections[field.section][field.key] = as_stored(field.spec, value)
         if known is not None:
             provenance[field.name] = known
     others = {name: known for name, known in node.provenance.items() if "." not in name}
     lost = [
         name
         for name, field in old.items()
-        if field.computation is None and _value(node, name) is not None and name not in provenance
+        if field.computation is None and node.value(name) is not None and name not in provenance
     ]
     conflicts = {name: one for name, one in node.conflicts.items() if name in provenance}
     made = replace(node, metadata=sections["metadata"], props=sections["props"], conflicts=conflicts)
     return replace(made, provenance={**provenance, **others}), lost
-
-
-def _fits(field: CompiledField, value: Any) -> bool:
-    return check_kind(field.spec, value) is None
-
-
-def _value(node: Node, name: str) -> Any:
-    section, _, key = name.partition(".")
-    values: Mapping[str, Any] = node.metadata if section == "metadata" else node.props
-    return values.get(key)
 
 
 def _stale(blueprint: Blueprint, state: State) -> tuple[str, ...]:

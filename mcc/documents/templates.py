@@ -1,4 +1,4 @@
-"""Templates of bindings and descriptions: text with names in braces, and nothing to evaluate."""
+"""Templates of bindings and descriptions: text with field names in braces, without expressions."""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from mcc.rules.errors import meant
 from mcc.rules.patterns import Pattern
 
 MAX_TEXT = 100_000
-"""Characters that a template makes at most: templates may name what templates made."""
+"""Most characters that a template produces. Bounded because templates may read the output of other templates."""
 
 UNSET = "(not set)"
 
@@ -21,16 +21,16 @@ Lookup = Callable[[str], Any]
 
 
 class TemplateError(ValueError):
-    """A text that is no template; the message is a sentence without its full stop."""
+    """The text is no valid template; the message is a sentence without its full stop."""
 
 
 class TooLong(ValueError):
-    """A template has made more text than it may."""
+    """A template produced more than `MAX_TEXT` characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """`pieces` are texts and, as one-tuples, names; `names` those that it uses, each once."""
+    """`pieces` are literal texts and, as one-tuples, names; `names` are the names used, each once."""
 
     source: str
     pieces: tuple[str | tuple[str], ...]
@@ -38,43 +38,46 @@ class Template:
 
     @classmethod
     def parse(cls, text: str, known: Collection[str] | None = None, *, parent: bool = False) -> "Template":
-        """`known` are the names without `parent.` that there are, None where nobody knows; `parent`: whether the
-        parent's may be named. Raises `TemplateError`."""
+        """`known` are the existing names (those of the parent are not checked), None = any name; `parent`: whether
+        `parent.` names are allowed. Raises `TemplateError`."""
         pieces: list[str | tuple[str]] = []
         at = 0
         for found in _PIECES.finditer(text):
             pieces.append(text[at : found.start()])
             at = found.end()
-            written = text[found.start() : at]
-            if written in ("{{", "}}"):
-                pieces.append(written[0])
-            elif len(written) == 1:
-                raise TemplateError(f"A single {written!r} stands here; write {written * 2!r} for a brace")
+            brace = text[found.start() : at]
+            if brace in ("{{", "}}"):
+                pieces.append(brace[0])
+            elif len(brace) == 1:
+                raise TemplateError(f"A single {brace!r} stands here; write {brace * 2!r} for a brace")
             else:
-                pieces.append((_name(written[1:-1].strip(), known, parent),))
+                pieces.append((_name(brace[1:-1].strip(), known, parent),))
         pieces.append(text[at:])
         names = tuple(dict.fromkeys(piece[0] for piece in pieces if isinstance(piece, tuple)))
         return cls(text, tuple(piece for piece in pieces if piece), names)
 
     @property
     def alone(self) -> str | None:
-        """The name, where the template is one pair of braces and nothing else."""
+        """The name, where the template is one name in braces and nothing else."""
         return self.pieces[0][0] if len(self.pieces) == 1 and isinstance(self.pieces[0], tuple) else None
 
     def text(self, lookup: Lookup, unset: str = UNSET) -> str:
-        """With the value of each name in its place; `unset` for one that has none. Raises `TooLong`."""
+        """The text with each name replaced by its value, or by `unset` where it has none. Raises `TooLong`."""
         made: list[str] = []
         left = MAX_TEXT
         for piece in self.pieces:
             value = lookup(piece[0]) if isinstance(piece, tuple) else piece
-            made.append(unset if value is None else written(value))
+            made.append(unset if value is None else as_text(value))
             left -= len(made[-1])
             if left < 0:
                 raise TooLong(f"This makes more than {MAX_TEXT:,} characters.")
         return "".join(made)
 
     def value(self, lookup: Lookup) -> Any:
-        """One name alone gives its value as it is; else text, and null where any name has none. Raises `TooLong`."""
+        """A lone name gives its value unconverted; other templates give text, or None if any name has no value.
+
+        Raises `TooLong`.
+        """
         if self.alone is not None:
             return lookup(self.alone)
         return None if any(lookup(name) is None for name in self.names) else self.text(lookup)
@@ -92,16 +95,15 @@ def _name(name: str, known: Collection[str] | None, parent: bool) -> str:
 
 
 def nearest_field(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'props.title'?` for the field of `known` of the same section whose key is near; else what there
-    is."""
+    """`; did you mean 'props.title'?` for the nearest key in the same section of `known`; else the list of all."""
     section, _, key = name.partition(".")
     keys = [one.partition(".")[2] for one in known if one.startswith(f"{section}.")]
     near = meant(key, keys)
     return f"; did you mean '{section}.{near}'?" if near is not None else suggestion("", known)
 
 
-def written(value: object) -> str:
-    """A value of a field within a text."""
+def as_text(value: object) -> str:
+    """A field's value as text, such as a template inserts."""
     match value:
         case str():
             return value
@@ -110,5 +112,5 @@ def written(value: object) -> str:
         case float() if value.is_integer():
             return str(int(value))
         case list() | tuple():
-            return ", ".join(map(written, value))
+            return ", ".join(map(as_text, value))
     return str(value)

@@ -1,4 +1,4 @@
-"""Commands as tools: what the models of node agents, metadata agents and chat agents are told of them."""
+"""Commands as tool schemas for the models of node agents, metadata agents and chat agents."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from mcc.contracts.blueprints import ChoiceField, Component, FieldSpec, ListFiel
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.commands import AddChild, MoveChild, RemoveChild, SetMetadata, SetValue
 from mcc.documents.component import CompiledComponent
-from mcc.documents.instructions import a
+from mcc.documents.instructions import with_article
 
 Schema: TypeAlias = dict[str, Any]
 Schemas: TypeAlias = Mapping[str, Schema]
 
 READING = ("read_document", "describe_component")
-"""Tools of chats that change nothing (group `document_read`); the others are commands (`document_write`)."""
+"""Read-only tools of chat agents (group `document_read`); the others are commands (`document_write`)."""
 
 _PARAMETERS: Schema = {"type": "object", "additionalProperties": False}
 _POSITION: Schema = {"type": "integer", "minimum": 1}
@@ -25,7 +25,7 @@ _NODE = "Path of a node, such as /lesson-2, or its id."
 
 @dataclass(frozen=True, slots=True)
 class ToolSchema:
-    """What a model is told of a tool; `parameters` is the JSON Schema of its arguments."""
+    """A tool as a model sees it; `parameters` is the JSON Schema of its arguments."""
 
     name: str
     description: str
@@ -33,10 +33,9 @@ class ToolSchema:
 
 
 def node_tools(blueprint: Blueprint, component: CompiledComponent) -> tuple[ToolSchema, ...]:
-    """Those of the agent of a node of `component`, bound to it.
+    """The tools of the agent of a node of `component`, bound to that node.
 
-    Only what can be set at all has a place in them, whatever is held just now: a tool stays the same as long as the
-    blueprint does.
+    They depend on the blueprint only, so that prompts can be cached: a field that is held at present is still listed.
     """
     made: list[ToolSchema] = []
     here = f"this {component.name}"
@@ -51,14 +50,14 @@ def node_tools(blueprint: Blueprint, component: CompiledComponent) -> tuple[Tool
 
 
 def metadata_tools(component: CompiledComponent) -> tuple[ToolSchema, ...]:
-    """`set_metadata` alone; nothing where all metadata is computed."""
+    """The tool `set_metadata`; none where all metadata is computed."""
     values = settable(component.spec.metadata)
     schemas = {"values": _object(values, at_least=1)}
     return (_tool(SetMetadata, schemas, f"this {component.name}"),) if values else ()
 
 
 def chat_tools(blueprint: Blueprint) -> tuple[ToolSchema, ...]:
-    """Those of an agent that talks with a person about a document: all visible commands, and two that read."""
+    """The tools of a chat agent: all visible commands, and two that read."""
     components = blueprint.spec.components
     node: Schema = {"type": "string", "description": _NODE}
     values: Schema = {"type": "object", "description": "By name; describe_component tells which there are."}
@@ -88,12 +87,14 @@ def chat_tools(blueprint: Blueprint) -> tuple[ToolSchema, ...]:
 
 
 def settable(fields: Mapping[str, FieldSpec]) -> Schemas:
-    """By name, the schema of each field that is not computed; null takes its value away."""
-    return {name: _described(spec, _kind(spec, or_null=True)) for name, spec in fields.items() if not spec.computed}
+    """By name, the schema of each field that is not computed; null unsets the value."""
+    return {
+        name: _with_description(spec, _kind(spec, or_null=True)) for name, spec in fields.items() if not spec.computed
+    }
 
 
 def _tool(command: type[BaseModel], schemas: Schemas, here: str = "") -> ToolSchema:
-    """A command as a tool: `said` are the fields that are left to the model, in the command's order."""
+    """A command as a tool: `schemas` has the fields that the model gives; `here` names the node it is bound to."""
     fields = {name: field for name, field in command.model_fields.items() if name in schemas}
     required = [name for name, field in fields.items() if field.is_required()]
     description = (command.__doc__ or "").partition("\n\n")[0].replace("this node", here or "a node")
@@ -110,10 +111,10 @@ def _object(values: Schemas, at_least: int = 0) -> Schema:
 
 
 def _child(children: Mapping[str, Component]) -> Schemas:
-    """What a parent's agent says of a child that it makes: what it is and what it is about; the rest is the child's."""
+    """What a parent's agent gives for a new child; the child's own agent sets everything but the metadata."""
     schemas: dict[str, Schema] = {"component": {"enum": list(children)}, "position": _POSITION}
     metadata = [
-        {"description": f"Of {a(name)}.", **_object(values)}
+        {"description": f"Of {with_article(name)}.", **_object(values)}
         for name, component in children.items()
         if (values := settable(component.metadata))
     ]
@@ -122,11 +123,13 @@ def _child(children: Mapping[str, Component]) -> Schemas:
     return schemas
 
 
-def _described(spec: FieldSpec, schema: Schema) -> Schema:
+def _with_description(spec: FieldSpec, schema: Schema) -> Schema:
     sentences = [spec.description]
     about = spec.items if isinstance(spec, ListField) else spec
     if isinstance(about, ReferenceField):
-        sentences.append(f"Path of {a(about.to)}." if about is spec else f"Each item: path of {a(about.to)}.")
+        sentences.append(
+            f"Path of {with_article(about.to)}." if about is spec else f"Each item: path of {with_article(about.to)}."
+        )
     if about.type == "date":
         sentences.append(f"{'A date' if about is spec else 'Each item: a date'} such as 2026-01-31.")
     text = " ".join(one for one in sentences if one)
@@ -134,7 +137,7 @@ def _described(spec: FieldSpec, schema: Schema) -> Schema:
 
 
 def _kind(spec: FieldSpec, or_null: bool = False) -> Schema:
-    """The kind of a field's values. What only breaks a rule fits it: the rule is told in words, and judged."""
+    """The JSON type of a field. Rules are left out of it: they are described in words, and judged."""
     match spec:
         case ListField():
             return {"type": _type("array", or_null), "items": _kind(spec.items)}

@@ -1,4 +1,4 @@
-"""Mistakes between components: children that never end, bindings to what no parent has, tools that nobody gives."""
+"""Checks across components: endless or unreachable children, bindings that no parent satisfies, unknown tools."""
 
 from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from mcc.contracts.blueprints import BlueprintSpec, ChildCount, Component, Field
 from mcc.definitions.front_matter import Location, suggestion
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.documents.component import CompiledComponent, CompiledField
-from mcc.documents.field_checks import Found, ordered
+from mcc.documents.field_checks import Problems, ordered
 from mcc.documents.formulas import Binding
 from mcc.documents.partial import UnknownField
 from mcc.documents.state import MAX_LEVELS, MAX_NODES
 from mcc.documents.templates import nearest_field
 
 READING_GROUPS = tuple(name for name in TOOL_GROUPS if name.endswith("_read"))
-"""What node agents may have: they change the document, and nothing else."""
+"""Tool groups that node agents may have: they change nothing outside the document."""
 
 
-def of_agents(spec: BlueprintSpec) -> Found:
-    """Tools that node agents do not have."""
+def agent_problems(spec: BlueprintSpec) -> Problems:
+    """Tool groups that node agents may not have."""
     agents: list[tuple[Location, NodeAgent]] = [(("agent",), spec.agent)]
     agents += [(("components", name, "agent"), one.agent) for name, one in spec.components.items()]
     for location, agent in agents:
@@ -34,7 +34,7 @@ def of_agents(spec: BlueprintSpec) -> Found:
 
 @dataclass(frozen=True, slots=True)
 class _Tree:
-    """Which components may stand below which."""
+    """The graph of components and their child components."""
 
     components: Mapping[str, Component]
 
@@ -50,7 +50,7 @@ class _Tree:
         return found
 
     def endless(self) -> Iterator[tuple[str, str]]:
-        """Pairs of parent and child that close a circle of children that there have to be."""
+        """Pairs of parent and child that close a cycle of required children (depth-first search)."""
         seen: dict[str, bool] = {}
         for start in self.components:
             waiting: list[tuple[str, Iterator[tuple[str, ChildCount]]]] = []
@@ -70,7 +70,7 @@ class _Tree:
                     waiting.append((child, self.children(child)))
 
     def least(self, root: str) -> tuple[int, int]:
-        """Levels and nodes of the smallest document; only of a tree that has an end."""
+        """Levels and number of nodes of the smallest document. Requires a tree without endless children."""
         made = cache(lambda name: self._least(name, made))
         return self._least(root, made)
 
@@ -80,8 +80,8 @@ class _Tree:
         return 1 + levels, 1 + sum(nodes * number for (_, nodes), number in below)
 
 
-def of_tree(spec: BlueprintSpec, known: Set[str], whole: bool) -> Found:
-    """Children that nothing makes, that never end, or that nobody reaches. `known` are the names of all components."""
+def tree_problems(spec: BlueprintSpec, known: Set[str], whole: bool) -> Problems:
+    """Children that are unknown, endless or unreachable. `known` are the names of all declared components."""
     for name, one in spec.components.items():
         for child, count in one.children.items():
             location: Location = ("components", name, "children", child)
@@ -109,8 +109,8 @@ def of_tree(spec: BlueprintSpec, known: Set[str], whole: bool) -> Found:
             yield ("root",), f"The smallest document has more than {MAX_NODES:,} nodes, the most that one has"
 
 
-def of_bindings(spec: BlueprintSpec, components: Mapping[str, CompiledComponent], whole: bool) -> Found:
-    """Bindings to what a parent has not, or that never fit their field."""
+def binding_problems(spec: BlueprintSpec, components: Mapping[str, CompiledComponent], whole: bool) -> Problems:
+    """Bindings to fields that no parent has, or whose type never fits their field."""
     parents: dict[str, list[str]] = {}
     for name, one in spec.components.items():
         for child in one.children:
@@ -136,7 +136,7 @@ def _of_binding(
         holders = above if own != name else [component]
         having = [one for one in holders if own == "position" or own in one.fields]
         if not having and holders:
-            # A node of several possible parents takes null from those that have no such field.
+            # One of several possible parents is enough: below the others, the binding gives null.
             who = holders[0].name if len(holders) == 1 else f"None of {', '.join(one.name for one in holders)}"
             every = [field for one in holders for field in one.fields]
             yield f"{who} has {'no' if len(holders) == 1 else 'a'} {own}{nearest_field(own, every)}"

@@ -1,39 +1,39 @@
-"""Own commands taken back and made again, where nobody touched since what they changed."""
+"""Undo and redo of a principal's own commands, refused where somebody else has changed the same since."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mcc.documents.change import Refused, Step
-from mcc.documents.holding import STANDING, answered, standing
+from mcc.documents.holding import HOLD_STATE, hold_state, mark_answered
 from mcc.documents.node import Node, Provenance, Role, Stamp, Verdict
 from mcc.documents.state import MAX_NODES
-from mcc.documents.structure import enter, put_at, remove
+from mcc.documents.structure import insert, put_at, remove
 from mcc.documents.work import CONFLICTS, NODE, PROVENANCE, Work
 
 UNDONE = frozenset({"set_value", "set_metadata", "add_child", "remove_child", "move_child", "accept", "release"})
-"""Commands that can be taken back."""
+"""Commands that can be undone."""
 
 Removed = Mapping[int, Sequence[Node]]
-"""By version, the nodes that its commands took out, as they were."""
+"""By version, the nodes that its commands removed, in their last state."""
 
 
 @dataclass(slots=True)
 class Stacks:
-    """Groups of steps, the last one at the end: what one dispatch did is taken back as one. `undone` has, beside each,
-    the version at which it was taken back."""
+    """Undo and redo stack, the top at the end. An entry is the group of steps of one dispatch, undone as one; `undone`
+    also has the version at which each was undone."""
 
     done: list[list[Step]] = field(default_factory=list)
     undone: list[tuple[list[Step], int]] = field(default_factory=list)
 
 
 def stacks(own: Sequence[Step]) -> Stacks:
-    """What can be taken back, and made again, after these steps of one principal."""
+    """The stacks after these steps of one principal."""
     found = Stacks()
     seen: set[tuple[int, int]] = set()
     for step in sorted(own, key=lambda step: (step.version, step.index)):
         if step.command in ("undo", "redo"):
-            # It made a step for each node that it touched.
+            # One undo or redo has a step for each node that it touched; only the first counts.
             if (step.version, step.index) in seen:
                 continue
             seen.add((step.version, step.index))
@@ -51,7 +51,10 @@ def stacks(own: Sequence[Step]) -> Stacks:
 
 
 def versions_needed(own: Sequence[Step], commands: int = 1) -> frozenset[int]:
-    """Of which versions the next undo or redo needs the removed nodes, for `dispatch(removed=…)`."""
+    """The versions whose removed nodes the next undo or redo needs, for `dispatch(removed=…)`.
+
+    `commands` is the number of commands of that dispatch, each of which may be an undo or redo.
+    """
     known = stacks(own)
     back = {step.version for group in known.done[-commands:] for step in group if step.removed}
     forth = {since for group, since in known.undone[-commands:] if any(one.command == "add_child" for one in group)}
@@ -59,61 +62,64 @@ def versions_needed(own: Sequence[Step], commands: int = 1) -> frozenset[int]:
 
 
 def undo(work: Work, removed: Removed) -> None:
-    """Take back the principal's last change that stands. Raises `Refused` (409)."""
+    """Undo the principal's last change that is not undone yet. Raises `Refused` (409)."""
     known = stacks((*work.own, *work.steps))
     if not known.done:
         raise Refused(409, "there is nothing of yours to take back")
     for step in reversed(known.done[-1]):
-        _Again(work, "undo", step, step.version).back(removed)
+        _Replay(work, "undo", step, step.version).undo(removed)
 
 
 def redo(work: Work, removed: Removed) -> None:
-    """Make the change again that the principal took back last. Raises `Refused` (409)."""
+    """Redo the change that the principal undid last. Raises `Refused` (409)."""
     known = stacks((*work.own, *work.steps))
     if not known.undone:
         raise Refused(409, "there is nothing of yours to make again")
     group, since = known.undone[-1]
     for step in group:
-        _Again(work, "redo", step, since).forth(removed)
+        _Replay(work, "redo", step, since).redo(removed)
 
 
-class _Again:
-    """One step taken back, or made again: `since` is the version at which what it touches was last left as it is."""
+class _Replay:
+    """Undoes or redoes one step. `since` is the version that made the present content: the step's own, or its undo's.
+
+    Most methods take `now` and `then`, the indexes (0 before, 1 after the step) of the expected and the wanted content.
+    """
 
     def __init__(self, work: Work, command: str, step: Step, since: int) -> None:
         self._work = work
         self._command = command
         self._step = step
-        self._mine = {one.version for one in (*work.own, *work.steps)}
+        self._own_versions = {one.version for one in (*work.own, *work.steps)}
         self._since = since
         if step.undo.get("blueprint") != work.base.blueprint:
             raise self._refused("the document has another blueprint since")
 
-    def back(self, removed: Removed) -> None:
+    def undo(self, removed: Removed) -> None:
         match self._step.command:
             case "add_child":
-                self._gone(self._is_somebodys)
+                self._remove(self._changed_by_people)
             case "remove_child":
-                self._returned(removed)
+                self._restore_removed(removed)
             case "move_child":
-                self._moved("after", "before")
+                self._move("after", "before")
             case "accept" | "release":
-                self._stood(1, 0)
+                self._set_hold(1, 0)
             case _:
-                self._valued(1, 0)
+                self._set_values(1, 0)
 
-    def forth(self, removed: Removed) -> None:
+    def redo(self, removed: Removed) -> None:
         match self._step.command:
             case "add_child":
-                self._added(removed)
+                self._restore_added(removed)
             case "remove_child":
-                self._gone(self._touched)
+                self._remove(self._changed)
             case "move_child":
-                self._moved("before", "after")
+                self._move("before", "after")
             case "accept" | "release":
-                self._stood(0, 1)
+                self._set_hold(0, 1)
             case _:
-                self._valued(0, 1)
+                self._set_values(0, 1)
 
     def _node(self) -> Node:
         node = self._work.draft.node(self._step.undo["node"])
@@ -124,13 +130,13 @@ class _Again:
     def _refused(self, why: str) -> Refused:
         return Refused(409, f"{self._step.command} of version {self._step.version} stays as it is: {why}")
 
-    def _touched(self, node: Node) -> bool:
-        """Whether somebody else changed the node since."""
+    def _changed(self, node: Node) -> bool:
+        """Whether anybody else changed the node since."""
         versions = [node.version, *(stamp.version for stamp in node.stamps.values())]
         versions += [one.version for one in node.provenance.values() if one.by not in ("formula", "binding")]
-        return any(version > self._since and version not in self._mine for version in versions)
+        return any(version > self._since and version not in self._own_versions for version in versions)
 
-    def _valued(self, now: int, then: int) -> None:
+    def _set_values(self, now: int, then: int) -> None:
         work, node, step = self._work, self._node(), self._step
         sections = {"metadata": dict(node.metadata), "props": dict(node.props)}
         provenance = dict(node.provenance)
@@ -138,70 +144,72 @@ class _Again:
         for name, steps in step.undo["provenance"].items():
             is_set = work.field(node, name)
             expected, wanted = (PROVENANCE.validate_python(steps[at]) for at in (now, then))
-            if not _stands(provenance.get(name), expected):
+            if not _is_unchanged(provenance.get(name), expected):
                 raise self._refused(f"{name} of {work.state.path(node)} was changed since")
             value = step.fields[name][then]
             fields[name] = (sections[is_set.section].get(is_set.key), value)
             sections[is_set.section][is_set.key] = value
-            provenance[name] = self._restored(wanted)
+            provenance[name] = self._restored_provenance(wanted)
         evidence = step.undo.get("evidence", {}) if then == 0 else {}
-        restored = [Verdict(rule, "evidence", ok, said, work.version) for rule, (ok, said) in evidence.items()]
+        restored = [Verdict(rule, "evidence", ok, message, work.version) for rule, (ok, message) in evidence.items()]
         verdicts = (*(one for one in node.verdicts if one.rule not in evidence), *restored)
         conflicts, stamps = dict(node.conflicts), dict(node.stamps)
         if then == 0:
             conflicts.update(CONFLICTS.validate_python(step.undo["conflicts"]))
-            self._unanswered(stamps)
+            self._drop_stamp(stamps)
         elif step.undo["stamps"] is not None:
-            work.answered.setdefault((node.id, step.undo["stamps"]), False)
+            work.to_stamp.setdefault((node.id, step.undo["stamps"]), False)
         changed = replace(node, conflicts=conflicts, stamps=stamps, verdicts=verdicts, provenance=provenance)
         work.change(changed, set(fields), metadata=sections["metadata"], props=sections["props"])
         work.step(self._command, work.state.path(node), fields)
 
-    def _unanswered(self, stamps: dict[Role, Stamp]) -> None:
-        """Where nobody had answered before the step, and no agent has since, nobody has."""
+    def _drop_stamp(self, stamps: dict[Role, Stamp]) -> None:
+        """Drop the stamp that the step caused, unless an agent ran since."""
         role: Role | None = self._step.undo["stamps"]
         if role is not None and role in stamps and stamps[role].record_id is None:
             del stamps[role]
 
-    def _restored(self, known: Provenance | None) -> Provenance:
-        """As it was, but of this version; what nobody had ever set is known to have been taken back."""
+    def _restored_provenance(self, known: Provenance | None) -> Provenance:
+        """The earlier provenance with the new version; a value that was never set gets one that marks the undo."""
         work = self._work
         if known is None:
             by, at = work.author.by, work.author.at
             return Provenance(by, work.version, at, principal=work.author.principal, restores=0)
         return replace(known, version=work.version, restores=known.given)
 
-    def _is_somebodys(self, node: Node) -> bool:
-        """Whether somebody else changed the node since, beside the generator: what that made of it comes back with it
-        when this is made again."""
-        if not any(stamp.record_id is not None and stamp.version > self._since for stamp in node.stamps.values()):
-            return self._touched(node)
-        theirs = [one.version for one in node.provenance.values() if one.by in ("person", "chat", "import")]
-        theirs += [one.accepted.version for one in node.provenance.values() if one.accepted is not None]
-        return any(version > self._since and version not in self._mine for version in theirs)
+    def _changed_by_people(self, node: Node) -> bool:
+        """Whether a person, chat or import other than this principal changed the node since.
 
-    def _gone(self, is_touched: Callable[[Node], bool]) -> None:
+        What the generator made of it does not count: a redo restores the node with it.
+        """
+        if not any(stamp.record_id is not None and stamp.version > self._since for stamp in node.stamps.values()):
+            return self._changed(node)
+        versions = [one.version for one in node.provenance.values() if one.by in ("person", "chat", "import")]
+        versions += [one.accepted.version for one in node.provenance.values() if one.accepted is not None]
+        return any(version > self._since and version not in self._own_versions for version in versions)
+
+    def _remove(self, is_changed: Callable[[Node], bool]) -> None:
         work, node = self._work, self._node()
         for one in work.state.walk(node):
-            if is_touched(one):
+            if is_changed(one):
                 raise self._refused(f"{work.state.path(one)} was changed since")
         remove(work, node, self._command)
 
-    def _added(self, removed: Removed) -> None:
-        """The node as it was when it was taken back, with all that was below it by then."""
+    def _restore_added(self, removed: Removed) -> None:
+        """Restore the node and its descendants in the state in which the undo removed them."""
         made = NODE.validate_python(self._step.undo["made"])
         taken = (one for one in (*self._work.own, *self._work.steps) if one.version == self._since and one.removed)
         undone = next((one for one in taken if one.undo.get("node") == made.id), None)
-        self._back_in_place((undone and _taken_out(undone, removed)) or [made])
+        self._insert_again((undone and _removed_nodes(undone, removed)) or [made])
 
-    def _returned(self, removed: Removed) -> None:
-        found = _taken_out(self._step, removed)
+    def _restore_removed(self, removed: Removed) -> None:
+        found = _removed_nodes(self._step, removed)
         if not found:
             raise self._refused("what it took out is not known any more")
-        self._back_in_place(found)
+        self._insert_again(found)
 
-    def _back_in_place(self, nodes: Sequence[Node]) -> None:
-        """Nodes that were there before, the topmost first."""
+    def _insert_again(self, nodes: Sequence[Node]) -> None:
+        """Insert removed nodes again; the topmost comes first."""
         work, top = self._work, nodes[0]
         parent = work.draft.node(top.parent_id or "")
         if parent is None:
@@ -213,11 +221,11 @@ class _Again:
             given = {
                 name: replace(one, version=work.version, restores=one.given) for name, one in node.provenance.items()
             }
-            enter(work, replace(node, version=work.version, rank=rank, provenance=given))
+            insert(work, replace(node, version=work.version, rank=rank, provenance=given))
         work.change(work.state.nodes[parent.id], set())
         work.step(self._command, work.state.path(work.state.nodes[top.id]))
 
-    def _moved(self, now: str, then: str) -> None:
+    def _move(self, now: str, then: str) -> None:
         work, node = self._work, self._node()
         expected, (parent_id, key, rank) = self._step.undo[now], self._step.undo[then]
         if [node.parent_id, node.key, node.rank] != expected:
@@ -227,12 +235,12 @@ class _Again:
         moved = put_at(work, node, parent_id, key, lambda: work.draft.rank_near(parent_id, rank))
         work.step(self._command, work.state.path(moved))
 
-    def _stood(self, now: int, then: int) -> None:
+    def _set_hold(self, now: int, then: int) -> None:
         work, node, step = self._work, self._node(), self._step
         names = tuple(step.undo["names"])
-        expected, wanted = (STANDING.validate_python(step.undo["standing"][at]) for at in (now, then))
-        present = standing(node, names)
-        if not all(_stands(present.provenance[name], expected.provenance[name]) for name in names):
+        expected, wanted = (HOLD_STATE.validate_python(step.undo["standing"][at]) for at in (now, then))
+        present = hold_state(node, names)
+        if not all(_is_unchanged(present.provenance[name], expected.provenance[name]) for name in names):
             raise self._refused(f"what it held of {work.state.path(node)} was changed since")
         provenance = dict(node.provenance)
         for name, known in wanted.provenance.items():
@@ -247,13 +255,13 @@ class _Again:
         conflicts = {**others, **{name: one for name, one in wanted.conflicts.items() if name in names}}
         changed = replace(node, provenance=provenance, stamps=stamps, failure=failure, conflicts=conflicts)
         if then and step.command == "accept":
-            answered(work, changed)
+            mark_answered(work, changed)
         work.draft.put(replace(changed, version=work.version))
         work.step(self._command, work.state.path(node), {name: step.fields[name] for name in step.fields})
 
 
-def _taken_out(step: Step, removed: Removed) -> list[Node]:
-    """The nodes that a step took out, the topmost first; none where they are not known any more."""
+def _removed_nodes(step: Step, removed: Removed) -> list[Node]:
+    """The nodes that a step removed, the topmost first; empty where they are no longer known."""
     own = [NODE.validate_python(one) for one in step.undo["nodes"]]
     changed = {node.id for node in own}
     known = [*own, *(node for node in removed.get(step.version, ()) if node.id not in changed)]
@@ -266,7 +274,7 @@ def _taken_out(step: Step, removed: Removed) -> list[Node]:
     return found
 
 
-def _stands(present: Provenance | None, expected: Provenance | None) -> bool:
-    """Whether nobody has given another value since, nor accepted or released this one."""
+def _is_unchanged(present: Provenance | None, expected: Provenance | None) -> bool:
+    """Whether the value is still the same: nobody has set, accepted or released it since."""
     one, other = ((0, None) if known is None else (known.given, known.accepted) for known in (present, expected))
     return one == other

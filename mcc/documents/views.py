@@ -1,4 +1,4 @@
-"""Documents as they are shown: a page of nodes at one version, and what was done to them."""
+"""API views of documents: summary, pages of nodes, history items."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ from mcc.documents.staleness import assessed, pending_of, stale_because
 from mcc.documents.state import State
 
 PAGE = 200
-"""Nodes of a page where nobody says how many."""
+"""Default number of nodes on a page."""
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """What is known of a document beside its nodes; `order_id` is the unfinished order that generates it."""
+    """Facts about a document beside its state; `order_id` is the unfinished order that generates it."""
 
     created_at: datetime
     updated_at: datetime
@@ -42,8 +42,8 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Which nodes are shown: `node` (path or id) and what is below it, down to `depth` levels (0: the node alone, None:
-    all), `limit` at a time, from where `cursor` says."""
+    """Which nodes to show: `node` (path or id) and its descendants down to `depth` levels (0 = only the node, None =
+    all), at most `limit`, starting at `cursor`."""
 
     node: str = ROOT
     depth: int | None = None
@@ -71,10 +71,12 @@ def summary(blueprint: Blueprint, state: State, kept: Envelope) -> DocumentSumma
 
 
 def document_view(blueprint: Blueprint, state: State, kept: Envelope, page: Page = WHOLE) -> DocumentView:
-    """The document with a page of its nodes, depth first. Raises `UnknownNode`, and ValueError for a cursor that is
-    none of ours."""
-    start, onwards = _from(state, page)
-    nodes = list(islice(onwards, None if page.limit is None else page.limit + 1))
+    """The document with a page of its nodes, depth first.
+
+    Raises `UnknownNode`, and ValueError for an invalid cursor.
+    """
+    start, rest = _page_start(state, page)
+    nodes = list(islice(rest, None if page.limit is None else page.limit + 1))
     cursor = None
     if page.limit is not None and len(nodes) > page.limit:
         nodes.pop()
@@ -135,49 +137,51 @@ def history_item(step: Step) -> HistoryItem:
     )
 
 
-def _from(state: State, page: Page) -> tuple[int, Iterator[Node]]:
-    """How many nodes of the whole come before the page, and the nodes from there on: those after the last one of the
-    page before it, as long as that is there."""
+def _page_start(state: State, page: Page) -> tuple[int, Iterator[Node]]:
+    """The number of nodes before the page, and the nodes from there on.
+
+    The cursor has the last node of the page before; where that is gone, the walk starts at the same count instead.
+    """
     top = state.find(page.node)
     if page.cursor is None:
-        return 0, _onwards(state, [(top, 0)], page.depth)
+        return 0, walk_from(state, [(top, 0)], page.depth)
     shown, _, last = page.cursor.partition(".")
     if not (shown.isascii() and shown.isdigit() and len(shown) < 10 and last):
         raise ValueError("this cursor is none that a page of this document gave")
-    waiting = _after(state, top, last, page.depth)
-    if waiting is None:
-        return int(shown), islice(_onwards(state, [(top, 0)], page.depth), int(shown), None)
-    return int(shown), _onwards(state, waiting, page.depth)
+    stack = _stack_after(state, top, last, page.depth)
+    if stack is None:
+        return int(shown), islice(walk_from(state, [(top, 0)], page.depth), int(shown), None)
+    return int(shown), walk_from(state, stack, page.depth)
 
 
-def _onwards(state: State, waiting: list[tuple[Node, int]], depth: int | None) -> Iterator[Node]:
-    """Those that wait, the last one first, and all below each; beside each node its level."""
-    while waiting:
-        node, level = waiting.pop()
+def walk_from(state: State, stack: list[tuple[Node, int]], depth: int | None) -> Iterator[Node]:
+    """Walk depth first from a stack of nodes with their levels, the next one at the end, down to level `depth`."""
+    while stack:
+        node, level = stack.pop()
         yield node
-        waiting.extend(_children(state, node, level, depth))
+        stack.extend(_children(state, node, level, depth))
 
 
 def _children(state: State, node: Node, level: int, depth: int | None) -> Iterator[tuple[Node, int]]:
-    """The last one first."""
+    """The children to visit, with their level, in reverse order for the stack."""
     below = state.children.get(node.id, ()) if depth is None or level < depth else ()
     return ((state.nodes[child], level + 1) for child in reversed(below))
 
 
-def _after(state: State, top: Node, last: str, depth: int | None) -> list[tuple[Node, int]] | None:
-    """What waits after this node on a walk from `top`; None where the walk does not come by it any more."""
+def _stack_after(state: State, top: Node, last: str, depth: int | None) -> list[tuple[Node, int]] | None:
+    """The stack of a walk from `top` right after the node `last`; None where that is no longer on the walk."""
     chain = [last] if last in state.nodes else []
     while chain and chain[-1] != top.id and (parent := state.nodes[chain[-1]].parent_id) is not None:
         chain.append(parent)
     if not chain or chain[-1] != top.id or (depth is not None and len(chain) - 1 > depth):
         return None
     chain.reverse()
-    waiting: list[tuple[Node, int]] = []
+    stack: list[tuple[Node, int]] = []
     for level, (above, child) in enumerate(pairwise(chain), start=1):
         beside = state.children[above]
-        waiting.extend((state.nodes[one], level) for one in reversed(beside[beside.index(child) + 1 :]))
-    waiting.extend(_children(state, state.nodes[last], len(chain) - 1, depth))
-    return waiting
+        stack.extend((state.nodes[one], level) for one in reversed(beside[beside.index(child) + 1 :]))
+    stack.extend(_children(state, state.nodes[last], len(chain) - 1, depth))
+    return stack
 
 
 def _set_by(one: Provenance) -> ProvenanceView:

@@ -1,4 +1,4 @@
-"""One dispatch under way: the draft, who changes it, what was touched, and what is to be told of it."""
+"""The unit of work of one dispatch: the draft, its author, and what the commands did so far."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,24 +16,26 @@ from mcc.documents.state import Draft, State, UnknownNode
 from mcc.rules.errors import nearest
 
 ALL = "*"
-"""Among touched fields: each of them, and the place in the tree too."""
+"""As a touched field: all fields of the node, and its place in the tree."""
 
 POSITION = "position"
 
 GENERATORS: frozenset[By] = frozenset({"agent", "metadata_agent", "outline"})
-"""Who leaves alone what people hold."""
+"""Authors that may not change what people hold."""
 
 PROVENANCE: TypeAdapter[Provenance | None] = TypeAdapter(Provenance | None)
 CONFLICTS: TypeAdapter[Mapping[str, Conflict]] = TypeAdapter(Mapping[str, Conflict])
 NODE: TypeAdapter[Node] = TypeAdapter(Node)
-"""Between a node and plain JSON, everything that it holds."""
+"""Converts a whole node to plain JSON and back."""
 
 
 class Work:
-    """`version` is the one that is being made. `touched`: fields by node of which computed ones may follow; `made`: new
-    nodes; `said`: what rules said, by node, that dispatch does not judge; `answered`: the nodes, and which of their
-    agents, whose question somebody answered in an agent's place, and whether an older stamp is replaced; `brief`: the
-    new one, if there is one."""
+    """`version` is the one that the dispatch makes, `own` the earlier steps of the author's principal.
+
+    By node id: `touched` has the changed fields, which computed fields may depend on; `made` the new nodes in order;
+    `given_verdicts` verdicts that came with commands, as dispatch cannot judge those rules itself. `to_stamp`: nodes
+    and roles whose values somebody set in the agent's place, with whether an existing stamp is replaced. `brief`: the
+    document's new brief, if it gets one."""
 
     def __init__(self, blueprint: Blueprint, state: State, author: Author, own: Sequence[Step] = ()) -> None:
         self.blueprint = blueprint
@@ -45,8 +47,8 @@ class Work:
         self.index = 0
         self.touched: dict[str, set[str]] = {}
         self.made: dict[str, None] = {}
-        self.said: dict[str, dict[str, Judged]] = {}
-        self.answered: dict[tuple[str, Role], bool] = {}
+        self.given_verdicts: dict[str, dict[str, Judged]] = {}
+        self.to_stamp: dict[tuple[str, Role], bool] = {}
         self.brief: str | None = None
         self.steps: list[Step] = []
 
@@ -55,7 +57,7 @@ class Work:
         return self.draft.state
 
     def find(self, named: str) -> Node:
-        """Raises `Refused` (404)."""
+        """The node of this path or id. Raises `Refused` (404)."""
         try:
             return self.state.find(named)
         except UnknownNode as error:
@@ -65,7 +67,7 @@ class Work:
         return self.blueprint.component(node.component)
 
     def field(self, node: Node, name: str) -> CompiledField:
-        """The field of this full name that somebody may set. Raises `Refused` (422)."""
+        """The field of this full name. Raises `Refused` (422) where there is none or it is computed."""
         fields = self.component(node).fields
         if name not in fields:
             section, _, key = name.partition(".")
@@ -78,7 +80,7 @@ class Work:
         return fields[name]
 
     def change(self, node: Node, touched: set[str], **fields: Any) -> Node:
-        """The node changed by a command; returns it as it is now."""
+        """Replace fields of the node, as a command does: its version is raised. Answers the new node."""
         changed = replace(node, version=self.version, **fields)
         self.draft.put(changed)
         self.touch(node.id, touched)
@@ -87,12 +89,13 @@ class Work:
     def touch(self, id: str, fields: set[str]) -> None:
         self.touched.setdefault(id, set()).update(fields)
 
-    def say(self, node: Node, verdicts: Sequence[Judged]) -> None:
-        self.said.setdefault(node.id, {}).update({one.rule: one for one in verdicts})
+    def add_verdicts(self, node: Node, verdicts: Sequence[Judged]) -> None:
+        self.given_verdicts.setdefault(node.id, {}).update({one.rule: one for one in verdicts})
 
     def provenance(self, node: Node, before: Provenance | None, value: Any) -> Provenance:
-        """Of a value that the author sets."""
+        """The provenance of a value that the author sets now; `before` is that of the value it replaces."""
         author = self.author
+        # A chat agent works for a person: a held value that it replaces stays held.
         accepted = before.accepted if before is not None and author.by == "chat" and value is not None else None
         if author.by == "person" and value is not None:
             accepted = Accepted(self.version, author.principal or author.by)
@@ -117,7 +120,7 @@ class Work:
         *,
         removed: bool = False,
     ) -> None:
-        """Keep in the history what the command did to the node of this path."""
+        """Record what the command did to the node of this path."""
         author = self.author
         self.steps.append(
             Step(

@@ -1,8 +1,8 @@
-"""A shell command taken apart, by hand: its simple commands, the words of each, what is not plainly understood.
+"""Parser of shell commands: splits a command into simple commands and their words, and marks what is uncertain.
 
-It reads what sh and bash have in common, in one pass. Nothing is expanded and nothing is run: a word that only a shell
-could tell is not known, and neither are those behind it. Whatever cannot be read for certain makes a command not plain,
-so that no rule allows it; what may be in it stands beside it as commands of their own, so that rules deny it.
+It reads the common syntax of sh and bash in one pass, and expands or runs nothing: a word that only a shell could
+expand is unknown, and so are the words after it. A command that cannot be read for certain is not plain, so that no
+rule allows it; commands that it may contain are listed too, so that rules can deny it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,16 +12,16 @@ from mcc.permission.shell_words import NESTED, Reader, Unclear, Word
 
 MOST_CHARACTERS = 20_000
 MOST_PARTS = 50
-"""Longer commands, and more of them together, are not plain."""
+"""A longer text, or one with more simple commands, is not plain."""
 
 MOST_JUDGED = 200
-"""Different simple commands that are told; of those behind them nothing is known."""
+"""Most different simple commands that are listed; the rest counts as one unknown command."""
 
 LEVELS = 4
-"""Commands within the text of a command (`sh -c '…'`, `eval`, backticks) within one another."""
+"""Deepest nesting of commands in the text of commands (`sh -c '…'`, `eval`, backticks)."""
 
 REPEATED = 2
-"""How often the characters of a command may be read, which stand within others."""
+"""Bound on nested text, as a multiple of the command's length: inner texts are read again."""
 
 _KEYWORDS = frozenset(
     {
@@ -45,7 +45,7 @@ _KEYWORDS = frozenset(
     }
 )
 _NAMING = frozenset({"function", "coproc"})
-"""What follows may be a name, with a command behind it."""
+"""Keywords that may be followed by a name and then a command."""
 
 _MARKS = frozenset("!{}")
 _RUN_OTHERS = frozenset(
@@ -86,25 +86,25 @@ _RUN_OTHERS = frozenset(
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash"})
 _READ_ON = frozenset({"eval", "source", ".", "trap", "alias"})
 _RENAME = frozenset({"alias", "hash", "enable"})
-"""What a later word means is told by these, so that nothing is known of it."""
+"""Builtins that change the meaning of later words, so that nothing is known about those."""
 
 _EVALUATE = frozenset(
     {"test", "[", "printf", "read", "unset", "let", "declare", "typeset", "local", "export", "readonly"}
 )
-"""They run what is substituted in the index of a name that they are given, quoted or not: `test -v 'a[$(b)]'`."""
+"""Builtins that run a substitution in the index of a name in their arguments, even if quoted: `test -v 'a[$(b)]'`."""
 
 _EXECUTE = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _TAKE_TEXT = _SHELLS | _READ_ON
 _SUFFIXES = 50
-"""Places at which a command may begin that another one runs."""
+"""Most places in an argument list at which an inner command is assumed to begin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """One simple command: its words, quotes and escapes resolved.
+    """One simple command: its words, with quotes and escapes resolved.
 
-    `whole` False: these are only its first words. `plain` False: it does more than these words say, or may; `why` is a
-    phrase that says what.
+    `whole` False: only the first words are known. `plain` False: it does, or may do, more than the words say; `why` is
+    a phrase that says what.
     """
 
     argv: tuple[str, ...] = ()
@@ -114,13 +114,13 @@ class Command:
 
 
 def commands_in(text: str) -> tuple[Command, ...]:
-    """The simple commands of a command, in its order, those within substitutions before the one that they stand in.
+    """The simple commands in a text, in order; those in substitutions come before the command that contains them.
 
-    Time is linear in the text. Never raises.
+    Takes linear time. Never raises.
     """
     if len(text) > MOST_CHARACTERS:
         return (Command((), False, False, f"it is longer than {MOST_CHARACTERS:,} characters"),)
-    found = _Reading(len(text) * REPEATED + MOST_PARTS).read(text, 0)
+    found = _NestedReader(len(text) * REPEATED + MOST_PARTS).read(text, 0)
     if len(found) > MOST_PARTS:
         found = [replace(one, plain=False, why=f"it is more than {MOST_PARTS} commands") for one in found]
     different = tuple(dict.fromkeys(found))
@@ -129,8 +129,8 @@ def commands_in(text: str) -> tuple[Command, ...]:
     return different
 
 
-class _Reading:
-    """The reading of one command with all that stands in quotes within it; `characters` are the most that are read."""
+class _NestedReader:
+    """Parses a command and the texts nested in it; `characters` bounds their total length."""
 
     def __init__(self, characters: int) -> None:
         self._left = characters
@@ -141,7 +141,7 @@ class _Reading:
             return [Command((), False, False, "commands stand within commands too often")]
         parser = _Parser(text, level, self)
         try:
-            parser.all()
+            parser.read_all()
         except Unclear as unclear:
             why = str(unclear)
             found = [replace(one, plain=False, why=one.why or why) for one in parser.found]
@@ -150,21 +150,21 @@ class _Reading:
 
 
 class _Parser(Reader):
-    """Reads one text from its beginning to its end; `found` are the commands in it."""
+    """Parses one text; `found` are the commands in it."""
 
-    def __init__(self, text: str, level: int, reading: _Reading) -> None:
+    def __init__(self, text: str, level: int, reading: _NestedReader) -> None:
         super().__init__(text)
         self._level = level
         self._reading = reading
         self.found: list[Command] = []
         self._here: list[tuple[str, bool, bool]] = []
 
-    def all(self) -> None:
-        """Raises `Unclear`; what was found until then is there."""
+    def read_all(self) -> None:
+        """Parse everything. Raises `Unclear`; commands before that are in `found`."""
         self._list(closed=False)
 
     def _list(self, *, closed: bool) -> None:
-        """Commands with what stands between them, up to the bracket that closes them, or the end."""
+        """Read commands and separators, up to the closing bracket or the end."""
         while True:
             self._command()
             following = self.peek()
@@ -180,8 +180,8 @@ class _Parser(Reader):
             if following == "\n":
                 self._skip_here_documents()
 
-    def inside(self) -> None:
-        """A list in round brackets, the first of which was read."""
+    def read_substitution(self) -> None:
+        """Read a list up to its closing round bracket; the opening one was read."""
         self._depth += 1
         if self._depth > NESTED:
             raise Unclear("brackets stand within brackets too often")
@@ -189,7 +189,7 @@ class _Parser(Reader):
         self._depth -= 1
         self.at += 1
 
-    def again(self, text: str) -> None:
+    def read_nested(self, text: str) -> None:
         self.found += self._reading.read(text, self._level + 1)
 
     def _command(self) -> None:
@@ -203,7 +203,7 @@ class _Parser(Reader):
             self._add(words, whole=True, why=why)
 
     def _words(self, words: list[Word]) -> str:
-        """The words of one simple command, added to `words` as they are read; why it is not plain, "" if it is."""
+        """Read one simple command into `words`. Answers why it is not plain, "" if it is."""
         why, grouped = "", False
         while True:
             self.skip_blanks()
@@ -216,11 +216,11 @@ class _Parser(Reader):
                 if words or grouped:
                     raise Unclear("a bracket stands within a command")
                 self.at += 1
-                self.inside()
+                self.read_substitution()
                 grouped = True
             elif self.at_process():
                 self.at += 2
-                self.inside()
+                self.read_substitution()
                 words.append(Word(is_known=False, why="it substitutes"))
             elif self.at_redirection():
                 why = self._redirected() or why
@@ -240,7 +240,7 @@ class _Parser(Reader):
         return not word.quoted and (word.text in _KEYWORDS or word.text in _MARKS) and word.text == self.since(start)
 
     def _redirected(self) -> str:
-        """Why what was read there is not plain: it goes to a file, or comes from one."""
+        """Read a redirection. Answers why it is not plain, "" if it involves no file but /dev/null."""
         sign = self.redirection()
         if sign in ("<<", "<<-"):
             self.skip_blanks()
@@ -256,7 +256,7 @@ class _Parser(Reader):
         return "" if into_nothing or copied else "it redirects"
 
     def _skip_here_documents(self) -> None:
-        """What follows a line with `<<`, up to its mark; where the mark is not quoted, a shell expands it."""
+        """Skip the here-documents after a line with `<<`; a shell expands one whose mark is not quoted."""
         for mark, quoted, tabs in self._here:
             body = self.lines_until(mark, tabs)
             if not quoted and ("$" in body or "`" in body):
@@ -269,11 +269,11 @@ class _Parser(Reader):
         whole = whole and known == len(words)
         why = why or next((word.why for word in words if word.why), "") or _runs_others(argv)
         if argv or why or not whole:
-            self.found += self._inner(argv, whole)
+            self.found += self._inner_commands(argv, whole)
             self.found.append(Command(argv, whole, not why, why))
 
-    def _inner(self, argv: tuple[str, ...], whole: bool) -> Iterator[Command]:
-        """What a command may run that runs others."""
+    def _inner_commands(self, argv: tuple[str, ...], whole: bool) -> Iterator[Command]:
+        """The commands that a command may run, where it runs others."""
         name = argv[0].rpartition("/")[2] if argv else ""
         why = f"{name} runs it"
         if (text := _text_of(name, argv)) is not None:
@@ -283,8 +283,8 @@ class _Parser(Reader):
             for place in range(1, min(len(argv), _SUFFIXES + 1)):
                 yield Command(argv[place:], whole, False, why)
                 if argv[place].rpartition("/")[2] in _TAKE_TEXT:
-                    yield from self._inner(argv[place:], whole)
-        elif name in _RENAME or (name in _SHELLS and _reads_on(argv)):
+                    yield from self._inner_commands(argv[place:], whole)
+        elif name in _RENAME or (name in _SHELLS and _reads_input(argv)):
             yield Command((), False, False, why)
         elif name == "find":
             places = [place for place, word in enumerate(argv[:-1], start=1) if word in _EXECUTE]
@@ -294,18 +294,18 @@ class _Parser(Reader):
 
 
 def _runs_others(argv: Sequence[str]) -> str:
-    """Why a command whose words are known still does more than they say."""
+    """Why a command with known words still does more than they say; "" if it does not."""
     name = argv[0].rpartition("/")[2] if argv else ""
     if name in _EVALUATE and any("[" in word and ("$(" in word or "`" in word) for word in argv[1:]):
         return f"{name} may run what stands in brackets"
-    shell = name in _SHELLS and (_script(argv) is not None or _reads_on(argv))
+    shell = name in _SHELLS and (_script(argv) is not None or _reads_input(argv))
     if name in _READ_ON or name in _RUN_OTHERS or name in _RENAME or shell:
         return f"{name} runs other commands"
     return "find runs other commands" if name == "find" and not _EXECUTE.isdisjoint(argv) else ""
 
 
 def _text_of(name: str, argv: Sequence[str]) -> str | None:
-    """The text of commands that a command is given; None where it is given none."""
+    """The command text among the arguments of `eval`, `trap` or a shell; None where there is none."""
     if name == "eval":
         return " ".join(argv[1:])
     if name == "trap":
@@ -313,13 +313,13 @@ def _text_of(name: str, argv: Sequence[str]) -> str | None:
     return _script(argv) if name in _SHELLS else None
 
 
-def _reads_on(argv: Sequence[str]) -> bool:
-    """Whether a shell is given neither text nor a file of commands, and so reads them from its input."""
+def _reads_input(argv: Sequence[str]) -> bool:
+    """Whether a shell gets neither command text nor a file, and so reads commands from its input."""
     return _script(argv) is None and ("-s" in argv or all(word.startswith(("-", "+")) for word in argv[1:]))
 
 
 def _script(argv: Sequence[str]) -> str | None:
-    """What follows `-c`, alone or among other letters (`-lc`)."""
+    """The argument after `-c`, which may be combined with other letters (`-lc`)."""
     for place, word in enumerate(argv[1:-1], start=1):
         if word.startswith("-") and not word.startswith("--") and "c" in word:
             return argv[place + 1]

@@ -1,4 +1,4 @@
-"""What is wrong with permission where it is declared: conditions that cannot be used, keys that look like slips."""
+"""Checks of declared permission: invalid conditions, and keys that look like misspelled names."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -9,29 +9,31 @@ from mcc.permission.layers import condition, is_glob
 from mcc.rules.errors import RuleError, alike
 
 SLIP = 0.85
-"""How alike a key that nobody knows is to a name that it was probably meant to be."""
+"""Similarity (0 to 1) to a known name from which an unknown key counts as a misspelling."""
 
 CHARACTERS = 20_000
-"""CEL of all conditions that one order, or one agent file, brings; reading it takes up to about half a second."""
+"""Most characters of CEL in one order or agent file; compiling that much takes up to about half a second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`place` leads from the permission to what is wrong: `("run_shell", 1, "when")`."""
+    """`place` is the path within the permission, such as `("run_shell", 1, "when")`."""
 
     place: tuple[str | int, ...]
     sentence: str
 
     @property
     def where(self) -> str:
-        """`run_shell[1].when`."""
+        """The place as text, such as `run_shell[1].when`."""
         key, *inside = self.place
         return str(key) + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in inside)
 
 
 def problems(permission: Permission, tools: Collection[str] = ()) -> Iterator[Problem]:
-    """What is wrong with it, in its order. `tools` are names that are known beside those of this version; a tool of
-    another name may still exist, unless its name looks like a slip of one that is known."""
+    """The problems, in the order of the permission. `tools` are known names beside the built-in ones.
+
+    Other tools may exist, so an unknown name is only a problem if it looks like a misspelled known one.
+    """
     known = {*TOOL_GROUPS, *(tool for group in TOOL_GROUPS.values() for tool in group), *tools}
     for key, rules in permission.items():
         if key not in known and key.strip("*") and not is_glob(key) and (near := alike(key, known, cutoff=SLIP)):
@@ -40,7 +42,7 @@ def problems(permission: Permission, tools: Collection[str] = ()) -> Iterator[Pr
 
 
 def problems_of(rules: Word | tuple[PermissionRule, ...]) -> Iterator[Problem]:
-    """What is wrong with the conditions of one key."""
+    """Problems of the conditions of one key."""
     if isinstance(rules, str):
         return
     for index, rule in enumerate(rules):
@@ -53,6 +55,6 @@ def problems_of(rules: Word | tuple[PermissionRule, ...]) -> Iterator[Problem]:
 
 
 def characters(permission: Permission) -> int:
-    """How much CEL it brings."""
+    """The total characters of its conditions."""
     rules = (rule for one in permission.values() if not isinstance(one, str) for rule in one)
     return sum(len(rule.when or "") for rule in rules)

@@ -1,4 +1,4 @@
-"""Judging a tool call: the strictest word of all layers, of the strictest part of what it does."""
+"""Judging of tool calls: the strictest decision of all layers on the strictest part of the call."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,19 +7,19 @@ from typing import Any
 from mcc.contracts.drones import Effects
 from mcc.contracts.permission import LayerName, Mode, SavedRule, Why, Word
 from mcc.permission.commands import Command, commands_in
-from mcc.permission.layers import SHELL, STEPS, STRICTNESS, Facts, Found, Layer, fits
+from mcc.permission.layers import SHELL, STEPS, STRICTNESS, Decision, Facts, Layer, fits
 from mcc.permission.saving import saved
 from mcc.rules.errors import Fault
 from mcc.rules.kinds import Partial, Plain
 
 _ORDER: Sequence[LayerName] = ("operator", "order", "mode", "agent", "ancestor", "grant", "default")
-"""Whose word is told, of several that are as strict."""
+"""Which layer is reported as the reason, among several with equally strict decisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """A call that is to be judged. `effects` are the most that its tool may do; `profile` is how a program that it runs
-    is walled in, "" where it runs none; `workspace` is the path of the directory that it works in, "" for none."""
+    """A call to judge. `effects` is the strongest effect that its tool may have; `profile` the sandbox profile of the
+    program that it runs, "" where it runs none; `workspace` the path of its working directory, "" for none."""
 
     tool: str
     group: str = ""
@@ -34,8 +34,8 @@ class PermissionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What becomes of a call. `would_save` is what a person lets stand who allows such calls for longer, None where
-    nothing can be; `told` is what the model is told of a call that does not run: why, and what it can do instead."""
+    """The decision on a call. `would_save` is the rule to save if a person allows such calls for longer, None where
+    there is no fitting rule; `message` tells the model why the call does not run, and what to do instead."""
 
     word: Word
     why: Why
@@ -45,7 +45,7 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One simple command of a shell's call; None: the call is no shell's."""
+    """The part of a call that is judged by itself: one simple command of a shell call, or all of another call."""
 
     values: Mapping[str, Any]
     command: Command | None = None
@@ -56,12 +56,14 @@ class _Part:
 
 
 def judge(request: PermissionRequest, layers: Sequence[Layer], grants: Sequence[SavedRule] = ()) -> Ruling:
-    """The strictest word of `layers`, in whichever order they stand; where none of them says anything, that of the
-    tool's effects. A grant makes an ask an allow, never a deny. Never raises. Takes milliseconds."""
+    """The strictest decision of `layers`, in any order; where none decides, the default for the tool's effects.
+
+    A grant turns an ask into an allow, but never a deny. Never raises. Takes milliseconds.
+    """
     if not layers and (by_default := _by_effects(request.effects)).word == "allow":
         return Ruling("allow", by_default.why)
     parts, left = list(_parts(request)), [STEPS] * len(layers)
-    judged = [_judged(request, part, layers, left, grants) for part in parts]
+    judged = [_decide(request, part, layers, left, grants) for part in parts]
     place = max(range(len(parts)), key=lambda index: STRICTNESS[judged[index].word])
     found, command = judged[place], parts[place].command
     if found.word == "allow":
@@ -69,7 +71,7 @@ def judge(request: PermissionRequest, layers: Sequence[Layer], grants: Sequence[
     if found.word == "deny":
         return Ruling("deny", found.why, message=_denied(request, found.why, command))
     asking = [part for part, one in zip(parts, judged, strict=True) if one.word == "ask"]
-    return Ruling("ask", found.why, _would_save(request, asking), _unasked(request, found.why, command))
+    return Ruling("ask", found.why, _would_save(request, asking), _needs_approval(request, found.why, command))
 
 
 def _parts(request: PermissionRequest) -> Iterator[_Part]:
@@ -99,25 +101,25 @@ def _parts(request: PermissionRequest) -> Iterator[_Part]:
         yield _Part({**values, "argv": argv, "parts": len(commands)}, command)
 
 
-def _judged(
+def _decide(
     request: PermissionRequest, part: _Part, layers: Sequence[Layer], left: list[int], grants: Sequence[SavedRule]
-) -> Found:
-    """`left` are the steps that each layer may still take, whatever the others took."""
-    found: list[Found] = []
+) -> Decision:
+    """The decision on one part; `left` has the remaining steps of each layer, and is updated."""
+    found: list[Decision] = []
     for place, layer in enumerate(layers):
         facts = Facts(part.values, plain=part.plain, steps=left[place])
-        if (one := layer.says(request.tool, request.group, facts)) is not None:
+        if (one := layer.decide(request.tool, request.group, facts)) is not None:
             found.append(one)
         left[place] = facts.steps
     ranked = sorted(found, key=lambda one: (-STRICTNESS[one.word], _ORDER.index(one.why.layer), one.why.key or ""))
     strictest = ranked[0] if ranked else _by_effects(request.effects)
     if strictest.word == "ask" and (granted := _granted(request, part, grants)) is not None:
-        return Found("allow", Why(layer="grant", key=granted.key, when=granted.when))
+        return Decision("allow", Why(layer="grant", key=granted.key, when=granted.when))
     return strictest
 
 
-def _by_effects(effects: Effects) -> Found:
-    return Found("ask" if effects == "irreversible" else "allow", Why(layer="default"))
+def _by_effects(effects: Effects) -> Decision:
+    return Decision("ask" if effects == "irreversible" else "allow", Why(layer="default"))
 
 
 def _granted(request: PermissionRequest, part: _Part, grants: Sequence[SavedRule]) -> SavedRule | None:
@@ -127,7 +129,7 @@ def _granted(request: PermissionRequest, part: _Part, grants: Sequence[SavedRule
 
 
 def _would_save(request: PermissionRequest, asking: Sequence[_Part]) -> SavedRule | None:
-    """The rule under which all of it would have been allowed; None where there is none."""
+    """The rule that would allow all asked parts of the call; None where there is none."""
     if not all(part.plain for part in asking):
         return None
     rule = saved(request.tool, request.arguments, [part.command for part in asking if part.command is not None])
@@ -141,20 +143,20 @@ def _covers(grant: SavedRule, request: PermissionRequest, part: _Part) -> bool:
 
 
 def _denied(request: PermissionRequest, why: Why, command: Command | None) -> str:
-    said = _said(why.message)
-    return f"Denied{_of(command)}: {_rule(request, why)}.{said}{_unclear(command)} {_INSTEAD}"
+    message = _sentence(why.message)
+    return f"Denied{_because_of(command)}: {_rule(request, why)}.{message}{_unclear(command)} {_INSTEAD}"
 
 
-def _unasked(request: PermissionRequest, why: Why, command: Command | None) -> str:
-    said = _said(why.message)
+def _needs_approval(request: PermissionRequest, why: Why, command: Command | None) -> str:
+    message = _sentence(why.message)
     return (
-        f"Denied{_of(command)}: a person would have to allow it, and nobody is asked in this order "
-        f"({_rule(request, why)}).{said}{_unclear(command)} {_INSTEAD}"
+        f"Denied{_because_of(command)}: a person would have to allow it, and nobody is asked in this order "
+        f"({_rule(request, why)}).{message}{_unclear(command)} {_INSTEAD}"
     )
 
 
-def _said(message: str) -> str:
-    """A message, with a stop behind it so that nobody takes what follows for a part of it."""
+def _sentence(message: str) -> str:
+    """The message with a space before it, and a full stop that separates it from the text after it."""
     text = message.strip()
     return "" if not text else f" {text}" if text.endswith((".", "!", "?")) else f" {text}."
 
@@ -165,7 +167,7 @@ _INSTEAD = (
 _SHOWN = 200
 
 
-def _of(command: Command | None) -> str:
+def _because_of(command: Command | None) -> str:
     words = " ".join(command.argv) if command is not None else ""
     words = "".join(one if one.isprintable() else "\ufffd" for one in words[: _SHOWN + 1])
     return f" because of `{words if len(words) <= _SHOWN else f'{words[:_SHOWN]}…'}`" if words else ""

@@ -1,5 +1,4 @@
-"""One layer of permission, ready to judge: its keys by how near they are to a call, its conditions compiled; the layer
-that each mode is."""
+"""Layers of permission: which keys fit a call, compiled conditions, and the layer of each mode."""
 
 import functools
 from collections.abc import Iterator, Mapping
@@ -20,10 +19,10 @@ ALL = "*"
 SHELL = "run_shell"
 
 STEPS = 100_000
-"""Steps that the conditions of one layer may take for one call."""
+"""Most evaluation steps for the conditions of one layer on one call."""
 
 KEPT = 1_024
-"""Conditions that stay compiled, the last used ones."""
+"""Size of the caches of compiled conditions and globs."""
 
 _WHOLE = Shape(frozenset({int}))
 NAMES: Mapping[str, Shape] = {
@@ -39,24 +38,20 @@ NAMES: Mapping[str, Shape] = {
     "argv": of_items(text()),
     "parts": _WHOLE,
 }
-"""What a condition may name, and what is known of each."""
-
-
-def condition(cel: str) -> Expression:
-    """Raises `RuleError`. Kept for reuse; the first of a process loads the grammar (about 0.3 s)."""
-    return _condition(cel)
+"""The names that a condition may use, with what is known of their values."""
 
 
 @functools.lru_cache(maxsize=KEPT)
-def _condition(cel: str) -> Expression:
+def condition(cel: str) -> Expression:
+    """The compiled condition. Raises `RuleError`. The first call in a process loads the grammar (about 0.3 s)."""
     return read_rule(cel, NAMES)
 
 
 @dataclass(slots=True)
 class Facts:
-    """What the conditions of one layer are held against: values by name, and the steps that are left.
+    """The input for the conditions of one layer: values by name, and the evaluation steps left.
 
-    `plain` False: what the call does is not known for certain, so that nothing allows it.
+    `plain` False: it is not known for certain what the call does, so no rule may allow it.
     """
 
     values: Mapping[str, Any]
@@ -64,7 +59,7 @@ class Facts:
     steps: int = STEPS
 
     def holds(self, cel: str) -> bool | None:
-        """None where the condition has no value."""
+        """Whether the condition holds; None where it has no boolean value or cannot be evaluated."""
         try:
             made = condition(cel)
             frame = made.frame(self.values, self.steps)
@@ -79,8 +74,8 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a layer says of a call, and why."""
+class Decision:
+    """The decision of a layer on a call, and why."""
 
     word: Word
     why: Why
@@ -88,47 +83,47 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one place says. `consents` False: it may only narrow, and what it allows counts as nothing said."""
+    """Permission from one source. `consents` False: the layer may only restrict; its allows are ignored."""
 
     name: LayerName
     permission: Permission
     consents: bool = True
 
     def compile(self) -> None:
-        """Read its conditions; one that cannot be used has no value whenever it is asked for one."""
+        """Compile all conditions in advance. An invalid one is ignored here; it has no value when judged."""
         for rules in self.permission.values():
             for rule in () if isinstance(rules, str) else rules:
                 if rule.when is not None:
                     with suppress(RuleError):
                         condition(rule.when)
 
-    def says(self, tool: str, group: str, facts: Facts) -> Found | None:
-        """What it says of the call; None where it says nothing. A key whose rules do not hold leaves it to the next."""
-        for keys in fitting(self.permission, tool, group):
-            found = [one for key in keys if (one := self._of_key(key, facts)) is not None]
+    def decide(self, tool: str, group: str, facts: Facts) -> Decision | None:
+        """The decision on the call; None where no key decides. A key none of whose rules holds does not."""
+        for keys in keys_for(self.permission, tool, group):
+            found = [one for key in keys if (one := self._decide_by(key, facts)) is not None]
             if found:
                 strict = max(found, key=lambda one: STRICTNESS[one.word])
                 return strict if self.consents or strict.word != "allow" else None
         return None
 
-    def _of_key(self, key: str, facts: Facts) -> Found | None:
+    def _decide_by(self, key: str, facts: Facts) -> Decision | None:
         rules = self.permission[key]
         if isinstance(rules, str):
-            return Found(rules, Why(layer=self.name, key=key)) if rules != "allow" or facts.plain else None
+            return Decision(rules, Why(layer=self.name, key=key)) if rules != "allow" or facts.plain else None
         for rule in rules:
             if rule.then == "allow" and not facts.plain:
                 continue
             holds = True if rule.when is None else facts.holds(rule.when)
             if holds or (holds is None and rule.then != "allow"):
-                return Found(rule.then, Why(layer=self.name, key=key, when=rule.when, message=rule.message))
+                return Decision(rule.then, Why(layer=self.name, key=key, when=rule.when, message=rule.message))
         return None
 
 
 STRICTNESS: Mapping[Word, int] = {"allow": 0, "ask": 1, "deny": 2}
 
 
-def fitting(permission: Permission, tool: str, group: str) -> Iterator[tuple[str, ...]]:
-    """The keys that fit a call, the most specific first; those of one rank together: globs of one length."""
+def keys_for(permission: Permission, tool: str, group: str) -> Iterator[tuple[str, ...]]:
+    """The keys that fit a call, the most specific first; keys of one rank together, such as globs of one length."""
     if tool in permission:
         yield (tool,)
     globs = [key for key in permission if is_glob(key) and glob(key).fullmatch(tool)]
@@ -136,20 +131,18 @@ def fitting(permission: Permission, tool: str, group: str) -> Iterator[tuple[str
         yield tuple(key for key in globs if len(key) == length)
     if group and group != tool and group in permission:
         yield (group,)
-    if wider := tuple(key for key in permission if key not in (tool, group) and _holds(key, tool)):
+    # Other groups that contain the tool. Not for the shell: it is in both of its groups, and only its own one applies.
+    if tool != SHELL and (
+        wider := tuple(key for key in permission if key not in (tool, group) and tool in TOOL_GROUPS.get(key, ()))
+    ):
         yield wider
     if everything := tuple(key for key in permission if not key.strip(ALL)):
         yield everything
 
 
 def fits(key: str, tool: str, group: str) -> bool:
-    """Whether the key is about calls of this tool."""
-    return any(True for _ in fitting({key: "allow"}, tool, group))
-
-
-def _holds(key: str, tool: str) -> bool:
-    """Whether a group has this tool besides its own group. Of a shell, its own group alone says what it may."""
-    return tool != SHELL and tool in TOOL_GROUPS.get(key, ())
+    """Whether the key applies to calls of this tool."""
+    return any(True for _ in keys_for({key: "allow"}, tool, group))
 
 
 def is_glob(key: str) -> bool:
@@ -158,7 +151,7 @@ def is_glob(key: str) -> bool:
 
 @functools.lru_cache(maxsize=KEPT)
 def glob(key: str) -> Pattern:
-    """`*` is any number of characters of a name, `?` one of them."""
+    """The pattern of a glob: `*` is any number of characters, `?` exactly one."""
     written = "".join({"*": ".*", "?": "."}.get(one, f"\\{one}" if one in ".-" else one) for one in key)
     return Pattern(written, across=True)
 
@@ -179,7 +172,7 @@ MODES: Mapping[Mode, Permission] = {
         "git_write": (PermissionRule(when='effects == "irreversible"', then="ask"), PermissionRule(then="allow")),
     },
 }
-"""What each mode adds to the permission of an order, in the same grammar as everybody else's."""
+"""The permission that each mode adds to an order."""
 
 
 def layer_of(mode: Mode) -> Layer:

@@ -1,4 +1,4 @@
-"""What is saved when a person lets an approval stand: the rule that such calls keep, shown before it is saved."""
+"""The rule to save when a person allows similar calls too; it is shown before it is saved."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,24 +7,24 @@ from mcc.contracts.permission import SavedRule
 from mcc.permission.commands import Command
 
 LONGEST = 2_000
-"""Characters of a condition; a longer one nobody would read, and so nothing is saved."""
+"""Most characters of a condition; nobody would read a longer one, so nothing is saved then."""
 
 _BY_NAME = frozenset(
     {"make", "pytest", "tox", "nox", "ruff", "mypy", "black", "eslint", "tsc", "jest", "vitest", "ctest"}
 )
-"""Programs that are let do whatever their arguments say: they build and test what is in the workspace."""
+"""Programs for which the rule covers any arguments: they build and test what is in the workspace."""
 
 _BY_VERB = frozenset({"git", "npm", "pnpm", "yarn", "cargo", "go", "uv", "poetry", "dotnet", "mvn", "gradle", "bazel"})
-"""Programs of which the first argument says what they do."""
+"""Programs whose first argument is a verb, which the rule covers with any further arguments."""
 
 _WHOLE_TEXTS = frozenset({"path", "source", "target", "url", "query", "pattern", "ref", "name", "id"})
-"""Arguments that are one thing, also where they have blanks."""
+"""Arguments that the rule compares as a whole, even where they contain blanks."""
 
 
 def saved(tool: str, arguments: Mapping[str, object], commands: Sequence[Command]) -> SavedRule | None:
-    """The rule for calls like this one; `commands` are those simple commands of a shell's call that are asked for.
+    """The rule for calls like this one; `commands` are the simple commands of a shell call that need an approval.
 
-    None where no rule could be told that means this and not much more.
+    None where no rule covers such calls without covering much more.
     """
     if commands:
         conditions: list[str | None] = [_like(command) for command in commands]
@@ -40,32 +40,32 @@ def saved(tool: str, arguments: Mapping[str, object], commands: Sequence[Command
 
 
 def _like(command: Command) -> str:
-    """Other commands of the same program, where it only builds and tests, or of the same verb; else this very one."""
+    """Covers all commands of a program that only builds and tests, or of the same verb; else only this command."""
     argv = command.argv
     name = argv[0] if argv else ""
     if name in _BY_NAME:
-        return f"argv[0] == {_text(name)}"
+        return f"argv[0] == {literal(name)}"
     if name in _BY_VERB and len(argv) > 1 and not argv[1].startswith("-"):
-        return f"argv[0] == {_text(name)} && size(argv) > 1 && argv[1] == {_text(argv[1])}"
-    return f"argv == [{', '.join(map(_text, argv))}]"
+        return f"argv[0] == {literal(name)} && size(argv) > 1 && argv[1] == {literal(argv[1])}"
+    return f"argv == [{', '.join(map(literal, argv))}]"
 
 
 def _same(name: str, value: object) -> str | None:
-    """The same value; of a sentence only its first word."""
+    """Covers the same value, or for a text with blanks all with the same first word. None for other kinds of values."""
     if not name.isidentifier() or not name.isascii():
         return None
     if isinstance(value, str):
         first, blank, _ = value.partition(" ")
         if blank and first and name not in _WHOLE_TEXTS:
-            return f"args.{name}.startsWith({_text(first + blank)})"
-        return f"args.{name} == {_text(value)}"
+            return f"args.{name}.startsWith({literal(first + blank)})"
+        return f"args.{name} == {literal(value)}"
     if isinstance(value, bool | int | float):
         return f"args.{name} == {json.dumps(value)}"
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-        return f"args.{name} == [{', '.join(map(_text, value))}]"
+        return f"args.{name} == [{', '.join(map(literal, value))}]"
     return None
 
 
-def _text(value: str) -> str:
-    """A text as CEL writes it: JSON's escapes are CEL's, as far as JSON needs them."""
+def literal(value: str) -> str:
+    """A CEL string literal; every escape that JSON uses has the same meaning in CEL."""
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""Words of a shell's language, read character by character: quotes, escapes, what only a shell could expand."""
+"""Reader of shell words: quotes, escapes, and expansions that only a shell could resolve."""
 
 import unicodedata
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ _SIGNS = ("&>>", "<<<", "<<-", "&>", ">>", "<<", ">&", "<&", ">|", "<>", ">", "<
 
 
 NESTED = 20
-"""Brackets and substitutions within one another."""
+"""Deepest nesting of brackets and substitutions."""
 
 
 class Unclear(Exception):
-    """What stands there cannot be read for certain; a phrase that says why."""
+    """The text cannot be parsed for certain; the message is a phrase that says why."""
 
 
 @dataclass(slots=True)
 class Word:
-    """`text` is what a shell makes of it, as far as that is known; `quoted`: some of it stood in quotes or was escaped.
+    """`text` is the word after quote removal, as far as known; `quoted`: part of it was quoted or escaped.
 
-    `is_known` False: only a shell knows what, and how many words, it is. `why` is a phrase where that is no matter of
-    names of files alone.
+    `is_known` False: only a shell could expand it, possibly to several words. `why` is a phrase that says why the
+    command is not plain; it is empty for mere file name patterns.
     """
 
     text: str = ""
@@ -38,19 +38,19 @@ class Word:
 
 
 class Reader:
-    """A text and the place in it up to which it is read."""
+    """A text and the position in it; the parser of commands extends it."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._depth = 0
         self.at = 0
 
-    def inside(self) -> None:
-        """Read commands up to the closing bracket of a substitution, which is read too."""
+    def read_substitution(self) -> None:
+        """Read the commands of a substitution, including the closing bracket."""
         raise NotImplementedError
 
-    def again(self, text: str) -> None:
-        """Read a text of commands that stood within quotes of its own."""
+    def read_nested(self, text: str) -> None:
+        """Read commands from a nested text (backticks)."""
         raise NotImplementedError
 
     def peek(self, ahead: int = 0) -> str:
@@ -69,7 +69,7 @@ class Reader:
 
     @property
     def is_read(self) -> bool:
-        """Whether nothing but blanks is left."""
+        """Whether only blanks are left."""
         return not self._text[self.at :].strip()
 
     def skip_line(self) -> None:
@@ -77,7 +77,7 @@ class Reader:
         self.at = len(self._text) if end < 0 else end
 
     def lines_until(self, mark: str, tabs: bool) -> str:
-        """The lines up to one that is `mark`, which is read too; all of them where none is."""
+        """The lines before the line `mark`, which is read too; all lines where there is none."""
         start = self.at
         while self.at < len(self._text):
             end = self._text.find("\n", self.at)
@@ -89,7 +89,7 @@ class Reader:
         return self._text[start:]
 
     def at_redirection(self) -> bool:
-        """Whether a redirection begins here, with or without the number of what it redirects."""
+        """Whether a redirection begins here, with or without a file descriptor."""
         place = self.at
         while self._text[place : place + 1] in _DIGITS and place < self.at + 10:
             place += 1
@@ -104,11 +104,11 @@ class Reader:
         return sign
 
     def at_process(self) -> bool:
-        """Whether `<(…)` or `>(…)` begins here: a word, whose text a shell alone knows."""
+        """Whether a process substitution `<(…)` or `>(…)` begins here; it is a word that only a shell can expand."""
         return self._text.startswith(("<(", ">("), self.at)
 
     def is_assignment(self, start: int) -> bool:
-        """Whether what was read since `start` sets a variable."""
+        """Whether the text read since `start` is a variable assignment."""
         end = start
         while self._text[end : end + 1] in _NAMED or (end > start and self._text[end : end + 1] in _DIGITS):
             end += 1
@@ -166,7 +166,7 @@ class Reader:
         return found
 
     def _double(self, word: Word, parts: list[str]) -> None:
-        """Up to the quote that closes; the first one was read."""
+        """Read up to the closing double quote; the opening one was read."""
         while one := self.peek():
             if one == '"':
                 self.at += 1
@@ -186,7 +186,7 @@ class Reader:
         raise Unclear("a quote is not closed")
 
     def _expanded(self, word: Word, parts: list[str], *, within: bool) -> None:
-        """What a `$` begins; `within` double quotes."""
+        """Read what a `$` begins; `within`: inside double quotes."""
         following = self.peek(1)
         self.at += 2
         if following and following in "({":
@@ -195,7 +195,7 @@ class Reader:
                 raise Unclear("brackets stand within brackets too often")
         if following == "(":
             word.unknown("it substitutes")
-            self.inside()
+            self.read_substitution()
             self._depth -= 1
         elif following == "{":
             word.unknown("it substitutes")
@@ -220,7 +220,7 @@ class Reader:
             parts.append("$")
 
     def _braced(self, *, within: bool) -> None:
-        """The rest of a `${`, with what is substituted in it."""
+        """Read the rest of a `${…}`, including substitutions in it."""
         inner = Word()
         while one := self.peek():
             if one == "}":
@@ -242,7 +242,7 @@ class Reader:
         raise Unclear("a bracket is not closed")
 
     def _escaped(self) -> None:
-        """The rest of `$'…'`."""
+        """Read the rest of `$'…'`."""
         while one := self.peek():
             self.at += 2 if one == "\\" else 1
             if one == "'":
@@ -256,7 +256,7 @@ class Reader:
         while one := self.peek():
             if one == "`":
                 self.at += 1
-                self.again("".join(inner))
+                self.read_nested("".join(inner))
                 return
             escapes = one == "\\" and self.peek(1) in ("`", "\\", "$")
             inner.append(self.peek(1) if escapes else one)
@@ -265,5 +265,5 @@ class Reader:
 
 
 def _shows(one: str) -> bool:
-    """Whether people see it as what it is: no controls, and nothing that hides, reorders or looks like a space."""
+    """Whether the character is visible as itself: no control, invisible, reordering or space-like character."""
     return " " <= one <= "~" or one in "\t\n" or unicodedata.category(one)[0] not in "CZ"

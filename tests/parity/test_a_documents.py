@@ -5,7 +5,7 @@ import pytest
 from mcc.documents import Document, Refused
 from mcc.documents.briefs import brief_of
 from mcc.documents.commands import HIDDEN, VISIBLE, AnyCommand
-from tests.mcc.documents.course import BLUEPRINT, add, put, shift, take, tell
+from tests.mcc.documents.course import BLUEPRINT, add, move, remove, set_metadata, set_props
 
 
 def course() -> Document:
@@ -17,7 +17,7 @@ def course() -> Document:
 def test_every_change_goes_through_one_dispatch_reduce_recompute_commit_tell() -> None:
     document = course()
     before = document.state
-    change = document.dispatch(tell("/", grade=9))
+    change = document.dispatch(set_metadata("/", grade=9))
     # Reduced, and what follows computed and judged with it.
     assert change.state.root.metadata["grade"] == 9 and change.state.find("/lesson-1").props["grade"] == 9
     # Committed as a whole, as the next version; the one before is as it was.
@@ -28,22 +28,29 @@ def test_every_change_goes_through_one_dispatch_reduce_recompute_commit_tell() -
     (step,) = change.steps
     assert document.history[-1] is step and step.fields == {"metadata.grade": (7, 9)}
     with pytest.raises(Refused):
-        document.dispatch([tell("/", grade=10), put("/lesson-1", minutes="long")])
+        document.dispatch([set_metadata("/", grade=10), set_props("/lesson-1", minutes="long")])
     assert document.state is change.state
 
 
 def test_chat_generation_and_a_person_are_told_apart_in_what_one_dispatch_keeps() -> None:
     document = course()
-    document.dispatch(put("/lesson-1", minutes=30), by="agent")
-    document.dispatch(put("/lesson-1", minutes=35), by="chat")
-    document.dispatch(put("/lesson-1", minutes=40), by="person")
+    document.dispatch(set_props("/lesson-1", minutes=30), by="agent")
+    document.dispatch(set_props("/lesson-1", minutes=35), by="chat")
+    document.dispatch(set_props("/lesson-1", minutes=40), by="person")
     assert [step.by for step in document.history[-3:]] == ["agent", "chat", "person"]
     with pytest.raises(Refused, match="A person holds this value"):
-        document.dispatch(put("/lesson-1", minutes=45), by="agent")
+        document.dispatch(set_props("/lesson-1", minutes=45), by="agent")
 
 
 @pytest.mark.parametrize(
-    "command", [put("/lesson-1", minutes=40), tell("/", grade=9), add("part"), take("/lesson-1"), shift("/lesson-2", 1)]
+    "command",
+    [
+        set_props("/lesson-1", minutes=40),
+        set_metadata("/", grade=9),
+        add("part"),
+        remove("/lesson-1"),
+        move("/lesson-2", 1),
+    ],
 )
 def test_every_visible_command_is_undone_and_redone(command: dict[str, object]) -> None:
     document = course()
@@ -63,7 +70,7 @@ def test_every_visible_command_is_undone_and_redone(command: dict[str, object]) 
 
 def test_bindings_are_resolved_before_the_child_runs() -> None:
     document = course()
-    document.dispatch(tell("/", grade=11))
+    document.dispatch(set_metadata("/", grade=11))
     asked = brief_of(document.blueprint, document.state, "/lesson-2", "node").task
     assert "props.grade: 11" in asked and 'props.headline: "2: Leaves"' in asked
     assert document.node("/lesson-2").provenance["props.grade"].by == "binding"
@@ -76,15 +83,15 @@ def test_pending_says_which_required_fields_still_need_values() -> None:
         "/lesson-1": ("props.minutes", "children.activity"),
         "/lesson-2": ("props.minutes", "children.activity"),
     }
-    document.dispatch([put("/lesson-1", minutes=40), add("activity", "/lesson-1", values={"text": "Look."})])
-    document.dispatch(put("/", title="Plants and light"))
+    document.dispatch([set_props("/lesson-1", minutes=40), add("activity", "/lesson-1", values={"text": "Look."})])
+    document.dispatch(set_props("/", title="Plants and light"))
     assert document.pending() == {"/lesson-2": ("props.minutes", "children.activity")}
 
 
 def test_hidden_commands_are_dispatched_for_people_and_for_nobody_else() -> None:
     document = course()
     given: dict[str, dict[str, object]] = {"undo": {}, "redo": {}, "accept": {}, "release": {}, "select": {}}
-    assert given.keys() == {_name(command) for command in HIDDEN} and not any(map(_is_hidden, VISIBLE))
+    assert given.keys() == {_name(command) for command in HIDDEN} and set(VISIBLE).isdisjoint(HIDDEN)
     for command in HIDDEN:
         sent = {"command": _name(command), **({"node": "/lesson-1"} if "node" in command.model_fields else {})}
         document.dispatch(sent)
@@ -95,7 +102,3 @@ def test_hidden_commands_are_dispatched_for_people_and_for_nobody_else() -> None
 
 def _name(command: type[AnyCommand]) -> str:
     return str(command.model_fields["command"].default)
-
-
-def _is_hidden(command: type[AnyCommand]) -> bool:
-    return command.hidden

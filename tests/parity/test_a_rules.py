@@ -1,6 +1,6 @@
 """Section A, its rules: kinds, derived ones, what CEL sees, guidelines, bindings. One test for each row."""
 
-from mcc.documents.component import around
+from mcc.documents.component import context_of
 from mcc.documents.functions import NodeView, function
 from mcc.documents.judging import judge_functions
 from tests.mcc.documents.blueprints import blueprint, broken, course, node, recomputed, state, verdicts
@@ -73,7 +73,7 @@ def test_cel_variables_are_exactly_metadata_props_and_value_for_rules_and_formul
     )
     assert not broken(made, metadata__own="m", here="h")
     top = node(made, "a", metadata__own="m", here="h")
-    assert recomputed(made.root, around(made.root, state(made, top), top)).props["made"] == "mh"
+    assert recomputed(made.root, context_of(state(made, top), top)).props["made"] == "mh"
     for text in ("parent.metadata.own == null", "value == null"):
         try:
             blueprint(f"rules: [{{cel: {text}}}]")
@@ -102,5 +102,5 @@ def test_bindings_take_a_parents_property_or_metadata_by_a_template() -> None:
     top = node(made, "course", metadata__topic="Light", metadata__grade=8)
     child = node(made, "lesson", "1", "root", metadata__focus="Leaves")
     lesson = made.component("lesson")
-    found = recomputed(lesson, around(lesson, state(made, top, child), child))
+    found = recomputed(lesson, context_of(state(made, top, child), child))
     assert (found.props["grade"], found.props["headline"]) == (8, "Light: Leaves")

@@ -8,7 +8,7 @@ from mcc.documents.briefs import brief_of
 from mcc.documents.commands import HIDDEN, VISIBLE
 from mcc.documents.node import Role
 from mcc.documents.tools import READING, chat_tools, metadata_tools, node_tools
-from tests.mcc.documents.course import Course, add, put, shift
+from tests.mcc.documents.course import Course, add, move, set_props
 
 RULES = """
 blueprint: leaflet
@@ -43,7 +43,7 @@ def test_guidelines_of_all_properties_are_collected_into_a_section_of_the_system
         "- One sentence each. (props.points)",
         "- Write as you speak.",
     ]
-    made.do(put("/", title="Leaves", points=["A leaf is green."]))
+    made.do(set_props("/", title="Leaves", points=["A leaf is green."]))
     assert section(brief_of(made.blueprint, made.state, "/", "node").system) == told
     assert section(brief_of(made.blueprint, made.state, "/", "metadata").system) == [
         "- Name one thing. (metadata.topic)"
@@ -74,7 +74,7 @@ def chain(made: Course, path: str) -> str:
 
 def test_each_type_describes_only_itself_and_the_texts_are_joined_from_the_root_down_to_the_node() -> None:
     made = Course(topic="Photosynthesis")
-    made.do(put("/", title="Light and leaves"))
+    made.do(set_props("/", title="Light and leaves"))
     made.do(*(add("lesson", metadata={"focus": focus}) for focus in ("Light", "Chlorophyll")))
     made.do(add("activity", "/lesson-2"))
     assert chain(made, "/") == ""
@@ -82,7 +82,7 @@ def test_each_type_describes_only_itself_and_the_texts_are_joined_from_the_root_
     assert chain(made, "/lesson-2/activity-1") == (
         'Course "Light and leaves" on Photosynthesis, grade 7.\nLesson 2 on Chlorophyll.'
     )
-    made.do(shift("/lesson-2", 1))
+    made.do(move("/lesson-2", 1))
     assert chain(made, "/lesson-2/activity-1").endswith("\nLesson 1 on Chlorophyll.")
 
 
@@ -121,7 +121,7 @@ def test_hidden_commands_can_be_dispatched_and_are_shown_to_no_agent() -> None:
     for component in made.blueprint.components.values():
         shown += [*node_tools(made.blueprint, component), *metadata_tools(component)]
     assert not hidden & {tool.name for tool in shown}
-    made.do(put("/", title="Light and leaves"))
+    made.do(set_props("/", title="Light and leaves"))
     made.do({"command": "undo"})
     assert made.state.root.props["title"] is None
 
@@ -132,7 +132,7 @@ def test_the_tools_of_a_node_are_those_of_its_component_whatever_is_held(held: b
     made.do(add("lesson", metadata={"focus": "Light"}))
     tools = brief_of(made.blueprint, made.state, "/lesson-1", "node").tools
     if held:
-        made.do(put("/lesson-1", minutes=45), {"command": "accept", "node": "/lesson-1"})
+        made.do(set_props("/lesson-1", minutes=45), {"command": "accept", "node": "/lesson-1"})
     assert brief_of(made.blueprint, made.state, "/lesson-1", "node").tools == tools
     assert [tool.name for tool in tools] == ["set_value", "add_child", "remove_child", "move_child"]
     (set_value,) = (tool for tool in tools if tool.name == "set_value")

@@ -1,4 +1,4 @@
-"""A document to be generated."""
+"""A document in memory that keeps all its changes, for tests of generation."""
 
 import sys
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Document:
         self.changes.append(change)
 
     def at(self, version: int) -> "Document":
-        """Another one like this, as it was at that version."""
+        """A copy of the document at an earlier version."""
         other = copy(self)
         other.changes = [change for change in self.changes if change.version <= version]
         return other

@@ -1,4 +1,4 @@
-"""Documents that go away, that are deep or wide, and agents that work against each other: each ends as it should."""
+"""Lost, deep and wide documents, and agents that conflict: each generation ends properly."""
 
 import asyncio
 from collections.abc import Callable
@@ -26,7 +26,7 @@ from tests.drone.generation.world import Node, course, diligent, done, played
 
 
 class Losing(MemoryDocuments):
-    """A document that is lost after so many readings and changes."""
+    """A document that is lost after a number of reads and changes."""
 
     left = 10**6
 
@@ -144,7 +144,7 @@ components:
 
 
 async def cut_off_after(**values: str) -> Document:
-    """A document whose agent set these values, and was cut off before its gate."""
+    """A document whose agent set these values and was interrupted before its gate."""
     document, is_set = Document(course(PROVED), metadata={"topic": "Light"}), asyncio.Event()
 
     async def play(node: Node) -> Said:

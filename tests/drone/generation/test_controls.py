@@ -1,4 +1,4 @@
-"""People at a running generation: any node is paused, told or cancelled, and so is the whole."""
+"""Controls of a running generation: pause, steer and cancel single nodes and the whole."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -27,7 +27,7 @@ from tests.drone.generation.world import Node, course, diligent, played
 
 
 class Running:
-    """A generation that people can speak to."""
+    """A running generation with its control router."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Running:
 
 
 class Gated:
-    """Diligent agents, of which those of one node wait until they may go on."""
+    """Diligent agents; those of one node wait until they are released."""
 
     def __init__(self, path: str, then: Callable[[Node], Said] = diligent) -> None:
         self.path, self.then = path, then

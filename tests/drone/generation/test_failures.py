@@ -1,4 +1,4 @@
-"""Nodes that fail: what the document keeps of them, what their order says, and who goes on."""
+"""Failing nodes: what the document keeps, how the order ends, and which other nodes continue."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,12 +21,12 @@ from tests.drone.generation.world import COURSE, Node, course, diligent, done, p
 
 
 def but(wrong: Callable[[Node], Said | None], lessons: int = 4) -> Callable[[Node], Said]:
-    """Diligent agents, but where `wrong` answers something."""
+    """Diligent agents, except where `wrong` gives another reply."""
     return lambda node: wrong(node) or diligent(node, lessons=lessons)
 
 
 def stubborn(*paths: str) -> Callable[[Node], Said]:
-    """Agents of these nodes never get their minutes right."""
+    """Agents of these nodes always set minutes that break their rule."""
     return but(lambda node: done(call("set_value", values={"minutes": 42})) if node.path in paths else None)
 
 

@@ -1,9 +1,9 @@
-"""Functions as rules: asked aside, of the document as it is; one that is missing is no pass."""
+"""Function rules in a generation: run in threads on the committed document; a missing one is no pass."""
 
 import pytest
 
 from drone.generation.library import generate
-from drone.generation.outline import LaidAside
+from drone.generation.outline import OrderParked
 from drone.models.scripted import Said, call
 from mcc.contracts.status import FailureReason, WaitingReason
 from mcc.documents.functions import NodeView, function
@@ -60,7 +60,7 @@ async def test_without_the_function_nothing_is_spent_and_nothing_passes() -> Non
 async def test_an_order_waits_for_a_drone_that_has_the_function() -> None:
     model = played()
     run = Running(Document(course(LESSON)), model)
-    with pytest.raises(LaidAside) as raised:
+    with pytest.raises(OrderParked) as raised:
         await run.start()
     block = raised.value.block
     assert block.reason is WaitingReason.FUNCTION and block.until is not None

@@ -1,4 +1,4 @@
-"""A generation that broke off after any commit goes on where it was: no node is generated twice, nothing paid twice."""
+"""A generation interrupted after any commit is resumed without generating or paying for a node twice."""
 
 from collections import Counter
 
@@ -17,7 +17,7 @@ from tests.drone.generation.world import Node, course, diligent, done, played
 
 
 def careful(node: Node) -> Said:
-    """As a model plays that forgets something at first and mends it, one step in a reply."""
+    """A model that forgets a value at first and fixes it, with one step per reply."""
     if node.component == "lesson" and not node.is_metadata:
         steps = (
             Line(calls=(call("set_value", values={"minutes": 42}), call("done"))),
@@ -29,7 +29,7 @@ def careful(node: Node) -> Said:
 
 
 class Noted(MemoryJournal):
-    """Notes after which entries a drone may be lost: each write is one commit."""
+    """A journal that notes after which entries a drone may be lost: each write is one commit."""
 
     def __init__(self) -> None:
         super().__init__(fresh_id())
@@ -46,13 +46,13 @@ async def whole(journal: MemoryJournal | None = None) -> tuple[Document, Generat
 
 
 def version_after(journal: MemoryJournal, document: Document, entries: int) -> int:
-    """That which the document had when the journal had so many entries."""
+    """The version of the document when the journal had this many entries."""
     told = [one.data.version for one in journal.entries[:entries] if isinstance(one.data, DocumentChanged)]
     return max(told, default=1)
 
 
 def left_after(journal: MemoryJournal, entries: int) -> MemoryJournal:
-    """The journal as a drone left it that wrote so many entries."""
+    """The journal of a drone that was lost after writing this many entries."""
     left = MemoryJournal(journal.order_id, entries=journal.entries[:entries])
     left.texts.update(journal.texts)
     return left
@@ -95,7 +95,7 @@ async def test_a_call_that_was_open_is_asked_again_and_no_other() -> None:
 
 
 async def test_a_change_whose_entry_was_lost_is_not_made_again() -> None:
-    """The document may be ahead of a journal in memory; its commands are known by their ids."""
+    """The document may be ahead of a journal in memory; command ids prevent repeated changes."""
     document, first = await whole()
     changed = [place for place, one in enumerate(first.journal.entries) if isinstance(one.data, DocumentChanged)]
     for cut in changed:

@@ -1,4 +1,4 @@
-"""Documents in Python alone: a blueprint, functions, what people change, a generation, and one agent by itself."""
+"""The Python API of documents: blueprint, functions, changes, a generation, and `run_subagent`."""
 
 import subprocess
 import sys

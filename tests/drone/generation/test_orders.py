@@ -1,4 +1,4 @@
-"""Orders on documents at a real crew: a generation with models, tools and limits of the drone, and a chat."""
+"""Orders on documents with a real crew: a generation with models, tools and limits, and a chat."""
 
 import json
 from pathlib import Path
@@ -40,7 +40,7 @@ components:
 
 
 class Service:
-    """A drone without a service: one order on one document."""
+    """A drone without a service, for one order on one document."""
 
     def __init__(self, folder: Path, document: Document, model: ScriptedModel, names: tuple[str, ...] = ()) -> None:
         self.folder, self.document, self.model = folder, document, model

@@ -1,11 +1,11 @@
-"""Outline first: children and their metadata are made, a person approves, and what follows keeps to it."""
+"""Outline first: the structure is made and approved by a person before the rest is generated."""
 
 import re
 
 import pytest
 
 from drone.agent.journal import MemoryJournal
-from drone.generation.outline import LaidAside
+from drone.generation.outline import OrderParked
 from drone.models.scripted import Said, call
 from mcc.contracts.entry import Origin
 from mcc.contracts.generation import Generation
@@ -20,7 +20,7 @@ ASKED = Generation(outline=True)
 
 
 def play(node: Node) -> Said:
-    """Agents of an outline have no `set_value`; the others might make more children, if they could."""
+    """Outline agents, which have no `set_value`, make children; all others play `diligent`."""
     if node.is_metadata or "set_value" in node.tools:
         return diligent(node)
     if node.component == "course":
@@ -30,7 +30,7 @@ def play(node: Node) -> Said:
 
 
 def decided(journal: MemoryJournal, decision: str) -> MemoryJournal:
-    """The journal of the order when a person has decided."""
+    """The journal of the order after a person's decision."""
     (asked,) = [one for one in journal.entries if isinstance(one.data, ApprovalRequested)]
     left = MemoryJournal(journal.order_id, entries=journal.entries)
     left.texts.update(journal.texts)
@@ -43,7 +43,7 @@ def decided(journal: MemoryJournal, decision: str) -> MemoryJournal:
 
 async def outlined() -> Running:
     run = Running(Document(course()), played(play), asked=ASKED)
-    with pytest.raises(LaidAside) as raised:
+    with pytest.raises(OrderParked) as raised:
         await run.start()
     assert raised.value.block.reason is WaitingReason.APPROVAL
     return run
@@ -71,7 +71,7 @@ async def test_nobody_is_asked_twice() -> None:
     run = await outlined()
     model = played(play)
     again = Running(run.document, model, asked=ASKED, journal=run.journal)
-    with pytest.raises(LaidAside):
+    with pytest.raises(OrderParked):
         await again.start()
     assert not model.asks
     assert sum(isinstance(one.data, ApprovalRequested) for one in run.journal.entries) == 1

@@ -1,4 +1,4 @@
-"""Walking a document: who works, in which order, how many at a time, and what is left out."""
+"""The walk over a document: which agents run, in which order, how many at a time, and what is skipped."""
 
 import asyncio
 from collections import Counter
@@ -16,7 +16,7 @@ from tests.drone.generation.world import COURSE, Node, course, diligent, done, p
 
 
 def started(journal: MemoryJournal) -> list[tuple[str, str]]:
-    """Agent and node of each record below the generator's, as they began."""
+    """Agent and node of each record below the generator's, in the order of their start."""
     facts = ((one.agent or "", one.data) for one in journal.entries)
     return [(agent, fact.node or "") for agent, fact in facts if isinstance(fact, AgentStarted) and fact.node]
 

@@ -1,4 +1,4 @@
-"""A small course to be generated, and models that play the agents of its nodes."""
+"""A small course to generate, and scripted models that play the agents of its nodes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -46,7 +46,7 @@ def course(text: str = COURSE) -> Blueprint:
 
 
 class Node:
-    """What a model is asked as the agent of a node: `path`, `agent` ("course/lesson"), the replies it has given."""
+    """A model's request in the role of a node agent: the node's `path`, the task, and the number of earlier replies."""
 
     def __init__(self, ask: Ask) -> None:
         told = next(message.text for message in ask.messages if isinstance(message, UserMessage))
@@ -77,7 +77,7 @@ def done(*calls: WantedCall, summary: str = "It is done.") -> Line:
 
 
 def diligent(node: Node, lessons: int = 2) -> Said:
-    """Does all that is right in one reply."""
+    """Set valid values, add children and finish in one reply."""
     if node.is_metadata:
         values: Mapping[str, Any] = {"topic": "Light"} if node.path == "/" else {"focus": f"Focus of {node.path}"}
         return done(call("set_metadata", values=values))

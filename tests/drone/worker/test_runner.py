@@ -8,7 +8,7 @@ import pytest
 from drone.agent.control_router import NOBODY
 from drone.agent.idle_watch import Block
 from drone.agent.journal import Fenced
-from drone.generation.outline import LaidAside
+from drone.generation.outline import OrderParked
 from drone.order_context import OrderContext
 from drone.worker.control_listener import ControlListener
 from drone.worker.ending import TOO_LATE
@@ -400,7 +400,7 @@ async def test_an_order_that_can_only_wait_is_laid_aside_at_once() -> None:
         """A generation whose outline waits for somebody."""
 
         async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
-            raise LaidAside(Block(WaitingReason.APPROVAL, "the outline waits for a person's approval"))
+            raise OrderParked(Block(WaitingReason.APPROVAL, "the outline waits for a person's approval"))
 
     async with Bench(crew=Asking()) as bench:
         order = bench.place("go")

@@ -1,4 +1,4 @@
-"""Agent files: what they may say, and how a mistake is told."""
+"""Agent files: valid content, and error messages."""
 
 import pytest
 

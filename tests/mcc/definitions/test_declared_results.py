@@ -1,4 +1,4 @@
-"""Results and rules in agent files: a mistake is told with its line in the file and its place within."""
+"""Results and rules in agent files: errors have the line in the file and the place within the value."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Agent files of other systems: whose they are, what becomes of each line, and that what comes out is one of ours."""
+"""Import of other systems' agent files: recognition, a report on each line, and valid results."""
 
 from pathlib import PurePath
 
@@ -211,7 +211,7 @@ def test_whatever_cannot_be_read_is_an_error_and_never_an_exception(text: str, s
 
 
 def words(text: str, *commands: str) -> list[str]:
-    """What the imported file says of these commands of the shell."""
+    """The decisions of the imported permission on these shell commands."""
     layer = Layer("agent", parse_agent(text, "s").permission)
     asked = [PermissionRequest("run_shell", "shell_write", arguments={"command": one}) for one in commands]
     return [judge(one, [layer]).word for one in asked]

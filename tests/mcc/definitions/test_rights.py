@@ -1,4 +1,4 @@
-"""What a workspace's agent file keeps of what an operator allows."""
+"""Narrowing of a workspace's agent to what the operator allows."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Agents of several scopes: the nearest counts, and a workspace never gets more than the operator allows."""
+"""Merging of scopes: the nearest wins, and a workspace never gets more than the operator allows."""
 
 from dataclasses import replace
 
@@ -30,12 +30,12 @@ OPERATOR = (
 
 
 def held(*files: AgentFile) -> Agents:
-    """With the operator's consent to each of the files."""
+    """The agents with a workspace's files that the operator trusts."""
     return with_workspace(installed(OPERATOR), files, trusted={one.name for one in files})
 
 
 def found(*files: AgentFile) -> Agents:
-    """Without anybody's consent."""
+    """The agents with a workspace's files that nobody trusts."""
     return with_workspace(installed(OPERATOR), files)
 
 

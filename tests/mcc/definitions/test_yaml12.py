@@ -1,4 +1,4 @@
-"""YAML by the core rules of version 1.2."""
+"""YAML 1.2 with the core schema."""
 
 from typing import Any
 

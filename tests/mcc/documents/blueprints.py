@@ -1,4 +1,4 @@
-"""Blueprints for tests: the course of the reference, and short ones."""
+"""Blueprints for tests: the course of the reference, and short ones, with helpers that build nodes and states."""
 
 import textwrap
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from typing import Any
 
 from mcc.documents import Blueprint, BlueprintError
 from mcc.documents.component import CompiledComponent, computed
-from mcc.documents.formulas import Around
+from mcc.documents.formulas import NodeContext
 from mcc.documents.judging import judge
 from mcc.documents.node import Node, Verdict
 from mcc.documents.state import State
@@ -20,7 +20,7 @@ def course() -> Blueprint:
 
 
 def changed(*pairs: tuple[str, str]) -> str:
-    """The course with each first text in place of its second; the lines stay where they are."""
+    """The course with texts replaced by others; line numbers stay the same."""
     text = COURSE
     for before, after in pairs:
         assert before in text, before
@@ -29,7 +29,7 @@ def changed(*pairs: tuple[str, str]) -> str:
 
 
 def problems(text: str) -> dict[str, str]:
-    """What is wrong with a blueprint's text: messages by `line place`, of which each is told once."""
+    """The problems of a blueprint's text: messages by "line place", where each pair must be unique."""
     try:
         Blueprint.parse(text, "course.yaml")
     except BlueprintError as error:
@@ -43,14 +43,14 @@ AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def blueprint(component: str, more: str = "") -> Blueprint:
-    """One whose root component says this (YAML, as it stands below `a:`), beside `more` components."""
+    """A blueprint whose root component has this YAML body, with `more` components."""
     body = textwrap.indent(textwrap.dedent(component), "    ")
     rest = textwrap.indent(textwrap.dedent(more), "  ")
     return Blueprint.parse(f"blueprint: x\nroot: a\ncomponents:\n  a:\n{body}\n{rest}")
 
 
 def node(made: Blueprint, component: str, id: str = "root", parent: str | None = None, **values: Any) -> Node:
-    """A node with these values, every other field unset; one of two underscores is of metadata: `metadata__topic`."""
+    """A node with these values and all other fields unset; `metadata__topic` names a metadata field."""
     fields = made.component(component).fields.values()
     metadata = {one.key: values.pop(f"metadata__{one.key}", None) for one in fields if one.section == "metadata"}
     props = {one.key: values.pop(one.key, None) for one in fields if one.section == "props"}
@@ -64,20 +64,20 @@ def state(made: Blueprint, *nodes: Node, version: int = 1) -> State:
 
 
 def verdicts(made: Blueprint, *nodes: Node, id: str = "root", **more: Any) -> dict[str, Verdict]:
-    """Those on one of the nodes, by the ids of their rules."""
+    """The verdicts on one of the nodes, by rule id."""
     return {one.rule: one for one in judge(made, state(made, *nodes), id, version=7, **more)}
 
 
 def broken(made: Blueprint, **values: Any) -> dict[str, str]:
-    """What the rules say of a root with these values, where they do not hold."""
+    """The messages of broken rules on a root with these values."""
     found = verdicts(made, node(made, made.spec.root, **values))
     return {rule: one.message for rule, one in found.items() if one.ok is False}
 
 
-def recomputed(component: CompiledComponent, around: Around) -> Around:
-    """The same with the values of all formulas and bindings made anew, one after another."""
-    metadata, props = dict(around.metadata), dict(around.props)
-    made = Around(metadata, props, around.parent, around.position)
+def recomputed(component: CompiledComponent, context: NodeContext) -> NodeContext:
+    """The context with all formulas and bindings recomputed, in evaluation order."""
+    metadata, props = dict(context.metadata), dict(context.props)
+    made = NodeContext(metadata, props, context.parent, context.position)
     for field in component.computed:
         (metadata if field.section == "metadata" else props)[field.key] = computed(field, made).value
     return made

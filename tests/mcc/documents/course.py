@@ -1,4 +1,4 @@
-"""A document to change: the blueprint of a course, and who changes it."""
+"""A course document for tests of commands: its blueprint, authors, and commands in short form."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -68,16 +68,16 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ANN = Author("person", NOON, principal="ann")
 BEN = Author("person", NOON, principal="ben")
 AGENT = Author("agent", NOON, order_id="order", record_id="record", asked="sha256:asked")
-"""What it was asked is no question of today: what it sets is stale as long as nobody stamps its node."""
+"""Its prompt digest fits no present prompt: values that it sets are stale until the node is stamped."""
 
 STAMPED = replace(AGENT, asked=None)
-"""One of which stamps alone tell what it was asked."""
+"""An agent without a prompt digest in its provenance; only stamps say what its prompt was."""
 METADATA_AGENT = Author("metadata_agent", NOON, order_id="order", record_id="record")
 CHAT = Author("chat", NOON, principal="ann", order_id="order", record_id="record")
 
 
 class Course:
-    """A document with its history, as whoever keeps one would: the newest state, all steps, what was taken out."""
+    """A document as a store keeps it: the newest state, all steps, and earlier states for removed nodes."""
 
     def __init__(self, blueprint: Blueprint = BLUEPRINT, **metadata: Any) -> None:
         self.blueprint = blueprint
@@ -106,19 +106,19 @@ def add(component: str, node: str = "/", **more: Any) -> dict[str, Any]:
     return {"command": "add_child", "node": node, "component": component, **more}
 
 
-def put(node: str, **values: Any) -> dict[str, Any]:
+def set_props(node: str, **values: Any) -> dict[str, Any]:
     return {"command": "set_value", "node": node, "values": values}
 
 
-def tell(node: str, **values: Any) -> dict[str, Any]:
+def set_metadata(node: str, **values: Any) -> dict[str, Any]:
     return {"command": "set_metadata", "node": node, "values": values}
 
 
-def take(node: str) -> dict[str, Any]:
+def remove(node: str) -> dict[str, Any]:
     return {"command": "remove_child", "node": node}
 
 
-def shift(node: str, position: int, parent: str | None = None) -> dict[str, Any]:
+def move(node: str, position: int, parent: str | None = None) -> dict[str, Any]:
     return {"command": "move_child", "node": node, "position": position, "parent": parent}
 
 

@@ -1,4 +1,4 @@
-"""The stamp of a node whose agent would be asked, or whose values people accepted, as of a state."""
+"""The stamp that a node would get in a state, from a run of its agent or from people's values."""
 
 from mcc.documents import Blueprint
 from mcc.documents.inputs import inputs_of
@@ -8,6 +8,6 @@ from mcc.documents.state import State
 
 
 def stamp_today(blueprint: Blueprint, state: State, node: Node, role: Role) -> Stamp:
-    asked = assessed(blueprint, state).asked(node, role)
+    asked = assessed(blueprint, state).prompt_digest(node, role)
     rules = blueprint.component(node.component).rules_digest
     return Stamp(asked, inputs_of(blueprint, state, node, role), state.version, rules)

@@ -1,4 +1,4 @@
-"""What `mcc blueprints check` finds in a blueprint that has its shape: all of it at once, each with its line."""
+"""Checks of blueprints beyond their shape: all problems are reported at once, each with its line."""
 
 import json
 import textwrap
@@ -12,7 +12,7 @@ from tests.mcc.documents.blueprints import changed, problems
 
 
 def wrong(component: str, more: str = "") -> dict[str, str]:
-    """Messages by place below the component `a`, or of the whole."""
+    """Messages by place within the component `a`, or of the whole blueprint."""
     body = textwrap.indent(textwrap.dedent(component), "    ")
     rest = textwrap.indent(textwrap.dedent(more), "  ")
     try:

@@ -1,4 +1,4 @@
-"""A blueprint's text: YAML or JSON, its digest, and mistakes of its shape, each with its line and what was meant."""
+"""A blueprint's text: YAML or JSON, its digest, and errors of its shape with line and suggestion."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What agents of nodes are asked with: what stands in it, what does not, and that strangers' text in it is data."""
+"""Briefs of node agents: what they contain and what not, and that foreign text in them is fenced as data."""
 
 from dataclasses import replace
 from typing import Any
@@ -25,7 +25,7 @@ def plan(brief: str = "", **more: Any) -> State:
 
 
 def having(before: State, id: str, **values: Any) -> State:
-    """The state with other parts of one node."""
+    """The state with fields of one node replaced."""
     return before.with_nodes(before.version + 1, {id: replace(before.nodes[id], **values)})
 
 

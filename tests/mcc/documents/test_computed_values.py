@@ -1,9 +1,9 @@
-"""Formulas, bindings and templates: what they make of what is there, and of what is not."""
+"""Formulas, bindings and templates: their results with set and unset inputs."""
 
 import pytest
 
-from mcc.documents.component import around, computed
-from mcc.documents.formulas import Around
+from mcc.documents.component import computed, context_of
+from mcc.documents.formulas import NodeContext
 from mcc.documents.templates import MAX_TEXT, Template, TemplateError, TooLong
 from tests.mcc.documents.blueprints import blueprint, course, node, recomputed, state
 
@@ -43,7 +43,7 @@ def test_a_child_takes_what_its_parent_has_with_its_kind() -> None:
     made = course()
     top = node(made, "course", metadata__topic="Light", metadata__grade=8)
     child = node(made, "lesson", "1", "root", metadata__focus="Leaves")
-    found = recomputed(made.component("lesson"), around(made.component("lesson"), state(made, top, child), child))
+    found = recomputed(made.component("lesson"), context_of(state(made, top, child), child))
     assert (found.props["grade"], found.props["headline"]) == (8, "Light: Leaves")
     assert child.props["grade"] is None
 
@@ -52,7 +52,7 @@ def test_a_formula_is_null_where_it_meets_a_null() -> None:
     root = course().root
     for planned, minutes, total in ((8, 45, 360), (None, 45, None), (8, None, None)):
         values = dict.fromkeys(root.spec.properties) | {"lessons_planned": planned, "lesson_minutes": minutes}
-        assert recomputed(root, Around({}, values)).props["total_minutes"] == total
+        assert recomputed(root, NodeContext({}, values)).props["total_minutes"] == total
 
 
 def test_formulas_and_bindings_follow_one_another_in_the_order_that_they_need() -> None:
@@ -69,10 +69,10 @@ def test_formulas_and_bindings_follow_one_another_in_the_order_that_they_need() 
         """
     ).root
     unset: dict[str, None] = dict.fromkeys(made.spec.properties)
-    found = recomputed(made, Around({"label": None}, {**unset, "first": "ab"}))
+    found = recomputed(made, NodeContext({"label": None}, {**unset, "first": "ab"}))
     assert found.metadata == {"label": "ab of 2!"}
     assert found.props == {"first": "ab", "size": 2, "last": "of 2", "full": "ab of 2", "other": 1}
-    without = recomputed(made, Around({"label": None}, unset))
+    without = recomputed(made, NodeContext({"label": None}, unset))
     assert (without.metadata, without.props["full"], without.props["other"]) == ({"label": None}, None, 0)
 
 
@@ -85,7 +85,7 @@ def test_text_that_doubles_itself_ends_at_its_bound() -> None:
     )
     made = blueprint(f"properties:{doubling}\n  p60: {{type: text}}{adding}\n  q60: {{type: text}}").root
     unset: dict[str, None] = dict.fromkeys(made.spec.properties)
-    found = recomputed(made, Around({}, {**unset, "p60": "ab", "q60": "ab"}))
+    found = recomputed(made, NodeContext({}, {**unset, "p60": "ab", "q60": "ab"}))
     assert len(found.props["p50"]) == len(found.props["q50"]) == 2_048
     assert found.props["p0"] is None and found.props["q0"] is None
 
@@ -96,13 +96,13 @@ def test_a_formula_that_takes_too_long_has_no_value_and_says_so() -> None:
         f"properties:\n  many: {{type: list, items: {{type: number}}}}\n  none: {{type: number}}\n"
         f"  n: {{type: number, formula: 'props.none == 1 ? 1 : size({each})'}}"
     ).root
-    found = computed(made.fields["props.n"], Around({}, {"many": [1] * 2_000, "none": None, "n": None}))
+    found = computed(made.fields["props.n"], NodeContext({}, {"many": [1] * 2_000, "none": None, "n": None}))
     assert (found.value, found.problem) == (None, "The formula has no value: it takes too many steps.")
 
 
 def test_a_formula_of_another_kind_than_its_field_makes_nothing() -> None:
     made = blueprint("properties:\n  a: {type: text}\n  n: {type: number, formula: dyn(props.a)}").root
-    assert recomputed(made, Around({}, {"a": "text", "n": None})).props["n"] is None
+    assert recomputed(made, NodeContext({}, {"a": "text", "n": None})).props["n"] is None
 
 
 def test_a_component_that_says_nothing_is_described_by_its_name_and_required_fields() -> None:

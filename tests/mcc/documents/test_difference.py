@@ -1,4 +1,4 @@
-"""What differs between two versions: values, nodes that came and went, and the fewest moves that explain an order."""
+"""Differences between versions: values, added and removed nodes, and a smallest set of moves."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from mcc.documents.difference import diff
 from mcc.documents.state import State
-from tests.mcc.documents.course import Course, add, put, shift, take, tell
+from tests.mcc.documents.course import Course, add, move, remove, set_metadata, set_props
 
 
 def lessons(count: int) -> Course:
@@ -23,7 +23,7 @@ def told(before: State, after: State) -> list[tuple[str, str, str | None]]:
 def test_values_differ_with_what_follows_from_them() -> None:
     course = lessons(1)
     before = course.state
-    course.do(tell("/", grade=8), put("/lesson-1", minutes=40))
+    course.do(set_metadata("/", grade=8), set_props("/lesson-1", minutes=40))
     found = diff(before, course.state)
     assert (found.since, found.to) == (2, 3)
     fields: dict[str, Any] = {one.path: dict(one.fields) for one in found.nodes}
@@ -37,7 +37,7 @@ def test_values_differ_with_what_follows_from_them() -> None:
 def test_nodes_that_came_and_went_are_told_with_their_values() -> None:
     course = lessons(2)
     before = course.state
-    course.do(take("/lesson-1"), add("lesson", metadata={"focus": "New"}))
+    course.do(remove("/lesson-1"), add("lesson", metadata={"focus": "New"}))
     found = {one.path: one for one in diff(before, course.state).nodes}
     assert {path: one.change for path, one in found.items()} == {
         "/lesson-2": "changed",
@@ -53,7 +53,7 @@ def test_a_node_with_another_parent_has_moved_and_its_children_went_along() -> N
     course = lessons(2)
     course.do(add("part", metadata={"name": "One"}), add("activity", "/lesson-2"))
     before = course.state
-    course.do(shift("/lesson-2", 1, "/part-1"))
+    course.do(move("/lesson-2", 1, "/part-1"))
     assert [one for one in told(before, course.state) if one[1] == "moved"] == [
         ("/part-1/lesson-1", "moved", "/lesson-2"),
     ]
@@ -62,7 +62,7 @@ def test_a_node_with_another_parent_has_moved_and_its_children_went_along() -> N
 def test_one_node_that_is_moved_to_the_front_is_the_only_one_that_moved() -> None:
     course = lessons(6)
     before = course.state
-    course.do(shift("/lesson-6", 1))
+    course.do(move("/lesson-6", 1))
     found = [path for path, change, _ in told(before, course.state) if change == "moved"]
     assert found == ["/lesson-6"]
 
@@ -76,7 +76,7 @@ def test_the_same_version_does_not_differ_from_itself() -> None:
 def test_what_moved_explains_the_new_order(order: list[int]) -> None:
     course = lessons(7)
     before = course.state
-    course.do(*(shift(f"/lesson-{one + 1}", place + 1) for place, one in enumerate(order)))
+    course.do(*(move(f"/lesson-{one + 1}", place + 1) for place, one in enumerate(order)))
     moved = {path for path, change, _ in told(before, course.state) if change == "moved"}
     stayed = [one for one in order if f"/lesson-{one + 1}" not in moved]
     assert stayed == sorted(stayed)

@@ -1,4 +1,4 @@
-"""The document of the library: one object over states, with history, undo, exports and imports."""
+"""`Document` of the library: history, undo, exports and imports."""
 
 import json
 
@@ -6,7 +6,7 @@ import pytest
 
 from mcc.documents import Blueprint, Document, Refused, UnknownNode, function
 from mcc.documents.commands import CHILDREN, Accept
-from tests.mcc.documents.course import BLUEPRINT, NOON, add, put, take, tell
+from tests.mcc.documents.course import BLUEPRINT, NOON, add, remove, set_metadata, set_props
 
 RULED = """
 blueprint: ruled
@@ -46,7 +46,7 @@ def test_a_function_of_this_program_is_found_by_its_name() -> None:
     document.dispatch([add("lesson", values={"title": "Light"}), add("lesson", values={"title": "Light"})])
     (verdict,) = document.node("/").verdicts
     assert (verdict.ok, verdict.message) == (False, "Two lessons have the same title.")
-    document.dispatch(put("/lesson-2", title="Leaves"))
+    document.dispatch(set_props("/lesson-2", title="Leaves"))
     (verdict,) = document.node("/").verdicts
     assert verdict.ok is True and document.status == "done"
 
@@ -62,7 +62,7 @@ def test_a_function_that_nobody_has_is_never_a_pass() -> None:
 def test_what_was_done_under_an_id_is_answered_again() -> None:
     document = Document(BLUEPRINT, {"topic": "Light"})
     first = document.dispatch(add("lesson"), command_id="1")
-    document.dispatch(put("/lesson-1", minutes=5))
+    document.dispatch(set_props("/lesson-1", minutes=5))
     again = document.dispatch(add("lesson"), command_id="1")
     assert (again.version, again.made, again.steps) == (first.version, first.made, ())
     assert again.state is document.state and document.counts.pending == 2
@@ -72,7 +72,7 @@ def test_a_refused_command_leaves_the_document_as_it_is() -> None:
     document = Document(BLUEPRINT, {"topic": "Light"})
     state, history = document.state, list(document.history)
     with pytest.raises(Refused):
-        document.dispatch([add("lesson"), put("/lesson-1", minutes="x")])
+        document.dispatch([add("lesson"), set_props("/lesson-1", minutes="x")])
     assert document.state is state and list(document.history) == history
 
 
@@ -84,7 +84,12 @@ def test_metadata_for_which_there_is_no_place_is_refused() -> None:
 def test_a_past_version_is_as_it_was_then() -> None:
     document = Document(BLUEPRINT, {"topic": "Light"}, clock=lambda: NOON)
     states = [document.state]
-    for command in (add("lesson"), add("activity", "/lesson-1"), put("/lesson-1", minutes=5), take("/lesson-1")):
+    for command in (
+        add("lesson"),
+        add("activity", "/lesson-1"),
+        set_props("/lesson-1", minutes=5),
+        remove("/lesson-1"),
+    ):
         states.append(document.dispatch(command).state)
     document.undo()
     assert [document.at(state.version) for state in states] == states
@@ -98,8 +103,8 @@ def test_a_past_version_is_as_it_was_then() -> None:
 
 def test_an_export_makes_the_same_document_again() -> None:
     document = Document(BLUEPRINT, {"topic": "Light", "grade": 9}, "Light and leaves")
-    document.dispatch([add("lesson", metadata={"focus": "Light"}), add("lesson"), take("/lesson-1"), add("part")])
-    document.dispatch([put("/lesson-2", minutes=40), add("lesson", "/part-1")], by="chat")
+    document.dispatch([add("lesson", metadata={"focus": "Light"}), add("lesson"), remove("/lesson-1"), add("part")])
+    document.dispatch([set_props("/lesson-2", minutes=40), add("lesson", "/part-1")], by="chat")
     document.dispatch(Accept(node="/", fields=(CHILDREN,)))
     again = Document.of_export(BLUEPRINT, document.export("json"))
 
@@ -138,7 +143,7 @@ def test_a_document_that_nobody_named_is_named_after_its_metadata() -> None:
     assert Document(BLUEPRINT, {"topic": "Light"}).state.title == "Light"
     assert Document(BLUEPRINT).state.title == "course"
     document = Document(BLUEPRINT)
-    document.dispatch(tell("/", topic="Light"))
+    document.dispatch(set_metadata("/", topic="Light"))
     assert document.state.title == "course"
 
 

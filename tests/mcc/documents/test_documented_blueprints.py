@@ -1,4 +1,4 @@
-"""The blueprint that the page shows is one, and the page speaks of all that there is."""
+"""The documented blueprint is valid, and its page covers all features."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ import pytest
 from mcc.contracts.blueprints import MAX_COMPONENTS, MAX_FIELDS, BlueprintRule, FieldSpec, NodeAgent
 from mcc.documents import Blueprint
 from mcc.documents.field_checks import MAX_RULES
-from mcc.documents.formulas import Around
+from mcc.documents.formulas import NodeContext
 from tests.mcc.documents.blueprints import node, recomputed, verdicts
 
 FIELD_TYPES = [get_args(field.model_fields["type"].annotation)[0] for field in get_args(get_args(FieldSpec)[0])]
@@ -26,7 +26,7 @@ def test_the_blueprint_of_the_page_can_be_used_and_its_rules_bite() -> None:
     tour = shown().root
     for stops, ok in ((6, True), (12, False)):
         unset = dict.fromkeys(tour.spec.properties)
-        found = recomputed(tour, Around({"minutes": 90}, {**unset, "stops_planned": stops}))
+        found = recomputed(tour, NodeContext({"minutes": 90}, {**unset, "stops_planned": stops}))
         top = node(shown(), "tour", metadata__minutes=90, **found.props)
         assert verdicts(shown(), top)["rules[0]"].ok is ok
 

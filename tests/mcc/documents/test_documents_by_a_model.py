@@ -1,4 +1,4 @@
-"""Random commands on a document, held against a model that is nothing but nested dicts."""
+"""Random commands on a document, compared with a model of nested dicts."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mcc.documents.change import Refused
 from mcc.documents.state import State
-from tests.mcc.documents.course import AGENT, ANN, BEN, REDO, UNDO, Course, add, put, shift, take, tell
+from tests.mcc.documents.course import AGENT, ANN, BEN, REDO, UNDO, Course, add, move, remove, set_metadata, set_props
 
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "course": ("metadata.topic", "metadata.grade", "props.title", "props.lesson_minutes", "props.lessons_planned"),
@@ -30,7 +30,7 @@ acts = st.tuples(st.sampled_from(["set", "set", "add", "add", "take", "shift", "
 
 
 class Model:
-    """A node: its values by full names, its children in order, the numbers that were used."""
+    """A node of the model: values by full name, children in order, the next numbers."""
 
     def __init__(self, component: str, key: str) -> None:
         self.component = component
@@ -50,7 +50,7 @@ class Model:
                 yield below, node, parent or self
 
     def table(self, above: Mapping[str, Any] | None = None, position: int = 1) -> list[dict[str, Any]]:
-        """All nodes, depth first, with what follows from the rest."""
+        """All nodes, depth first, with their computed values."""
         values = dict(self.values)
         get = values.get
         if self.component == "course":
@@ -70,7 +70,7 @@ class Model:
 
 
 def step(model: Model, act: tuple[str, int, int, int]) -> dict[str, Any] | None:
-    """Does to the model what the command that is given back does to the document; None where there is nothing to do."""
+    """Apply a random command to the model, and answer it for the document; None where none is possible."""
     what, first, second, third = act
     nodes = list(model.walk())
     path, node, parent = nodes[first % len(nodes)]
@@ -79,7 +79,7 @@ def step(model: Model, act: tuple[str, int, int, int]) -> dict[str, Any] | None:
         section, key = name.split(".")
         value = VALUES[key][third % 3]
         node.values[name] = value
-        return put(path, **{key: value}) if section == "props" else tell(path, **{key: value})
+        return set_props(path, **{key: value}) if section == "props" else set_metadata(path, **{key: value})
     if what == "add":
         if not CHILDREN[node.component]:
             return None
@@ -95,12 +95,12 @@ def step(model: Model, act: tuple[str, int, int, int]) -> dict[str, Any] | None:
         return None
     if what == "take":
         parent.children.remove(node)
-        return take(path)
+        return remove(path)
     if what == "shift":
         parent.children.remove(node)
         place = third % (len(parent.children) + 1)
         parent.children.insert(place, node)
-        return shift(path, place + 1)
+        return move(path, place + 1)
     inside = {id(one) for _, one, _ in node.walk()}
     targets = [
         (where, one)
@@ -114,7 +114,7 @@ def step(model: Model, act: tuple[str, int, int, int]) -> dict[str, Any] | None:
     node.key = target.new_key(node.component)
     place = third % (len(target.children) + 1)
     target.children.insert(place, node)
-    return shift(path, place + 1, where)
+    return move(path, place + 1, where)
 
 
 def table(state: State) -> list[dict[str, Any]]:
@@ -157,7 +157,7 @@ def test_a_document_is_what_its_commands_say(given_acts: list[tuple[str, int, in
 @given(st.lists(st.one_of(acts, st.sampled_from([UNDO, REDO])), max_size=25))
 @settings(max_examples=100, phases=PHASES)
 def test_undo_then_redo_gives_the_same_values(given_acts: list[Any]) -> None:
-    """Undo gives what was before, redo what was after, at any depth; a model keeps whole documents for it."""
+    """Undo restores the state before, redo the one after, at any depth; the model keeps copies of whole documents."""
     course, model = begun()
     done: list[tuple[Any, Any]] = []
     undone: list[tuple[Any, Any]] = []
@@ -228,13 +228,13 @@ def test_the_values_of_the_history_are_those_of_the_document(given_acts: list[tu
 
 
 INDEPENDENT = [
-    tell("/", grade=9),
-    put("/", title="Plants and light"),
-    put("/lesson-1", minutes=10),
-    tell("/lesson-2", focus="Water"),
+    set_metadata("/", grade=9),
+    set_props("/", title="Plants and light"),
+    set_props("/lesson-1", minutes=10),
+    set_metadata("/lesson-2", focus="Water"),
     add("activity", "/lesson-1", values={"text": "Look."}),
     add("lesson", "/part-1", metadata={"focus": "Air"}),
-    take("/lesson-3"),
+    remove("/lesson-3"),
 ]
 
 

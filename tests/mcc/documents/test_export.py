@@ -1,4 +1,4 @@
-"""A document as a file: whole in every format, and nothing that it holds acts as anything but text."""
+"""Exports: complete in every format, with all content escaped as text."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ from mcc.documents.export import MEDIA_TYPES, Format, Spent, exported
 from mcc.documents.inert import lines_in_markdown, visible
 from mcc.documents.node import Conflict
 from mcc.documents.views import Envelope, document_view
-from tests.mcc.documents.course import AGENT, NOON, Course, add, put, tell
+from tests.mcc.documents.course import AGENT, NOON, Course, add, set_metadata, set_props
 from tests.mcc.documents.stamps import stamp_today
 
 KEPT = Envelope(NOON, NOON + timedelta(minutes=1))
@@ -38,11 +38,11 @@ HOSTILE = (
 
 
 def course(*texts: str) -> Course:
-    """One whose every text is one of these, with a failure, a broken rule, a held field and a reference."""
+    """A document of these texts only, with a failure, a broken rule, a held field and a reference."""
     made = Course(topic=texts[0])
-    made.do(put("/", title=texts[0]), add("lesson", metadata={"focus": texts[0]}))
+    made.do(set_props("/", title=texts[0]), add("lesson", metadata={"focus": texts[0]}))
     made.do(*(add("activity", "/lesson-1", values={"text": text}) for text in texts))
-    made.do(put("/lesson-1", minutes=42, source=texts[-1]), author=AGENT)
+    made.do(set_props("/lesson-1", minutes=42, source=texts[-1]), author=AGENT)
     error = RuleError(node="/lesson-1", field="props.minutes", rule="props.minutes.rules[0]", message=texts[-1])
     failure = RunFailure(reason="gate_failed", message=texts[0], errors=(error,))
     settle = Settle(node="/lesson-1", role="node", asked="", inputs={}, failure=failure, summary=texts[-1])
@@ -201,7 +201,7 @@ def test_what_is_not_seen_is_shown() -> None:
 def test_a_text_of_a_megabyte_is_whole_in_every_format(format: Format) -> None:
     made = Course()
     text = "leaf " * 40_000
-    made.do(tell("/", topic=text), add("lesson"), add("activity", "/lesson-1", values={"text": text}))
+    made.do(set_metadata("/", topic=text), add("lesson"), add("activity", "/lesson-1", values={"text": text}))
     found = written(made, format)
     assert found.count(text.strip()) >= 2
     assert len(found) < 3_000_000

@@ -1,11 +1,11 @@
-"""Functions of rules: how they are registered, and that they look and do not touch."""
+"""Rule functions: registration, time limit, and read-only views of nodes."""
 
 import threading
 from types import ModuleType
 
 import pytest
 
-from mcc.documents.functions import LEFT_BEHIND, NodeView, asked, function, functions_in
+from mcc.documents.functions import LEFT_BEHIND, NodeView, function, functions_in, run_function
 from tests.mcc.documents.blueprints import course, node, state
 
 
@@ -54,9 +54,9 @@ def test_functions_that_never_come_back_are_not_asked_without_end() -> None:
     top = node(made, "course")
     there, forever, before = state(made, top), threading.Event(), set(threading.enumerate())
     try:
-        told = {asked(lambda found: forever.wait(), there, top, 0.0) for _ in range(LEFT_BEHIND)}
+        told = {run_function(lambda found: forever.wait(), there, top, 0.0) for _ in range(LEFT_BEHIND)}
         assert told == {"The function has not answered within 0 seconds."}
-        refused = asked(lambda found: True, there, top)
+        refused = run_function(lambda found: True, there, top)
         assert refused == "The function was not asked: too many others have not come back."
     finally:
         forever.set()

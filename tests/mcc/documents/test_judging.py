@@ -1,4 +1,4 @@
-"""Verdicts on a node: derived rules, CEL, functions, evidence, guidelines; every rule, every time."""
+"""Verdicts on a node: derived rules, CEL, functions, evidence, guidelines."""
 
 import threading
 from dataclasses import replace
@@ -253,7 +253,7 @@ READS = Reads([Passage("a.py", 1, ("def answer():", "    return 42"))])
 
 
 def _set(made: Blueprint, by: str, record: str | None, **values: Any) -> Node:
-    """A root whose values were set like this, at version 5."""
+    """A root with these values and provenance, at version 5."""
     known = {f"props.{name}": Provenance(by, 5, AT, record_id=record) for name in values}  # type: ignore[arg-type]
     return replace(node(made, "a", **values), provenance=known)
 

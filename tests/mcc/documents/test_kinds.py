@@ -1,4 +1,4 @@
-"""The kinds of values: what each field takes, and what it keeps."""
+"""Types of fields: which values they accept, and the stored form."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from mcc.contracts.blueprints import FieldSpec
-from mcc.documents.kinds import as_date, as_kept, check_kind
+from mcc.documents.kinds import as_date, as_stored, check_kind
 
 SPEC: TypeAdapter[FieldSpec] = TypeAdapter(FieldSpec)
 KINDS: dict[str, dict[str, Any]] = {
@@ -71,9 +71,9 @@ def test_what_only_breaks_a_rule_is_of_the_kind() -> None:
 
 
 def test_whole_numbers_are_kept_whole_and_lists_are_lists() -> None:
-    assert repr(as_kept(spec("number"), 45.0)) == "45"
-    assert repr(as_kept(spec("number"), 45.5)) == "45.5"
-    assert as_kept(spec("list"), (1, 2)) == [1, 2]
+    assert repr(as_stored(spec("number"), 45.0)) == "45"
+    assert repr(as_stored(spec("number"), 45.5)) == "45.5"
+    assert as_stored(spec("list"), (1, 2)) == [1, 2]
 
 
 def test_days_beyond_the_calendar_are_none() -> None:

@@ -1,4 +1,4 @@
-"""Functions of the operator's own: where they are found, what is left out and said."""
+"""The operator's rule functions: where they are loaded from, and which problems are reported."""
 
 import logging
 from pathlib import Path

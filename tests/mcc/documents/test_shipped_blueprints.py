@@ -1,4 +1,4 @@
-"""The blueprints that come with the installation: they can be used as they are, and their rules bite."""
+"""The shipped blueprints are valid, and their rules catch violations."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import pytest
 
 from mcc.documents import Blueprint
 from mcc.documents.blueprint import blueprint_files, shipped_blueprints
-from mcc.documents.component import around
-from mcc.documents.formulas import Around
+from mcc.documents.component import context_of
+from mcc.documents.formulas import NodeContext
 from tests.mcc.documents.blueprints import node, recomputed, state, verdicts
 
 SHIPPED = ("catalogue", "course", "design")
@@ -34,7 +34,7 @@ def test_each_has_metadata_hard_rules_guidelines_and_says_what_its_nodes_are(nam
 
 
 def _wrong(blueprint: str, component: str, **values: Any) -> set[str]:
-    """Rules of CEL that do not hold of a node with these values, computed ones made."""
+    """The CEL rules broken by a node with these values, after recomputation."""
     made = Blueprint.load(blueprint)
     top = node(made, made.spec.root)
     own = component == made.spec.root
@@ -102,7 +102,7 @@ def test_times_and_prices_are_held_to_what_the_parent_says() -> None:
     lesson = course.component("lesson")
     for minutes, ok in ((45, True), (50, False)):
         one = node(course, "lesson", "1", "root", minutes=minutes)
-        found = recomputed(lesson, around(lesson, state(course, top, one), one))
+        found = recomputed(lesson, context_of(state(course, top, one), one))
         made = node(course, "lesson", "1", "root", **found.props)
         assert verdicts(course, top, made, id="1")["rules[0]"].ok is ok
 
@@ -112,6 +112,6 @@ def test_a_margin_of_less_than_a_fifth_is_refused() -> None:
     product = made.component("product")
     for price, cost, margin in ((20, 15, 25.0), (12.5, 10, 20.0), (10, 9, 10.0)):
         unset: dict[str, Any] = dict.fromkeys(product.spec.properties)
-        found = recomputed(product, Around({}, {**unset, "price": price, "cost": cost})).props
+        found = recomputed(product, NodeContext({}, {**unset, "price": price, "cost": cost})).props
         assert found["margin_percent"] == margin
         assert ("rules[0]" in _wrong("catalogue", "product", **found)) == (margin < 20)

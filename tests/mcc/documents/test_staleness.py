@@ -1,4 +1,4 @@
-"""Which nodes are stale: exactly those whose agents would be asked something else, at the cost of what changed."""
+"""Staleness: exactly nodes with a changed prompt are stale, at a cost that depends on what changed."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from mcc.contracts.documents import Counts
 from mcc.documents import Blueprint
 from mcc.documents.briefs import brief_of
-from mcc.documents.component import around, computed
-from mcc.documents.formulas import Around
+from mcc.documents.component import computed, context_of
+from mcc.documents.formulas import NodeContext
 from mcc.documents.judging import judge
 from mcc.documents.node import Accepted, Conflict, Failure, Node, Provenance, Role, Verdict
 from mcc.documents.staleness import (
     assessed,
-    begun_conflicts,
+    new_conflicts,
     pending_of,
     stale_because,
 )
@@ -52,7 +52,7 @@ components:
   leaf:
     properties: {text: {type: text, required: true}, above: {type: text, bind: '{parent.props.text}'}}
 """
-"""Every way in which a value can go into the question of another node: described, bound, by place, by formula."""
+"""Every way for a value to get into another node's prompt: description, binding, position, formula."""
 
 CHANGES_OF_THE_BLUEPRINT = (
     ("Be plain.", "Be short."),
@@ -77,11 +77,11 @@ NOBODY = ("leaf", "metadata")
 
 
 def settled(made: Blueprint, found: State) -> State:
-    """With all formulas and bindings made anew, from the root down."""
+    """The state with all formulas and bindings recomputed, from the root down."""
     for one in found.walk():
         here, component = found.nodes[one.id], made.component(one.component)
-        known = around(component, found, here)
-        values = Around(dict(here.metadata), dict(here.props), known.parent, known.position)
+        known = context_of(found, here)
+        values = NodeContext(dict(here.metadata), dict(here.props), known.parent, known.position)
         for field in component.computed:
             section = values.metadata if field.section == "metadata" else values.props
             section[field.key] = computed(field, values).value  # type: ignore[index]
@@ -124,7 +124,7 @@ def with_field(found: State, id: str, name: str, value: Any) -> State:
 
 
 def questions(made: Blueprint, found: State, asked: Iterable[Asked]) -> dict[Asked, tuple[object, ...]]:
-    """All that agents read of what they are asked, from a blueprint and a document that are made from nothing."""
+    """The prompts of all agents, computed from a freshly built blueprint and document, without caches."""
     anew = State.of("another", made.digest, "", 1, list(found.nodes.values()), found.brief)
     again = Blueprint.parse(made.text)
     read: dict[Asked, tuple[object, ...]] = {}
@@ -354,11 +354,11 @@ def test_a_conflict_begins_for_held_fields_of_nodes_that_become_stale_and_says_w
     mine = replace(lesson, provenance={"metadata.focus": HELD, "props.minutes": other})
     before = before.with_nodes(1, {lesson.id: mine})
     after = regraded(before)
-    begun = begun_conflicts(COURSE, before, after)
+    begun = new_conflicts(COURSE, before, after)
     assert begun == {lesson.id: {"metadata.focus": Conflict(2, ("/ metadata.grade, 7 → 8 at version 2",))}}
     marked = after.with_nodes(2, {lesson.id: replace(after.nodes[lesson.id], conflicts=begun[lesson.id])})
     assert assessed(COURSE, marked).counts.conflicts == 1
-    assert begun_conflicts(COURSE, marked, regraded(marked, 9)) == {}
+    assert new_conflicts(COURSE, marked, regraded(marked, 9)) == {}
 
 
 def test_what_a_person_sets_is_not_in_conflict_with_itself() -> None:
@@ -367,7 +367,7 @@ def test_what_a_person_sets_is_not_in_conflict_with_itself() -> None:
     mine = {"metadata.focus": replace(HELD, version=2), "props.minutes": HELD}
     after = with_field(before, lesson.id, "metadata.focus", "Stomata")
     after = after.with_nodes(2, {lesson.id: replace(after.nodes[lesson.id], provenance=mine)})
-    assert list(begun_conflicts(COURSE, before, settled(COURSE, after))[lesson.id]) == ["props.minutes"]
+    assert list(new_conflicts(COURSE, before, settled(COURSE, after))[lesson.id]) == ["props.minutes"]
 
 
 def test_one_value_of_a_large_document_is_looked_at_without_the_others() -> None:

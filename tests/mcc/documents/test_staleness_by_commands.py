@@ -1,4 +1,4 @@
-"""Staleness under commands: whatever people and agents do in turn, it is what a document made from nothing says."""
+"""Staleness under random commands equals that of a freshly built document."""
 
 from contextlib import suppress
 from typing import Any
@@ -13,7 +13,19 @@ from mcc.documents.commands import Instruct, Settle
 from mcc.documents.node import Role
 from mcc.documents.staleness import assessed
 from mcc.documents.state import State
-from tests.mcc.documents.course import ANN, BLUEPRINT, REDO, STAMPED, UNDO, Course, add, put, shift, take, tell
+from tests.mcc.documents.course import (
+    ANN,
+    BLUEPRINT,
+    REDO,
+    STAMPED,
+    UNDO,
+    Course,
+    add,
+    move,
+    remove,
+    set_metadata,
+    set_props,
+)
 
 AGAIN = Blueprint.parse(BLUEPRINT.text)
 ROLES: tuple[Role, ...] = ("metadata", "node")
@@ -40,7 +52,7 @@ def ran(made: Course, path: str, role: Role) -> Settle:
 
 
 def command(made: Course, kind: str, which: int, more: int) -> tuple[Any, bool]:
-    """What somebody does to some node, and whether an agent does it."""
+    """A random command on a random node, and whether an agent sends it."""
     nodes = list(made.state.walk())
     node = nodes[which % len(nodes)]
     path, component = made.state.path(node), made.blueprint.component(node.component)
@@ -52,15 +64,17 @@ def command(made: Course, kind: str, which: int, more: int) -> tuple[Any, bool]:
             field = names[more % len(names)] if names else None
             values = {"number": 40 + more % 2, "text": f"text {more % 3}", "boolean": more % 2 == 0}
             if field is not None and field.spec.type in values:
-                return (put if kind == "put" else tell)(path, **{field.key: values[field.spec.type]}), more % 3 == 0
+                return (set_props if kind == "put" else set_metadata)(
+                    path, **{field.key: values[field.spec.type]}
+                ), more % 3 == 0
         case "add" if component.spec.children:
             return add(list(component.spec.children)[more % len(component.spec.children)], path), more % 2 == 0
         case "take":
-            return take(path), False
+            return remove(path), False
         case "shift":
-            return shift(path, more % 4 + 1), False
+            return move(path, more % 4 + 1), False
         case "lift":
-            return shift(path, 1, made.state.path(nodes[more % len(nodes)])), False
+            return move(path, 1, made.state.path(nodes[more % len(nodes)])), False
         case "ran":
             return ran(made, path, role), True
         case "accept" | "release":
@@ -73,7 +87,7 @@ def command(made: Course, kind: str, which: int, more: int) -> tuple[Any, bool]:
 
 
 def from_nothing(state: State) -> set[str]:
-    """The nodes with a stamp that is another than today's, by texts that are put together anew."""
+    """The nodes with a stamp that differs from the present prompt's, computed without caches."""
     anew = State.of(state.id, state.blueprint, state.title, state.version, list(state.nodes.values()), state.brief)
     found = set()
     for node in anew.nodes.values():

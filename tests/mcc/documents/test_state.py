@@ -1,4 +1,4 @@
-"""The tree of a document as it changes: order, paths and counts, held against a list of lists."""
+"""The tree of a changing document (order, paths, counts), compared with a list of lists."""
 
 from dataclasses import replace
 

@@ -1,18 +1,18 @@
-"""A document that goes on with another blueprint."""
+"""Moving a document to another blueprint."""
 
 import pytest
 
 from mcc.documents import Blueprint, Document, Refused
-from tests.mcc.documents.course import BLUEPRINT, COURSE, UNDO, add, put, tell
+from tests.mcc.documents.course import BLUEPRINT, COURSE, UNDO, add, set_metadata, set_props
 
 
 def filled() -> Document:
     document = Document(BLUEPRINT, {"topic": "Light"})
-    document.dispatch(put("/", title="Plants and light", level="basic"))
+    document.dispatch(set_props("/", title="Plants and light", level="basic"))
     document.dispatch(
         [add("lesson", metadata={"focus": "Light"}), add("lesson"), add("part"), add("lesson", "/part-1")]
     )
-    document.dispatch([add("activity", "/lesson-1"), put("/lesson-1", minutes=40, source="a.md")])
+    document.dispatch([add("activity", "/lesson-1"), set_props("/lesson-1", minutes=40, source="a.md")])
     return document
 
 
@@ -48,7 +48,7 @@ def test_what_has_no_place_is_dropped_and_told() -> None:
     assert found.change.version == document.state.version == 5 and document.state.blueprint == other.digest
     assert "level" not in document.node("/").props and document.node("/lesson-1").props["source"] is None
     assert document.node("/lesson-1").props["minutes"] == 40
-    assert document.dispatch(put("/lesson-1", minutes=45)).version == 6
+    assert document.dispatch(set_props("/lesson-1", minutes=45)).version == 6
 
 
 def test_new_fields_have_their_defaults_and_what_is_computed_is_made_anew() -> None:
@@ -65,7 +65,7 @@ def test_new_fields_have_their_defaults_and_what_is_computed_is_made_anew() -> N
 
 def test_a_value_that_somebody_set_is_dropped_where_it_is_computed_by_now() -> None:
     document = filled()
-    document.dispatch(put("/", lesson_minutes=30))
+    document.dispatch(set_props("/", lesson_minutes=30))
     formula = "lesson_minutes: {type: number, integer: true, min: 20, max: 90, formula: metadata.grade + 23}"
     found = document.change_blueprint(
         changed(("lesson_minutes: {type: number, integer: true, min: 20, max: 90, default: 45}", formula))
@@ -104,6 +104,6 @@ def test_nothing_before_it_is_taken_back() -> None:
     document.change_blueprint(changed(("default: 45", "default: 60")))
     with pytest.raises(Refused, match="has another blueprint since"):
         document.undo()
-    document.dispatch(tell("/lesson-2", focus="Air"))
+    document.dispatch(set_metadata("/lesson-2", focus="Air"))
     document.dispatch(UNDO)
     assert document.node("/lesson-2").metadata["focus"] is None

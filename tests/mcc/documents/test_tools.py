@@ -1,4 +1,4 @@
-"""Commands as tools: schemas to the letter of the reference, made of the blueprint alone."""
+"""Commands as tools: schemas exactly as in the reference, derived from the blueprint only."""
 
 from collections.abc import Mapping
 from typing import Any

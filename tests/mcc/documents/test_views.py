@@ -1,4 +1,4 @@
-"""Documents as they are shown: the JSON of the reference, page by page, at any version."""
+"""Views of documents: the JSON of the reference, in pages, at any version."""
 
 import json
 from datetime import timedelta
@@ -11,19 +11,30 @@ from mcc.contracts.shape import to_json
 from mcc.documents.commands import RunFailure, Settle
 from mcc.documents.state import UnknownNode
 from mcc.documents.views import Envelope, Page, document_view, history_item, node_view, summary
-from tests.mcc.documents.course import AGENT, BLUEPRINT, DOCUMENT, NOON, Course, add, put, shift, take, tell
+from tests.mcc.documents.course import (
+    AGENT,
+    BLUEPRINT,
+    DOCUMENT,
+    NOON,
+    Course,
+    add,
+    move,
+    remove,
+    set_metadata,
+    set_props,
+)
 from tests.mcc.documents.work_done import calls
 
 KEPT = Envelope(NOON, NOON + timedelta(minutes=1), "order")
 
 
 def filled() -> Course:
-    """A course with two lessons; an agent filled in the second, and its run ended without a pass."""
+    """A course with two lessons; an agent filled in the second, but did not pass its gate."""
     course = Course()
-    course.do(put("/", title="Light and leaves", level="basic"))
+    course.do(set_props("/", title="Light and leaves", level="basic"))
     course.do(add("lesson", metadata={"focus": "Light"}), add("lesson", metadata={"focus": "Chlorophyll"}))
     course.do(add("activity", "/lesson-2", values={"text": "What is in a leaf?"}))
-    course.do(put("/lesson-2", minutes=45, builds_on="/lesson-1"), author=AGENT)
+    course.do(set_props("/lesson-2", minutes=45, builds_on="/lesson-1"), author=AGENT)
     failure = RunFailure(
         reason="gate_failed",
         message="1 rule does not hold.",
@@ -127,7 +138,7 @@ def test_a_page_goes_on_behind_the_last_node_also_when_others_came_before_it_or_
         "/lesson-2",
         "/lesson-2/activity-1",
     ]
-    course.do({"command": "release", "node": "/lesson-2"}, put("/lesson-2", builds_on=None), take("/lesson-1"))
+    course.do({"command": "release", "node": "/lesson-2"}, set_props("/lesson-2", builds_on=None), remove("/lesson-1"))
     assert [one.path for one in shown(course, Page(limit=9, cursor=cursor)).nodes] == [
         "/lesson-2",
         "/lesson-2/activity-1",
@@ -181,13 +192,13 @@ def test_a_page_of_a_large_document_costs_what_it_shows() -> None:
 def test_what_a_document_holds_is_shown_as_it_is() -> None:
     course = Course()
     odd = "\x00 \u202e <script>alert(1)</script>"
-    course.do(tell("/", topic=odd))
+    course.do(set_metadata("/", topic=odd))
     assert of(course, "/")["metadata"]["topic"] == odd
     assert shown(course).nodes[0].metadata["topic"] == odd
 
 
 def test_a_move_is_shown_at_once() -> None:
     course = filled()
-    course.do(shift("/lesson-2", 1))
+    course.do(move("/lesson-2", 1))
     assert [one.path for one in shown(course).nodes][1] == "/lesson-2"
     assert of(course, "/lesson-2")["position"] == 1

@@ -1,4 +1,4 @@
-"""How much work something is, counted in calls of functions: the same on every machine, however busy it is."""
+"""A measure of work that is independent of machine and load: the number of function calls."""
 
 import sys
 from collections.abc import Callable

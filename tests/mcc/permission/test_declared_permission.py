@@ -1,4 +1,4 @@
-"""Permission where it is declared: mcc.toml, agent files, orders; each mistake is told with its place."""
+"""Declared permission in mcc.toml, agent files and orders: each problem is reported with its place."""
 
 from pathlib import Path
 from typing import Any

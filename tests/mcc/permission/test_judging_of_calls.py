@@ -1,4 +1,4 @@
-"""Which word counts: of a layer's keys the most specific, of several layers the strictest."""
+"""Decisions on calls: the most specific key of a layer counts, and the strictest of several layers."""
 
 import pytest
 

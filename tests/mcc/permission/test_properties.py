@@ -1,4 +1,4 @@
-"""What holds whatever anybody says: a deny never widens, order does not matter, grants beat no deny."""
+"""Invariants of judging: another deny never allows more, layer order does not matter, grants beat no deny."""
 
 from typing import Any
 
@@ -74,7 +74,7 @@ def strictness(asked: PermissionRequest, layers: list[Layer], grants: list[Saved
 
 
 def denying(permission: Permission, key: str, when: str | None) -> Permission:
-    """The same with one more deny: of a key that says nothing yet, or before all rules of that key."""
+    """The permission with one more deny: for a new key, or before all rules of an existing one."""
     rule = PermissionRule(when=when, then="deny")
     said = permission.get(key)
     if said is None:

@@ -1,4 +1,4 @@
-"""A shell command taken apart: the words of each simple command, and what is not plainly understood."""
+"""Parsing of shell commands: the words of each simple command, and what makes it not plain."""
 
 import shlex
 import sys
@@ -144,7 +144,7 @@ def test_where_it_cannot_be_found_something_is_told_of_which_no_word_is_known(te
 @given(st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=6))
 @example(["a", "if", "x=1", "~", "*", "{a,b}", "$x", "#", "!"])
 def test_words_in_quotes_are_these_words(words: list[str]) -> None:
-    """A program's own quoting is read back; the first word is one that runs nothing else."""
+    """Words quoted by `shlex.join` are read back; the first word is no program that runs others."""
     found = commands_in(shlex.join(["p", *words]))
     assert len(found) == 1 and found[0].argv == ("p", *words) and found[0].whole
 
@@ -173,7 +173,7 @@ def test_twice_the_text_takes_twice_the_work(piece: str) -> None:
 
 
 def work(text: str) -> int:
-    """Calls of functions, those of Python itself included, that taking the text apart needs."""
+    """The number of function calls, including built-in ones, for parsing the text."""
     calls = 0
 
     def count(frame: object, event: str, argument: object) -> None:

@@ -1,4 +1,4 @@
-"""What is saved when a person lets an approval stand, and what that grants."""
+"""Rules saved from approvals, and what they grant."""
 
 import pytest
 

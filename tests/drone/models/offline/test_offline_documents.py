@@ -9,7 +9,7 @@ import pytest
 
 from drone.generation import generate
 from drone.generation.library import GenerationReport
-from drone.generation.outline import LaidAside
+from drone.generation.outline import OrderParked
 from drone.models.offline import OfflineModel
 from drone.models.offline.pattern_example import example_of
 from drone.tools.catalog import Toolbox
@@ -208,7 +208,7 @@ def test_a_simple_pattern_has_an_example(pattern: str) -> None:
 async def test_an_outline_is_made_first_and_kept_to() -> None:
     document = Document(Blueprint.load("course"), {"topic": "Tides"})
     run = Running(document, OfflineModel(), asked=Generation(outline=True))
-    with pytest.raises(LaidAside):
+    with pytest.raises(OrderParked):
         await run.start()
     structure = {path: dict(document.node(path).metadata) for path in document.statuses}
     assert len(structure) > 3 and document.state.root.props["title"] is None

@@ -1,4 +1,4 @@
-"""What the agents of a node are asked with: the words that are a component's, those of its ancestors, its own."""
+"""The prompts of node agents: a part fixed by the component, descriptions of the ancestors, the node's own values."""
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -10,30 +10,31 @@ from typing import Any
 from mcc.contracts.fence import fenced
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.component import CompiledComponent
-from mcc.documents.instructions import system_prompt, to_do
+from mcc.documents.instructions import system_prompt, task_end
 from mcc.documents.node import Node, Role
 from mcc.documents.state import State
 from mcc.documents.templates import TooLong
 from mcc.documents.tools import ToolSchema, metadata_tools, node_tools
 
 VALUE_CHARACTERS = 8_000
-"""So much of one value is told, and of what one node says of itself, at most."""
+"""Most characters of one value, and of one node's description, in a prompt."""
 
 VALUES_CHARACTERS = 60_000
-"""So much of all values of a node together, and of what all its ancestors say: each has its share."""
+"""Most characters of all values of a node together, and of all ancestor descriptions; each gets an equal share."""
 
 _LEAST = 200
 
 FRAMES = 512
-"""Components of which the unchanging part is kept."""
+"""Size of the cache of frames."""
 
 _SEED = "document"
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What is the same for all nodes of a component. `known` are its own fields that stand in the task, `end` is the
-    task's end; `digest` is that of all but `known`, and of the names of the other tools that the agent may have."""
+    """The parts of a prompt that are the same for all nodes of a component. `known` are the node's own fields shown in
+    the task, `end` is the end of the task. `digest` covers all parts but `known`, and the names of the other tool
+    groups that the agent may use."""
 
     system: str
     tools: tuple[ToolSchema, ...]
@@ -47,16 +48,16 @@ def frame_of(blueprint: Blueprint, component: str, role: Role) -> Frame:
     compiled = blueprint.component(component)
     system = system_prompt(blueprint, compiled, role)
     tools = metadata_tools(compiled) if role == "metadata" else node_tools(blueprint, compiled)
-    end = to_do(compiled, role)
+    end = task_end(compiled, role)
     schemas = [[tool.name, tool.description, tool.parameters] for tool in tools]
     whole = json.dumps([system, schemas, compiled.settings.tools, end])
     return Frame(system, tools, end, _known(compiled, role), sha256(whole.encode()).digest())
 
 
-def beginning(brief: str, ancestors: Sequence[str]) -> str:
-    """How the tasks of all children of one node begin: the document's brief, and what the ancestors say of themselves.
+def task_opening(brief: str, ancestors: Sequence[str]) -> str:
+    """The first part of the task, the same for all children of one node: the brief, and the ancestors' descriptions.
 
-    `ancestors` is what `describe` gave of each, from the root down; there are none above the root.
+    `ancestors` are the results of `describe`, from the root down; empty for the root's own task.
     """
     parts = [f"# The brief\n{brief}\n\n"] if brief else []
     if ancestors:
@@ -66,16 +67,16 @@ def beginning(brief: str, ancestors: Sequence[str]) -> str:
     return "".join(parts)
 
 
-class Begun:
-    """The digest of a task, of which this is the beginning."""
+class TaskPrefix:
+    """The partly computed prompt digest of tasks that share their first part, which is hashed only once."""
 
     __slots__ = ("_digested",)
 
     def __init__(self, text: str) -> None:
         self._digested = sha256(_bytes(text))
 
-    def asked(self, own: str, frame: Frame) -> str:
-        """The digest of what an agent is asked with whose task goes on with `own`."""
+    def digest(self, own: str, frame: Frame) -> str:
+        """The digest of the prompt whose task continues with `own` and the end of the frame."""
         whole = self._digested.copy()
         whole.update(_bytes(own))
         whole.update(frame.digest)
@@ -83,7 +84,7 @@ class Begun:
 
 
 def describe(blueprint: Blueprint, state: State, node: Node) -> str:
-    """What a node says of itself to all agents below it."""
+    """The description of a node by its component's template, shown to the agents of all its descendants."""
     component = blueprint.component(node.component)
     try:
         return _cut(component.describe.text(_lookup(state, node)))
@@ -91,24 +92,18 @@ def describe(blueprint: Blueprint, state: State, node: Node) -> str:
         return f"{component.name} (what it says of itself is too long to be told)"
 
 
-def settled(frame: Frame, node: Node) -> str:
-    """The part of a task that is the node's own: those of its fields that are settled before its agent begins."""
+def own_part(frame: Frame, node: Node) -> str:
+    """The node's own part of a task: those of its fields that are settled before its agent runs."""
     lines = "\n".join(value_lines(node, frame.known))
     return f"# What is settled of it\n{fenced(lines, _SEED)}\n\n" if lines else ""
 
 
 def value_lines(node: Node, names: Collection[str]) -> Iterator[str]:
-    """A line for each of these fields that has a value."""
-    values = [(name, value) for name in names if (value := field_of(node, name)) is not None]
+    """One line for each of these fields that has a value, shortened to its share of `VALUES_CHARACTERS`."""
+    values = [(name, value) for name in names if (value := node.value(name)) is not None]
     share = _share(len(values))
     for name, value in values:
         yield f"- {name}: {_cut(json.dumps(value, ensure_ascii=False), share)}"
-
-
-def field_of(node: Node, name: str) -> Any:
-    """The value of "props.title"; None where it is unset."""
-    section, _, key = name.partition(".")
-    return (node.metadata if section == "metadata" else node.props).get(key)
 
 
 def _share(count: int) -> int:
@@ -121,15 +116,16 @@ def _cut(text: str, most: int = VALUE_CHARACTERS) -> str:
 
 def _lookup(state: State, node: Node) -> Callable[[str], Any]:
     def named(name: str) -> Any:
-        value = state.position(node) if name == "position" else field_of(node, name)
+        value = state.position(node) if name == "position" else node.value(name)
         return _cut(value) if isinstance(value, str) else value
 
     return named
 
 
 def _known(component: CompiledComponent, role: Role) -> tuple[str, ...]:
-    """Own metadata, and what follows from it and from the parent; of the metadata's agent what follows from the parent
-    alone. What the agent sets, and what follows from that, it is not asked with."""
+    """The fields that are settled before the agent runs. For the node agent: metadata, and fields computed from it,
+    from the parent and from the position; for the metadata agent: fields computed from parent and position only.
+    Fields that the agent itself sets, and fields computed from those, are left out."""
     made = {field.name for field in component.fields.values() if role == "node" and field.section == "metadata"} - {
         field.name for field in component.computed
     }
