@@ -8,7 +8,7 @@ from typing import TypeAlias
 from drone.agent.inbox import EXPIRE_SECONDS
 from mcc.contracts.approvals import AnyItem, ApprovalItem, NewAnswer, NewDecision, QuestionItem
 from mcc.contracts.entry import Origin
-from mcc.contracts.inbox_facts import ApprovalRequested, Asked, QuestionAsked, Said
+from mcc.contracts.inbox_facts import ApprovalRequested, InboxRequest, QuestionAsked, Said
 from mcc.contracts.permission import SavedRule
 from mcc.contracts.shape import now
 
@@ -32,7 +32,7 @@ class Asking:
     async def grants(self) -> Sequence[SavedRule]:
         return tuple(self._stand)
 
-    async def ask(self, origin: Origin, asked: Asked) -> Said | None:
+    async def ask(self, origin: Origin, asked: InboxRequest) -> Said | None:
         item = item_of(origin, asked)
         left = None if asked.expires_at is None else max(0.0, (asked.expires_at - now()).total_seconds())
         try:
@@ -58,7 +58,7 @@ class Asking:
         return Said(item_id=item.id, decision=said.decision, note=said.note, remember=said.remember)
 
 
-def item_of(origin: Origin, asked: Asked, order_id: str = "") -> AnyItem:
+def item_of(origin: Origin, asked: InboxRequest, order_id: str = "") -> AnyItem:
     """What was asked just now, as an item of the inbox."""
     at, agent = now(), origin.agent
     place = {"order_id": order_id, "record_id": origin.record_id, "agent": agent, "depth": origin.depth}

@@ -11,7 +11,7 @@ from drone.agent.toolset import Output
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fence import fenced
 from mcc.contracts.journal import Outcome, ToolFinished, ToolStarted
-from mcc.contracts.shape import lean
+from mcc.contracts.shape import lean_copy
 
 OUTCOME_UNKNOWN = (
     "The outcome of this call is not known: the process that ran it was lost, and it may or may not have had its "
@@ -93,4 +93,4 @@ def finished(call: ToolCall, output: Output, started: float, *, untrusted: bool)
         job=output.job,
         found=output.found,
     )
-    return lean(ended)
+    return lean_copy(ended)

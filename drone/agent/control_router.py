@@ -10,7 +10,7 @@ from drone.agent.idle_watch import IdleWatch
 from drone.agent.inbox import Inbox, People
 from drone.agent.journal import Journal, JournalError
 from drone.agent.tree import Tree, TreeJournal
-from mcc.contracts.control import Control, ControlKind, merged, too_much
+from mcc.contracts.control import Control, ControlKind, merged, metadata_problem
 from mcc.contracts.entry import ORDER, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.inbox_facts import ApprovalDecided, QuestionAnswered
@@ -224,7 +224,7 @@ class ControlRouter:
             case ControlKind.SET_METADATA if control.metadata is None:
                 return NOTHING_SET
             case ControlKind.SET_METADATA:
-                why = too_much(merged(agent_control.metadata, control.metadata or {}))
+                why = metadata_problem(merged(agent_control.metadata, control.metadata or {}))
                 return f"What it would have then {why}." if why else None
             case ControlKind.PAUSE if agent_control.held:
                 return PAUSED

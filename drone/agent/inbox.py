@@ -8,7 +8,7 @@ from drone.agent.inbox_item import Item, item_id
 from drone.agent.tree import Tree
 from mcc.contracts.control import Control
 from mcc.contracts.entry import Origin
-from mcc.contracts.inbox_facts import Asked, Heard, Said, heard
+from mcc.contracts.inbox_facts import InboxReply, InboxRequest, Said, reply_fact
 from mcc.contracts.permission import SavedRule
 
 NOBODY_ASKS = "Nobody waits for this any more: its agent has ended, or was never there."
@@ -25,7 +25,7 @@ class People(Protocol):
     async def grants(self) -> Sequence[SavedRule]:
         """Approvals that they let stand, as of now."""
 
-    async def ask(self, origin: Origin, asked: Asked) -> Said | None:
+    async def ask(self, origin: Origin, asked: InboxRequest) -> Said | None:
         """What they say to this, or that the time is over; None: that comes as a control."""
 
 
@@ -38,7 +38,7 @@ class Nobody:
     async def grants(self) -> Sequence[SavedRule]:
         return ()
 
-    async def ask(self, origin: Origin, asked: Asked) -> Said | None:
+    async def ask(self, origin: Origin, asked: InboxRequest) -> Said | None:
         raise AssertionError("nobody is asked who cannot be reached")
 
 
@@ -46,7 +46,7 @@ class Inbox:
     """One per turn. Use on one event loop only. What it knows is what the journal says (`RecordState.items`)."""
 
     def __init__(
-        self, tree: Tree, write: Callable[[Origin, Heard], Awaitable[None]], people: People | None = None
+        self, tree: Tree, write: Callable[[Origin, InboxReply], Awaitable[None]], people: People | None = None
     ) -> None:
         """`write` commits one fact, also when whoever waits for it is cut off."""
         self.people: People = people or Nobody()
@@ -54,10 +54,10 @@ class Inbox:
         self._write = write
         self._told: dict[str, asyncio.Event] = {}
 
-    async def said(self, origin: Origin, item: Item) -> Heard:
+    async def said(self, origin: Origin, item: Item) -> InboxReply:
         """What people say to what was asked there, once they do. Raises `JournalError`."""
         if item.heard is None and (said := await self.people.ask(origin, item.asked)) is not None:
-            await self._tell(origin, heard(item.asked, said))
+            await self._tell(origin, reply_fact(item.asked, said))
         while item.heard is None:
             await self._told.setdefault(item_id(item.asked), asyncio.Event()).wait()
         return item.heard
@@ -71,10 +71,10 @@ class Inbox:
         origin, item = found
         if item.heard is not None:
             return SAID_BEFORE
-        await self._tell(origin, heard(item.asked, said, control.id))
+        await self._tell(origin, reply_fact(item.asked, said, control.id))
         return None
 
-    async def _tell(self, origin: Origin, fact: Heard) -> None:
+    async def _tell(self, origin: Origin, fact: InboxReply) -> None:
         await self._write(origin, fact)
         if (waiting := self._told.pop(item_id(fact), None)) is not None:
             waiting.set()

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, Asked, Heard
+from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, InboxReply, InboxRequest
 from mcc.contracts.shape import to_json
 
 SHOWN = 2_000
@@ -18,11 +18,11 @@ SHOWN_LEVELS = 12
 class Item:
     """`heard` None: nobody has said anything yet."""
 
-    asked: Asked
-    heard: Heard | None = None
+    asked: InboxRequest
+    heard: InboxReply | None = None
 
 
-def item_id(fact: Asked | Heard) -> str:
+def item_id(fact: InboxRequest | InboxReply) -> str:
     """The id of the item that a fact is about."""
     return fact.approval_id if isinstance(fact, ApprovalRequested | ApprovalDecided) else fact.question_id
 

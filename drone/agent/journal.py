@@ -12,7 +12,7 @@ from mcc.contracts.entry import ORDER, Draft, Entry, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.fold import Fold
 from mcc.contracts.record import AgentEnd
-from mcc.contracts.shape import now, shares_its_fields
+from mcc.contracts.shape import now, share_fields_set
 from mcc.contracts.wire import GenerationProgress
 from mcc.redaction import Redactor
 
@@ -206,7 +206,7 @@ class MemoryJournal:
         self._times.append(at)
         self._origins.append(origin)
         self._facts.append(fact)
-        shares_its_fields(fact)
+        share_fields_set(fact)
 
 
 def _digest(text: str) -> str:

@@ -31,7 +31,7 @@ from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import call_id
 from mcc.contracts.journal import AgentStep, Clipped, TranscriptCompacted
 from mcc.contracts.model_facts import ModelFellBack, ModelReplied, ModelRetried, ModelStarted
-from mcc.contracts.shape import lean, unchecked
+from mcc.contracts.shape import lean_copy, unchecked
 from mcc.contracts.usage import Usage
 
 REPLY_TOKENS = 4_096
@@ -201,7 +201,7 @@ class ModelCall:
             request_id=reply.request_id,
             context_tokens=reply.context_tokens,
         )
-        return lean(replied)
+        return lean_copy(replied)
 
     def _identified(self, blocks: Iterable[ReplyBlock]) -> Iterator[AnyBlock]:
         record_id, numbers = self._origin.record_id or "", count()

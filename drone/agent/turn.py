@@ -21,7 +21,7 @@ from drone.agent.model import AskLater
 from drone.agent.permits import Permits
 from drone.agent.threads import OwnThreads
 from drone.agent.tree import Tree, TreeJournal
-from mcc.contracts.control import Control, ControlKind, SteerMode, not_taken
+from mcc.contracts.control import Control, ControlKind, SteerMode, control_refusal
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.shape import now
@@ -351,7 +351,7 @@ class Steering:
             requested_at=now(),
         )
         self._asked[control.id] = control
-        if why := not_taken(kind, self._whole(record_id), self._takes) or await self._router.take(control):
+        if why := control_refusal(kind, self._whole(record_id), self._takes) or await self._router.take(control):
             self._settle(control.id, refused=why)
         return self._asked[control.id]
 

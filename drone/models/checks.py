@@ -10,7 +10,7 @@ from drone.agent.model import Ask, Bill, ModelError, Reply, context_tokens
 from drone.agent.report import mishap
 from drone.models.registry import Models, UnknownModel, Unusable
 from drone.models.remote import Endpoint, Remote
-from mcc.contracts.answers import CHECK_SECONDS, CHECKS_AT_A_TIME, ModelCheck
+from mcc.contracts.answers import CHECK_SECONDS, CONCURRENT_CHECKS, ModelCheck
 from mcc.contracts.blocks import RedactedBlock, ThinkingBlock
 from mcc.contracts.usage import Usage
 from mcc.redaction import Redactor
@@ -64,8 +64,8 @@ class Notes:
 async def check_all(
     models: Models, names: Iterable[str], redactor: Redactor, tell: Tell, seconds: float = CHECK_SECONDS
 ) -> None:
-    """Try these models side by side, `CHECKS_AT_A_TIME` of them, and tell of each as soon as it is known."""
-    room = asyncio.Semaphore(CHECKS_AT_A_TIME)
+    """Try these models side by side, `CONCURRENT_CHECKS` of them, and tell of each as soon as it is known."""
+    room = asyncio.Semaphore(CONCURRENT_CHECKS)
 
     async def one(name: str) -> None:
         async with room:

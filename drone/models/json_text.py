@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import orjson
 
-from mcc.contracts.shape import distinct, repeated_key, to_json
+from mcc.contracts.shape import refuse_repeated_keys, repeated_key, to_json
 
 _FENCE = "```"
 _WORDS = {"True": "true", "False": "false", "None": "null"}
@@ -160,7 +160,7 @@ def _finite(digits: str) -> float:
     return value
 
 
-_STRICT = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, object_pairs_hook=distinct)
+_STRICT = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, object_pairs_hook=refuse_repeated_keys)
 
 
 def _too_deep(text: str) -> bool:

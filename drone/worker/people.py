@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from drone.worker.loop import AsyncStore
 from mcc.contracts.entry import Origin
-from mcc.contracts.inbox_facts import Asked, Said
+from mcc.contracts.inbox_facts import InboxRequest, Said
 from mcc.contracts.permission import SavedRule
 
 
@@ -21,5 +21,5 @@ class OrderPeople:
     async def grants(self) -> Sequence[SavedRule]:
         return await self._store.patiently(lambda store: store.grants.of_order(self._order_id))
 
-    async def ask(self, origin: Origin, asked: Asked) -> Said | None:
+    async def ask(self, origin: Origin, asked: InboxRequest) -> Said | None:
         return None

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from mcc.api.problems import Refusal
 from mcc.api.service import API, PRINCIPAL, Service, ServiceHere, answer, answers, whole
-from mcc.contracts.answers import MOST_NAMES, Listing, ModelCheck, ModelsToCheck, Offer
+from mcc.contracts.answers import MAX_CHECKED_MODELS, Listing, ModelCheck, ModelsToCheck, Offer
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration, ToolSheet
 from mcc.contracts.tool_tests import ToolsApproved, ToolsToApprove, ToolTest, ToolTested
 from mcc.dispatch.broker import DispatchUnavailable
@@ -115,7 +115,7 @@ async def check(service: ServiceHere, asked: ModelsToCheck | None = None) -> Res
     if not drones:
         raise Refusal(503, NO_DRONE)
     names = (asked or ModelsToCheck()).names or [one.name for drone in drones for one in drone.models]
-    assigned = assignments(drones, tuple(dict.fromkeys(names))[:MOST_NAMES])
+    assigned = assignments(drones, tuple(dict.fromkeys(names))[:MAX_CHECKED_MODELS])
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_check_on(service.checks, one)) for one in assigned]
     results = sorted((result for task in tasks for result in task.result()), key=lambda result: result.name)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcc.contracts.entry import Entry
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
-    from mcc.contracts.wire import Seen
+    from mcc.contracts.wire import OrderEvent
     from mcc.settings import Settings
     from mcc.store.store import Store
 
@@ -38,7 +38,7 @@ class Orders(Protocol):
 
     def record(self, order_id: str) -> "ChatRecord": ...
 
-    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[Seen]": ...
+    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[OrderEvent]": ...
 
 
 class Sessions(Protocol):
@@ -168,7 +168,7 @@ class ArchivedOrders:
             raise NotFound(404, "This order has no record: none of its agents has started.")
         return found
 
-    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[Seen]":
+    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Iterator[OrderEvent]":
         """The entries of an order that has ended. Exits for any other order: without a service nothing works on it, and
         watching it would never end."""
         from mcc.contracts.status import FINAL

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mcc.cli.inbox import Prompt
     from mcc.client import MCC
     from mcc.contracts.order import WorkOrder
-    from mcc.contracts.wire import Seen
+    from mcc.contracts.wire import OrderEvent
     from mcc.view.live import Aside
     from mcc.view.story import Story
 
@@ -48,7 +48,7 @@ class Screen(Protocol):
 
     needs_all: bool
 
-    def show(self, item: "Seen") -> None: ...
+    def show(self, item: "OrderEvent") -> None: ...
 
     def aside(self) -> AbstractContextManager[None]:
         """Within this context, nothing is drawn on the terminal."""
@@ -64,12 +64,12 @@ class _Undrawn:
 
 
 class _Nothing(_Undrawn):
-    def show(self, item: "Seen") -> None:
+    def show(self, item: "OrderEvent") -> None:
         """Shows nothing."""
 
 
 class _JsonLines(_Undrawn):
-    def show(self, item: "Seen") -> None:
+    def show(self, item: "OrderEvent") -> None:
         print_json(item, type="entry")
 
 
@@ -79,7 +79,7 @@ class _PlainLines(_Undrawn):
 
         self._lines = Lines()
 
-    def show(self, item: "Seen") -> None:
+    def show(self, item: "OrderEvent") -> None:
         from mcc.contracts.entry import Entry
 
         if isinstance(item, Entry) and (line := self._lines.line_of(item)):
@@ -95,7 +95,7 @@ class _PlainGeneration(_PlainLines):
         super().__init__()
         self._reported_at = time.monotonic()
 
-    def show(self, item: "Seen") -> None:
+    def show(self, item: "OrderEvent") -> None:
         from mcc.contracts.entry import Entry
         from mcc.contracts.journal import DocumentChanged, ToolStarted
         from mcc.contracts.wire import GenerationProgress
@@ -116,7 +116,7 @@ class _Tree:
         self.story = story
         self.aside = aside
 
-    def show(self, item: "Seen") -> None:
+    def show(self, item: "OrderEvent") -> None:
         from mcc.contracts.entry import Entry
         from mcc.contracts.wire import Delta
         from mcc.view.generation import Generation

@@ -12,7 +12,7 @@ from mcc.cli.server import LAST, SHORTEST, Call, list_by_default, service_comman
 if TYPE_CHECKING:
     from mcc.client import MCC
     from mcc.contracts.approvals import AnyItem, Grant
-    from mcc.contracts.wire import Seen
+    from mcc.contracts.wire import OrderEvent
     from mcc.view.live import Aside
     from mcc.view.prompting import ReadLine
 
@@ -206,7 +206,7 @@ class Prompt:
         self._order_id = order_id
         self._read = read
 
-    def see(self, item: "Seen", aside: "Aside") -> None:
+    def see(self, item: "OrderEvent", aside: "Aside") -> None:
         """Where `item` is an approval or question that is still open, ask it, within `aside`. Raises `ClientError`."""
         from mcc.contracts.entry import Entry
         from mcc.contracts.inbox_facts import ApprovalRequested, QuestionAsked

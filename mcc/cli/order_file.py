@@ -74,11 +74,11 @@ class OrderFile:
         from pydantic import ValidationError
 
         from mcc.contracts.order import OrderOfBatch
-        from mcc.contracts.shape import RepeatedKey, distinct
+        from mcc.contracts.shape import RepeatedKey, refuse_repeated_keys
         from mcc.rules.mistakes import mistakes
 
         try:
-            given = json.loads(text.decode("utf-8-sig"), object_pairs_hook=distinct)
+            given = json.loads(text.decode("utf-8-sig"), object_pairs_hook=refuse_repeated_keys)
         except json.JSONDecodeError as error:
             why = f"{error.msg} at character {error.pos + 1}"
             return Line(number, {}, f"it is not JSON ({why}); write one order a line, such as {EXAMPLE}")

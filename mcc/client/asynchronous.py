@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
     from mcc.contracts.tool_tests import ToolsApproved, ToolTested
-    from mcc.contracts.wire import Seen
+    from mcc.contracts.wire import OrderEvent
 
 
 class AsyncMCC:
@@ -154,8 +154,8 @@ class Orders:
     @overload
     def watch(self, order_id: str, after: int = 0, deltas: Literal[False] = False) -> "AsyncGenerator[Entry, None]": ...
     @overload
-    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "AsyncGenerator[Seen, None]": ...
-    async def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "AsyncGenerator[Seen, None]":
+    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "AsyncGenerator[OrderEvent, None]": ...
+    async def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "AsyncGenerator[OrderEvent, None]":
         """Every journal entry after number `after`, once and in order, up to the final one; reconnects as needed.
 
         `deltas`: also streamed text, and a generation's progress. Raises `Unreachable` when the service does not come
@@ -173,7 +173,7 @@ class Orders:
             if not position.over:
                 await asyncio.sleep(position.next_wait(problem))
 
-    async def _follow(self, order_id: str, position: Position) -> "AsyncGenerator[Seen, None]":
+    async def _follow(self, order_id: str, position: Position) -> "AsyncGenerator[OrderEvent, None]":
         """Items of one connection. Raises `Unreachable` when it breaks or cannot be made."""
         import httpx
 

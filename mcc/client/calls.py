@@ -375,7 +375,7 @@ def approve_tools(server: str, tool: str | None) -> "Call[ToolsApproved]":
 
 def check_models(names: Sequence[str]) -> "Call[tuple[ModelCheck, ...]]":
     """Not repeatable: each check pays for a call to every model."""
-    from mcc.contracts.answers import MOST_NAMES, Listing, ModelCheck, longest_check
+    from mcc.contracts.answers import MAX_CHECKED_MODELS, Listing, ModelCheck, longest_check
     from mcc.contracts.shape import to_json
 
     return Call(
@@ -384,5 +384,5 @@ def check_models(names: Sequence[str]) -> "Call[tuple[ModelCheck, ...]]":
         lambda body: Listing[ModelCheck].model_validate(body).items,
         body=to_json({"names": list(names)}),
         repeatable=False,
-        seconds=longest_check(MOST_NAMES),
+        seconds=longest_check(MAX_CHECKED_MODELS),
     )

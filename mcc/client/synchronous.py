@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mcc.contracts.order import Session, SessionWithTurns, WorkOrder
     from mcc.contracts.record import ChatRecord
     from mcc.contracts.tool_tests import ToolsApproved, ToolTested
-    from mcc.contracts.wire import Seen
+    from mcc.contracts.wire import OrderEvent
 
 
 class MCC:
@@ -154,8 +154,8 @@ class Orders:
     @overload
     def watch(self, order_id: str, after: int = 0, deltas: Literal[False] = False) -> "Generator[Entry, None]": ...
     @overload
-    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Generator[Seen, None]": ...
-    def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "Generator[Seen, None]":
+    def watch(self, order_id: str, after: int = 0, *, deltas: bool) -> "Generator[OrderEvent, None]": ...
+    def watch(self, order_id: str, after: int = 0, deltas: bool = False) -> "Generator[OrderEvent, None]":
         """Every journal entry after number `after`, once and in order, up to the final one; reconnects as needed.
 
         `deltas`: also streamed text, and a generation's progress. Raises `Unreachable` when the service does not come
@@ -172,7 +172,7 @@ class Orders:
             if not position.over:
                 time.sleep(position.next_wait(problem))
 
-    def _follow(self, order_id: str, position: Position) -> "Generator[Seen, None]":
+    def _follow(self, order_id: str, position: Position) -> "Generator[OrderEvent, None]":
         """Items of one connection. Raises `Unreachable` when it breaks or cannot be made."""
         import httpx
 

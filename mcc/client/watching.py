@@ -11,7 +11,7 @@ from mcc.client.calls import TRIES
 from mcc.client.errors import ClientError
 
 if TYPE_CHECKING:
-    from mcc.contracts.wire import Seen
+    from mcc.contracts.wire import OrderEvent
 
 DELTAS = frozenset({"model.delta", "thinking.delta", "tool_call.delta", "tool.progress"})
 PROGRESS = "generation.progress"
@@ -86,7 +86,7 @@ class Position:
     def headers(self) -> dict[str, str]:
         return {"Accept": "text/event-stream", "Last-Event-ID": str(self.seq)}
 
-    def take(self, event: Event) -> "Seen | None":
+    def take(self, event: Event) -> "OrderEvent | None":
         """The item to pass on for this event; None for an entry read before, or a delta nobody asked for.
 
         Raises `LostEntry`.

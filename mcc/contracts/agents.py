@@ -1,4 +1,4 @@
-"""The agent definition: what front matter and prompt of an agent file say."""
+"""The agent definition: the front matter and prompt of an agent file."""
 
 from typing import Annotated, Any, Literal
 
@@ -10,7 +10,7 @@ from mcc.contracts.permission import Permission
 from mcc.contracts.shape import Closed, JsonAny, Text
 
 INHERIT = "inherit"
-"""`model` of an agent that takes its parent's."""
+"""As `model`: use the parent's model."""
 
 
 def _listed(value: Any) -> Any:
@@ -21,10 +21,10 @@ Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
 
 
 class DefinitionOrigin(Closed):
-    """Whose definition an agent has; `path` is its file's, relative to the prompts, the configuration or the workspace
-    that it lies in.
+    """Where an agent's definition comes from. `path` is its file, relative to the prompts, configuration or workspace
+    directory that contains it.
 
-    `library`: a program handed it over; `order`: it came with the order itself.
+    `library`: a program passed the definition; `order`: it came with the order.
     """
 
     scope: Literal["shipped", "operator", "user", "workspace", "library", "order"]
@@ -32,9 +32,10 @@ class DefinitionOrigin(Closed):
 
 
 class AgentDefinition(Closed):
-    """One agent. `tools` None = the parent's, empty = none; `result` "text" = a reply without tool calls ends it.
+    """One agent. `tools` None = the parent's, empty = none. `result` "text": a reply without tool calls ends the run.
 
-    `passes_on`: tools and groups that agents which it hires may have beside its own; its model is not shown them.
+    `passes_on`: tools and groups that the agent's subagents may have in addition to its own; the agent's own model does
+    not see them.
     """
 
     name: Name

@@ -1,4 +1,4 @@
-"""What the API answers beyond the nouns themselves: pages, problems, summaries, what is on offer and was tried."""
+"""Responses of the API: pages of lists, problems, order summaries, capabilities of drones, checks of models."""
 
 from datetime import datetime
 from typing import Annotated, Any, Generic, Literal, TypeVar
@@ -18,14 +18,15 @@ T = TypeVar("T")
 
 
 class Listing(Closed, Generic[T]):
-    """One page of a list; `next_cursor` asks for the next one, None at the end."""
+    """One page of a list; pass `next_cursor` to get the next page, None at the end."""
 
     items: tuple[T, ...]
     next_cursor: str | None = None
 
 
 class Problem(Closed):
-    """An error as RFC 9457 wants it; `errors` names the fields, `id` finds an internal error in the service's log."""
+    """An error as defined by RFC 9457. `errors` names the faulty fields; `id` is the number of an internal error in the
+    service's log."""
 
     type: str = "about:blank"
     title: str
@@ -36,9 +37,10 @@ class Problem(Closed):
 
 
 class RecordSetup(Closed):
-    """What the model of an agent was asked with in every round, as it was kept when the agent began.
+    """The constant part of an agent's model requests, stored when the agent started.
 
-    `definition` is the agent file in force without its prompt, which `system` holds; `session` the turns it was shown.
+    `definition` is the agent file in force, without its prompt, which `system` contains. `session` holds the earlier
+    turns that the agent was shown.
     """
 
     system: Text
@@ -51,22 +53,22 @@ class RecordSetup(Closed):
 
 
 class Artifact(Closed):
-    """A text that was too long for the entry that names it, whole; of a picture its bytes as base64."""
+    """The full text that was too long for the entry that names it; for a picture, its bytes as base64."""
 
     id: str
     content: Text
 
 
 class SteeredOrder(WorkOrder):
-    """The running order that a prompt was given to as a steer, with the receipt of that."""
+    """The running order that received a prompt as a steer, with the receipt of that control."""
 
     receipt: Receipt
 
 
 class PlacedOrder(Closed):
-    """What became of one of several orders that were placed together: it was `created`, or its key was known.
+    """The outcome for one of several orders placed together: it was `created`, or its key was already known.
 
-    `receipt`: its prompt became a steer of the running order that this names.
+    `receipt`: no order was created; the prompt became a steer of the running order named here.
     """
 
     id: str
@@ -78,11 +80,11 @@ class PlacedOrder(Closed):
 
 
 class Offer(ToolSheet):
-    """An agent, tool or model that drones have; `drones` can use it, `problem` says why none can.
+    """An agent, tool or model that drones offer. `drones` lists those that can use it; `problem` says why none can.
 
-    `agent` is what the first of them says of an agent; its prompt is there when one agent was asked for.
-    `default`: a model that one of them asks where nobody names another. `origin`: where a tool of the operator's own
-    comes from. What a `ToolSheet` says is said of tools alone.
+    `agent` describes an agent as the first of these drones has it; the prompt is included when one agent was requested.
+    `default`: some drone uses this model when an order names none. `origin`: where an operator's own tool comes from.
+    The fields of `ToolSheet` are for tools only.
     """
 
     name: str
@@ -95,7 +97,7 @@ class Offer(ToolSheet):
 
 
 class OrderSummary(Closed):
-    """An order as a line of a list: `title` is the beginning of its prompt."""
+    """An order as a row of a list; `title` is the beginning of its prompt."""
 
     id: str
     session_id: str
@@ -140,40 +142,42 @@ class OrderSummary(Closed):
         )
 
 
-MOST_NAMES = 50
-"""Models that one request may name: each of them costs a call."""
+MAX_CHECKED_MODELS = 50
+"""Most models that one request may name, because each costs a model call."""
 
 CHECK_SECONDS = 60.0
-"""How long the one call of a model may take."""
+"""Time limit of the one call that checks a model."""
 
-CHECKS_AT_A_TIME = 8
-SPARE_SECONDS = 5.0
-"""For the way to the drone and back."""
+CONCURRENT_CHECKS = 8
+"""Models that a drone checks at the same time."""
+ROUND_TRIP_SECONDS = 5.0
+"""Allowance for the way to the drone and back."""
 
 
 def longest_check(count: int) -> float:
-    """Seconds that a drone may take for so many models."""
-    return -(-count // CHECKS_AT_A_TIME) * CHECK_SECONDS + SPARE_SECONDS
+    """Seconds to wait at most for a drone to check `count` models."""
+    return -(-count // CONCURRENT_CHECKS) * CHECK_SECONDS + ROUND_TRIP_SECONDS
 
 
 ModelName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class ModelsToCheck(Closed):
-    """Models to try, by alias or `provider/model`; without `names` all that live drones tell of."""
+    """Models to check, by alias or `provider/model`; without `names`, all models of live drones."""
 
-    names: Annotated[tuple[ModelName, ...], Field(max_length=MOST_NAMES)] = ()
+    names: Annotated[tuple[ModelName, ...], Field(max_length=MAX_CHECKED_MODELS)] = ()
 
 
 class ModelCheck(Closed):
-    """How one model answered one small question with one tool; what is None was not found out.
+    """The outcome of one small model call that offers one tool. None: not determined.
 
-    `model` is `provider/model`, `problem` a sentence that says what is wrong and what to do, None = it answered.
+    `model` is `provider/model`. `problem` is a sentence that says what is wrong and what to do, None = the model
+    answered.
 
-    `key`: accepted, none (it answered without one), missing, refused, unknown. `context_tokens` is its window, and
-    `window_from` who says so. `tools`: whether it called the tool; `streaming`: whether its reply came as a stream;
-    `thinking`: whether it thought, with thinking set as it is for this model. `caching`: seen in the usage of this
-    call, or priced, where the price list has a price for cached tokens.
+    `key`: whether the provider accepted the API key; "none": it answered without one. `context_tokens` is the context
+    window, `window_from` the source of that figure. `tools`: whether the model called the tool; `streaming`: whether
+    the reply came as a stream; `thinking`: whether the model thought, with the thinking setting that it has.
+    `caching`: "seen" in the usage of this call, or "priced": the price list has a price for cached tokens.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The inbox: what waits for a person, and how it is decided; approvals that a person let stand."""
+"""The inbox: items that wait for a person, requests that decide or answer them, and standing approvals (grants)."""
 
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -10,8 +10,8 @@ from mcc.contracts.permission import Effects, SavedRule, Why
 from mcc.contracts.shape import Closed, JsonObject, Moment, Text
 
 ItemStatus: TypeAlias = Literal["pending", "approved", "denied", "used", "expired", "void", "answered"]
-"""`used`: the approved call has begun; `expired`: nobody decided in time; `void`: its agent, or its order, ended before
-it counted. `answered` is a question's, which is neither approved nor denied."""
+"""`used`: the approved call has started; `expired`: nobody decided in time; `void`: the agent or order ended before the
+decision took effect. Questions are `answered` instead of approved or denied."""
 
 ApprovalStatus: TypeAlias = Literal["pending", "approved", "denied", "used", "expired", "void"]
 QuestionStatus: TypeAlias = Literal["pending", "answered", "expired", "void"]
@@ -21,7 +21,7 @@ NOTE_CHARACTERS = 2_000
 
 
 class Item(Closed):
-    """Something that an agent asks people. `expires_at` None: it waits for as long as it takes."""
+    """Something that an agent asks people. `expires_at` None: it waits without a time limit."""
 
     id: str
     order_id: str
@@ -35,10 +35,11 @@ class Item(Closed):
 
 
 class ApprovalItem(Item):
-    """A tool call that runs when it is approved, and once. `digest` is over all that it would do.
+    """A tool call that runs once if it is approved. `digest` covers everything that the call would do.
 
-    `why` is what asks for the approval; `would_save` what `remember` would let stand, None: nothing can be remembered.
-    `again` says what differs from the approval that the call had before; `used_seq` is the entry with which it began.
+    `why` is the rule that requires the approval. `would_save` is the rule that `remember` would save, None: this
+    approval cannot be remembered. `again` says what differs from an earlier approval of the same call. `used_seq` is
+    the number of the entry with which the approved call started.
     """
 
     kind: Literal["approval"] = "approval"
@@ -61,9 +62,9 @@ class ApprovalItem(Item):
 
 
 class OutlineItem(Item):
-    """The outline of a document that waits: its order goes on with the structure as it is, or ends.
+    """A document outline that waits for approval. If approved, its order goes on with this structure; else it ends.
 
-    `digest` is over the structure as it was when it was asked for.
+    `digest` covers the structure as it was when approval was requested.
     """
 
     kind: Literal["outline"] = "outline"
@@ -75,7 +76,7 @@ class OutlineItem(Item):
 
 
 class QuestionItem(Item):
-    """A question to a person. At `expires_at` `default` is the answer; without one the call that asks is an error."""
+    """A question to a person. At `expires_at`, `default` becomes the answer; without it, the call ends as an error."""
 
     kind: Literal["question"] = "question"
     call_id: str
@@ -91,14 +92,14 @@ AnyApproval: TypeAlias = Annotated[ApprovalItem | OutlineItem, Field(discriminat
 
 
 class ItemByKind(RootModel[Any]):
-    """An item of the inbox; its `kind` says which of them it is."""
+    """Any inbox item, told apart by `kind`."""
 
     model_config = ConfigDict(defer_build=True)
     root: AnyItem
 
 
 class NewDecision(Closed):
-    """`remember`: calls like this one need no approval from now on; what is saved is the item's `would_save`."""
+    """`remember`: save the item's `would_save` rule, so that later calls like it need no approval within that scope."""
 
     decision: Decision
     note: Annotated[str, StringConstraints(max_length=NOTE_CHARACTERS)] | None = None
@@ -106,15 +107,16 @@ class NewDecision(Closed):
 
 
 class NewAnswer(Closed):
-    """The answer to a question: one of its choices where it has some, or any other text."""
+    """The answer to a question: one of its choices, or any other text."""
 
     answer: Annotated[str, StringConstraints(min_length=1, max_length=ANSWER_CHARACTERS)]
 
 
 class Grant(SavedRule):
-    """An approval that a person let stand: it makes an `ask` of the calls that it fits an `allow`, never a deny.
+    """A standing approval. It turns `ask` into `allow` for matching calls; it never overrides `deny`.
 
-    `scope_id` is the order, the session, or the key of the workspace that it is for; `approval_id` where it comes from.
+    `scope_id` is the id of the order or session, or the key of the workspace, where it is valid. `approval_id` names
+    the approval that it was saved from.
     """
 
     id: str

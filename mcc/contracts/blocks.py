@@ -1,4 +1,4 @@
-"""Blocks: what a model's reply is made of, in the order in which its provider sent it."""
+"""The blocks of a model's reply, in the order in which its provider sent them."""
 
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal, TypeAlias
@@ -9,9 +9,10 @@ from mcc.contracts.shape import Closed, JsonObject, Text, unchecked
 
 
 class ToolCall(Closed):
-    """A tool call of a reply. `call_id` is ours and unique in the order; `provider_id` is data and may repeat.
+    """A tool call of a reply. `call_id` is made by MCC and unique in the order; `provider_id` is the provider's and may
+    repeat.
 
-    `arguments` is the object sent, or the raw text when it was not a JSON object.
+    `arguments` is the object that the model sent, or the raw text when that was not a JSON object.
     """
 
     call_id: str
@@ -21,7 +22,7 @@ class ToolCall(Closed):
 
 
 class TextBlock(Closed):
-    """`extra` here and below: what the provider must get back with the block, unchanged; None: nothing."""
+    """Text of the reply. `extra` here and below: data that the provider must get back with the block, unchanged."""
 
     type: Literal["text"] = "text"
     text: Text
@@ -29,7 +30,7 @@ class TextBlock(Closed):
 
 
 class ThinkingBlock(Closed):
-    """`signature`: the provider's proof that the thinking is its own; without it thinking is a text like any other."""
+    """`signature`: the provider's proof that it wrote this thinking; thinking without one is sent like other text."""
 
     type: Literal["thinking"] = "thinking"
     text: Text
@@ -45,7 +46,7 @@ class RedactedBlock(Closed):
 
 
 class ToolCallBlock(Closed):
-    """The fields of a `ToolCall`."""
+    """A tool call as a block, with the fields of a `ToolCall`."""
 
     type: Literal["tool_call"] = "tool_call"
     call_id: str
@@ -62,14 +63,14 @@ class ToolCallBlock(Closed):
 
 
 class RefusalBlock(Closed):
-    """The model's words on why it does not answer."""
+    """The model's explanation of why it refuses."""
 
     type: Literal["refusal"] = "refusal"
     text: Text
 
 
 class ImageBlock(Closed):
-    """A picture; its bytes are kept, as base64, as the order's artifact of this id.
+    """A picture; the order's artifact of this id has its bytes as base64.
 
     `width` and `height` in pixels, 0 = not known.
     """
@@ -83,7 +84,7 @@ class ImageBlock(Closed):
 
 
 class FileBlock(Closed):
-    """A file that is no picture; its bytes are kept as the order's artifact of this id."""
+    """A file that is no picture; the order's artifact of this id has its bytes."""
 
     type: Literal["file"] = "file"
     artifact: str
@@ -92,7 +93,7 @@ class FileBlock(Closed):
 
 
 class OpaqueBlock(Closed):
-    """What only its provider understands and must get back in its place, unchanged."""
+    """Data that only the provider understands; it must get the block back in the same place, unchanged."""
 
     type: Literal["opaque"] = "opaque"
     data: JsonObject
@@ -105,9 +106,9 @@ Block: TypeAlias = Annotated[AnyBlock, Field(discriminator="type")]
 
 
 def blocks_of(text: str = "", thinking: str = "", tool_calls: Iterable[ToolCall] = ()) -> tuple[AnyBlock, ...]:
-    """The blocks of a reply that thinks, speaks and then calls tools."""
+    """Blocks of a reply from its parts: thinking, then text, then tool calls; empty parts give no block."""
 
-    def made() -> Iterator[AnyBlock]:
+    def generate() -> Iterator[AnyBlock]:
         if thinking:
             yield ThinkingBlock(text=thinking)
         if text:
@@ -115,7 +116,7 @@ def blocks_of(text: str = "", thinking: str = "", tool_calls: Iterable[ToolCall]
         for call in tool_calls:
             yield call_block(call)
 
-    return tuple(made())
+    return tuple(generate())
 
 
 def call_block(call: ToolCall) -> ToolCallBlock:
@@ -123,12 +124,12 @@ def call_block(call: ToolCall) -> ToolCallBlock:
 
 
 def text_in(blocks: Iterable[object]) -> str:
-    """What the reply says, without thinking and refusals."""
+    """The text of the reply, without thinking and refusals."""
     return "".join([block.text for block in blocks if isinstance(block, TextBlock)])
 
 
 def thinking_in(blocks: Iterable[object]) -> str:
-    """The thinking that can be read."""
+    """The readable thinking of the reply."""
     return "".join([block.text for block in blocks if isinstance(block, ThinkingBlock)])
 
 

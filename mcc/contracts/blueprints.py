@@ -1,4 +1,4 @@
-"""Blueprints: the components that documents are made of, as a blueprint's file says them."""
+"""Blueprints as their files declare them: components with fields, rules, children and agents."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
@@ -12,15 +12,15 @@ from mcc.contracts.order import ModelName, OutputTokens, Temperature, Thinking
 from mcc.contracts.permission import PermissionKey
 from mcc.contracts.shape import Closed, JsonAny, Text
 
-WORD = r"^[a-z][a-z0-9_]{0,63}$"
 MAX_COMPONENTS = 200
 MAX_FIELDS = 500
-"""Metadata fields of a component, and properties."""
+"""Most metadata fields of a component, and most properties."""
 MAX_TURNS = 50
-"""Rounds of an agent of which nothing is said."""
+"""Rounds of an agent whose blueprint sets no `max_turns`."""
 
-Word = Annotated[str, StringConstraints(pattern=WORD)]
-"""Name of a blueprint's component or field."""
+SPEC_NAME = r"^[a-z][a-z0-9_]{0,63}$"
+SpecName = Annotated[str, StringConstraints(pattern=SPEC_NAME)]
+"""Name of a component or field in a blueprint."""
 
 Cel = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 Template = Annotated[str, StringConstraints(max_length=10_000)]
@@ -33,8 +33,8 @@ def _listed(value: object) -> object:
 
 
 class BlueprintRule(Closed):
-    """Exactly one of: CEL that must be true, a guideline that is only told, a registered function, CEL over what an
-    agent's tools really did (`evidence`)."""
+    """Exactly one of: `cel`, an expression that must be true; `guideline`, shown to the agent but never checked;
+    `function`, a registered function; `evidence`, CEL over what the agent's tools really did."""
 
     cel: Cel | None = None
     guideline: Annotated[str, StringConstraints(min_length=1, max_length=10_000)] | None = None
@@ -43,7 +43,7 @@ class BlueprintRule(Closed):
     message: Annotated[str, StringConstraints(max_length=2_000)] = ""
 
     @model_validator(mode="after")
-    def _one(self) -> "BlueprintRule":
+    def _has_one_kind(self) -> "BlueprintRule":
         given = [name for name in ("cel", "guideline", "function", "evidence") if getattr(self, name) is not None]
         if len(given) != 1:
             raise PydanticCustomError("one_kind", "A rule has exactly one of cel, guideline, function and evidence")
@@ -64,7 +64,7 @@ Rules = Annotated[tuple[BlueprintRule, ...], BeforeValidator(_listed), Field(max
 
 
 class AnyField(Closed):
-    """What all kinds of fields may say. `formula` and `bind` make the value; nobody sets it then."""
+    """Keys common to all field types. `formula` and `bind` compute the value, so it cannot be set."""
 
     required: bool = False
     default: JsonAny = None
@@ -102,7 +102,7 @@ class ChoiceField(AnyField):
 
 
 class DateField(AnyField):
-    """`after` and `before` are dates (ISO 8601, YYYY-MM-DD), themselves excluded."""
+    """`after` and `before` are exclusive bounds, as ISO 8601 dates (YYYY-MM-DD)."""
 
     type: Literal["date"]
     after: str | None = None
@@ -113,7 +113,7 @@ class ReferenceField(AnyField):
     """The value is the path of a node of the component `to`."""
 
     type: Literal["reference"]
-    to: Word
+    to: SpecName
 
 
 ItemField = Annotated[
@@ -136,14 +136,14 @@ FieldSpec: TypeAlias = Annotated[
 
 
 class ChildCount(Closed):
-    """How many children of one component; `max` None: any number."""
+    """How many children of one component a node may have; `max` None: any number."""
 
     min: Size = 0
     max: Size | None = None
 
 
 class NodeAgent(Closed):
-    """The agent of a component, as far as it is said; `validates` (`validate` in files) None or True: it is gated."""
+    """Settings of a component's agent. `validates` (`validate` in files) None or True: a gate checks its result."""
 
     model_config = ConfigDict(validate_by_name=False)
 
@@ -159,26 +159,25 @@ class NodeAgent(Closed):
 
 class Component(Closed):
     description: Text = ""
-    metadata: Annotated[Mapping[Word, FieldSpec], Field(max_length=MAX_FIELDS)] = {}
-    properties: Annotated[Mapping[Word, FieldSpec], Field(max_length=MAX_FIELDS)] = {}
+    metadata: Annotated[Mapping[SpecName, FieldSpec], Field(max_length=MAX_FIELDS)] = {}
+    properties: Annotated[Mapping[SpecName, FieldSpec], Field(max_length=MAX_FIELDS)] = {}
     rules: Rules = ()
-    children: Mapping[Word, ChildCount] = {}
+    children: Mapping[SpecName, ChildCount] = {}
     describe: Template | None = None
     agent: NodeAgent = NodeAgent()
 
 
 class BlueprintSpec(Closed):
-    """A blueprint's whole content. Its digest names it; `version` is for people."""
+    """A blueprint's whole content. Its digest identifies it; `version` is for people."""
 
     blueprint: BlueprintName
     version: Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)] = 1
     description: Text = ""
-    root: Word
+    root: SpecName
     agent: NodeAgent = NodeAgent()
-    components: Annotated[Mapping[Word, Component], Field(min_length=1, max_length=MAX_COMPONENTS)]
+    components: Annotated[Mapping[SpecName, Component], Field(min_length=1, max_length=MAX_COMPONENTS)]
 
     def settings(self, component: str) -> NodeAgent:
-        """How the agents of this component work: what it says itself before what the blueprint says for all."""
+        """The agent settings of this component: its own, and the blueprint's `agent` for those that it does not set."""
         own = self.components[component].agent
-        own_settings = {name: getattr(own, name) for name in own.model_fields_set}
-        return self.agent.model_copy(update=own_settings)
+        return self.agent.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})

@@ -1,4 +1,4 @@
-"""What an order changed in its workspace, and how it is asked to be taken back."""
+"""What an order changed in its workspace, and the request to revert it."""
 
 from typing import Annotated, Literal
 
@@ -9,8 +9,8 @@ from mcc.contracts.shape import Closed, Identifier, Text
 
 
 class ChangedFile(Closed):
-    """`path` relative to the workspace, `source` what it was called before; lines `added` and `removed`, 0 of binary
-    files."""
+    """`path` is relative to the workspace, `source` (JSON: `from`) the path before a rename. `added` and `removed`
+    count lines, 0 for binary files."""
 
     path: Text
     change: Literal["added", "modified", "deleted", "renamed"]
@@ -25,14 +25,14 @@ class CommitMade(Closed):
 
 
 class CheckpointTaken(Closed):
-    """What the workspace held after entry `after` of the order's journal is kept under this id."""
+    """The checkpoint `id` holds the workspace as it was after entry `after` of the order's journal."""
 
     after: int
     id: str
 
 
 class WorktreeChange(Closed):
-    """What a subagent did in a worktree of its own, kept under `ref`; `conflicts` are paths."""
+    """A subagent's work in its own worktree, stored under `ref`; `conflicts` are paths."""
 
     record_id: Identifier
     agent: str
@@ -42,8 +42,8 @@ class WorktreeChange(Closed):
 
 
 class Changes(Closed):
-    """What an order did to its workspace. `base`: the commit that it began on, None without git; `diff`: the artifact
-    that shows all of it."""
+    """What an order did to its workspace. `base`: the commit it started from, None without git; `diff`: the id of the
+    artifact with the whole diff."""
 
     workspace: Text
     base: str | None = None
@@ -56,8 +56,8 @@ class Changes(Closed):
 
 
 class NewRevert(Closed):
-    """How far an order's changes are taken back: to what its workspace held after its entry `to`, None = before its
-    first write. `overwrite`: also what somebody else changed since."""
+    """Revert the workspace to its state after the order's entry `to`, None = before the order's first write.
+    `overwrite`: also undo what somebody else changed since."""
 
     to: Annotated[int, Field(ge=0, le=10**15, strict=True)] | None = None
     overwrite: bool = False

@@ -1,4 +1,4 @@
-"""Control messages: what a person asks of a running order, and the receipt that it gets."""
+"""Controls: requests that people place on an unfinished order, their receipts, and the limits of metadata."""
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
@@ -25,8 +25,8 @@ METADATA_KEYS = 64
 KEY_CHARACTERS = 100
 
 
-def too_much(metadata: Mapping[str, Any]) -> str | None:
-    """Why this is more than an order or an agent may have, in a sentence without its end; None when it is not."""
+def metadata_problem(metadata: Mapping[str, Any]) -> str | None:
+    """Why `metadata` exceeds its limits, as a sentence without subject and full stop; None when it does not."""
     if len(metadata) > METADATA_KEYS:
         return f"has {len(metadata)} keys; {METADATA_KEYS} are the most"
     if any(not 0 < len(key) <= KEY_CHARACTERS for key in metadata):
@@ -35,33 +35,33 @@ def too_much(metadata: Mapping[str, Any]) -> str | None:
     return f"takes {size:,} bytes as JSON; {METADATA_BYTES:,} are the most" if size > METADATA_BYTES else None
 
 
-def _small(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    if why := too_much(value):
+def _within_limits(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    if why := metadata_problem(value):
         raise PydanticCustomError("too_much_metadata", "Input {why}", {"why": why})
     return value
 
 
-Metadata = Annotated[JsonObject, AfterValidator(_small)]
-"""What programs keep beside an order: any JSON under short keys."""
+Metadata = Annotated[JsonObject, AfterValidator(_within_limits)]
+"""Data that programs attach to an order: any JSON under short keys."""
 
 
 def merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Each key of `changes` in the place of what it had; null takes it away."""
+    """The metadata `before` with `changes` applied by key; null deletes a key."""
     return {key: value for key, value in {**before, **changes}.items() if value is not None}
 
 
 class SteerMode(StrEnum):
-    """How a steer's message is meant."""
+    """How a steer's message changes the agent's task."""
 
-    INJECT = "inject"  # something to take into account, beside the task
-    REDIRECT = "redirect"  # the task from now on
+    INJECT = "inject"  # take the message into account, beside the task
+    REDIRECT = "redirect"  # the message is the task from now on
 
 
 class NewControl(Closed):
     """Body of a control request; `record_id` addresses one agent of the tree, None the whole order.
 
-    `mode` and `remove_tools` (tool or group names, taken from the agent and all below it) belong to a steer, which
-    needs a message or tools to remove; `metadata`, in which null takes a key away, to a set_metadata.
+    `mode` and `remove_tools` (names of tools or groups, removed from the agent and all below it) are for a steer, which
+    needs a message or tools to remove. `metadata` is for a set_metadata; null deletes a key.
     """
 
     record_id: Identifier | None = None
@@ -73,19 +73,19 @@ class NewControl(Closed):
 
 
 class ControlOfBatch(NewControl):
-    """One of several controls that are requested together."""
+    """One of several controls in the same request."""
 
     kind: ControlKind
 
 
 class NewControls(Closed):
-    """Controls that are kept in this order, all or none. A cancel of the whole order wins: the others are refused."""
+    """Controls that are stored in sequence, all or none. If one cancels the whole order, the others are refused."""
 
     controls: Annotated[tuple[ControlOfBatch, ...], Field(min_length=1, max_length=20)]
 
 
 class Receipt(Closed):
-    """What is promised when a control was accepted: it is a row, and a drone will find it."""
+    """Confirms that a control was accepted: it is stored, and a drone will find it."""
 
     id: str
     requested_at: Moment
@@ -93,9 +93,9 @@ class Receipt(Closed):
 
 
 class Control(Closed):
-    """A control with what became of it: delivered to a drone, applied at entry `applied_seq`, or refused with why.
+    """A control with its outcome: delivered to a drone, applied by entry `applied_seq`, or `refused` with a reason.
 
-    `mode` is that of a steer, `said` what a decide brings; None of all others.
+    `mode` is set for a steer only, `said` for a decide only.
     """
 
     id: str
@@ -120,12 +120,12 @@ class Control(Closed):
         return self.applied_seq is None and self.refused is None
 
 
-def not_taken(kind: ControlKind, record_id: str | None, takes: Collection[ControlKind] | None) -> str | None:
-    """Why an order that `takes` only these (None: all) refuses such a control; None when it does not.
+def control_refusal(kind: ControlKind, record_id: str | None, allowed: Collection[ControlKind] | None) -> str | None:
+    """Why an order that takes only `allowed` controls (None: all) refuses this one; None when it accepts it.
 
-    The whole order can always be cancelled: whoever pays for it must be able to stop it.
+    A cancel of the whole order is always accepted: the person who pays for an order must be able to stop it.
     """
-    if takes is None or kind in takes or (kind is ControlKind.CANCEL and record_id is None):
+    if allowed is None or kind in allowed or (kind is ControlKind.CANCEL and record_id is None):
         return None
-    allowed = ", ".join(takes) if takes else "none"
-    return f"This order takes no {kind.value}: when it was placed, only these controls were allowed: {allowed}."
+    listed = ", ".join(allowed) if allowed else "none"
+    return f"This order takes no {kind.value}: when it was placed, only these controls were allowed: {listed}."

@@ -1,4 +1,4 @@
-"""Documents: what callers ask for and are answered; nodes with their provenance, verdicts and conflicts."""
+"""Documents over the API: requests, views of nodes with provenance, verdicts and conflicts, diffs, blueprints."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
@@ -18,7 +18,7 @@ By: TypeAlias = Literal[
 
 RuleKind: TypeAlias = Literal["derived", "cel", "function", "evidence", "guideline"]
 NodeStatus: TypeAlias = Literal["failed", "pending", "stale", "done"]
-"""From the worst to the best; a document has the worst of its nodes."""
+"""From worst to best; a document has the worst status of its nodes."""
 
 MAX_COMMANDS = 1_000
 MAX_NEW_NODES = 100_000
@@ -34,7 +34,7 @@ class AcceptedView(Closed):
 
 
 class SetByAgent(Closed):
-    """`asked`: the digest of what the agent was asked with; of a chat's, None. `rules`: that of the rules then."""
+    """`asked`: digest of the request to the agent, None for a chat agent. `rules`: digest of the rules at that time."""
 
     by: Literal["chat", "agent", "metadata_agent", "outline"]
     order_id: str | None
@@ -47,7 +47,7 @@ class SetByAgent(Closed):
 
 
 class SetByPerson(Closed):
-    """By a person's hand, by an import, or by the blueprint's default; of the last one there is no principal."""
+    """Set by a person, by an import, or by the blueprint's default; a default has no principal."""
 
     by: Literal["person", "import", "default"]
     principal: Text | None
@@ -59,7 +59,7 @@ class SetByPerson(Closed):
 
 
 class Computed(Closed):
-    """`from`: the fields that it was made of, such as "/ metadata.grade"."""
+    """`from`: the fields that the value is computed from, such as "/ metadata.grade"."""
 
     by: Literal["formula", "binding"]
     sources: Annotated[tuple[Text, ...], Field(alias="from")]
@@ -71,7 +71,7 @@ ProvenanceView: TypeAlias = Annotated[SetByAgent | SetByPerson | Computed, Field
 
 
 class VerdictView(Closed):
-    """What a rule said at this version of the document. `ok` None: it was not judged, for the reason in `message`."""
+    """The outcome of a rule at this version of the document. `ok` None: not evaluated, for the reason in `message`."""
 
     rule: str
     kind: RuleKind
@@ -81,7 +81,7 @@ class VerdictView(Closed):
 
 
 class ConflictView(Closed):
-    """A held field whose node would be asked something else by now; `because` says what changed."""
+    """A held field whose node's agent would get a different request today; `because` says what changed."""
 
     field: str
     since: int
@@ -89,7 +89,7 @@ class ConflictView(Closed):
 
 
 class RuleError(Closed):
-    """A rule that does not hold; `field` is None for rules of the component and of the count of its children."""
+    """A rule that does not hold; `field` is None for rules on the component or on the count of its children."""
 
     node: Text
     field: str | None
@@ -98,7 +98,7 @@ class RuleError(Closed):
 
 
 class FailureView(Closed):
-    """How the last run of the node's agents ended without a pass; `errors` are what its last check said."""
+    """Why the last run of the node's agents did not pass; `errors` are those of its last check."""
 
     reason: str
     message: Text
@@ -108,11 +108,11 @@ class FailureView(Closed):
 
 
 class NodeView(Closed):
-    """A node. `version` is that of the document at which it last changed, `position` its place among its siblings.
+    """A node. `version` is the document's version at the node's last change, `position` its place among its siblings.
 
-    `pending`: the fields ("props.title") that miss a value or break a rule, the children that are too few or too many
-    ("children.lesson"), and the rules of the component that do not hold ("rules[0]"). `metadata` and `props` have every
-    field, None where unset; `provenance` is by field ("props.title"), for those that somebody set.
+    `pending`: the fields ("props.title") that lack a value or break a rule, the components with too few or too many
+    children ("children.lesson"), and the rules of the component that do not hold ("rules[0]"). `metadata` and `props`
+    have every field, None if unset. `provenance` is by field ("props.title"), for fields that have been set.
     """
 
     id: str
@@ -135,7 +135,7 @@ class NodeView(Closed):
 
 
 class Counts(Closed):
-    """Nodes by status, and the fields of all nodes that are in conflict."""
+    """Number of nodes by status, and of fields in conflict over all nodes."""
 
     pending: int = 0
     done: int = 0
@@ -145,7 +145,7 @@ class Counts(Closed):
 
 
 class PinnedBlueprint(Closed):
-    """The blueprint that a document is pinned to, by its digest."""
+    """The blueprint content that a document is pinned to, by its digest."""
 
     name: str
     version: int
@@ -153,7 +153,7 @@ class PinnedBlueprint(Closed):
 
 
 class DocumentSummary(Closed):
-    """A document without its nodes. `order_id`: the unfinished order that generates it, if there is one."""
+    """A document without its nodes. `order_id`: the unfinished order that generates it, if any."""
 
     id: str
     title: Text
@@ -167,19 +167,19 @@ class DocumentSummary(Closed):
 
 
 class DocumentView(DocumentSummary):
-    """A document with a page of its nodes, depth first; `next_cursor` asks for the next page."""
+    """A document with a page of its nodes, depth first; pass `next_cursor` to get the next page."""
 
     next_cursor: str | None
     nodes: tuple[NodeView, ...]
 
 
-_FOLLOWS = frozenset(NodeView.model_fields) - {"path", "component", "metadata", "props", "summary"}
+_COMPUTED_FIELDS = frozenset(NodeView.model_fields) - {"path", "component", "metadata", "props", "summary"}
 
 
 class NewNode(Closed):
-    """A node to begin with: its path and values. One of an export will do: what follows from the rest is made anew.
+    """A node of a new document: its path and values. An exported node is accepted; its computed fields are ignored.
 
-    Without `component` it is what the last part of its path says ("/lesson-2": a lesson).
+    Without `component`, the last part of the path names it ("/lesson-2": a lesson).
     """
 
     path: Annotated[str, StringConstraints(pattern=r"^/", max_length=PATH_CHARACTERS)]
@@ -190,12 +190,14 @@ class NewNode(Closed):
 
     @model_validator(mode="before")
     @classmethod
-    def _given(cls, value: Any) -> Any:
-        return {key: value[key] for key in value if key not in _FOLLOWS} if isinstance(value, Mapping) else value
+    def _drop_computed(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {key: value[key] for key in value if key not in _COMPUTED_FIELDS}
 
 
 class NewDocument(Closed):
-    """`metadata` is the root's, held; `nodes`: what the document begins with, parents before their children."""
+    """`metadata` is set on the root and held; `nodes` are the document's first nodes, parents before children."""
 
     blueprint: BlueprintRef
     metadata: JsonObject = Field(default_factory=dict)
@@ -203,15 +205,15 @@ class NewDocument(Closed):
 
 
 class NewCommands(Closed):
-    """Commands that are applied in turn, all or none. With `expected_version` they are refused when a node that they
-    name changed after it."""
+    """Commands that are applied in sequence, all or none. `expected_version`: refuse them if a node that they name
+    changed after that version."""
 
     commands: Annotated[tuple[JsonObject, ...], Field(min_length=1, max_length=MAX_COMMANDS)]
     expected_version: Version | None = None
 
 
 class CommandsDone(Closed):
-    """`changed` and `made` are paths."""
+    """`changed` and `made` are the paths of the nodes that the commands changed and created."""
 
     version: int
     changed: tuple[Text, ...]
@@ -220,14 +222,14 @@ class CommandsDone(Closed):
 
 
 class VersionConflict(Problem):
-    """The document is at `version`, and these nodes changed after the version that was expected."""
+    """The document is at `version`, and the nodes `changed` did so after the expected version."""
 
     version: int
     changed: tuple[Text, ...]
 
 
 class HistoryItem(Closed):
-    """A command that was done; `fields` has the values before and after it, by "props.minutes"."""
+    """An applied command; `fields` maps a field ("props.minutes") to its values before and after."""
 
     version: int
     at: Moment
@@ -241,8 +243,8 @@ class HistoryItem(Closed):
 
 
 class NodeDiff(Closed):
-    """What differs of a node. `path` is where it is at the later version, of a removed one where it was; `before` is
-    its earlier path where it has moved. `fields` has its values at both versions, where they differ."""
+    """How a node differs between two versions. `path` is its path at the later version, or its last one if it was
+    removed; `before` is the earlier path of a node that moved. `fields` maps each changed field to its two values."""
 
     id: str
     path: Text
@@ -268,7 +270,7 @@ class NewBlueprint(Closed):
 
 
 class KeptBlueprint(Closed):
-    """`digest` is over the content; `components` are its names."""
+    """`digest` covers the content; `components` are the names of its components."""
 
     name: str
     digest: str
@@ -276,7 +278,7 @@ class KeptBlueprint(Closed):
 
 
 class BlueprintSummary(KeptBlueprint):
-    """`origin`: whether it ships, is a file of the operator's, or was handed to the service."""
+    """`origin`: it ships with MCC, is a file of the operator, or was uploaded to the service (`kept`)."""
 
     version: int
     description: Text
@@ -284,7 +286,7 @@ class BlueprintSummary(KeptBlueprint):
 
 
 class BlueprintDetail(BlueprintSummary):
-    """`content` is the whole blueprint as the digest counts it."""
+    """`content` is the whole blueprint, as covered by the digest."""
 
     root: str
     content: JsonObject
@@ -295,8 +297,8 @@ class ChangeOfBlueprint(Closed):
 
 
 class BlueprintChanged(Closed):
-    """`stale`: paths of the nodes whose agents would be asked something else. `dropped`: the nodes ("/lesson-2") and
-    fields ("/lesson-1 props.level") for which the other blueprint has no place."""
+    """`stale`: paths of the nodes whose agents would get a different request. `dropped`: the nodes ("/lesson-2") and
+    fields ("/lesson-1 props.level") that the new blueprint does not have."""
 
     stale: tuple[Text, ...]
     dropped: tuple[Text, ...]
@@ -304,7 +306,7 @@ class BlueprintChanged(Closed):
 
 
 class GenerateResult(Closed):
-    """`result` of a generate order; `failed` are paths."""
+    """The `result` of a generate order; `failed` holds the paths of failed nodes."""
 
     document_id: Identifier
     version: int
@@ -313,7 +315,7 @@ class GenerateResult(Closed):
 
 
 class GateAnswer(Closed):
-    """What `done` and `validate` answer to a node's agent."""
+    """The result of the tools `done` and `validate` for a node's agent."""
 
     ok: bool
     errors: tuple[RuleError, ...]
@@ -321,8 +323,8 @@ class GateAnswer(Closed):
 
 
 class NodeExample(Closed):
-    """A line of the data set: what a node's agent was asked with, and what came of it. `system` and `task` are what it
-    would be asked with today; `model` and `usage` are known where the order's record is."""
+    """A line of the data set: the request to a node's agent, and its outcome. `system` and `task` are the request as it
+    would be made today; `model` and `usage` are None when the order's record is gone."""
 
     document_id: str
     version: int

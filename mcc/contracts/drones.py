@@ -1,4 +1,4 @@
-"""Drones as others see them: what each one is, what it can do, how full it is, what it has counted."""
+"""Drones as the service sees them: registrations, capabilities, sandbox, counters and current state."""
 
 from enum import StrEnum
 from typing import Any, Literal, TypeAlias
@@ -17,11 +17,11 @@ class DroneStatus(StrEnum):
 
 
 class AgentSheet(Closed):
-    """An agent as a drone hires it: what its file says, and what comes of it there.
+    """An agent as a drone offers it: its definition, and how the drone resolves it.
 
-    `origin` says whose file it is (shipped, operator, user); `tools` are those of the drone that the file's groups and
-    names stand for, None = the parent's. `digest` is that of the whole definition, as records have it. A registration
-    holds the definition without its prompt, which is a kept text under `prompt_digest`.
+    `origin` says whose file it is (shipped, operator, user). `tools` are the drone's tools that the file's names and
+    groups resolve to, None = the parent's. `digest` is that of the whole definition, as in records. A registration has
+    the definition without its prompt, which is stored as a text under `prompt_digest`.
     """
 
     definition: AgentDefinition
@@ -32,15 +32,15 @@ class AgentSheet(Closed):
 
 
 ToolState: TypeAlias = Literal["usable", "deferred", "changed", "broken"]
-"""How a tool stands: models are shown it; it is found by `tool_search`; its definition is another than the one that was
-approved, so it is off; it cannot be used, and `problem` says why."""
+"""`usable`: models see the tool. `deferred`: models find it by `tool_search`. `changed`: its definition differs from
+the approved one, so it is off. `broken`: it cannot be used, and `problem` says why."""
 
 
 class ToolSheet(Closed):
-    """What there is to know of a tool beside its name.
+    """Facts about a tool, besides its name.
 
-    `server`: the MCP server that has it. `effects` None: not said. `digest`: that of its definition, `sha256:` before
-    it; `tokens`: about what a model is asked to read of it, its definition's bytes by four.
+    `server`: the MCP server that provides it. `effects` None: not declared. `digest`: of its definition, with the
+    prefix `sha256:`. `tokens`: about how many tokens its definition costs a model (its bytes divided by four).
     """
 
     server: Text | None = None
@@ -52,10 +52,10 @@ class ToolSheet(Closed):
 
 
 class Capability(ToolSheet):
-    """An agent, tool or model that a drone has; `problem` says why it cannot be used there, if so.
+    """An agent, tool or model that a drone has; `problem` says why it cannot be used there, None = it can.
 
-    `agent` is there for agents that can be used. `default`: a model that is asked where nobody names another.
-    `origin`: where a tool of the operator's own comes from. What a `ToolSheet` says is said of tools alone.
+    `agent` is set for agents that can be used. `default`: the drone uses this model when an order names none.
+    `origin`: where an operator's own tool comes from. The fields of `ToolSheet` are for tools only.
     """
 
     name: str
@@ -71,12 +71,12 @@ MISSING = "missing: "
 
 
 class Walls(Closed):
-    """The walls around programs that tools start, each `stands`, or `missing: ` and why.
+    """The restrictions on programs that tools start; each is `stands`, or `missing: ` with the reason.
 
-    `namespaces`: of users, processes, IPC, host name and network; `no_userns_inside`: no further ones of users.
-    `seccomp`: the filter of system calls; `unix_sockets`: none is opened. `tmp_cap`: /tmp has a size. `memory`,
-    `processes` and `cpu` hold for one call with all that it starts. `protected`: paths that nothing changes. `egress`:
-    no network but the way out that was allowed.
+    `namespaces`: own namespaces for users, processes, IPC, host name and network; `no_userns_inside`: programs cannot
+    create further user namespaces. `seccomp`: system calls are filtered; `unix_sockets`: programs cannot open Unix
+    sockets. `tmp_cap`: /tmp has a size limit. `memory`, `processes` and `cpu` limit one call with everything it starts.
+    `protected`: programs cannot change the protected paths. `egress`: no network except the allowed way out.
     """
 
     namespaces: Text = f"{MISSING}not tried"
@@ -92,28 +92,28 @@ class Walls(Closed):
 
     @classmethod
     def without(cls, why: str) -> "Walls":
-        """None of them, for one reason."""
+        """All restrictions missing, for the same reason."""
         return cls(**dict.fromkeys(cls.model_fields, f"{MISSING}{why}"))
 
     @property
     def missing(self) -> dict[str, str]:
-        """By their names, and why."""
-        return {name: str(said)[len(MISSING) :] for name, said in self if said != STANDS}
+        """The reasons of the missing restrictions, by name."""
+        return {name: str(state)[len(MISSING) :] for name, state in self if state != STANDS}
 
 
 OFF = "off"
 
 
 class SandboxState(Closed):
-    """What programs that tools start run in: `kind` is `bubblewrap`, `container`, or `off` where none is started."""
+    """The sandbox of programs that tools start. `kind`: `bubblewrap`, `container`, or `off` (no program is started)."""
 
     kind: Text = OFF
     walls: Walls = Walls()
 
     @model_validator(mode="before")
     @classmethod
-    def _as_older_drones_say(cls, given: Any) -> Any:
-        """Drones used to say it in one sentence."""
+    def _from_older_drones(cls, given: Any) -> Any:
+        """Older drones register the sandbox as one string, such as `off: why`."""
         if not isinstance(given, str):
             return given
         kind, _, why = given.partition(":")
@@ -121,7 +121,7 @@ class SandboxState(Closed):
 
 
 class Registration(Closed):
-    """What a drone process says of itself when it starts; `incarnation` is new with every start."""
+    """What a drone process registers when it starts; `incarnation` is new with every start."""
 
     incarnation: str
     name: str
@@ -138,10 +138,10 @@ class Registration(Closed):
 
 
 class DroneCounters(Closed):
-    """What a drone process has counted since it started; stored with each renewal of its lease.
+    """Counters of a drone process since its start; stored with each renewal of its lease.
 
-    A counter is a field here and in `Drone`, a column of the same name in the table of drones, and the place that
-    counts. `GET /drones` and `/metrics` show it by themselves, the latter with the field's description.
+    To add a counter: a field here and in `Drone`, a column of the same name in the table of drones, and the code that
+    counts. `GET /drones` and `/metrics` then show it without further changes, the latter with the field's description.
     """
 
     refused_messages: int = Field(
@@ -153,9 +153,9 @@ NOTHING_COUNTED = DroneCounters()
 
 
 class Drone(Closed):
-    """A drone as it was last heard of.
+    """A drone as of its last heartbeat.
 
-    `refused_messages`: how many of those that its process has read since it started nobody could use, such as garbage,
+    `refused_messages`: how many messages its process has read since its start that it could not use, such as garbage,
     other tasks, and orders of another database.
     """
 

@@ -1,4 +1,4 @@
-"""A journal entry: a fact, whose it is, when it was written, and its number."""
+"""Journal entries: a fact with its number, its time and the record it belongs to."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,19 +9,19 @@ from pydantic.json_schema import JsonSchemaValue
 
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import FACTS, FactByKind
-from mcc.contracts.shape import Closed, Moment, shares_its_fields, unchecked
-from mcc.contracts.upcast import as_today
+from mcc.contracts.shape import Closed, Moment, share_fields_set, unchecked
+from mcc.contracts.upcast import upcast
 
 
 class _DescribedByKind:
-    """Describes a `Fact` as what it is in truth: one of the union."""
+    """Gives a `Fact` field the JSON schema of the union of all facts."""
 
     def __get_pydantic_json_schema__(self, _: object, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return handler(TypeAdapter(FactByKind).core_schema)
 
 
 class Origin(Closed):
-    """Whose entry it is: the record and its place in the tree; all None and 0 for the order's own entries."""
+    """The record that an entry belongs to, and its place in the tree; None and 0 for entries of the order itself."""
 
     record_id: str | None = None
     parent_id: str | None = None
@@ -33,7 +33,7 @@ ORDER = Origin()
 
 
 class Entry(Closed):
-    """One line of an order's journal; `seq` runs 1..N without a gap. `data` is one of `FACTS`, chosen by `kind`."""
+    """One entry of an order's journal; `seq` runs 1..N without a gap. `kind` says which of `FACTS` `data` is."""
 
     order_id: str
     seq: int
@@ -55,7 +55,7 @@ class Entry(Closed):
 
     @model_validator(mode="before")
     @classmethod
-    def _narrow(cls, value: Any) -> Any:
+    def _parse_fact(cls, value: Any) -> Any:
         if not isinstance(value, dict) or isinstance(value.get("data"), Fact):
             return value
         fields = dict(value)
@@ -64,18 +64,18 @@ class Entry(Closed):
 
 
 def fact_of(kind: str, data: object) -> Fact:
-    """The fact that `data` (a mapping, of any readable version) tells under `kind`.
+    """The fact of this `kind` from `data`, a mapping in the shape of any readable version.
 
-    ValueError for a kind that does not exist.
+    Raises ValueError for an unknown kind or invalid data.
     """
     if kind not in FACTS:
         raise ValueError(f"there is no journal entry of kind {kind!r}")
-    return FACTS[kind].model_validate(as_today(kind, data))
+    return FACTS[kind].model_validate(upcast(kind, data))
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """An entry before the store numbers it; it never leaves its process."""
+    """An entry that the store has not numbered yet; it never leaves its process."""
 
     at: datetime
     origin: Origin
@@ -83,7 +83,7 @@ class Draft:
 
     def numbered(self, order_id: str, seq: int) -> Entry:
         origin = self.origin
-        shares_its_fields(self.data)
+        share_fields_set(self.data)
         return unchecked(
             Entry,
             order_id=order_id,

@@ -1,4 +1,4 @@
-"""What an entry tells: the base of all facts, and of those that are shown as notes."""
+"""Base classes of journal facts: `Fact`, and `Note` for facts that people are shown as a line of text."""
 
 from abc import abstractmethod
 from typing import ClassVar
@@ -8,25 +8,25 @@ from mcc.contracts.usage import Usage
 
 
 class Fact(Closed):
-    """What an entry tells; each subclass names its kind."""
+    """The content of a journal entry; each subclass names its kind."""
 
     kind: ClassVar[str]
 
     @property
     def spends(self) -> Usage | None:
-        """What the entry adds to the usage of its record and of its order; None: nothing."""
+        """What this entry adds to the usage of its record and its order; None: nothing."""
         return None
 
     @property
     def kept(self) -> object:
-        """What of it the journal keeps: all but what follows from the rest."""
+        """The value that the journal stores: all fields except those computed from others."""
         return self
 
 
 class Note(Fact):
-    """A fact that the chat record shows as a note, under its kind, and terminals as a line."""
+    """A fact that the chat record shows as a note, under its kind, and terminals show as a line."""
 
     @property
     @abstractmethod
     def in_words(self) -> Text:
-        """The message of the note."""
+        """The message of that note."""

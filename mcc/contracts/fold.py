@@ -1,4 +1,4 @@
-"""Folding a journal: entries in, the chat record, the usage and what is still open out."""
+"""Folds journal entries into the chat record, the usage and the open calls of an order."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,12 +36,12 @@ from mcc.contracts.steps import NumberedFact, StepFact, step_of
 from mcc.contracts.usage import Usage
 
 _CAUSES = {RecordStatus.LIMIT_REACHED: "limit", RecordStatus.CANCELLED: "cancelled"}
-"""Why an agent ended that was closed with this status."""
+"""The `cause` of an agent's end, by the status with which `Fold.closing` closes it."""
 
 
 @dataclass(slots=True)
 class RecordNode:
-    """A record in the making."""
+    """One agent's record as far as its entries have been folded."""
 
     id: str
     parent_id: str | None
@@ -65,7 +65,7 @@ class RecordNode:
 
     @property
     def model(self) -> ModelChoice | None:
-        """The one asked for, and the one that answered last where the first could not always be asked."""
+        """As started; after a fallback, `effective` is the last reply's model or the target of a later fallback."""
         if self.started.model is None:
             return None
         facts = [step.fact for step in reversed(self.steps) if isinstance(step.fact, ModelFellBack | ModelReplied)]
@@ -77,15 +77,15 @@ class RecordNode:
         return ModelChoice(requested=self.started.model.requested, effective=answered)
 
     def last_text(self) -> str | None:
-        """What the model last said in words: all there is of an answer that never came."""
+        """The last text of the model, which stands in for the answer of an agent that never gave one."""
         texts = (step.fact.text for step in reversed(self.steps) if isinstance(step.fact, ModelReplied))
         return next(filter(None, texts), None)
 
 
 class Fold:
-    """The state that a journal describes, one entry at a time. Entries must come in order, each once.
+    """Builds the state that a journal describes, entry by entry. Entries must come in order, each once.
 
-    All attempts at an order go on in the same records.
+    All attempts at an order continue the same records.
     """
 
     def __init__(self, order_id: str, session_id: str = "") -> None:
@@ -95,16 +95,17 @@ class Fold:
         self.attempt = 0
         self.finished: OrderFinished | None = None
         self.usage = Usage()
-        """All that its records tell of, also what a fork took over."""
+        """The usage of all records, entries copied by a fork included."""
         self.spent = self.usage
-        """What the order spent itself: the same object, but in a fork."""
+        """The usage of this order alone. Without a fork it is the same object as `usage`."""
         self.paused = False
-        """Whether the order as a whole is; like the tools it holds for whoever takes over."""
+        """Whether the whole order is paused. This and `tools_removed` also hold for later attempts."""
         self.tools_removed: tuple[str, ...] = ()
-        """Tools and groups that were taken from the order as a whole."""
+        """Tools and groups removed from the whole order."""
         self.metadata: Mapping[str, Any] = {}
-        """The order's own, as it is now."""
+        """The order's metadata after the last entry."""
         self._copied_until = 0
+        """Number of the last entry that a fork copied from its source."""
         self.root: RecordNode | None = None
         """The master's record."""
         self._early_steps: list[NumberedFact] = []
@@ -118,14 +119,14 @@ class Fold:
         return fold
 
     def add(self, entry: Entry) -> None:
-        """Take the next entry in; ValueError when it is not the one after the last."""
+        """Apply the next entry. Raises ValueError when its number does not follow the last one."""
         if entry.seq != self.last_seq + 1:
             raise ValueError(f"journal of {self.order_id}: expected entry {self.last_seq + 1}, got {entry.seq}")
         self.last_seq = entry.seq
         self._apply(entry, cast(AnyFact, entry.data))
 
     def _apply(self, entry: Entry, fact: AnyFact) -> None:
-        match fact:  # the four that there are most of come first; every kind is named (docs/decisions/04)
+        match fact:  # the four most frequent kinds come first; every kind has a case (docs/decisions/04)
             case ModelStarted():
                 self._node(entry).asked_at = entry.at
             case ModelReplied():
@@ -169,59 +170,55 @@ class Fold:
         return self._nodes[entry.record_id or ""]
 
     def _note(self, entry: Entry, fact: StepFact) -> None:
-        """What happens to the order as a whole (a cancel, say) is a step of its master."""
+        """Add the fact to its agent's steps; one of the whole order (such as a cancel) becomes a step of the master."""
         node = self._nodes.get(entry.record_id or "") or self.root
         steps = node.steps if node else self._early_steps
         steps.append(NumberedFact(entry.seq, fact, entry.at))
         if node is not None:
-            self._use(entry, node)
+            self._count_usage(entry, node)
         if not isinstance(fact, ControlApplied):
             return
-        whole = entry.record_id is None or node is self.root
-        if whole:
-            self._ask_of_all(fact)
-            # A fork begins with all that its source had in the end.
+        if entry.record_id is None or node is self.root:
+            # A control of the master's record counts for the whole order.
+            self.paused = fact.paused(self.paused)
+            self.tools_removed = tuple(dict.fromkeys((*self.tools_removed, *fact.tools_removed)))
+            # Not for copied entries: a fork's first entry already carries the final metadata of its source.
             if entry.seq > self._copied_until:
                 self.metadata = merged(self.metadata, fact.metadata or {})
         elif node is not None:
             node.paused = fact.paused(node.paused)
             node.metadata = merged(node.metadata, fact.metadata or {})
 
-    def _ask_of_all(self, fact: ControlApplied) -> None:
-        """What is asked of the master is asked of the order."""
-        self.paused = fact.paused(self.paused)
-        self.tools_removed = tuple(dict.fromkeys((*self.tools_removed, *fact.tools_removed)))
-
     def _reply(self, entry: Entry, fact: ModelReplied) -> None:
         node = self._node(entry)
-        self._use(entry, node)
+        self._count_usage(entry, node)
         node.steps.append(NumberedFact(entry.seq, fact, entry.at, started_at=node.asked_at))
 
     def _tool_finished(self, entry: Entry, fact: ToolFinished) -> None:
         node = self._node(entry)
-        self._use(entry, node)
+        self._count_usage(entry, node)
         started, at = node.calls.pop(fact.call_id, (None, None))
         node.steps.append(NumberedFact(entry.seq, fact, entry.at, started.arguments if started else None, at))
 
-    def _use(self, entry: Entry, node: RecordNode) -> None:
+    def _count_usage(self, entry: Entry, node: RecordNode) -> None:
         used = entry.data.spends
         if used is None:
             return
         node.usage = node.usage.plus(used)
-        same, self.usage = self.usage is self.spent, self.usage.plus(used)
+        shared, self.usage = self.usage is self.spent, self.usage.plus(used)
         if entry.seq > self._copied_until:
-            self.spent = self.usage if same else self.spent.plus(used)
+            self.spent = self.usage if shared else self.spent.plus(used)
 
     def node(self, record_id: str | None) -> RecordNode | None:
-        """The record in the making; None where no such agent has begun."""
+        """The record with this id so far; None when no such agent has started."""
         return self._nodes.get(record_id or "")
 
     def closing(
         self, at: datetime, status: AgentEnd, error: Text, under: str | None = None, limit: str | None = None
     ) -> list[Draft]:
-        """Entries that close what is open (calls, then agents, children first), for whoever ends the attempt.
+        """Entries that close every open agent, children first, each after its open calls. They end an attempt.
 
-        `under`: only that record and what hangs below it. `limit`: the one that was reached.
+        `under`: close only that record and its descendants. `limit`: the limit that was reached.
         """
         drafts: list[Draft] = []
         for node in reversed(list(self._nodes.values())):
@@ -245,12 +242,12 @@ class Fold:
         return above is not None
 
     def setup_digest(self, record_id: str) -> str | None:
-        """The digest under which the set-up of this record's agent is kept; None where there is no such record."""
+        """The digest under which the set-up of this record's agent is stored; None when there is no such record."""
         node = self._nodes.get(record_id)
         return None if node is None else node.started.setup_digest
 
     def has_artifact(self, digest: str) -> bool:
-        """Whether a result, or a preview, in this journal names the kept text with this digest."""
+        """Whether a tool result or an approval's preview in this journal names the artifact with this digest."""
         facts = (step.fact for node in self._nodes.values() for step in node.steps)
         return any(digest in _artifacts(fact) for fact in facts)
 
@@ -261,7 +258,10 @@ class Fold:
         return self._record(self.root, self.paused, self.usage)
 
     def _record(self, node: RecordNode, paused: bool, total: Usage | None = None) -> ChatRecord:
-        """`paused`: the agent or one above it is, so that it waits as long as it has not ended."""
+        """`paused`: this agent or one above it is paused, so an unfinished record has the status waiting.
+
+        `total`: the usage of the whole tree, given for the root; None = computed from the node and its children.
+        """
         children = tuple(self._record(child, paused or child.paused) for child in node.children)
         if total is None:
             total = node.usage

@@ -1,4 +1,4 @@
-"""What agents of an order did with git: commits, and worktrees of their own with what became of them."""
+"""Facts of what agents did with git: commits, and worktrees of subagents."""
 
 from enum import StrEnum
 from typing import ClassVar
@@ -8,8 +8,8 @@ from mcc.contracts.shape import Text
 
 
 class WorktreeState(StrEnum):
-    """What became of the work in a worktree; its ref has it, but for an empty one. Of a lost one somebody deleted the
-    directory, and its ref has what its agent committed."""
+    """What became of the work in a worktree. Except for an empty one, its ref holds the work. Lost: somebody deleted
+    the directory, so the ref holds only what the agent had committed."""
 
     MERGED = "merged"
     CONFLICT = "conflict"
@@ -19,9 +19,9 @@ class WorktreeState(StrEnum):
 
 
 class WorkspaceCommitted(Note):
-    """A commit that the call of a tool made in the workspace. `parent` None: the first one; `branch` None: on none.
+    """A tool call made a commit in the workspace. `parent` None: the first commit; `branch` None: not on a branch.
 
-    `worktree`: it was made in a subagent's worktree, on the ref of that.
+    `worktree`: the commit was made in a subagent's worktree, on its ref.
     """
 
     kind: ClassVar[str] = "workspace.committed"
@@ -38,9 +38,9 @@ class WorkspaceCommitted(Note):
 
 
 class WorktreeMade(Note):
-    """An entry of a parent's: its child `child_id` begins to work in a worktree of its own.
+    """The child `child_id` of this record's agent starts to work in its own worktree.
 
-    `base` is the commit of what the parent's workspace held then, `head` the last commit before that, if there was one.
+    `base` is a commit of the parent's workspace as it was at that time, `head` the last commit before it, if any.
     """
 
     kind: ClassVar[str] = "worktree.made"
@@ -56,8 +56,8 @@ class WorktreeMade(Note):
 
 
 class WorktreeEnded(Note):
-    """An entry of a parent's: what became of its child's worktree. `conflicts` are paths that were not merged;
-    `commit` is the last of `ref`, None when nothing was committed. `message` tells the parent."""
+    """What became of the worktree of a child of this record's agent. `conflicts` are paths that were not merged;
+    `commit` is the last one on `ref`, None when there is none. `message` is for the parent's model."""
 
     kind: ClassVar[str] = "worktree.ended"
     child_id: str

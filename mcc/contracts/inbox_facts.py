@@ -1,4 +1,4 @@
-"""Facts of what agents ask people: whether a tool call may run, and questions; and of what people said."""
+"""Facts of the inbox: approvals and questions that agents request, and the decisions and answers of people."""
 
 from typing import ClassVar, Literal, TypeAlias
 
@@ -11,14 +11,14 @@ from mcc.contracts.shape import Closed, JsonObject, Moment, Text
 Decision = Literal["approve", "deny"]
 
 Remember = Literal["order", "session", "workspace"]
-"""For how long an approval stands: for the order, its session, or all that is done in its workspace."""
+"""How far an approval extends: to the order, its session, or everything done in its workspace."""
 
 OUTLINE = "outline"
-"""What stands for a tool where the structure of a document is asked about."""
+"""The `tool` of an approval for a document's structure."""
 
 
 class ShownPreview(Closed):
-    """What a call would do. `artifact` names the kept whole text where `text` is only its beginning and end."""
+    """What a call would do. `artifact` names the stored full text when `text` is only its beginning and end."""
 
     kind: Literal["diff", "text"]
     text: Text
@@ -26,10 +26,10 @@ class ShownPreview(Closed):
 
 
 class ApprovalRequested(Note):
-    """A call waits for a person's yes; of an outline `tool` is "outline", and there is no call.
+    """A call waits for a person's approval. For a document outline, `tool` is "outline" and there is no call.
 
-    `digest` is over tool, its definition, arguments, workspace key, profile and preview. `arguments` are shown: long
-    values are cut. `again` says what differs from the approval that this call had before.
+    `digest` covers the tool and its definition, arguments, workspace key, profile and preview. `arguments` are for
+    display: long values are cut. `again` says what differs from an earlier approval of the same call.
     """
 
     kind: ClassVar[str] = "approval.requested"
@@ -54,7 +54,7 @@ class ApprovalRequested(Note):
 
 
 class ApprovalDecided(Note):
-    """`expired`: nobody decided in time, so that the call does not run. `by` None: nobody of the service did."""
+    """`decision` "expired": nobody decided in time, so the call does not run. `by` None: no user of the service."""
 
     kind: ClassVar[str] = "approval.decided"
     approval_id: str
@@ -77,7 +77,7 @@ class ApprovalDecided(Note):
 
 
 class QuestionAsked(Note):
-    """`default` is the answer where nobody gives one until `expires_at`; None: the call is an error then."""
+    """`default` is the answer when nobody answers before `expires_at`; None: the call then ends as an error."""
 
     kind: ClassVar[str] = "question.asked"
     question_id: str
@@ -93,7 +93,7 @@ class QuestionAsked(Note):
 
 
 class QuestionAnswered(Note):
-    """`expired`: nobody answered in time; `answer` is the default then, None where there is none."""
+    """`expired`: nobody answered in time; `answer` is then the question's default, None if it has none."""
 
     kind: ClassVar[str] = "question.answered"
     question_id: str
@@ -110,14 +110,14 @@ class QuestionAnswered(Note):
         return "nobody answered in time" + (f", so it is: {self.answer}" if self.answer is not None else "")
 
 
-Asked: TypeAlias = ApprovalRequested | QuestionAsked
-Heard: TypeAlias = ApprovalDecided | QuestionAnswered
+InboxRequest: TypeAlias = ApprovalRequested | QuestionAsked
+InboxReply: TypeAlias = ApprovalDecided | QuestionAnswered
 
 
 class Said(Closed):
-    """What was said to an item of the inbox: a decision, or the answer to a question.
+    """The reply to an inbox item: a decision, or the answer to a question.
 
-    `expired`: nothing was, in time, and `answer` is the default of the question. `by` None: nobody of the service.
+    `expired`: nobody replied in time; `answer` is then the question's default. `by` None: no user of the service.
     """
 
     item_id: str
@@ -129,27 +129,27 @@ class Said(Closed):
     expired: bool = False
 
 
-def heard(asked: Asked, said: Said, control_id: str | None = None) -> Heard:
-    """The entry that tells of what was said to this."""
-    if isinstance(asked, QuestionAsked):
+def reply_fact(request: InboxRequest, said: Said, control_id: str | None = None) -> InboxReply:
+    """The fact that records the reply `said` to `request`."""
+    if isinstance(request, QuestionAsked):
         return QuestionAnswered(
-            question_id=asked.question_id,
-            call_id=asked.call_id,
+            question_id=request.question_id,
+            call_id=request.call_id,
             answer=said.answer,
             by=said.by,
             expired=said.expired,
             control_id=control_id,
         )
     return ApprovalDecided(
-        approval_id=asked.approval_id,
-        call_id=asked.call_id,
+        approval_id=request.approval_id,
+        call_id=request.call_id,
         decision="expired" if said.expired or said.decision is None else said.decision,
         note=said.note,
         by=said.by,
         remember=said.remember,
-        digest=asked.digest,
-        profile=asked.profile,
-        why=asked.why,
-        expires_at=asked.expires_at,
+        digest=request.digest,
+        profile=request.profile,
+        why=request.why,
+        expires_at=request.expires_at,
         control_id=control_id,
     )

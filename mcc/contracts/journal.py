@@ -1,4 +1,4 @@
-"""Journal entries: everything that can happen to an order, as one closed union."""
+"""The closed union of journal facts: everything that can happen to an order."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -31,13 +31,14 @@ from mcc.contracts.shape import Closed, JsonAny, JsonObject, Text
 from mcc.contracts.usage import Usage
 
 JOURNAL_VERSION = 4
-"""Version of the shapes below: that of new orders, and of every order that a drone of this version has claimed."""
+"""Version of the shapes below. New orders have it, and so has every order that a drone of this version has claimed."""
 
 READABLE_VERSIONS = frozenset({1, 2, 3, 4})
-"""A drone claims only orders whose journal it can read, and nobody else closes what their agents have open.
+"""Journal versions that this code can read. A drone claims only orders with such a journal, and only a drone that can
+read a journal closes the agents that it has open.
 
-Entries of the order's own (`order.…`, `control.applied` without a record) are understood by every version: a service of
-any of them may end an order of which no agent has begun.
+Every version understands entries of the order itself (`order.…`, `control.applied` without a record), so a service of
+any version may end an order of which no agent has started.
 """
 
 
@@ -45,7 +46,7 @@ _ONE_TOOL_CALL = Usage(tool_calls=1)
 
 
 class Outcome(StrEnum):
-    """How a tool call ended, for the record; the model is told in words."""
+    """How a tool call ended, as recorded; the model reads it in words."""
 
     OK = "ok"
     ERROR = "error"
@@ -56,13 +57,12 @@ class Outcome(StrEnum):
 
 
 class AgentStarted(Fact):
-    """`setup_digest` names the kept set-up that a resumed run must use, `continues` the record that it goes on with.
+    """`setup_digest` names the stored set-up that a resumed run must use, `continues` the record that it continues.
 
-    `forked_from` is the record of another order that this one is a copy of. `environment` is what the agent's first
-    message says before its prompt. `model_settings`: how its model is asked, also by a run that goes on later; None in
-    entries of version 3 and before. `finish_tools` are those of `tools` that its gate answers. `node` is the path of
-    the document's node that it works on, if it is the agent of one. `model` None: it asks none, as the generator of a
-    document.
+    `forked_from` is the record of another order that this one is a copy of. `environment` is the text before the prompt
+    in the agent's first message. `model_settings` apply to this run and to its resumption; None in entries of version 3
+    and before. `finish_tools` are those of `tools` that its gate handles. `node` is the path of the document node that
+    the agent works on, if any. `model` None: the agent calls no model, like the generator of a document.
     """
 
     kind: ClassVar[str] = "agent.started"
@@ -85,9 +85,9 @@ class AgentStarted(Fact):
 
 
 class AgentStep(Note):
-    """Something that the runtime did or found; `usage` is what it cost beside replies, a failed model call for one.
+    """Something that the runtime did or found. `usage` is its cost beyond that of replies, such as of a failed call.
 
-    `in_results`: the model is told it at the end of the tool results that it follows, not in a message of its own.
+    `in_results`: the model reads it at the end of the preceding tool results, not in a message of its own.
     """
 
     kind: ClassVar[str] = "agent.step"
@@ -116,7 +116,7 @@ class AgentReused(Note):
 
 
 class AgentFinished(Fact):
-    """`cause` says why an agent ended that was not done, `limit` which limit it was."""
+    """`cause` says why an agent ended before it was done, `limit` which limit it reached."""
 
     kind: ClassVar[str] = "agent.finished"
     status: AgentEnd
@@ -128,7 +128,7 @@ class AgentFinished(Fact):
 
 
 class ToolStarted(Fact):
-    """`approval_id`: the approval that this call uses up."""
+    """`approval_id`: the approval that this call uses."""
 
     kind: ClassVar[str] = "tool.started"
     call_id: str
@@ -142,14 +142,13 @@ class ToolStarted(Fact):
 
 
 class ToolFinished(Fact):
-    """`artifact` names the kept whole text (`Journal.keep`) where `content` is only its beginning and end.
+    """`artifact` names the stored full text (`Journal.keep`) when `content` is only its beginning and end.
 
-    `untrusted`: strangers may have written it, so `content` has it within a fence (`mcc.contracts.fence`). `images` are
-    shown beside `content` to models that take pictures. `exit_code` is that of a command that ended by itself: one
-    other than 0 is what a program says, and no failure of the call. `job`: what goes on behind the call, by its handle.
-    `found`: deferred tools that the model is shown from now on.
-    `files`: the SHA-256 (hex) of files of the workspace as the call left or showed them, by their path; empty for one
-    that is no more.
+    `untrusted`: strangers may have written the text, so `content` has it within a fence (`mcc.contracts.fence`).
+    `images` are shown with `content` to models that accept pictures. `exit_code` is that of a command that ended by
+    itself; a code other than 0 is the program's result, not a failure of the call. `job`: the handle of work that goes
+    on in the background. `found`: deferred tools that the model sees from now on. `files`: by path, the SHA-256 (hex)
+    of workspace files as the call left or showed them; "" for a file that no longer exists.
     """
 
     kind: ClassVar[str] = "tool.finished"
@@ -174,10 +173,10 @@ class ToolFinished(Fact):
 
 
 class GateChecked(Fact):
-    """A check of the gate, asked for by `tool`; `attempt` counts those that were meant as the end.
+    """A gate check that the tool `tool` triggered. `attempt` counts only checks that could end the run.
 
-    `check_only`: it was to end nothing. `faults` are those of `errors` that say that a rule has no value; the same one
-    twice ends the work. `warnings` say what was changed of what was handed in.
+    `check_only`: a trial that could not end the run. `faults` are those of `errors` that say that a rule could not be
+    evaluated; the same fault twice ends the run. `warnings` say what the gate changed in what was handed in.
     """
 
     kind: ClassVar[str] = "gate.checked"
@@ -191,10 +190,10 @@ class GateChecked(Fact):
 
 
 class VerifyChecked(Fact):
-    """A verdict on what an agent brought, before that counts as its end. `passed` None: there is none, for `error`.
+    """A verdict on what an agent handed in, before it is accepted. `passed` None: no verdict, because of `error`.
 
-    `verifier` is the agent that judged, `verifier_id` its record, which `usage` is counted in. `revision`: how often
-    the work had been sent back before; `message` is what the agent is told when it is sent back once more, else empty.
+    `verifier` is the agent that judged, `verifier_id` its record, where `usage` is counted. `revision`: how often the
+    work had been sent back before. `message` is what the agent reads when its work is sent back again, else empty.
     """
 
     kind: ClassVar[str] = "verify.checked"
@@ -210,10 +209,10 @@ class VerifyChecked(Fact):
 
 
 class BudgetWarned(Note):
-    """`used` None: what was used is not known, so that the limit cannot be held; people are told, the model is not.
+    """`used` None: the usage is unknown, so the limit cannot be enforced; only people are told, not the model.
 
-    `landing`: the limit is reached, and the model has one reply left, without tools. `in_results`: the model is told
-    it at the end of the tool results that it follows, if it follows any, not in a message of its own.
+    `landing`: the limit is reached, and the model has one reply left, without tools. `in_results`: the model reads the
+    warning at the end of the preceding tool results, if there are any, not in a message of its own.
     """
 
     kind: ClassVar[str] = "budget.warned"
@@ -230,9 +229,9 @@ class BudgetWarned(Note):
 
 
 class ControlApplied(Fact):
-    """What people asked of the record, or of the whole order; `mode` is how a steer was meant.
+    """A control took effect on the record, or on the whole order; `mode` is that of a steer.
 
-    `metadata` is what was set; null took a key away.
+    `metadata` holds the values that were set; null deleted a key.
     """
 
     kind: ClassVar[str] = "control.applied"
@@ -245,14 +244,14 @@ class ControlApplied(Fact):
     metadata: JsonObject | None = None
 
     def paused(self, before: bool) -> bool:
-        """Whether those of whom it was asked are paused after it, who were (or were not) `before`."""
+        """Whether the agent or order that this control applies to is paused after it, given its state `before`."""
         return self.control == "pause" if self.control in ("pause", "resume") else before
 
 
 class Clipped(Closed):
-    """A tool result of which only beginning and end are shown from here on: `kept` of its `characters`.
+    """A tool result of which the model sees only beginning and end from now on: `kept` of its `characters`.
 
-    `artifact` is the digest under which the whole is kept.
+    `artifact` is the digest under which the full text is stored.
     """
 
     call_id: str
@@ -262,11 +261,11 @@ class Clipped(Closed):
 
 
 class TranscriptCompacted(Note):
-    """What the model is not shown any more; `summary` says it in words.
+    """The model's transcript was shortened; `summary` stands for the entries that it no longer sees.
 
-    `clipped`: tool results that were shortened. `through_seq`: entries up to here are replaced by the summary, 0 = none
-    are. `window_tokens`: what the model takes in, None = not known. `tokens_before`, `tokens_after`: about how much the
-    question took.
+    `clipped`: tool results that were shortened. `through_seq`: the summary replaces entries up to this one, 0 = none.
+    `window_tokens`: the model's context window, None = unknown. `tokens_before`, `tokens_after`: estimated size of the
+    request.
     """
 
     kind: ClassVar[str] = "transcript.compacted"
@@ -283,10 +282,10 @@ class TranscriptCompacted(Note):
 
 
 class DocumentChanged(Note):
-    """A change that an agent of the order made, committed together with this entry.
+    """An agent of the order changed a document; the change is committed together with this entry.
 
-    `node` is the path of the node that it was about, `fields` what it set ("props.minutes"); `by` which of the
-    document's authors the agent is. The same `command_id` never changes anything twice.
+    `node` is the path of the changed node, `fields` what was set ("props.minutes"), `by` the agent's role as an author.
+    A `command_id` is applied at most once.
     """
 
     kind: ClassVar[str] = "document.changed"
@@ -305,9 +304,10 @@ class DocumentChanged(Note):
 
 
 class WorkspaceCheckpointed(Note):
-    """What the workspace held was kept on the drone's host before a call that may change it.
+    """The workspace was saved on the drone's host before a call that may change it.
 
-    `files` and `bytes` are what the checkpoint holds, `skipped` counts what could not be kept and cannot be restored.
+    `files` and `bytes` are what the checkpoint holds; `skipped` counts files that could not be saved and cannot be
+    restored.
     """
 
     kind: ClassVar[str] = "workspace.checkpointed"
@@ -335,12 +335,12 @@ PersonFact: TypeAlias = ControlApplied | ApprovalRequested | ApprovalDecided | Q
 AnyFact: TypeAlias = OrderFact | AgentFact | ModelFact | CallFact | NoteFact | GitFact | PersonFact
 
 FACTS: Mapping[str, type[Fact]] = {fact.kind: fact for fact in get_args(AnyFact)}
-"""Every kind with the class of its data: the union is closed."""
+"""Every kind with its class. The union is closed: there are no others."""
 
 
 class FactByKind(RootModel[Any]):
-    """What an entry tells; its `kind` says which of these it is."""
+    """The content of an entry; its `kind` says which of these it is."""
 
-    # Not `RootModel[AnyFact]`, which would be built when this module is imported.
+    # Not `RootModel[AnyFact]`, because that would be built when this module is imported.
     model_config = ConfigDict(defer_build=True)
     root: AnyFact

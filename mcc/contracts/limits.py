@@ -1,4 +1,4 @@
-"""Limits: what one turn, or one agent of it, may use."""
+"""Limits on what one turn, or one agent in it, may use."""
 
 from typing import Annotated
 
@@ -7,10 +7,10 @@ from pydantic import Field
 from mcc.contracts.shape import Closed
 
 TOKENS = ("input_tokens", "cached_input_tokens", "reasoning_tokens")
-"""Kinds of tokens beside those written, as limits and usage call them. Without a limit their limit is None."""
+"""Token counts other than `output_tokens`, as `Limits` and `Usage` name them. Their limit is None when not set."""
 
 MAX_DEPTH = 8
-"""Deepest tree that anyone may ask for."""
+"""Highest `depth` that a caller may set."""
 
 Count = Annotated[int, Field(ge=0, le=1_000_000_000, strict=True)]
 Positive = Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)]
@@ -18,10 +18,10 @@ Seconds = Annotated[float, Field(gt=0, le=30 * 86_400, allow_inf_nan=False, stri
 
 
 class Limits(Closed):
-    """Limits of a turn; tokens are the provider's.
+    """Limits of a turn. Tokens are counted as the provider reports them.
 
-    Counts are of the whole tree, but for `rounds` (the master's own) and `subagent_…` (one child's). `warn_share`: the
-    part of a limit from which on an agent is told to finish.
+    Each limit covers the whole agent tree, except `rounds` (the master alone) and `subagent_…` (each child alone).
+    `warn_share`: once this share of a limit is used, the agent is told to finish.
     """
 
     rounds: Positive = 50
@@ -46,7 +46,7 @@ class Limits(Closed):
 
 
 class AgentLimits(Closed):
-    """Limits that a definition sets for its own agent; None leaves the order's, which they can only lower."""
+    """Limits that a definition sets for its own agent. They can only lower the order's limits; None keeps those."""
 
     rounds: Positive | None = None
     output_tokens: Positive | None = None
@@ -60,7 +60,7 @@ class AgentLimits(Closed):
 
 
 class LimitChoice(Closed):
-    """What an agent's file asks for (None = whatever the order allows), and what its run really has."""
+    """`requested`: the limits in the agent's file (None = whatever the order allows); `effective`: those of its run."""
 
     requested: AgentLimits = AgentLimits()
     effective: AgentLimits = AgentLimits()

@@ -1,4 +1,4 @@
-"""Facts of model calls: asked, answered, tried again, answered by another model."""
+"""Facts of model calls: started, replied, retried, fell back to another model."""
 
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from mcc.contracts.usage import Usage
 
 
 class ModelStarted(Fact):
-    """`reserved_tokens` are all that the call may take, those of its reply included."""
+    """A request is about to be sent. `reserved_tokens` is the most that the call may use, its reply included."""
 
     kind: ClassVar[str] = "model.started"
     round: int
@@ -26,10 +26,10 @@ class ModelStarted(Fact):
 
 
 class ModelReplied(Fact):
-    """A whole reply, block by block. `text`, `thinking` and `tool_calls` follow from its blocks, for readers.
+    """A whole reply, block by block. `text`, `thinking` and `tool_calls` are computed from its blocks, for readers.
 
-    `request_id` is what the provider calls the request, empty where it says nothing; `context_tokens` how much the
-    model that answered takes in, None where that is not known.
+    `request_id` is the provider's id of the request, empty when it sends none. `context_tokens` is the context window
+    of the model that answered, None when unknown.
     """
 
     kind: ClassVar[str] = "model.replied"
@@ -44,7 +44,8 @@ class ModelReplied(Fact):
     request_id: str = ""
     context_tokens: int | None = None
 
-    # None of the three is kept: a turn under way holds its replies, and what follows from them would double them.
+    # These three are computed on every access: a running turn holds all its replies, and cached copies would double
+    # their memory.
     @computed_field  # type: ignore[prop-decorator]
     @property
     def text(self) -> str:

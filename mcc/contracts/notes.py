@@ -1,4 +1,4 @@
-"""What agents write down for later orders of the same project: memory, plans and tasks, each with its versions."""
+"""Notes that agents write for later orders of the same project: memory, plans and tasks, each with its versions."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -13,19 +13,19 @@ NAME_CHARACTERS = 100
 TITLE_CHARACTERS = 200
 TEXT_CHARACTERS = 20_000
 
-MOST_NOTES = 1_000
-"""Notes of one kind that a project may have at a time."""
+MAX_NOTES = 1_000
+"""Most notes of one kind that a project may have at a time."""
 
 NoteName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./ -]{0,99}$")]
 
 
 class Note(Closed):
-    """One version of a note. `project` is the key of a workspace, or the session of an order without one; `workspace`
-    is where that was when this was written.
+    """One version of a note. `project` is the key of a workspace, or the session for an order without one; `workspace`
+    is the workspace's path at the time of writing.
 
-    `order_id` and `agent` are None where a person wrote it, who is `principal`. `seq` is the number of the entry of the
-    call that wrote it, in the journal of `order_id`. `verified_at`: when it was last written or found to be still so.
-    `deleted`: from this version on it is not there. `status` is that of a task.
+    When a person wrote the note, `principal` names the person, and `order_id` and `agent` are None. `seq` is the number
+    of the entry of the call that wrote the note, in the journal of `order_id`. `verified_at`: when the note was last
+    written or confirmed. `deleted`: this version deletes the note. `status` is for tasks only.
     """
 
     project: str
@@ -48,7 +48,7 @@ class Note(Closed):
 
 
 class NewNote(Closed):
-    """A version to be written; None leaves title, text and status as they were. `name` None: the next number."""
+    """A version to write. `title`, `text` or `status` None: unchanged. `name` None: named by the next number."""
 
     kind: NoteKind
     name: NoteName | None = None

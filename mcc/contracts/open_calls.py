@@ -1,4 +1,4 @@
-"""Open calls: models that were asked and tools that were wanted, without an answer in the journal so far."""
+"""Open calls: model and tool calls that the journal has no answer to yet."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -9,14 +9,15 @@ from mcc.contracts.journal import AgentFinished, AgentStarted, ToolFinished, Too
 from mcc.contracts.model_facts import ModelReplied, ModelRetried, ModelStarted
 
 _MODEL = "model"
-"""Stands for the call id of a record's model call, of which there is one at a time."""
+"""Stands in for a call id: a record has at most one open model call."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenCall:
     """A model or tool call without an answer; `since` is the time of its newest entry.
 
-    `waits_seconds`: the pause announced before the next try. `begun` False: a model wants a tool that was not started.
+    `waits_seconds`: the announced pause before the next try. `begun` False: the model requested a tool call that has
+    not started yet.
     """
 
     kind: Literal["model", "tool"]
@@ -28,14 +29,14 @@ class OpenCall:
 
 
 class OpenCallTracker:
-    """Takes in the entries of one journal in their order, beginning anywhere, and knows which calls are open."""
+    """Tracks which calls are open, from the entries of one journal in order; the first entry may be any."""
 
     def __init__(self) -> None:
         self._calls: dict[tuple[str | None, str], OpenCall] = {}
 
     @property
     def calls(self) -> tuple[OpenCall, ...]:
-        """In the order in which they were asked for, so that a call stands before those of the agents that it runs."""
+        """Oldest request first, so a delegating call comes before the calls of the agents that it runs."""
         return tuple(self._calls.values())
 
     def add(self, entry: Entry) -> None:
@@ -45,25 +46,25 @@ class OpenCallTracker:
                 self._calls.clear()
             case AgentFinished():
                 self._calls = {key: call for key, call in self._calls.items() if key[0] != record_id}
-            case ModelStarted() as asked:
-                self._calls[record_id, _MODEL] = _call("model", asked.model, entry)
-            case ModelRetried() as again:
-                waiting = replace(_call("model", again.model, entry), waits_seconds=again.wait_seconds)
+            case ModelStarted() as started:
+                self._calls[record_id, _MODEL] = _call("model", started.model, entry)
+            case ModelRetried() as retried:
+                waiting = replace(_call("model", retried.model, entry), waits_seconds=retried.wait_seconds)
                 self._calls[record_id, _MODEL] = waiting
             case ModelReplied() as reply:
                 self._reply(entry, reply)
-            case ToolStarted() as begun:
-                self._calls[record_id, begun.call_id] = _call("tool", begun.name, entry)
-            case ToolFinished() as done:
-                self._calls.pop((record_id, done.call_id), None)
+            case ToolStarted() as started:
+                self._calls[record_id, started.call_id] = _call("tool", started.name, entry)
+            case ToolFinished() as finished:
+                self._calls.pop((record_id, finished.call_id), None)
 
     def _reply(self, entry: Entry, reply: ModelReplied) -> None:
-        """The reply answers its model call, and takes the place of what an earlier one wanted and nobody began."""
-        answered = {key for key, call in self._calls.items() if key[0] == entry.record_id and not call.begun}
-        for key in (*answered, (entry.record_id, _MODEL)):
+        """Close the model call, drop requested calls of earlier replies that never started, add this reply's calls."""
+        never_started = {key for key, call in self._calls.items() if key[0] == entry.record_id and not call.begun}
+        for key in (*never_started, (entry.record_id, _MODEL)):
             self._calls.pop(key, None)
-        for wanted in reply.tool_calls:
-            self._calls[entry.record_id, wanted.call_id] = replace(_call("tool", wanted.name, entry), begun=False)
+        for requested in reply.tool_calls:
+            self._calls[entry.record_id, requested.call_id] = replace(_call("tool", requested.name, entry), begun=False)
 
 
 def _call(kind: Literal["model", "tool"], name: str, entry: Entry) -> OpenCall:

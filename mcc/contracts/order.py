@@ -1,4 +1,4 @@
-"""The work order: what a caller asks for, and what the service says of it."""
+"""The work order: `NewOrder` as callers submit it, `WorkOrder` as the service returns it; sessions, forks, outcomes."""
 
 from collections.abc import Collection, Mapping
 from enum import StrEnum
@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from mcc.contracts.changes import Changes
 from mcc.contracts.control import ControlKind, Metadata
-from mcc.contracts.generation import BlueprintRef, Generation, limits_of
+from mcc.contracts.generation import BlueprintRef, Generation, generation_limits
 from mcc.contracts.limits import Limits
 from mcc.contracts.permission import Mode, OnAsk, Permission
 from mcc.contracts.shape import NAME as NAME
@@ -36,20 +36,20 @@ GIT_REF = r"^[A-Za-z0-9][\w./-]{0,199}$"
 ModelName = Annotated[str, StringConstraints(pattern=MODEL_NAME)]
 
 Thinking = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max", "inherit"]
-"""How much a model thinks before it answers; `inherit`: as whoever stands above says, in the end as the model does by
-itself."""
+"""How much a model thinks before it answers. `inherit`: the setting of the level above, and at last the model's own
+default."""
 
 Temperature = Annotated[float, Field(ge=0, le=2, allow_inf_nan=False)]
 OutputTokens = Annotated[int, Field(ge=1, le=1_000_000_000, strict=True)]
-"""Most tokens of one reply, thinking included."""
+"""Highest number of tokens in one reply, thinking included."""
 
 ServiceTier = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
-"""How a provider ranks and prices a request, in its own word."""
+"""The provider's own name for how it prioritizes and prices a request."""
 
 
 class ModelSettings(Closed):
-    """How a model is asked. What is None or `inherit` is as whoever stands above says: the parent of an agent, then the
-    model's own table of the configuration, in the end its provider.
+    """Settings of a model request. A value of None or `inherit` comes from the level above: the agent's parent, then
+    the model's own table in the configuration, then the provider's default.
     """
 
     thinking: Thinking = "inherit"
@@ -59,16 +59,16 @@ class ModelSettings(Closed):
 
     @classmethod
     def of(cls, source: object) -> "ModelSettings":
-        """Those of an order or a definition, which have them under the same names."""
+        """The settings of an order or an agent definition, which have fields of the same names."""
         return cls(**{name: value for name in cls.model_fields if (value := getattr(source, name, None)) is not None})
 
     @property
     def given(self) -> Mapping[str, object]:
-        """What is said here, by name."""
+        """The settings that have a value here, by name."""
         return {name: value for name, value in self if value not in (None, "inherit")}
 
     def over(self, above: "ModelSettings", without: Collection[str] = ()) -> "ModelSettings":
-        """What is said here and, where nothing is, what is said above, but for the names in `without`."""
+        """These settings, with gaps filled from `above` except for the names in `without`."""
         inherited = {name: value for name, value in above.given.items() if name not in without}
         return self.model_copy(update={**inherited, **self.given})
 
@@ -97,7 +97,7 @@ class OrderKind(StrEnum):
 
 
 class WhenBusy(StrEnum):
-    """What happens when the session already has an unfinished order."""
+    """What happens to a new order when its session already has an unfinished one."""
 
     ENQUEUE = "enqueue"
     REJECT = "reject"
@@ -107,25 +107,25 @@ class WhenBusy(StrEnum):
 
 
 class Rule(Closed):
-    """One CEL expression that must be true of the answer, and what to say when it is not."""
+    """One CEL expression that must be true of the answer, and the message when it is not."""
 
     cel: Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
     message: Annotated[str, StringConstraints(max_length=2_000)] = ""
 
 
-def _said(value: str) -> str:
+def _rubric_not_blank(value: str) -> str:
     if not value.strip():
         raise PydanticCustomError("blank", "Input is blank: say what a good result is")
     return value
 
 
 class Verification(Closed):
-    """Who judges what an agent brought before that counts: a model by a `rubric`, or the agent of this name.
+    """Who judges a result before it is accepted: a model by `rubric`, or the agent named `agent`.
 
-    `max_revisions`: how often what does not pass is sent back; 0 = it is only judged.
+    `max_revisions`: how often a result that does not pass is sent back; 0 = it is only judged.
     """
 
-    rubric: Annotated[str, StringConstraints(max_length=20_000), AfterValidator(_said)] | None = None
+    rubric: Annotated[str, StringConstraints(max_length=20_000), AfterValidator(_rubric_not_blank)] | None = None
     agent: Name | None = None
     max_revisions: Annotated[int, Field(ge=0, le=2, strict=True)] = 1
 
@@ -136,7 +136,7 @@ class Verification(Closed):
         return self
 
 
-def _can_go_on(value: tuple[ControlKind, ...]) -> tuple[ControlKind, ...]:
+def _no_lone_pause(value: tuple[ControlKind, ...]) -> tuple[ControlKind, ...]:
     if ControlKind.PAUSE in value and ControlKind.RESUME not in value:
         raise PydanticCustomError("pause_for_good", "Input has pause without resume: what is paused would never go on")
     return tuple(dict.fromkeys(value))
@@ -144,28 +144,28 @@ def _can_go_on(value: tuple[ControlKind, ...]) -> tuple[ControlKind, ...]:
 
 HOST_ENTRY = r"^(\*|(\*\.)?[A-Za-z0-9_.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$"
 HostEntry = Annotated[str, StringConstraints(pattern=HOST_ENTRY)]
-"""Hosts that may be reached: `name:port`, `name` for ports 443 and 80, `*.name` for all below it, `*` for every one."""
+"""Hosts that may be reached: `name:port`, `name` for ports 443 and 80, `*.name` for all its subdomains, `*` for all."""
 
 Hosts = Annotated[tuple[HostEntry, ...], Field(max_length=200)]
 
 
 class NewOrder(Closed):
-    """One chat turn (or one headless generation) as its caller asks for it.
+    """A request for one chat turn or one headless generation.
 
-    `thinking` to `service_tier` are how the model of `agent` is asked, whatever its file says, and those of its
-    subagents whose files say nothing.
+    `thinking` to `service_tier` are the model settings of `agent`, whatever its file says, and of those of its
+    subagents whose files set none.
 
-    `kind` generate: exactly one of `blueprint` and `document_id`, and `prompt` is a brief that all its agents read; ""
-    where there is none. A chat turn with `document_id` works on that document.
+    `kind` generate: give exactly one of `blueprint` and `document_id`; `prompt` is a brief that all its agents read,
+    "" for none. A chat turn with `document_id` works on that document.
 
-    `permission` and `mode` say what its agents may call, beside what the operator and their files say. `on_ask`: what
-    becomes of a call that a person is to be asked for; None = as the operator says, else as whoever placed it can be
-    asked.
+    `permission` and `mode` say which tools its agents may call, in addition to the operator's rules and the agent
+    files. `on_ask`: what happens to a call that needs a person's approval; None = as the operator's configuration says,
+    and if that says nothing, as it depends on whether the caller can be asked.
 
-    `egress`: of the hosts that the operator lets tools reach, those that it leaves to its agents; None = all of them.
+    `egress`: which of the hosts that the operator lets tools reach are open to this order's agents; None = all of them.
 
-    `metadata` is for programs: its tools see it, its models do not. `controls` are all that may be asked of it while it
-    is under way, besides the cancel of the whole order; None = everything.
+    `metadata` is for programs: the order's tools see it, its models do not. `controls`: the only controls accepted
+    while the order is unfinished, besides the cancel of the whole order; None = all.
     """
 
     kind: OrderKind = OrderKind.CHAT
@@ -198,26 +198,26 @@ class NewOrder(Closed):
     egress: Hosts | None = None
     webhook_url: Annotated[str, StringConstraints(max_length=2_000)] | None = None
     metadata: Metadata = Field(default_factory=dict)
-    controls: Annotated[tuple[ControlKind, ...], Field(max_length=20), AfterValidator(_can_go_on)] | None = None
+    controls: Annotated[tuple[ControlKind, ...], Field(max_length=20), AfterValidator(_no_lone_pause)] | None = None
 
     @model_validator(mode="before")
     @classmethod
-    def _limits_of_a_generation(cls, given: Any) -> Any:
-        """Written down where they are asked for, so that nobody has to know of which kind an order is."""
+    def _fill_generation_limits(cls, given: Any) -> Any:
+        """Fill in a generate order's default limits here, so that no reader needs to know the order's kind."""
         if not isinstance(given, Mapping) or given.get("kind") != OrderKind.GENERATE:
             return given
-        return {**given, "limits": limits_of(given.get("limits"), given.get("generation"))}
+        return {**given, "limits": generation_limits(given.get("limits"), given.get("generation"))}
 
     @field_validator("prompt")
     @classmethod
-    def _needed_in_a_chat(cls, prompt: str, info: ValidationInfo) -> str:
+    def _chat_needs_prompt(cls, prompt: str, info: ValidationInfo) -> str:
         if not prompt and info.data.get("kind") is OrderKind.CHAT:
             raise PydanticCustomError("missing", "Field required")
         return prompt
 
     @field_validator("document_id")
     @classmethod
-    def _is_its_session(cls, document_id: str | None, info: ValidationInfo) -> str | None:
+    def _session_is_the_document(cls, document_id: str | None, info: ValidationInfo) -> str | None:
         session_id = info.data.get("session_id")
         if info.data.get("kind") is OrderKind.GENERATE and session_id not in (None, document_id):
             raise PydanticCustomError(
@@ -227,7 +227,7 @@ class NewOrder(Closed):
 
     @field_validator("blueprint")
     @classmethod
-    def _of_what(cls, blueprint: str | None, info: ValidationInfo) -> str | None:
+    def _blueprint_or_document(cls, blueprint: str | None, info: ValidationInfo) -> str | None:
         kind, document_id = info.data.get("kind"), info.data.get("document_id")
         if kind is OrderKind.CHAT and blueprint is not None:
             raise PydanticCustomError("not_of_kind", "A blueprint belongs to an order of kind generate; leave it out")
@@ -239,40 +239,40 @@ class NewOrder(Closed):
 
     @field_validator("generation")
     @classmethod
-    def _of_a_document(cls, generation: Generation | None, info: ValidationInfo) -> Generation | None:
+    def _generation_needs_generate(cls, generation: Generation | None, info: ValidationInfo) -> Generation | None:
         if info.data.get("kind") is OrderKind.CHAT and generation is not None:
             raise PydanticCustomError("not_of_kind", "This belongs to an order of kind generate; leave it out")
         return generation
 
 
-MOST_AT_ONCE = 1_000
-"""Orders that are placed together, in one transaction."""
+MAX_BATCH_ORDERS = 1_000
+"""Most orders that are placed together, in one transaction."""
 
 IdempotencyKey = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[\x21-\x7e]+$")]
-"""Visible ASCII characters, without a blank."""
+"""Visible ASCII characters without spaces."""
 
 
 class OrderOfBatch(NewOrder):
-    """One of several orders that are placed together. `idempotency_key` is what the header of that name is to one."""
+    """One of several orders placed together. `idempotency_key` works like the header of that name on a single order."""
 
     idempotency_key: IdempotencyKey | None = None
 
     @property
     def order(self) -> NewOrder:
-        """Without its key."""
+        """The order without its key."""
         return unchecked(NewOrder, **{name: value for name, value in self if name != "idempotency_key"})
 
 
 class NewOrders(Closed):
-    """Orders that are placed together, all or none, in this order."""
+    """Orders that are placed in this sequence, all or none."""
 
-    orders: Annotated[tuple[OrderOfBatch, ...], Field(min_length=1, max_length=MOST_AT_ONCE)]
+    orders: Annotated[tuple[OrderOfBatch, ...], Field(min_length=1, max_length=MAX_BATCH_ORDERS)]
 
 
 class NewFork(Closed):
-    """Where a fork begins: with entries 1 to `after` of its source. `prompt` is what its master hears next.
+    """Where a fork begins: after entry `after` of its source. `prompt` is the next message to its master.
 
-    It may be left out, and so a blank one is refused.
+    `prompt` may be left out, but not blank.
     """
 
     after: Annotated[int, Field(ge=1, le=10**15, strict=True)]
@@ -280,9 +280,9 @@ class NewFork(Closed):
 
 
 class EarlierTurn(Closed):
-    """A turn that had ended, as later ones of its session are shown it; `session_seq` counts the turns from 1 on.
+    """An ended turn, as later turns of its session see it; `session_seq` numbers the turns from 1.
 
-    `prompt` is what its master was asked, with what people told it later.
+    `prompt` is the master's prompt together with what people told it later.
     """
 
     order_id: Identifier
@@ -299,8 +299,8 @@ class EarlierTurn(Closed):
 class OrderOrigin(Closed):
     """The order that this one was made from. `note` is for people.
 
-    `after`: the last entry that a fork took over, or whose state a revert brings back, None = that before the first
-    write; `overwrite`: it takes back what somebody else changed since as well.
+    `after`: for a fork, the last entry copied from that order; for a revert, the entry whose workspace state comes
+    back, None = the state before the first write. `overwrite`: the revert also undoes what somebody else changed since.
     """
 
     kind: Literal["retry", "fork", "revert"]
@@ -311,18 +311,18 @@ class OrderOrigin(Closed):
 
 
 class WorkOrder(NewOrder):
-    """An order that the service keeps. `usage` and `last_seq` are those of the journal at the time of the answer.
+    """An order in the service. `usage` and `last_seq` are as of the time of the response.
 
-    `usage` is what it spent itself, without what a fork took over. `left_out`: not in the context of later turns.
-    `metadata` is as people have set it by now.
+    `usage` is the order's own, without the entries that a fork copied. `left_out`: later turns do not see this one.
+    `metadata` is its current value.
 
-    A generate order has `document_id` also where it named a `blueprint`: that of the document that was made for it,
-    which is its `session_id` as well.
+    A generate order always has a `document_id`; one placed with a `blueprint` has that of the document made for it,
+    which is also its `session_id`.
 
-    `on_ask` is what counts for it, also where its caller left it out.
+    `on_ask` is the value in force, even if the caller gave none.
 
-    `accepted`: whether those who had to judge it, gate and verifier, accepted what it brought. False: it is the best
-    that was refused, and `answer` says the same in words. None: nobody had to judge it, or nobody did.
+    `accepted`: whether the gate and the verifier accepted the result. False: the result is the best of those that were
+    refused, and `answer` says so. None: there was no gate or verifier, or none of them judged the result.
     """
 
     id: Identifier
@@ -348,17 +348,18 @@ class WorkOrder(NewOrder):
     left_out: bool = False
     changes: Changes | None = None
 
+    # Lifts the check of `NewOrder`: here a generate order has both its blueprint and its document.
     @field_validator("blueprint")
     @classmethod
-    def _of_what(cls, blueprint: str | None, info: ValidationInfo) -> str | None:
+    def _blueprint_or_document(cls, blueprint: str | None, info: ValidationInfo) -> str | None:
         return blueprint
 
 
 class Outcome(Closed):
-    """How a turn ended: the final status with its reason, and what it brought.
+    """How a turn ended: the final status with its reason, and the result.
 
-    `accepted`: whether gate and verifier accepted what it brought; None = neither of them judged it. `changes`: what it
-    did to its workspace, None = nothing.
+    `accepted`: whether gate and verifier accepted the result; None = neither of them judged it. `changes`: what the
+    turn did to its workspace, None = nothing.
     """
 
     status: Literal[OrderStatus.SUCCEEDED, OrderStatus.FAILED, OrderStatus.CANCELLED]
@@ -372,7 +373,7 @@ class Outcome(Closed):
 
 
 class Session(Closed):
-    """A conversation: its orders are its turns, in the order in which they were accepted."""
+    """A conversation. Its orders are its turns, in the sequence in which they were accepted."""
 
     id: Identifier
     title: Text

@@ -1,4 +1,4 @@
-"""Facts of an order itself: its way through the statuses."""
+"""Facts about the order itself: one for each of its status changes."""
 
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +12,7 @@ from mcc.contracts.usage import Usage
 
 
 class Forked(Closed):
-    """Entries 2 to `until` are those of order `order_id` up to its entry `after`, under ids of this order's own."""
+    """Entries 2 to `until` are copied from order `order_id`, up to its entry `after`, with new ids for this order."""
 
     order_id: str
     after: int
@@ -20,7 +20,7 @@ class Forked(Closed):
 
 
 class OrderQueued(Fact):
-    """`retry_of` is the order of whose input this one was made, `forked` the one whose history it begins with."""
+    """`retry_of` is the order whose input this one repeats, `forked` the one whose history it starts with."""
 
     kind: ClassVar[str] = "order.queued"
     session_id: str
@@ -45,15 +45,15 @@ class OrderQueued(Fact):
         retry_of: str | None = None,
         forked: Forked | None = None,
     ) -> "OrderQueued":
-        """The entry of this order: each field that an order has under the same name is told as the order has it."""
-        own: dict[str, Any] = {
+        """The fact for `order`, with the order's value for every field of the same name."""
+        given: dict[str, Any] = {
             "session_id": session_id,
             "session_seq": session_seq,
             "retry_of": retry_of,
             "forked": forked,
         }
-        asked: dict[str, Any] = {name: getattr(order, name) for name in cls.model_fields if name not in own}
-        return OrderQueued(**asked, **own)
+        copied: dict[str, Any] = {name: getattr(order, name) for name in cls.model_fields if name not in given}
+        return OrderQueued(**copied, **given)
 
 
 class OrderClaimed(Fact):
@@ -79,7 +79,7 @@ class OrderHandedBack(Fact):
 
 
 class OrderWaiting(Fact):
-    """`found` is the key of a directory that has the place of the order's workspace: a resume lets it go on there."""
+    """`found` is the key of another directory found at the workspace's path; after a resume the order goes on there."""
 
     kind: ClassVar[str] = "order.waiting"
     reason: WaitingReason

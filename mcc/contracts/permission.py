@@ -1,4 +1,4 @@
-"""Permission: what the operator, an agent file, a mode and an order say of tool calls, and what was made of that."""
+"""Permission rules for tool calls, as written by operator, agent file, mode or order, and what decided over a call."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias, get_args
@@ -9,20 +9,20 @@ from pydantic_core import PydanticCustomError
 from mcc.contracts.shape import Closed, Text
 
 Word = Literal["allow", "ask", "deny"]
-"""What becomes of a call, the strictest one last."""
+"""What a rule does with a call, the strictest last."""
 
 Effects: TypeAlias = Literal["none", "read", "write", "execute", "network", "irreversible"]
-"""The most that a call of a tool may do to the world outside the turn."""
+"""The most that a call of a tool can do to the world outside the turn."""
 
 Mode = Literal["develop", "plan", "build", "test", "ship"]
-"""What an order is for; every mode but `develop` adds permission of its own."""
+"""The purpose of an order; every mode except `develop` adds its own permission rules."""
 
 OnAsk = Literal["wait", "deny"]
-"""What becomes of a call that is to be asked for: the order waits for a person, or the call is denied at once."""
+"""What happens to a call that needs approval: the order waits for a person, or the call is denied at once."""
 
 RULES = 100
 KEYS = 200
-"""Rules of one key, and keys of one layer."""
+"""Most rules of one key, and most keys of one layer."""
 
 PERMISSION_KEY = r"^[A-Za-z0-9_*?.:-]{1,100}$"
 PermissionKey = Annotated[str, StringConstraints(pattern=PERMISSION_KEY)]
@@ -30,7 +30,7 @@ PermissionKey = Annotated[str, StringConstraints(pattern=PERMISSION_KEY)]
 
 
 class PermissionRule(Closed):
-    """`when` is CEL over one call, None = always; `message` says why, to people and to the model."""
+    """`when` is a CEL condition on one call, None = always; `message` tells people and the model why."""
 
     when: Annotated[str, StringConstraints(min_length=1, max_length=10_000)] | None = None
     then: Word
@@ -43,7 +43,7 @@ _WORDS = 'Input should be "allow", "ask" or "deny", or a list of rules such as [
 
 
 def _word_or_rules(value: object, _: object) -> object:
-    """A mistake is told of the shape that was meant, and not of both."""
+    """Reports errors only for the shape that was meant; pydantic would report those of both union members."""
     if isinstance(value, str) and value in get_args(Word):
         return value
     if not isinstance(value, list | tuple):
@@ -51,17 +51,17 @@ def _word_or_rules(value: object, _: object) -> object:
     try:
         return _RULES.validate_python(value)
     except ValidationError as error:
-        raise PydanticCustomError("permission", "{said}", {"said": _said(error)}) from None
+        raise PydanticCustomError("permission", "{first}", {"first": _first_error(error)}) from None
 
 
-def _said(error: ValidationError) -> str:
-    """The first mistake of a list of rules, where it is and, of a key that nobody knows, what there is."""
+def _first_error(error: ValidationError) -> str:
+    """The first error in a list of rules, with its place; for an unknown key, also the key probably meant."""
     first = error.errors(include_url=False, include_input=False)[0]
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in first["loc"])
     if first["type"] == "extra_forbidden":
         near = [name for name in PermissionRule.model_fields if name[:1] == str(first["loc"][-1])[:1].lower()]
-        meant = f"did you mean {near[0]!r}?" if near else "a rule has when, then and message"
-        return f"rule {place}: there is no such key; {meant}"
+        hint = f"did you mean {near[0]!r}?" if near else "a rule has when, then and message"
+        return f"rule {place}: there is no such key; {hint}"
     if first["type"] == "model_type":
         return f'rule {place}: Input should be a rule, such as {{then = "ask"}}'
     return f"rule {place}: {first['msg']}" if place else first["msg"].replace("Tuple", "List")
@@ -70,17 +70,17 @@ def _said(error: ValidationError) -> str:
 WordOrRules: TypeAlias = Annotated[Word | _Rules, WrapValidator(_word_or_rules)]
 
 Permission: TypeAlias = Annotated[Mapping[PermissionKey, WordOrRules], Field(max_length=KEYS)]
-"""A word, or rules of which the first that holds counts, by key. Of several keys that fit a call the most specific one
-counts: the name, then the longest glob, then the group, then `*`."""
+"""By key, either one word, or rules of which the first whose condition holds decides. If several keys match a call, the
+most specific one decides: the tool's name, then the longest glob, then the group, then `*`."""
 
 
 LayerName = Literal["operator", "mode", "agent", "ancestor", "order", "default", "grant"]
-"""Who said it. `ancestor`: the file of an agent above; `default`: nobody did, and the effects of the tool decide;
-`grant`: an approval that a person let stand."""
+"""Which layer a decision comes from. `ancestor`: the file of an agent above; `default`: no layer said anything, so the
+tool's effects decide; `grant`: a standing approval that a person gave."""
 
 
 class Why(Closed):
-    """What decided over a call: which key of which layer, the condition that held there, and what it says."""
+    """What decided over a call: the layer, its key, the condition that held, and the rule's message."""
 
     layer: LayerName
     key: Text | None = None
@@ -89,7 +89,7 @@ class Why(Closed):
 
 
 class SavedRule(Closed):
-    """What would be saved when a person lets an approval stand: calls of `key` for which `when` holds."""
+    """The rule that a remembered approval saves: it allows calls that match `key` and for which `when` holds."""
 
     key: PermissionKey
     when: Text | None = None

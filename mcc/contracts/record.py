@@ -1,4 +1,4 @@
-"""The chat record: one agent's run with its steps, and under it the runs of its children."""
+"""The chat record: one agent's run with its steps, and the runs of its children below it."""
 
 from enum import StrEnum
 from typing import Annotated, Literal, TypeAlias
@@ -33,17 +33,18 @@ AgentEnd: TypeAlias = Literal[
 
 
 class ModelChoice(Closed):
-    """The model asked for and the one that is used; they differ after an alias, an inheritance or a fallback."""
+    """The requested model and the one in use; they differ after an alias, an inheritance or a fallback."""
 
     requested: str
     effective: str
 
 
 class ModelStep(Closed):
-    """A reply. `blocks` are all of it in their order; `text`, `thinking` and `tool_calls` say the same by kind.
+    """A model's reply. `blocks` holds all of it in order; `text`, `thinking` and `tool_calls` repeat it by kind.
 
-    `model` is who answered, at the `attempt`th asking of this round, asked at `started_at`; `context_tokens` how much
-    that model takes in (None: not known), of which `usage.input_tokens` are filled. `request_id` is the provider's.
+    `model` answered, on try `attempt` of this round; `started_at` is when that request was sent. `context_tokens` is
+    the model's context window (None: unknown), of which `usage.input_tokens` are filled. `request_id` is the
+    provider's id of the request.
     """
 
     seq: int
@@ -65,11 +66,11 @@ class ModelStep(Closed):
 
 
 class ToolStep(Closed):
-    """`seq` is that of the entry that finished the call; `content` is what the model was told.
+    """A tool call with its result. `seq` is the number of the entry that finished it; `content` is what the model read.
 
-    `artifact` names the kept whole text where `content` is only its beginning and end. `untrusted`: strangers may have
-    written it, so `content` has it within a fence. `images` were shown beside it to models that take pictures.
-    `exit_code` is that of a command that ended by itself; `job` names what went on behind the call.
+    `artifact` names the stored full text when `content` is only its beginning and end. `untrusted`: strangers may have
+    written the text, so `content` has it within a fence. `images` were shown with it to models that accept pictures.
+    `exit_code` is that of a command that ended by itself; `job` names work that went on in the background.
     """
 
     seq: int
@@ -91,9 +92,9 @@ class ToolStep(Closed):
 
 
 class GateStep(Closed):
-    """A check of the gate: `tool` asked for it, `attempt` counts those that were meant as the end.
+    """A gate check that the tool `tool` triggered. `attempt` counts only checks that could end the run.
 
-    `check_only`: it was to end nothing. `warnings` say what was changed of what was handed in.
+    `check_only`: a trial that could not end the run. `warnings` say what the gate changed in what was handed in.
     """
 
     seq: int
@@ -107,9 +108,9 @@ class GateStep(Closed):
 
 
 class VerifyStep(Closed):
-    """A verdict on what the agent brought, by the agent `verifier`, whose record `usage` is counted in.
+    """The verdict of the agent `verifier` on what the agent handed in; `usage` is counted in the verifier's record.
 
-    `passed` None: there is none, for `error`. `revision`: how often the work had been sent back before.
+    `passed` None: there is no verdict, because of `error`. `revision`: how often the work had been sent back before.
     """
 
     seq: int
@@ -137,9 +138,9 @@ class SteerStep(Closed):
 
 
 class NoteStep(Closed):
-    """Something the runtime did or found on the way: tools provisioned, a retry, a fallback, a warning.
+    """Something that the runtime did or found: tools provisioned, a retry, a fallback, a warning.
 
-    `wait_seconds`: how long the runtime waited before it asked a model again.
+    `wait_seconds`: how long the runtime waited before it retried a model call.
     """
 
     seq: int
@@ -156,12 +157,12 @@ Step: TypeAlias = Annotated[
 
 
 class ChatRecord(Closed):
-    """One agent's run. `usage` is its own, `usage_total` includes its children (and, at the root, earlier attempts).
+    """One agent's run. `usage` is its own; `usage_total` includes its children (and, at the root, earlier attempts).
 
-    `tools_requested` is what its file or caller named (groups and tools; None = the parent's), `tools` what it got.
-    `continues` is the record whose conversation this one goes on with, `forked_from` that of another order whose
-    copy it began as. `model` None: it asks none, as the generator of a document; `node` is the path of the node that it
-    worked on. `metadata` is what people set of it, at the root that of the order.
+    `tools_requested` lists the groups and tools that its file or caller named (None = the parent's), `tools` those it
+    got. `continues` is the record whose conversation this one continues. `forked_from` is the record of another order
+    that this one began as a copy of. `model` None: the agent calls no model, like the generator of a document. `node`
+    is the path of the document node that it worked on. `metadata` is what people set on it; at the root, the order's.
     """
 
     id: str

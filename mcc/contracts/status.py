@@ -1,4 +1,4 @@
-"""The life of an order as one table: its statuses, the moves between them, and why."""
+"""The state machine of an order: statuses, reasons, and the table of moves between statuses."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -49,7 +49,7 @@ Reason: TypeAlias = WaitingReason | FailureReason
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """One allowed step of an order: where from, where to, who makes it, and the entry that tells of it."""
+    """One allowed transition: source and target status, who makes it (`by`), and the kind of its journal entry."""
 
     name: str
     source: OrderStatus | None
@@ -79,5 +79,5 @@ del S
 
 
 def sources_of(*names: str) -> frozenset[OrderStatus]:
-    """The statuses that the moves called `names` start from; a store's `WHERE status IN` comes from here."""
+    """The statuses that the moves called `names` start from; the store builds its `WHERE status IN` from them."""
     return frozenset(move.source for move in MOVES if move.name in names and move.source is not None)

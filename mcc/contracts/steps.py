@@ -1,4 +1,4 @@
-"""The steps of a chat record: how each fact of an agent's journal reads there."""
+"""Converts facts of the journal to the steps of a chat record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ from mcc.contracts.record import GateStep, ModelStep, NoteStep, SteerStep, Step,
 from mcc.contracts.shape import unchecked
 
 StepFact: TypeAlias = ModelReplied | ToolFinished | GateChecked | VerifyChecked | ControlApplied | Note
-"""The facts that are steps."""
+"""The facts that become steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class NumberedFact:
     """A fact with its entry's number and time; `arguments` are those of a finished tool call.
 
-    `started_at`: when what the fact ends had begun, None where the journal does not say.
+    `started_at`: when the model or tool call that the fact ends had begun; None when the journal does not say.
     """
 
     seq: int

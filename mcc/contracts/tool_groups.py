@@ -1,10 +1,10 @@
-"""Tool groups: the names by which agent files and permission speak of several tools."""
+"""Tool groups: names that stand for several tools in agent files and permission rules."""
 
 from collections.abc import Collection, Mapping
 from typing import TypeAlias
 
 GroupTable: TypeAlias = Mapping[str, Collection[str]]
-"""The names of the tools in each group."""
+"""Tool names by group."""
 
 _DIFF = ("git_status", "git_diff", "git_show")
 _SHELL = ("run_shell", "shell_jobs")
@@ -33,9 +33,9 @@ TOOL_GROUPS: GroupTable = {
     "delegation": ("subagent", "subagents_run", "subagent_send"),
     "finish": ("submit_result", "validate", "done"),
 }
-"""Every group that exists, with the tools that have a fixed name; what a drone really has may be less."""
+"""Every group, with its tools that have a fixed name. A drone may offer fewer of them."""
 
 
 def group_of(tool: str) -> str:
-    """The first group that has a tool of this name; empty where none has."""
+    """The first group that contains the tool; "" when none does."""
     return next((group for group, tools in TOOL_GROUPS.items() if tool in tools), "")

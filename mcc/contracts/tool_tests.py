@@ -1,4 +1,4 @@
-"""Trials of MCP servers: what the operator wants to be tried, and what that showed; approvals of definitions."""
+"""Trials of MCP servers with their outcome, and approvals of tool definitions."""
 
 from typing import Annotated
 
@@ -11,7 +11,7 @@ ToolNamed = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class ToolTest(Closed):
-    """Speak with a server, and call one of its tools when it is named, by its own name or that which agents use."""
+    """Connect to a server and, if `tool` is given (by its own name or the name that agents use), call that tool."""
 
     server: ServerNamed
     tool: ToolNamed | None = None
@@ -19,10 +19,11 @@ class ToolTest(Closed):
 
 
 class ToolTested(Closed):
-    """`problem` says why it cannot be used, None = it can. `revision`: of the protocol, as was agreed upon.
+    """The outcome of a trial. `problem` says why the server cannot be used, None = it can. `revision`: the negotiated
+    protocol revision.
 
-    `tools`: how many it offers, `tokens`: what a model is asked to read of them. `content` and `is_error` are what the
-    call brought, None where none was made.
+    `tools`: how many the server offers; `tokens`: how many tokens their definitions cost a model. `content` and
+    `is_error` are the result of the call; `content` is None when no call was made.
     """
 
     server: str
@@ -37,14 +38,14 @@ class ToolTested(Closed):
 
 
 class ToolsToApprove(Closed):
-    """The definitions that count from now on: those that were seen last, of one tool or of all of the server."""
+    """Approve the definitions last seen, of one tool or of all tools of the server."""
 
     server: ServerNamed
     tool: ToolNamed | None = None
 
 
 class ToolsApproved(Closed):
-    """The server's own names of the tools whose definitions count from now on and did not before."""
+    """The tools whose definitions were newly approved, by the server's own names."""
 
     server: str
     tools: tuple[Text, ...]

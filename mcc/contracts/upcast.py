@@ -1,51 +1,51 @@
-"""Journal entries of older versions, read as those of today: the one place that knows what they looked like.
+"""Upcasts journal entries of older versions to the current shapes; the only module that knows the old shapes.
 
-A field that a version only added has a default in its contract, which says what its absence means: version 3 added
-`untrusted` (False: what was told stands there without a fence) and `definition_origin` (None: it was not noted).
-Version 4 keeps replies as blocks in their order, and binds an approval by one digest.
+Fields that a version merely added are not handled here: their default in the contract says what absence means.
+Version 3 added `untrusted` (False: the content has no fence) and `definition_origin` (None: not recorded). Version 4
+stores replies as ordered blocks and identifies what an approval covers by one digest.
 """
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 
-def as_today(kind: str, data: object) -> object:
-    """The data of an entry of any readable version, in the shape of the newest; what is no mapping stays as it is."""
-    upcast = _UPCASTS.get(kind)
-    return data if upcast is None or not isinstance(data, Mapping) else upcast(data)
+def upcast(kind: str, data: object) -> object:
+    """Convert the data of an entry of any readable version to the newest shape; a non-mapping comes back unchanged."""
+    convert = _UPCASTS.get(kind)
+    return data if convert is None or not isinstance(data, Mapping) else convert(data)
 
 
 def _agent_started(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Version 1 had the turn's limits there, which say nothing of the agent's own."""
+    """Version 1 stored the turn's limits in `limits`; they are dropped, for they do not tell the agent's own."""
     limits = data.get("limits")
-    turns = isinstance(limits, Mapping) and "subagent_rounds" in limits
-    return _with_finish_tools({**data, "limits": {}} if turns else data)
+    has_turn_limits = isinstance(limits, Mapping) and "subagent_rounds" in limits
+    return _with_finish_tools({**data, "limits": {}} if has_turn_limits else data)
 
 
 def _with_finish_tools(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Up to version 3 an agent with a gate was known by its two tools: `validate`, and the one that hands in."""
+    """Up to version 3 an agent had a gate when its tools held both `validate` and one that hands in the result."""
     if "finish_tools" in data or not isinstance(tools := data.get("tools"), list | tuple):
         return data
-    own = [name for name in tools if name in ("submit_result", "validate", "done")]
-    return {**data, "finish_tools": own if "validate" in own and len(own) > 1 else []}
+    finishing = [name for name in tools if name in ("submit_result", "validate", "done")]
+    return {**data, "finish_tools": finishing if "validate" in finishing and len(finishing) > 1 else []}
 
 
 def _gate_checked(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Up to version 3 the tool said whether a check was to end nothing."""
+    """Up to version 3 the tool's name alone told a trial check (`validate`) from one that could end the run."""
     return {"check_only": data.get("tool") == "validate", **data}
 
 
 def _model_replied(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Up to version 3 thinking, text and tool calls stood side by side, and were sent back in this order.
+    """Up to version 3 a reply had separate fields for thinking, text and tool calls, sent back in this order.
 
-    What follows from the blocks may stand beside them where the entry was read from a service.
+    An entry read from a service has these fields beside `blocks`, computed from them; they are dropped.
     """
     rest = {key: value for key, value in data.items() if key not in _BY_KIND}
     return rest if "blocks" in data else {**rest, "blocks": list(_blocks(data))}
 
 
 def _approval_requested(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Up to version 3 the arguments and the tool had digests of their own; nobody asked for an approval then."""
+    """Up to version 3 arguments and tool had separate digests; no approval was ever requested in those versions."""
     rest = {key: value for key, value in data.items() if key not in ("arguments_digest", "tool_digest")}
     return rest if "digest" in data else {**rest, "digest": data.get("arguments_digest", "")}
 
@@ -69,7 +69,7 @@ def _blocks(data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _mappings(value: object) -> Iterator[Mapping[str, Any]]:
-    return (one for one in value if isinstance(one, Mapping)) if isinstance(value, list | tuple) else iter(())
+    return (item for item in value if isinstance(item, Mapping)) if isinstance(value, list | tuple) else iter(())
 
 
 _UPCASTS: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {

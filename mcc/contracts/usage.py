@@ -1,4 +1,4 @@
-"""Usage: tokens, calls and money that a record or an order spent."""
+"""Tokens, calls and money that a record or an order spent."""
 
 from operator import attrgetter
 from typing import Annotated
@@ -11,10 +11,10 @@ Tokens = Annotated[int, Field(ge=0)]
 
 
 class Usage(Closed):
-    """What was spent. `input_tokens` includes those read from a cache and those written to one, `output_tokens` the
-    reasoning ones.
+    """Usage in tokens, calls and US dollars.
 
-    `cost_usd` is US dollars, None as soon as one price in the sum is unknown.
+    `input_tokens` includes tokens read from a cache and tokens written to one; `output_tokens` includes reasoning
+    tokens. `cost_usd` is None as soon as one price in the sum is unknown.
     """
 
     input_tokens: Tokens = 0
@@ -27,18 +27,18 @@ class Usage(Closed):
     cost_usd: float | None = 0.0
 
     def plus(self, other: "Usage") -> "Usage":
-        taken, cached, written, given, thought, asked, called, cost = _parts(self)
-        and_taken, and_cached, and_written, and_given, and_thought, and_asked, and_called, further = _parts(other)
+        input_1, cached_1, cache_write_1, output_1, reasoning_1, model_calls_1, tool_calls_1, cost_1 = _values(self)
+        input_2, cached_2, cache_write_2, output_2, reasoning_2, model_calls_2, tool_calls_2, cost_2 = _values(other)
         return unchecked(
             Usage,
-            input_tokens=taken + and_taken,
-            cached_input_tokens=cached + and_cached,
-            cache_write_tokens=written + and_written,
-            output_tokens=given + and_given,
-            reasoning_tokens=thought + and_thought,
-            model_calls=asked + and_asked,
-            tool_calls=called + and_called,
-            cost_usd=None if cost is None or further is None else cost + further,
+            input_tokens=input_1 + input_2,
+            cached_input_tokens=cached_1 + cached_2,
+            cache_write_tokens=cache_write_1 + cache_write_2,
+            output_tokens=output_1 + output_2,
+            reasoning_tokens=reasoning_1 + reasoning_2,
+            model_calls=model_calls_1 + model_calls_2,
+            tool_calls=tool_calls_1 + tool_calls_2,
+            cost_usd=None if cost_1 is None or cost_2 is None else cost_1 + cost_2,
         )
 
     @property
@@ -46,6 +46,6 @@ class Usage(Closed):
         return self.input_tokens + self.output_tokens
 
 
-# All in one go: each attribute of a pydantic model takes several times as long to read as that of another object, and a
-# dictionary, once it was asked for, stays as long as its model.
-_parts = attrgetter(*Usage.model_fields)
+# One attrgetter call for all fields, because reading an attribute of a pydantic model takes several times as long as of
+# a plain object. Not `__dict__`: Python keeps that dictionary for as long as the model lives.
+_values = attrgetter(*Usage.model_fields)

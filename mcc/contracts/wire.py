@@ -1,4 +1,4 @@
-"""Names and messages on the wire: Celery's task, Redis' channels, hints and text deltas."""
+"""Names and messages on Celery and Redis: tasks, channels, keys, and the messages on each channel."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -14,39 +14,39 @@ RUN_ORDER_TASK = "mcc.orders.run"
 CANARY_TASK = "mcc.drones.canary"
 
 KEY_PREFIX = "mcc:"
-"""Prefix of everything that this system keeps in Redis."""
+"""Prefix of all keys and channels in Redis."""
 
 STATUS_CHANNEL = "mcc:status"
-"""Hints about any order whose status moved."""
+"""Channel with a hint for every status change of any order."""
 
 
 def worker_name(drone: str) -> str:
-    """The name under which Celery and its monitors know a drone."""
+    """A drone's worker name in Celery and its monitors."""
     return f"{drone}@drone"
 
 
 def order_channel(order_id: str) -> str:
-    """Entries, hints and deltas of one order."""
+    """Channel with the entries, hints and deltas of one order."""
     return f"mcc:order:{order_id}"
 
 
 def drone_channel(drone: str) -> str:
-    """Heartbeats of one drone."""
+    """Channel with the heartbeats of one drone."""
     return f"mcc:drone:{drone}"
 
 
 def control_channel(incarnation: str) -> str:
-    """Wake-ups for one drone process: a control is waiting for an order that it runs."""
+    """Channel with messages to one drone process: controls for orders that it runs, waiting orders, checks to make."""
     return f"mcc:control:{incarnation}"
 
 
 def check_key(check_id: str) -> str:
-    """The list of rows that a drone found when it was asked to try models."""
+    """Key of the Redis list to which a drone appends the results of a check."""
     return f"mcc:check:{check_id}"
 
 
 def nudged_key(order_id: str, last_seq: int) -> str:
-    """There while a nudge for the order, as its journal stands, need not be sent again."""
+    """Key that exists while no further nudge is needed for the order with its journal at `last_seq`."""
     return f"mcc:nudged:{order_id}:{last_seq}"
 
 
@@ -54,7 +54,7 @@ CheckId = Annotated[str, Field(pattern=r"^[0-9a-f-]{36}$")]
 
 
 class Hint(Closed):
-    """This order's journal reached `seq`; `status` is told when it moved."""
+    """The order's journal has reached `seq`; `status` is set when it changed."""
 
     type: Literal["hint"] = "hint"
     order_id: str
@@ -63,13 +63,14 @@ class Hint(Closed):
 
 
 class Delta(Closed):
-    """A piece of text on its way; never stored.
+    """A piece of streamed text; never stored.
 
-    A viewer drops lower epochs, and forgets the text once the reply is in the journal.
+    A viewer drops deltas of lower epochs, and discards the text once the reply is in the journal.
 
-    `offset` counts characters of this kind of text before this piece in the same try; of the arguments of tool calls
-    (`tool_call.delta`) those of this call, of which `index` is the place in the reply and `name` the tool; of what a
-    call of the tool `name` says while it runs (`tool.progress`) those of `call_id`, of which pieces may be left out.
+    `offset` counts the characters of this `kind` before this piece, in the same try. For tool call arguments
+    (`tool_call.delta`) it counts those of one call; `index` is the call's place in the reply and `name` its tool. For
+    output of a running call (`tool.progress`) it counts the output of `call_id`, a call of the tool `name`; pieces of
+    it may be left out.
     """
 
     type: Literal["delta"] = "delta"
@@ -90,9 +91,9 @@ class Delta(Closed):
 
 
 class GenerationProgress(Closed):
-    """How far the generation of a document is: its nodes by their status, those at work, what was spent, what is left.
+    """How far the generation of a document is: nodes by status, nodes being generated, usage, estimated time left.
 
-    `cost_usd` None: no price is known. `seconds_left` None: nothing has ended yet to go by.
+    `cost_usd` None: no price is known. `seconds_left` None: no estimate yet, because no node has ended.
     """
 
     document_id: str
@@ -108,7 +109,7 @@ class GenerationProgress(Closed):
 
 
 class Progress(Closed):
-    """The progress of an order that generates a document; never stored, the newest counts."""
+    """The progress of a generate order; never stored, each message replaces the one before."""
 
     type: Literal["progress"] = "progress"
     order_id: str
@@ -116,12 +117,12 @@ class Progress(Closed):
     data: GenerationProgress
 
 
-Seen: TypeAlias = Entry | Delta | GenerationProgress
-"""What whoever follows an order sees: its entries, and what is told on the way and never stored."""
+OrderEvent: TypeAlias = Entry | Delta | GenerationProgress
+"""What a client that follows an order receives: journal entries, and messages that are never stored."""
 
 
 class DroneBeat(Closed):
-    """A drone is there, and how busy it is."""
+    """A drone's heartbeat: it is alive, with `active` of its `slots` in use."""
 
     type: Literal["heartbeat"] = "heartbeat"
     drone: str
@@ -133,7 +134,7 @@ class DroneBeat(Closed):
 
 
 class EntryHead(Closed):
-    """Of an entry that is too large for a channel: all but its `data`, which is read from the journal."""
+    """An entry that is too large for a channel, without its `data`, which must be read from the journal."""
 
     type: Literal["entry"] = "entry"
     order_id: str
@@ -149,11 +150,11 @@ class EntryHead(Closed):
 
 LARGEST_ENTRY_BYTES = 16 * 1024
 ENTRY_BEGINS = b'{"type":"entry",'
-"""How every message with an entry, or the head of one, begins."""
+"""The first bytes of every message with an entry or an entry's head."""
 
 
 def entry_message(entry: Entry) -> bytes:
-    """A committed entry for its order's channel: whole, or its head alone where that is more than 16 KB."""
+    """A committed entry as a message for its order's channel; above `LARGEST_ENTRY_BYTES`, only the entry's head."""
     message = ENTRY_BEGINS + to_json(entry)[1:]
     if len(message) <= LARGEST_ENTRY_BYTES:
         return message
@@ -162,7 +163,7 @@ def entry_message(entry: Entry) -> bytes:
 
 
 class Wake(Closed):
-    """A control with this number was placed on the order."""
+    """To a drone, on its control channel: the control with this number was placed on the order."""
 
     type: Literal["wake"] = "wake"
     order_id: str
@@ -170,21 +171,21 @@ class Wake(Closed):
 
 
 class OrdersWait(Closed):
-    """To a drone, on its control channel: many orders were queued together, so look for some."""
+    """To a drone, on its control channel: many orders were queued at once, so look for some to claim."""
 
     type: Literal["orders_wait"] = "orders_wait"
 
 
 class TryServer(Closed):
-    """To one drone, on its control channel: make the call that stands in the database under this id, and put what it
-    showed at the end of `check_key`."""
+    """To one drone, on its control channel: run the trial of an MCP server that the database holds under this id, and
+    append the result to the list `check_key`."""
 
     type: Literal["try_server"] = "try_server"
     trial_id: CheckId
 
 
 class CheckModels(ModelsToCheck):
-    """To one drone, on its control channel: try these models, and put what each showed at the end of `check_key`."""
+    """To one drone, on its control channel: check these models, and append each result to the list `check_key`."""
 
     type: Literal["check_models"] = "check_models"
     check_id: CheckId

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, PlainValidator, StringConstraints, ValidationError, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
-from mcc.contracts.blueprints import Word
+from mcc.contracts.blueprints import SpecName
 from mcc.contracts.documents import NodeName, RuleError
 from mcc.contracts.shape import Closed, JsonObject, Text
 from mcc.documents.change import Refused
@@ -77,7 +77,7 @@ class AddChild(AnyCommand):
 
     command: Literal["add_child"] = "add_child"
     node: NodeName
-    component: Word
+    component: SpecName
     metadata: Values = Field(default_factory=dict)
     values: Values = Field(default_factory=dict)
     position: Position | None = None

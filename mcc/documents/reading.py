@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from mcc.contracts.blueprints import (
     MAX_COMPONENTS,
     MAX_FIELDS,
-    WORD,
+    SPEC_NAME,
     BlueprintRule,
     BlueprintSpec,
     ChildCount,
@@ -21,7 +21,7 @@ from mcc.contracts.blueprints import (
     ItemField,
     NodeAgent,
 )
-from mcc.contracts.shape import RepeatedKey, distinct
+from mcc.contracts.shape import RepeatedKey, refuse_repeated_keys
 from mcc.definitions.front_matter import Location, YamlProblem, suggestion
 from mcc.definitions.yaml_text import parse
 from mcc.documents.partial import Readable, readable, steps
@@ -135,7 +135,7 @@ def _checked(source: Source) -> Source:
 def _json(text: str, label: str) -> Source | None:
     """The content of JSON; None where the text is no JSON, as YAML may begin with a brace too."""
     try:
-        value = json.loads(text, object_pairs_hook=distinct, parse_constant=_no_number)
+        value = json.loads(text, object_pairs_hook=refuse_repeated_keys, parse_constant=_no_number)
     except RepeatedKey as error:
         written = json.dumps(error.key, ensure_ascii=False).rstrip('…"')
         second = text.find(written, text.find(written) + 1)
@@ -191,7 +191,7 @@ def _message(value: Any, location: Location, error: ErrorDetails) -> str:
     if kind == "literal_error":
         words = [word.strip(" '") for word in str(error["ctx"]["expected"]).replace(" or ", ", ").split(",")]
         return f"{str(found)[:_SHOWN]!r} is not known here{suggestion(str(found), words)}"
-    if kind == "string_pattern_mismatch" and error["ctx"]["pattern"] == WORD:
+    if kind == "string_pattern_mismatch" and error["ctx"]["pattern"] == SPEC_NAME:
         return f"{str(found)[:_SHOWN]!r} is no name; a name is lower case letters, digits and _, a letter first"
     if kind == "string_pattern_mismatch" and location == ("blueprint",):
         return "A blueprint's name is lower case letters, digits, _ and -, at most 64"

@@ -12,7 +12,15 @@ from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.inbox_facts import ApprovalRequested, Asked, Heard, QuestionAnswered, QuestionAsked, Said, heard
+from mcc.contracts.inbox_facts import (
+    ApprovalRequested,
+    InboxReply,
+    InboxRequest,
+    QuestionAnswered,
+    QuestionAsked,
+    Said,
+    reply_fact,
+)
 from mcc.contracts.permission import SavedRule
 from mcc.contracts.status import OrderStatus
 from mcc.store.audit import add_note
@@ -147,7 +155,7 @@ class Approvals:
                 settle_item(connection, state, other, alike, at)
 
 
-def _rule_of(asked: Asked) -> SavedRule | None:
+def _rule_of(asked: InboxRequest) -> SavedRule | None:
     return asked.would_save if isinstance(asked, ApprovalRequested) else None
 
 
@@ -160,7 +168,7 @@ def settle_item(connection: Connection, state: State, row: sa.RowMapping, said: 
     While a drone runs the order, only the drone writes its journal: the decision is passed to it by a control, which is
     answered. Otherwise the decision is written to the journal here, and a waiting order is queued again.
     """
-    fact = heard(_fact(row), said)
+    fact = reply_fact(_fact(row), said)
     if state.status is OrderStatus.RUNNING:
         control = Control(
             id=fresh_id(),
@@ -198,7 +206,7 @@ def settle_overdue(connection: Connection, state: State, at: datetime, now: int)
     return changed
 
 
-def _resumed_because(fact: Heard) -> str:
+def _resumed_because(fact: InboxReply) -> str:
     """The message of the entry `order.resumed`."""
     if isinstance(fact, QuestionAnswered):
         return "nobody answered its question in time" if fact.expired else "its question was answered"
@@ -207,7 +215,7 @@ def _resumed_because(fact: Heard) -> str:
     return f"{what} {done}"
 
 
-def _fact(row: sa.RowMapping) -> Asked:
+def _fact(row: sa.RowMapping) -> InboxRequest:
     """The fact that raised the item."""
     kind: type[Fact] = QuestionAsked if row["kind"] == "question" else ApprovalRequested
     fact = kind.model_validate(parsed(row["asked_json"]))

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.control import Control, ControlKind, Said, SteerMode, merged, not_taken
+from mcc.contracts.control import Control, ControlKind, Said, SteerMode, control_refusal, merged
 from mcc.contracts.entry import Draft, Entry
 from mcc.contracts.inbox_facts import ApprovalDecided, QuestionAnswered
 from mcc.contracts.journal import ControlApplied
@@ -99,7 +99,7 @@ def why_not_taken(connection: Connection, order_id: str, kind: ControlKind, reco
     """Why the order does not accept such a control: its caller restricted controls when placing it. None: it does."""
     spec = connection.execute(_SPEC, {"wanted": order_id}).scalar()
     takes = parsed(spec).get("controls") if spec else None
-    return not_taken(kind, record_id, None if takes is None else [ControlKind(one) for one in takes])
+    return control_refusal(kind, record_id, None if takes is None else [ControlKind(one) for one in takes])
 
 
 def apply_controls(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:

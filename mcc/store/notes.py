@@ -11,7 +11,7 @@ from sqlalchemy.engine import Connection
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id
 from mcc.contracts.journal import ToolStarted
-from mcc.contracts.notes import MOST_NOTES, NewNote, Note, NoteKind
+from mcc.contracts.notes import MAX_NOTES, NewNote, Note, NoteKind
 from mcc.store.audit import add_note
 from mcc.store.clock import micros, moment
 from mcc.store.engine import Database
@@ -179,8 +179,8 @@ class Notes:
             if new.text is None and new.title is None:
                 raise _unknown(new.kind, name)
             of_kind = {"of": writing.project, "kind": new.kind}
-            if (connection.scalar(_COUNT, of_kind) or 0) >= MOST_NOTES:
-                raise TooManyNotes(f"the project has {MOST_NOTES:,} notes of the kind {new.kind}: delete some")
+            if (connection.scalar(_COUNT, of_kind) or 0) >= MAX_NOTES:
+                raise TooManyNotes(f"the project has {MAX_NOTES:,} notes of the kind {new.kind}: delete some")
         kept = before if before is not None and not before.deleted else None
         given = {key: value for key in ("title", "text", "status") if (value := getattr(new, key)) is not None}
         bare = {"project": writing.project, "kind": new.kind, "name": name, "version": before.version if before else 0}

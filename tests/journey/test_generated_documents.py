@@ -15,7 +15,7 @@ from mcc.contracts.journal import AgentStarted, DocumentChanged
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.contracts.wire import GenerationProgress, Seen
+from mcc.contracts.wire import GenerationProgress, OrderEvent
 from tests.journey.conftest import House
 
 pytestmark = pytest.mark.xdist_group("turns")
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("turns")
 ALL = 1_000
 
 
-def generated(house: House, **asked: Any) -> tuple[WorkOrder, list[Seen]]:
+def generated(house: House, **asked: Any) -> tuple[WorkOrder, list[OrderEvent]]:
     """The order at its end, and all that was seen of it."""
     order = house.mcc.orders.submit("", kind="generate", model="offline", workspace=house.workspace, **asked)
     seen = list(house.mcc.orders.watch(order.id, deltas=True))
@@ -34,11 +34,11 @@ def whole(house: House, order: WorkOrder, **asked: Any) -> DocumentView:
     return house.mcc.documents.get(str(order.document_id), limit=ALL, **asked)
 
 
-def entries_of(seen: list[Seen]) -> list[Entry]:
+def entries_of(seen: list[OrderEvent]) -> list[Entry]:
     return [one for one in seen if isinstance(one, Entry)]
 
 
-def nodes_run(seen: list[Seen]) -> list[str]:
+def nodes_run(seen: list[OrderEvent]) -> list[str]:
     """The paths of the nodes whose agents worked, each as often as one did."""
     data = (one.data for one in entries_of(seen) if one.depth == 1)
     return [fact.node for fact in data if isinstance(fact, AgentStarted) and fact.node is not None]

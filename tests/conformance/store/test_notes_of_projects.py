@@ -6,7 +6,7 @@ import pytest
 
 from mcc.contracts.ids import call_id
 from mcc.contracts.journal import ToolStarted
-from mcc.contracts.notes import MOST_NOTES, NewNote, Note
+from mcc.contracts.notes import MAX_NOTES, NewNote, Note
 from mcc.store.errors import Fenced, TooManyNotes, UnknownNote
 from mcc.store.notes import Writing, words_of
 from tests.conformance.store.scene import Held, Scene
@@ -152,11 +152,11 @@ def test_a_note_that_is_not_there_needs_a_title_or_a_text(scene: Scene) -> None:
 
 def test_a_project_has_so_many_notes_of_a_kind(scene: Scene) -> None:
     held = scene.running()
-    for index in range(MOST_NOTES):
+    for index in range(MAX_NOTES):
         write(scene, held, index, f"note {index}", "x")
     with pytest.raises(TooManyNotes):
-        write(scene, held, MOST_NOTES, "one more", "x")
-    assert write(scene, held, MOST_NOTES + 1, "note 5", "y").version == 2
+        write(scene, held, MAX_NOTES, "one more", "x")
+    assert write(scene, held, MAX_NOTES + 1, "note 5", "y").version == 2
 
 
 def test_words_are_runs_of_letters_and_digits() -> None:

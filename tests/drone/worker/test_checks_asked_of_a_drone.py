@@ -16,7 +16,7 @@ import redis
 from drone.worker.control_listener import BUSY, MOST_BYTES, ModelChecks
 from mcc.api.app import RedisAccess
 from mcc.client import MCC
-from mcc.contracts.answers import MOST_NAMES, ModelCheck
+from mcc.contracts.answers import MAX_CHECKED_MODELS, ModelCheck
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.shape import to_json
 from mcc.contracts.wire import CheckModels, control_channel
@@ -102,7 +102,8 @@ async def test_other_messages_ask_for_nothing() -> None:
     crew = TryingCrew()
     checks = ModelChecks(crew, "redis://127.0.0.1:1/0", "d1")
     request = {"type": "check_models", "check_id": fresh_id(), "names": ["fast"]}
-    wrong = ({**request, "names": ["x"] * (MOST_NAMES + 1)}, {**request, "check_id": "x:y"}, {**request, "more": 1})
+    too_many = ["x"] * (MAX_CHECKED_MODELS + 1)
+    wrong = ({**request, "names": too_many}, {**request, "check_id": "x:y"}, {**request, "more": 1})
     said = [json.dumps(one).encode() for one in wrong]
     for data in (*said, b'{"type": "wake"}', b"check_models", to_json(request) + b" " * MOST_BYTES, None, "text"):
         checks.hear(data)

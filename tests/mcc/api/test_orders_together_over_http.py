@@ -9,7 +9,7 @@ import pytest
 
 from mcc.api.app import RedisAccess, build_app
 from mcc.contracts.entry import Entry
-from mcc.contracts.order import MOST_AT_ONCE, WorkOrder
+from mcc.contracts.order import MAX_BATCH_ORDERS, WorkOrder
 from mcc.contracts.wire import Hint
 from mcc.dispatch.publisher import Message
 from mcc.settings import Settings
@@ -90,7 +90,7 @@ async def test_what_only_the_database_knows_is_named_too(api: httpx.AsyncClient,
     ("body", "field"),
     [
         ({"orders": []}, "orders"),
-        ({"orders": [{"prompt": "x"}] * (MOST_AT_ONCE + 1)}, "orders"),
+        ({"orders": [{"prompt": "x"}] * (MAX_BATCH_ORDERS + 1)}, "orders"),
         ({"orders": [{"prompt": "x"}, {"promt": "x"}]}, "orders.1.promt"),
         ({"orders": [{"prompt": "x", "idempotency_key": "with space"}]}, "orders.0.idempotency_key"),
         ([{"prompt": "x"}], ""),

@@ -10,7 +10,7 @@ import pytest
 from mcc.client import MCC, AsyncMCC, NotFound, Unauthorized, Unreachable
 from mcc.contracts.entry import Entry
 from mcc.contracts.order import NewOrder
-from mcc.contracts.wire import Delta, GenerationProgress, Progress, Seen
+from mcc.contracts.wire import Delta, GenerationProgress, OrderEvent, Progress
 from mcc.feed.feed import Pace
 from mcc.store.store import Store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
@@ -94,7 +94,7 @@ def test_text_on_its_way_is_given_when_it_is_asked_for(served: Served, held: Hel
     delta = Delta(
         kind="thinking.delta", order_id=held.id, epoch=9, record_id="r", round=1, attempt=1, offset=0, text="\ud800a"
     )
-    told: list[Seen] = []
+    told: list[OrderEvent] = []
     with MCC(served.url, token=served.token) as mcc:
         for one in mcc.orders.watch(held.id, deltas=True):
             told.append(one)
@@ -114,7 +114,7 @@ def test_how_far_a_generation_is_is_told_to_those_who_ask_for_more_than_entries(
     progress = GenerationProgress(
         document_id=held.id, done=1, running=2, pending=3, stale=0, failed=0, conflicts=0, output_tokens=7
     )
-    told: list[Seen] = []
+    told: list[OrderEvent] = []
     with MCC(served.url, token=served.token) as mcc:
         for one in mcc.orders.watch(held.id, deltas=True):
             told.append(one)
