@@ -32,7 +32,7 @@ from mcc.contracts.order import ModelName, Name, Temperature, Thinking
 from mcc.contracts.shape import Closed
 from mcc.redaction import Redactor, WatchedSecrets
 from mcc.redaction.secrets import looks_secret
-from mcc.rules.errors import alike, nearest
+from mcc.rules.errors import close_matches, did_you_mean
 
 OWN_TABLES = frozenset({"models", "defaults", "roles", "tools", "sandbox", "web", "mcp"}) | SHARED_TABLES
 
@@ -143,7 +143,7 @@ class ModelConfig(Closed):
     def _is_known(cls, value: str) -> str:
         known = (*NAMES, *WITHOUT_NETWORK)
         if value not in known:
-            near = alike(value, known, n=1)
+            near = close_matches(value, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(known)}"
             raise ValueError(f"there is no provider {value!r}; {hint}")
         return value
@@ -251,7 +251,7 @@ class Settings(SharedSettings):
             prefix, slash, _ = name.partition("/")
             if name not in self.models and name != OFFLINE and not (slash and prefix in NAMES):
                 known = (*self.models, OFFLINE)
-                raise ValueError(f"[roles] {role}: there is no model {name!r}{nearest(name, known)}")
+                raise ValueError(f"[roles] {role}: there is no model {name!r}{did_you_mean(name, known)}")
         return self
 
     @classmethod

@@ -11,7 +11,7 @@ from typing import Any
 
 from mcc.rules.errors import MAX_STEPS, Fault, RuleError
 from mcc.rules.expression import expression
-from mcc.rules.kinds import ANYTHING, KINDS, Uint, key_of
+from mcc.rules.kinds import ANYTHING, KINDS, Uint, map_key
 from mcc.rules.times import duration, timestamp
 
 VERSION = "0.6.1"
@@ -109,7 +109,7 @@ def value(written: Mapping[str, Any]) -> Any:
 
 
 def _map(written: Mapping[str, Any]) -> dict[Any, Any]:
-    return {key_of(value(entry["key"])): value(entry["value"]) for entry in written.get("entries", ())}
+    return {map_key(value(entry["key"])): value(entry["value"]) for entry in written.get("entries", ())}
 
 
 def _object(written: Mapping[str, Any]) -> Any:

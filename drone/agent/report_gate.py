@@ -185,7 +185,7 @@ def variables(
     lines: dict[str, list[dict[str, object]]] = {}
     for call_id, one in shown:
         if one.first:
-            span = {"path": reads.plain(one.path), "start_line": one.first, "end_line": one.last}
+            span = {"path": reads.normalized(one.path), "start_line": one.first, "end_line": one.last}
             lines.setdefault(call_id, []).append(span)
     made: Mapping[str, Any] = {
         "result": lambda: result,
@@ -199,7 +199,7 @@ def variables(
 
 
 def _receipt(receipt: Receipt, reads: Reads, lines: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    paths = [reads.plain(path) for path in receipt.paths]
+    paths = [reads.normalized(path) for path in receipt.paths]
     return {
         "call_id": receipt.call_id,
         "tool": receipt.tool,

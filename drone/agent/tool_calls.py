@@ -28,7 +28,7 @@ from mcc.contracts.journal import GateChecked, Outcome, ToolFinished, ToolStarte
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import unchecked
 from mcc.definitions.rights import TOOL_GROUPS
-from mcc.rules.errors import alike
+from mcc.rules.errors import close_matches
 
 
 class ToolCalls:
@@ -329,7 +329,7 @@ class ToolCalls:
     def _unknown(self, name: str) -> str:
         if name in _FINISH_TOOLS and self._finish is None:
             return f"You need no tool to finish: your reply without a tool call is your result. {self._have()}"
-        near = alike(name[:_NAME], [spec.name for spec in self.specs()], n=1)
+        near = close_matches(name[:_NAME], [spec.name for spec in self.specs()], n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
         return f"There is no tool {name[:_NAME]!r} here.{hint} {self._have()}"
 

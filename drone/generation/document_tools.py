@@ -13,7 +13,7 @@ from mcc.contracts.shape import to_json
 from mcc.documents.change import Author, Refused
 from mcc.documents.commands import commands_of
 from mcc.documents.tools import ToolSchema
-from mcc.rules.errors import nearest
+from mcc.rules.errors import did_you_mean
 
 GROUP = "document_write"
 ANSWERED = 50
@@ -85,7 +85,9 @@ def _unknown_arguments(arguments: Mapping[str, object], spec: ToolSpec) -> list[
     known = spec.parameters.get("properties")
     names = list(known) if isinstance(known, Mapping) else []
     return [
-        f"{spec.name} has no argument {name[:80]!r}{nearest(name, names)}" for name in arguments if name not in names
+        f"{spec.name} has no argument {name[:80]!r}{did_you_mean(name, names)}"
+        for name in arguments
+        if name not in names
     ]
 
 

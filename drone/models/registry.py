@@ -22,7 +22,7 @@ from drone.models.retry import HURRIED_SECONDS, RETRY_SECONDS, Fallback, Patienc
 from drone.settings import ModelConfig, Settings
 from mcc.configuration.providers import OFFLINE, PROVIDERS, SCRIPTED, Provider, form_at, provider_at, refusal
 from mcc.contracts.drones import Capability
-from mcc.rules.errors import alike
+from mcc.rules.errors import close_matches
 
 if TYPE_CHECKING:
     from drone.models.transport import Wire
@@ -225,8 +225,8 @@ class Models:
     def _unknown(self, name: str) -> str:
         names = [*self._settings.models, OFFLINE]
         prefix, slash, model = name.partition("/")
-        owners = alike(prefix, [one.name for one in PROVIDERS], n=1) if slash and model else []
-        near = [f"{owner}/{model}" for owner in owners] or alike(name, names, n=1)
+        owners = close_matches(prefix, [one.name for one in PROVIDERS], n=1) if slash and model else []
+        near = [f"{owner}/{model}" for owner in owners] or close_matches(name, names, n=1)
         forms = ", ".join(f"{one.name}/…" for one in PROVIDERS)
         hint = f"Did you mean {near[0]}?" if near else f"There are {', '.join(names)}, and {forms}."
         return f"There is no model {name!r}. {hint}"

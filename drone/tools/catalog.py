@@ -49,8 +49,8 @@ from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.journal import AgentStep
 from mcc.definitions.front_matter import suggestion
 from mcc.definitions.rights import TOOL_GROUPS, expanded, known_names, of_server
-from mcc.rules.errors import alike
-from mcc.rules.globs import fits
+from mcc.rules.errors import close_matches
+from mcc.rules.patterns import matches_glob
 
 _Tools = tuple[FunctionTool, ...]
 
@@ -241,7 +241,7 @@ def expand(names: Iterable[str], also: Iterable[str] = ()) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for name in names:
         if name not in known:
-            near = alike(name, sorted(known), n=1)
+            near = close_matches(name, sorted(known), n=1)
             hint = f"Did you mean {near[0]!r}?" if near else f"The groups are {', '.join(TOOL_GROUPS)}."
             raise UnknownToolName(f"There is no tool or tool group {name!r}. {hint}")
         found.update(dict.fromkeys(TOOL_GROUPS.get(name, (name,))))
@@ -259,7 +259,7 @@ def chosen(specs: Iterable[ToolSpec], names: Iterable[str]) -> tuple[str, ...]:
     return tuple(
         spec.name
         for spec in available
-        if spec.name in tools or spec.group in wanted or any(fits(spec.name, glob) for glob in globs)
+        if spec.name in tools or spec.group in wanted or any(matches_glob(spec.name, glob) for glob in globs)
     )
 
 

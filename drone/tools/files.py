@@ -13,7 +13,7 @@ from drone.tools.pattern import GlobError, expression
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import Found, Kind, Walk, folded, plural
 from mcc.contracts.shape import Text
-from mcc.rules.errors import alike
+from mcc.rules.errors import close_matches
 
 MAX_WHOLE_BYTES = 10_000_000
 """The largest file that is read without a range."""
@@ -115,7 +115,7 @@ def with_nearest(workspace: Workspace, missing: PathMissing, path: str) -> ToolF
         )
     try:
         siblings = sorted(entry.name for entry in workspace.entries(fd))
-        near = alike(name, siblings, n=3)
+        near = close_matches(name, siblings, n=3)
     finally:
         os.close(fd)
     similar = ", ".join(display_path(f"{parent}/{other}" if parent else other) for other in near)

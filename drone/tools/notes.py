@@ -12,7 +12,7 @@ from drone.tools.notes_port import NoteRefused, Notes
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from mcc.contracts.notes import TEXT_CHARACTERS, TITLE_CHARACTERS, NewNote, Note, NoteKind, TaskStatus
 from mcc.contracts.shape import Text, now
-from mcc.rules.errors import alike
+from mcc.rules.errors import close_matches
 
 NOTE_GROUPS = frozenset({"memory_read", "memory_write", "plans_read", "plans_write", "tasks_read", "tasks_write"})
 
@@ -226,7 +226,7 @@ async def _with_hints(
         return await work(_notes(context))
     except NoteRefused as refused:
         names = [note.name for note in await _notes(context).list(kind)]
-        near = alike(name[:_LINE], names, n=1, cutoff=0.4)
+        near = close_matches(name[:_LINE], names, n=1, cutoff=0.4)
         listed = f"There are {', '.join(names[:20])}." if names else "There is none yet."
         raise ToolFailed(f"{refused}. {f'Did you mean {near[0]!r}?' if near else listed}") from refused
 

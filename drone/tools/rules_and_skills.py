@@ -31,7 +31,7 @@ from mcc.definitions.front_matter import (
 from mcc.definitions.rights import GroupTable
 from mcc.definitions.scopes import WORKSPACE_DIRECTORY, AgentFile, in_folders, within_bounds, workspace_agent
 from mcc.definitions.yaml_text import parse
-from mcc.rules.errors import alike
+from mcc.rules.errors import close_matches
 from mcc.rules.patterns import Pattern
 
 SECONDS = 20.0
@@ -298,7 +298,7 @@ def rules_read(context: ToolContext, name: Text) -> str:
     workspace = workspace_of(context)
     names = _rule_names(workspace)
     if name not in names:
-        near = alike(name, names, n=1, cutoff=0.4)
+        near = close_matches(name, names, n=1, cutoff=0.4)
         listed = ", ".join(map(display_path, names)) or "none"
         hint = f"Did you mean {display_path(near[0])}?" if near else f"There is {listed}."
         raise ToolFailed(f"There is no file with rules {name[:100]!r} here. {hint}")

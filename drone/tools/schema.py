@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails
 
-from mcc.rules.errors import alike
+from mcc.rules.errors import close_matches
 from mcc.rules.patterns import Pattern
 
 _SECTIONS = Pattern(r"^(Args|Arguments|Parameters|Returns?|Yields?|Raises|Examples?|Notes?|Attributes):\s*$")
@@ -118,7 +118,7 @@ class Arguments:
     def _sentence(self, error: ErrorDetails) -> str:
         where = ".".join(str(part)[:_SHOWN] for part in error["loc"]) or "arguments"
         if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
-            near = alike(where, self._shown, n=1)
+            near = close_matches(where, self._shown, n=1)
             return f"`{where}` is not an argument." + (f" Did you mean `{near[0]}`?" if near else "")
         if error["type"] == "missing":
             return f"`{where}` is missing."

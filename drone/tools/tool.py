@@ -25,7 +25,7 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
 from mcc.definitions.rights import TOOL_GROUPS, group_of
-from mcc.rules.errors import alike
+from mcc.rules.errors import close_matches
 
 if TYPE_CHECKING:
     from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
@@ -143,7 +143,7 @@ def tool(
     `ToolDeclarationError`.
     """
     if group and group not in TOOL_GROUPS:
-        near = alike(group, TOOL_GROUPS, n=1)
+        near = close_matches(group, TOOL_GROUPS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(TOOL_GROUPS)}."
         raise ToolDeclarationError(f"There is no tool group {group!r}; {hint}")
     if effects in CHANGING and group.endswith("_read") and (group, effects) != ("shell_read", "execute"):
@@ -388,7 +388,7 @@ def _concatenated(*sets: Sequence[ToolSpec]) -> Sequence[ToolSpec]:
 def unknown_tool(name: str, available: Iterable[str], outcome: Outcome = Outcome.ERROR) -> Output:
     """The result for a call of a tool that does not exist: it suggests the nearest name and lists all of them."""
     names = list(available)
-    near = alike(name[:200], names, n=1)
+    near = close_matches(name[:200], names, n=1)
     hint = f" Did you mean {near[0]}?" if near else ""
     listed = f"You have: {', '.join(names)}." if names else "You have no tools."
     return failure(f"There is no tool {name[:200]!r} here.{hint} {listed}", outcome)

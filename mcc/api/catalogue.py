@@ -10,7 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 from mcc.configuration.places import NotPrivate, refuse_others
 from mcc.documents.blueprint import Blueprint, blueprint_files, shipped_blueprints
 from mcc.documents.reading import BlueprintError
-from mcc.rules.errors import nearest
+from mcc.rules.errors import did_you_mean
 
 Origin: TypeAlias = Literal["shipped", "operator", "kept"]
 
@@ -71,7 +71,7 @@ class Catalogue:
         if digits:
             raise UnknownBlueprint(f"No blueprint {name[:80]!r} is here whose digest begins with {digits[:64]!r}.")
         known = {*files, *(one.name for one in (self._kept.list() if self._kept is not None else ()))}
-        raise UnknownBlueprint(f"There is no blueprint {name[:80]!r}{nearest(name[:80], known)}.")
+        raise UnknownBlueprint(f"There is no blueprint {name[:80]!r}{did_you_mean(name[:80], known)}.")
 
     def usable(self, on_error: Callable[[BlueprintError], None]) -> Iterator[Offered]:
         """Every blueprint that a plain name stands for, files first. `on_error` gets the errors of unusable files."""

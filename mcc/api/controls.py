@@ -15,7 +15,7 @@ from mcc.contracts.drones import DroneStatus, Registration
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.definitions.rights import TOOL_GROUPS, expanded, known_names
-from mcc.rules.errors import nearest
+from mcc.rules.errors import did_you_mean
 from mcc.store.errors import StoreError
 from mcc.store.store import Store
 
@@ -182,5 +182,5 @@ def _check_tools(names: Sequence[str], drones: Sequence[Registration]) -> None:
             problem = f"{name} cannot be taken away: an agent needs it to hand in its result. To stop it, cancel it."
             raise Unacceptable("remove_tools", problem)
         if drones and name not in known:
-            problem = f"there is no tool and no group {name!r}{nearest(name, known)}; leave it out."
+            problem = f"there is no tool and no group {name!r}{did_you_mean(name, known)}; leave it out."
             raise Unacceptable("remove_tools", problem)

@@ -18,7 +18,7 @@ from mcc.contracts.shape import to_json
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.definitions.scopes import WORKSPACE_DIRECTORY
 from mcc.permission.declared import CHARACTERS, characters, problems
-from mcc.rules.errors import RuleError, SchemaError, alike, nearest
+from mcc.rules.errors import RuleError, SchemaError, close_matches, did_you_mean
 from mcc.rules.report import REPORT_NAME, resolved
 from mcc.rules.rule import check_declared
 from mcc.rules.schema import checked_schema
@@ -85,7 +85,7 @@ def _checked(new: NewOrder, settings: Settings, drones: Sequence[Registration]) 
         known = ", ".join(settings.queues)
         raise Unacceptable(
             "queue",
-            f"there is no queue {new.queue!r}{nearest(new.queue, settings.queues)}; "
+            f"there is no queue {new.queue!r}{did_you_mean(new.queue, settings.queues)}; "
             f"declared are {known} (MCC_QUEUES adds others).",
         )
     if drones:
@@ -252,7 +252,8 @@ def _check_known(what: str, name: str, known: Iterable[Capability], place: str) 
     names = {one.name for one in known}
     if names and name not in names:
         listed = ", ".join(sorted(names)[:20])
-        raise Unacceptable(place, f"there is no {what} {name!r}{nearest(name, names)}; the drones here have {listed}.")
+        hint = did_you_mean(name, names)
+        raise Unacceptable(place, f"there is no {what} {name!r}{hint}; the drones here have {listed}.")
 
 
 def _check_model(model: str | None, drones: Sequence[Registration]) -> None:
@@ -263,6 +264,6 @@ def _check_model(model: str | None, drones: Sequence[Registration]) -> None:
     owner, slash, rest = model.partition("/")
     if slash and (provider(owner) or any(one.name.partition("/")[0] == owner for one in known)):
         return
-    if slash and (meant := alike(owner, [one.name for one in PROVIDERS], n=1)):
+    if slash and (meant := close_matches(owner, [one.name for one in PROVIDERS], n=1)):
         raise Unacceptable("model", f"there is no provider {owner!r}: did you mean {meant[0]}/{rest}?")
     _check_known("model", model, known, "model")

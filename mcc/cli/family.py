@@ -50,7 +50,7 @@ def logs(
     Example: mcc logs -f drone-1
     """
     from mcc.local.log_lines import following, last_lines, logs_in
-    from mcc.rules.errors import nearest
+    from mcc.rules.errors import did_you_mean
     from mcc.settings import load
 
     with plain_errors():
@@ -61,7 +61,7 @@ def logs(
         fail(f"There are no logs in {directory}: mcc up has never run on this data directory.")
     for name in process or ():
         if name not in found:
-            fail(f"There is no log of {name!r}{nearest(name, found)}; there is {', '.join(found)}.", USAGE)
+            fail(f"There is no log of {name!r}{did_you_mean(name, found)}; there is {', '.join(found)}.", USAGE)
     chosen = [found[name] for name in process] if process else list(found.values())
     try:
         _print(last_lines(chosen, lines), settings, as_json)

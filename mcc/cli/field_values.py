@@ -66,10 +66,10 @@ def _place(component: "Component", key: str) -> tuple[Section, str]:
 
 
 def _field(fields: "Mapping[str, FieldSpec]", name: str, section: str) -> "FieldSpec":
-    from mcc.rules.errors import nearest
+    from mcc.rules.errors import did_you_mean
 
     if name not in fields:
-        known = nearest(name, fields) or f"; there is: {', '.join(fields) or 'none'}"
+        known = did_you_mean(name, fields) or f"; there is: {', '.join(fields) or 'none'}"
         raise ValueError(f"There is no field {section}{name[:_SHOWN]}{known}.")
     return fields[name]
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from mcc.configuration.places import config_home
 from mcc.configuration.providers import SCRIPTED
 from mcc.configuration.trust import TrustProblem, TrustStore, digest_of
-from mcc.rules.errors import nearest
+from mcc.rules.errors import did_you_mean
 
 Tables: TypeAlias = Mapping[str, Any]
 
@@ -232,7 +232,7 @@ def _read(file: Path) -> Tables:
                 f"{place(name)}: {name!r} stands in no table; settings of the service belong under [mcc]."
             )
         if name not in TABLES:
-            raise ConfigProblem(f"{place(name)}: there is no table [{name}]{nearest(name, TABLES)}.")
+            raise ConfigProblem(f"{place(name)}: there is no table [{name}]{did_you_mean(name, TABLES)}.")
     return tables
 
 

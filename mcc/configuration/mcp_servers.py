@@ -9,8 +9,7 @@ from mcc.addresses import Refused, url_of
 from mcc.configuration.network import Hosts
 from mcc.contracts.drones import Effects
 from mcc.contracts.shape import Closed
-from mcc.rules.globs import fits
-from mcc.rules.patterns import Pattern
+from mcc.rules.patterns import Pattern, matches_glob
 
 MANY = 20
 """A server with more tools than this offers them through `tool_search`, unless its table says otherwise."""
@@ -131,11 +130,11 @@ class McpServer(Closed):
 
     def offers(self, tool: str) -> bool:
         """Whether agents may use this tool, by the server's own name for it."""
-        return any(fits(tool, glob) for glob in self.tools)
+        return any(matches_glob(tool, glob) for glob in self.tools)
 
     def effects_of(self, tool: str) -> Effects:
         fitting = sorted(
-            (glob for glob in self.effects if fits(tool, glob)), key=lambda glob: (glob != tool, -len(glob))
+            (glob for glob in self.effects if matches_glob(tool, glob)), key=lambda glob: (glob != tool, -len(glob))
         )
         return self.effects[fitting[0]] if fitting else "irreversible"
 

@@ -27,7 +27,7 @@ from mcc.configuration.workspaces import Workspaces
 from mcc.contracts.permission import OnAsk, Permission, PermissionKey, WordOrRules
 from mcc.permission.declared import problems, problems_of
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
-from mcc.rules.errors import alike, nearest
+from mcc.rules.errors import close_matches, did_you_mean
 from mcc.rules.patterns import Pattern
 
 PREFIX = "MCC_"
@@ -282,9 +282,8 @@ class SharedSettings(BaseModel):
         table = files.table("mcc")
         for name in table:
             if name not in cls.model_fields or name in cls.own_tables:
-                raise BadSettings(
-                    f"{files.place_of('mcc', name)}: [mcc] has no setting {name!r}{nearest(name, cls.model_fields)}."
-                )
+                hint = did_you_mean(name, cls.model_fields)
+                raise BadSettings(f"{files.place_of('mcc', name)}: [mcc] has no setting {name!r}{hint}.")
         return {**table, **cls.whole_tables(files)}
 
     @classmethod
@@ -299,7 +298,7 @@ class SharedSettings(BaseModel):
         names = (*(cls.model_fields.keys() - cls.without_variable), *cls.other_variables)
         known = {f"{prefix}{name.upper()}" for name in names}
         for name in environ:
-            if name.startswith(prefix) and name not in known and (close := alike(name, known, cutoff=0.85)):
+            if name.startswith(prefix) and name not in known and (close := close_matches(name, known, cutoff=0.85)):
                 raise BadSettings(f"{name} is not known: did you mean {close[0]}?")
 
     @classmethod
@@ -326,9 +325,9 @@ class SharedSettings(BaseModel):
         keys = tuple(cls._in_file(first["loc"], files))
         if first["type"] == "extra_forbidden" and name == place:
             prefix = f"{files.place_of(*keys)}: there" if keys[0] else "There"
-            return f"{prefix} is no setting {name!r}{nearest(name, cls.model_fields)}."
+            return f"{prefix} is no setting {name!r}{did_you_mean(name, cls.model_fields)}."
         if first["type"] == "extra_forbidden":
-            message = f"there is no such key{nearest(str(first['loc'][-1]), cls._keys(first['loc'][:-1]))}."
+            message = f"there is no such key{did_you_mean(str(first['loc'][-1]), cls._keys(first['loc'][:-1]))}."
         variable = next((one for one in cls.variables(name) if environ.get(one)), None)
         where = place if name in given else variable or f"{files.place_of(*keys)}: {place}"
         return f"{where}: {message.removesuffix('.') if message.endswith('?.') else message}"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from mcc.rules.errors import meant
+from mcc.rules.errors import closest_name
 
 Location: TypeAlias = tuple[str | int, ...]
 """The path to a part of a document: keys and indices from the outside in."""
@@ -53,7 +53,7 @@ class NotAgreed(Notice):
 def suggestion(word: str, known: Iterable[str], listed: Iterable[str] | None = None) -> str:
     """`; did you mean 'x'?` for the nearest name; else a list of what exists: `listed`, or all of `known`."""
     names = sorted(known)
-    near = meant(word, names)
+    near = closest_name(word, names)
     if near is not None:
         return f"; did you mean {near!r}?"
     shown = sorted(names if listed is None else listed)

@@ -8,7 +8,7 @@ from mcc.contracts.order import Verification
 from mcc.contracts.tool_groups import TOOL_GROUPS as TOOL_GROUPS
 from mcc.contracts.tool_groups import GroupTable as GroupTable
 from mcc.contracts.tool_groups import group_of as group_of
-from mcc.rules.globs import fits
+from mcc.rules.patterns import matches_glob
 from mcc.rules.report import TEXT_NAME
 
 
@@ -21,7 +21,7 @@ def stand_for(names: Collection[str], tool: str, group: str, groups: GroupTable 
     """Whether `names` (groups, tool names, globs over MCP servers' tools) include the tool."""
     if group in names or tool in expanded(names, groups):
         return True
-    return any(fits(tool, name) for name in names if of_server(name))
+    return any(matches_glob(tool, name) for name in names if of_server(name))
 
 
 def tools_of(
@@ -116,8 +116,8 @@ def _both(asked: Collection[str], allowed: AgentDefinition, groups: GroupTable) 
         return tuple(asked)
     there = {*allowed.tools, *allowed.passes_on}
     wanted_tools, allowed_tools = expanded(asked, groups), expanded(there, groups)
-    both = {name for name in wanted_tools if any(fits(name, one) for one in allowed_tools)}
-    narrower = {name for name in allowed_tools if any(fits(name, one) for one in wanted_tools)}
+    both = {name for name in wanted_tools if any(matches_glob(name, one) for one in allowed_tools)}
+    narrower = {name for name in allowed_tools if any(matches_glob(name, one) for one in wanted_tools)}
     return tuple(sorted(both | narrower | (set(asked) & there)))
 
 
@@ -138,7 +138,7 @@ def _limits(wanted: AgentLimits, allowed: AgentLimits) -> AgentLimits:
 
 def _lost(wanted: AgentDefinition, kept: AgentDefinition, groups: GroupTable) -> Iterator[str]:
     there = expanded(kept.tools or (), groups)
-    tools = {name for name in expanded(wanted.tools or (), groups) if not any(fits(name, one) for one in there)}
+    tools = {name for name in expanded(wanted.tools or (), groups) if not any(matches_glob(name, one) for one in there)}
     for what, names in (("tools", tools), ("spawns", set(wanted.spawns) - set(kept.spawns))):
         if names:
             yield f"{what} beyond what the operator allows are left out: {', '.join(sorted(names))}"

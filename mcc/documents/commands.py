@@ -11,7 +11,7 @@ from mcc.contracts.blueprints import SpecName
 from mcc.contracts.documents import NodeName, RuleError
 from mcc.contracts.shape import Closed, JsonObject, Text
 from mcc.documents.change import Refused
-from mcc.rules.errors import nearest
+from mcc.rules.errors import did_you_mean
 from mcc.rules.mistakes import mistakes
 
 MAX_VALUES = 250_000
@@ -236,7 +236,7 @@ def _command(given: object, node: str | None) -> Any:
         raise _Invalid(("", "a command should be a JSON object, in braces"))
     name = given.get("command")
     if not isinstance(name, str) or name not in FROM_OUTSIDE:
-        hint = nearest(name, FROM_OUTSIDE) if isinstance(name, str) else ""
+        hint = did_you_mean(name, FROM_OUTSIDE) if isinstance(name, str) else ""
         raise _Invalid(
             ("command", f"there is no command {str(name)[:80]!r}{hint}; there is: {', '.join(FROM_OUTSIDE)}")
         )
@@ -246,7 +246,7 @@ def _command(given: object, node: str | None) -> Any:
     if surplus:
         raise _Invalid(
             *(
-                (str(key)[:80], f"{name} has nothing of this name{nearest(str(key), kind.model_fields)}")
+                (str(key)[:80], f"{name} has nothing of this name{did_you_mean(str(key), kind.model_fields)}")
                 for key in surplus
             )
         )

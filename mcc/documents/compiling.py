@@ -14,9 +14,9 @@ from mcc.documents.formulas import Binding, Computation, Formula, in_order
 from mcc.documents.partial import UnknownField
 from mcc.documents.templates import Template, TemplateError
 from mcc.rules.errors import RuleError
-from mcc.rules.kinds import ANY, ANYTHING, Kinds, Null, Shape, named, of_keys
+from mcc.rules.kinds import ANY, ANYTHING, Kinds, Null, Shape, cel_names, object_shape
 from mcc.rules.reads import READS
-from mcc.rules.rule import CompiledRule, read_rule, shapes
+from mcc.rules.rule import CompiledRule, rule_expression, variable_shapes
 
 Tell: TypeAlias = Callable[[Location, str], None]
 """Called with each problem of a component: the location within it, and a sentence."""
@@ -110,7 +110,7 @@ def _formula(names: _Names, field: FieldSpec, location: Location, tell: Tell) ->
         tell(location, f"{error}{_hint(error, None, names.fields)}")
         return None
     if not made.kinds & _kinds_of(field):
-        tell(location, f"This gives {named(made.kinds)}, and the field is a {field.type}")
+        tell(location, f"This gives {cel_names(made.kinds)}, and the field is a {field.type}")
     return made
 
 
@@ -168,7 +168,7 @@ def _rule(
     known = [f"{section}.{key}" for section in SECTIONS if section in names for key in names[section].names or ()]
     names = _with_receipts(names) if rule.kind == "evidence" else names
     try:
-        made = CompiledRule(read_rule(rule.cel or rule.evidence or "", names), rule.message)
+        made = CompiledRule(rule_expression(rule.cel or rule.evidence or "", names), rule.message)
     except RuleError as error:
         tell((*location, rule.kind), f"{error}{_hint(error, field, known)}")
         return None
@@ -220,8 +220,8 @@ def _shape_of(spec: FieldSpec, *, unset: bool = True) -> Shape:
 
 def _with_receipts(names: Mapping[str, Shape]) -> Mapping[str, Shape]:
     """`names`, and those that evidence rules may use too: tool receipts and what the tools read."""
-    return {**names, "receipts": shapes(ANYTHING, _TOOLS)["receipts"], READS: ANYTHING}
+    return {**names, "receipts": variable_shapes(ANYTHING, _TOOLS)["receipts"], READS: ANYTHING}
 
 
 def _section(fields: Mapping[str, FieldSpec]) -> Shape:
-    return of_keys({name: _shape_of(spec) for name, spec in fields.items()})
+    return object_shape({name: _shape_of(spec) for name, spec in fields.items()})

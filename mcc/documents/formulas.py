@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mcc.documents.templates import Template, TooLong
 from mcc.rules.errors import MAX_STEPS, Exhausted, Fault
 from mcc.rules.expression import Expression, expression
-from mcc.rules.kinds import Kinds, Plain, Shape
+from mcc.rules.kinds import JsonCopy, Kinds, Shape
 from mcc.rules.syntax import inner, literal, parsed, parts
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class Formula:
     def value(self, context: NodeContext) -> Computed:
         """The result; None without a problem where it fails because a field it reads is unset."""
         try:
-            plain = {name: Plain().of(getattr(context, name)) for name in self.expression.names}
+            plain = {name: JsonCopy().of(getattr(context, name)) for name in self.expression.names}
             return Computed(self.expression.value(self.expression.frame(plain, MAX_STEPS)))
         except (Fault, Exhausted, RecursionError) as error:
             if isinstance(error, Fault) and any(context.lookup(name) is None for name in self.reads):

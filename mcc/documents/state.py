@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mcc.documents.node import ROOT, Node
-from mcc.rules.errors import nearest
+from mcc.rules.errors import did_you_mean
 
 MAX_LEVELS = 100
 MAX_NODES = 100_000
@@ -89,7 +89,7 @@ class State:
             found = self.keys.get((node.id, key)) if named.startswith(ROOT) else None
             if found is None:
                 above = self.path(node).rstrip("/")
-                near = nearest(f"{above}/{key}", (f"{above}/{one.key}" for one in self.children_of(node)[:1_000]))
+                near = did_you_mean(f"{above}/{key}", (f"{above}/{one.key}" for one in self.children_of(node)[:1_000]))
                 raise UnknownNode(f"there is no node {named[:200]!r} in this document{near}")
             node = self.nodes[found]
         return node

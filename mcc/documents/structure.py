@@ -15,7 +15,7 @@ from mcc.documents.references import reference_fields, referrers, referrers_to, 
 from mcc.documents.setting import with_values
 from mcc.documents.state import MAX_LEVELS, MAX_NODES, place_of
 from mcc.documents.work import ALL, GENERATORS, NODE, Work
-from mcc.rules.errors import nearest
+from mcc.rules.errors import did_you_mean
 
 _MAX_OBSTACLES = 5
 
@@ -160,7 +160,8 @@ def check_child_component(work: Work, parent: Node, component: str) -> None:
     known = work.component(parent).spec.children
     if component not in known:
         there = f"; there is: {', '.join(known)}" if known else "; it has no children"
-        raise Refused(422, f"a {parent.component} has no child {component[:80]!r}{nearest(component, known) or there}")
+        hint = did_you_mean(component, known) or there
+        raise Refused(422, f"a {parent.component} has no child {component[:80]!r}{hint}")
 
 
 def _check_may_reorder(work: Work, parent: Node) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcc.definitions.front_matter import suggestion
-from mcc.rules.errors import meant
+from mcc.rules.errors import closest_name
 from mcc.rules.patterns import Pattern
 
 MAX_TEXT = 100_000
@@ -98,7 +98,7 @@ def nearest_field(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'props.title'?` for the nearest key in the same section of `known`; else the list of all."""
     section, _, key = name.partition(".")
     keys = [one.partition(".")[2] for one in known if one.startswith(f"{section}.")]
-    near = meant(key, keys)
+    near = closest_name(key, keys)
     return f"; did you mean '{section}.{near}'?" if near is not None else suggestion("", known)
 
 

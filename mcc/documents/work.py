@@ -13,7 +13,7 @@ from mcc.documents.commands import Judged
 from mcc.documents.component import CompiledComponent, CompiledField
 from mcc.documents.node import Accepted, Conflict, Node, Provenance, Role
 from mcc.documents.state import Draft, State, UnknownNode
-from mcc.rules.errors import nearest
+from mcc.rules.errors import did_you_mean
 
 ALL = "*"
 """As a touched field: all fields of the node, and its place in the tree."""
@@ -73,7 +73,7 @@ class Work:
             section, _, key = name.partition(".")
             other, command = ("props", "set_value") if section == "metadata" else ("metadata", "set_metadata")
             elsewhere = f"; {other}.{key} is set by {command}" if f"{other}.{key}" in fields else ""
-            raise Refused(422, f"a {node.component} has no {name[:100]}{elsewhere or nearest(name, fields)}")
+            raise Refused(422, f"a {node.component} has no {name[:100]}{elsewhere or did_you_mean(name, fields)}")
         if fields[name].computation is not None:
             how = "formula" if fields[name].spec.formula is not None else "binding"
             raise Refused(422, f"{name} of a {node.component} is made by its {how}; nobody sets it")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mcc.contracts.permission import Permission, PermissionRule, Word
 from mcc.contracts.tool_groups import TOOL_GROUPS
 from mcc.permission.layers import condition, is_glob
-from mcc.rules.errors import RuleError, alike
+from mcc.rules.errors import RuleError, close_matches
 
 SLIP = 0.85
 """Similarity (0 to 1) to a known name from which an unknown key counts as a misspelling."""
@@ -36,7 +36,8 @@ def problems(permission: Permission, tools: Collection[str] = ()) -> Iterator[Pr
     """
     known = {*TOOL_GROUPS, *(tool for group in TOOL_GROUPS.values() for tool in group), *tools}
     for key, rules in permission.items():
-        if key not in known and key.strip("*") and not is_glob(key) and (near := alike(key, known, cutoff=SLIP)):
+        near = [] if key in known or not key.strip("*") or is_glob(key) else close_matches(key, known, cutoff=SLIP)
+        if near:
             yield Problem((key,), f"there is no tool or group {key!r}; did you mean {near[0]!r}?")
         yield from (Problem((key, *one.place), one.sentence) for one in problems_of(rules))
 

@@ -10,7 +10,7 @@ from mcc.permission.commands import Command, commands_in
 from mcc.permission.layers import SHELL, STEPS, STRICTNESS, Decision, Facts, Layer, fits
 from mcc.permission.saving import saved
 from mcc.rules.errors import Fault
-from mcc.rules.kinds import Partial, Plain
+from mcc.rules.kinds import JsonCopy, Partial
 
 _ORDER: Sequence[LayerName] = ("operator", "order", "mode", "agent", "ancestor", "grant", "default")
 """Which layer is reported as the reason, among several with equally strict decisions."""
@@ -76,7 +76,7 @@ def judge(request: PermissionRequest, layers: Sequence[Layer], grants: Sequence[
 
 def _parts(request: PermissionRequest) -> Iterator[_Part]:
     try:
-        args = Plain().of(request.arguments)
+        args = JsonCopy().of(request.arguments)
     except (Fault, RecursionError):
         yield _Part({})
         return

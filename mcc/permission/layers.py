@@ -11,9 +11,9 @@ from mcc.contracts.permission import LayerName, Mode, Permission, PermissionRule
 from mcc.contracts.tool_groups import TOOL_GROUPS
 from mcc.rules.errors import Exhausted, Fault, RuleError
 from mcc.rules.expression import Expression
-from mcc.rules.kinds import Shape, of_items, text
+from mcc.rules.kinds import Shape, list_shape, text_shape
 from mcc.rules.patterns import Pattern
-from mcc.rules.rule import ARGUMENTS, read_rule
+from mcc.rules.rule import ARGUMENTS, rule_expression
 
 ALL = "*"
 SHELL = "run_shell"
@@ -27,15 +27,15 @@ KEPT = 1_024
 _WHOLE = Shape(frozenset({int}))
 NAMES: Mapping[str, Shape] = {
     "args": ARGUMENTS,
-    "tool": text(),
-    "group": text(*TOOL_GROUPS, likely=True),
-    "effects": text(*get_args(Effects)),
-    "agent": text(),
+    "tool": text_shape(),
+    "group": text_shape(*TOOL_GROUPS, likely=True),
+    "effects": text_shape(*get_args(Effects)),
+    "agent": text_shape(),
     "depth": _WHOLE,
-    "mode": text(*get_args(Mode)),
-    "profile": text(),
-    "workspace": text(),
-    "argv": of_items(text()),
+    "mode": text_shape(*get_args(Mode)),
+    "profile": text_shape(),
+    "workspace": text_shape(),
+    "argv": list_shape(text_shape()),
     "parts": _WHOLE,
 }
 """The names that a condition may use, with what is known of their values."""
@@ -44,7 +44,7 @@ NAMES: Mapping[str, Shape] = {
 @functools.lru_cache(maxsize=KEPT)
 def condition(cel: str) -> Expression:
     """The compiled condition. Raises `RuleError`. The first call in a process loads the grammar (about 0.3 s)."""
-    return read_rule(cel, NAMES)
+    return rule_expression(cel, NAMES)
 
 
 @dataclass(slots=True)

@@ -1,63 +1,63 @@
-"""Conversions of CEL: a value of one kind made into another, or a fault when none fits."""
+"""CEL's type conversions: `int(…)`, `string(…)`, `timestamp(…)` and the others."""
 
 import functools
 import math
 from typing import Any
 
 from mcc.rules.errors import Fault, Frame
-from mcc.rules.kinds import MAX_INT, MAX_UINT, Uint, word
+from mcc.rules.kinds import MAX_INT, MAX_UINT, Uint, describe
 from mcc.rules.patterns import Pattern
 from mcc.rules.times import Duration, Timestamp, duration, timestamp
 
-_CHARACTERS = 400
-"""Of a text that is read as a number."""
-_TRUTHS = {
+_MAX_CHARACTERS = 400
+"""Longest text that is parsed as a number."""
+_BOOLS = {
     **dict.fromkeys(("1", "t", "true", "TRUE", "True"), True),
     **dict.fromkeys(("0", "f", "false", "FALSE", "False"), False),
 }
-_READING = 16
-"""Steps of reading a time, a duration or a number that a text says."""
-_EACH = 6
-"""Steps for each character of a duration."""
-_PLAIN = 1e21
-"""From here on a double is written with its exponent."""
+_PARSE_STEPS = 16
+"""Cost of parsing a timestamp, a duration or a number."""
+_DURATION_STEPS = 6
+"""Cost of each character of a duration, because each number with its unit takes a regular expression match."""
+_EXPONENT_FROM = 1e21
+"""Doubles from this size on are written with an exponent."""
 
 
 def to_int(frame: Frame, value: Any) -> int:
     if isinstance(value, Timestamp):
         return value.nanos // 1_000_000_000
-    frame.spend(_READING)
-    found = _whole(value, "int")
-    # -2**63 as a double may have been anything below it, so it is refused like 2**63.
-    if not -MAX_INT - 1 <= found <= MAX_INT or (type(value) is float and found == -MAX_INT - 1):
-        raise _no_such("int", value)
-    return found
+    frame.spend(_PARSE_STEPS)
+    number = _truncated(value, "int")
+    # The double -2**63 may be the rounded form of a smaller number, so it is refused like 2**63.
+    if not -MAX_INT - 1 <= number <= MAX_INT or (type(value) is float and number == -MAX_INT - 1):
+        raise _not_a_number("int", value)
+    return number
 
 
 def to_uint(frame: Frame, value: Any) -> Uint:
-    frame.spend(_READING)
-    found = _whole(value, "uint")
-    if not 0 <= found <= MAX_UINT:
-        raise _no_such("uint", value)
-    return Uint(found)
+    frame.spend(_PARSE_STEPS)
+    number = _truncated(value, "uint")
+    if not 0 <= number <= MAX_UINT:
+        raise _not_a_number("uint", value)
+    return Uint(number)
 
 
-def _whole(value: Any, name: str) -> int:
-    """The number without what stands behind its point."""
+def _truncated(value: Any, name: str) -> int:
+    """`value` as an integer, without the fraction of a double. Raises `Fault`, which says that there is no `name`."""
     if type(value) is float:
         if not math.isfinite(value):
-            raise _no_such(name, value)
+            raise _not_a_number(name, value)
         return int(value)
     if type(value) is str:
         digits = value[1:] if value[:1] in ("-", "+") else value
-        if len(value) > _CHARACTERS or not (digits.isascii() and digits.isdigit()):
-            raise _no_such(name, value)
+        if len(value) > _MAX_CHARACTERS or not (digits.isascii() and digits.isdigit()):
+            raise _not_a_number(name, value)
         return int(value)
     return int(value)
 
 
 @functools.cache
-def _double() -> Pattern:
+def _double_pattern() -> Pattern:
     return Pattern(
         r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf|infinity|nan)",
         ignore_case=True,
@@ -65,19 +65,19 @@ def _double() -> Pattern:
 
 
 def to_double(frame: Frame, value: Any) -> float:
-    frame.spend(_READING)
-    if type(value) is str and (len(value) > _CHARACTERS or _double().fullmatch(value) is None):
-        raise _no_such("double", value)
+    frame.spend(_PARSE_STEPS)
+    if type(value) is str and (len(value) > _MAX_CHARACTERS or _double_pattern().fullmatch(value) is None):
+        raise _not_a_number("double", value)
     try:
-        found = float(value)
+        number = float(value)
     except OverflowError as error:
-        raise _no_such("double", value) from error
-    if type(value) is str and math.isinf(found) and "inf" not in value.lower():
-        raise _no_such("double", value)
-    return found
+        raise _not_a_number("double", value) from error
+    if type(value) is str and math.isinf(number) and "inf" not in value.lower():
+        raise _not_a_number("double", value)
+    return number
 
 
-def _no_such(name: str, value: object) -> Fault:
+def _not_a_number(name: str, value: object) -> Fault:
     shown = repr(value[:40]) if isinstance(value, str) else "a number beyond its range"
     return Fault(f"makes {name} of {shown}, which is no such number")
 
@@ -95,17 +95,17 @@ def to_string(frame: Frame, value: Any) -> str:
         except UnicodeDecodeError as error:
             raise Fault("makes string of bytes that are not UTF-8") from error
     if exact is float:
-        return _written(value)
+        return _double_text(value)
     if exact is int and value.bit_length() > 64:
-        raise Fault(f"makes string of {word(value)} beyond 64 bits")
+        raise Fault(f"makes string of {describe(value)} beyond 64 bits")
     return str(value)
 
 
-def _written(number: float) -> str:
-    """A whole double is written like an int: JSON does not tell them apart either."""
+def _double_text(number: float) -> str:
+    """A whole double is written like an int, because JSON does not distinguish them either."""
     if math.isinf(number) or math.isnan(number):
         return "NaN" if number != number else "+Inf" if number > 0 else "-Inf"
-    return f"{number:.0f}" if number.is_integer() and abs(number) < _PLAIN else repr(number)
+    return f"{number:.0f}" if number.is_integer() and abs(number) < _EXPONENT_FROM else repr(number)
 
 
 def to_bytes(frame: Frame, value: str | bytes) -> bytes:
@@ -121,21 +121,20 @@ def to_bytes(frame: Frame, value: str | bytes) -> bytes:
 def to_bool(frame: Frame, value: bool | str) -> bool:
     if isinstance(value, bool):
         return value
-    if value not in _TRUTHS:
+    if value not in _BOOLS:
         raise Fault(f"makes bool of {value[:40]!r}; write true or false")
-    return _TRUTHS[value]
+    return _BOOLS[value]
 
 
 def to_timestamp(frame: Frame, value: int | str | Timestamp) -> Timestamp:
     if isinstance(value, Timestamp):
         return value
-    frame.spend(2 * _READING)
+    frame.spend(2 * _PARSE_STEPS)
     return Timestamp(value * 1_000_000_000) if isinstance(value, int) else timestamp(value)
 
 
 def to_duration(frame: Frame, value: str | Duration) -> Duration:
     if isinstance(value, Duration):
         return value
-    # Every number with its unit is found by a search of its own.
-    frame.spend(_READING + _EACH * min(len(value), _CHARACTERS))
+    frame.spend(_PARSE_STEPS + _DURATION_STEPS * min(len(value), _MAX_CHARACTERS))
     return duration(value)

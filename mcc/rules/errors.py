@@ -1,11 +1,11 @@
-"""What is wrong with declared rules and schemas, and what ends an evaluation without a value.
+"""Errors of rules and schemas, the step budget of an evaluation, and the search for similar names.
 
 ValueError
 ├── RuleError      a CEL expression that cannot be used
 └── SchemaError    a JSON Schema that cannot be used
 Exception
 ├── Fault          an expression has no value
-└── Exhausted      the steps of a round of checks are used up
+└── Exhausted      a round of checks has used up its steps
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,19 +15,24 @@ from itertools import islice
 from typing import Any
 
 _CHARACTERS = 80
+"""Only this many characters of a name are compared."""
 _NAMES = 1_000
+"""Only this many names are considered."""
 _COMPARED = 20
-"""Characters of a name and names that are looked at, and how many of those that share most letters are compared."""
+"""Only this many names, those that share most letters with the word, are compared in full."""
 
 
-def alike(word: str, names: Iterable[str], n: int = 1, cutoff: float = 0.6) -> list[str]:
-    """At most `n` of `names`, the nearest first, none of them less like `word` than `cutoff` (1.0 is the same)."""
+def close_matches(word: str, names: Iterable[str], n: int = 1, cutoff: float = 0.6) -> list[str]:
+    """At most `n` of `names`, the most similar to `word` first, none less similar than `cutoff` (1.0: identical).
+
+    Like `difflib.get_close_matches`, whose time is not bounded.
+    """
     matcher = SequenceMatcher(b=word[:_CHARACTERS], autojunk=False)
     promising: list[tuple[float, str]] = []
     for name in islice(names, _NAMES):
         matcher.set_seq1(name[:_CHARACTERS])
-        if matcher.real_quick_ratio() >= cutoff and (most := matcher.quick_ratio()) >= cutoff:
-            promising.append((most, name))
+        if matcher.real_quick_ratio() >= cutoff and (upper_bound := matcher.quick_ratio()) >= cutoff:
+            promising.append((upper_bound, name))
     found: list[tuple[float, str]] = []
     for _, name in nlargest(_COMPARED, promising):
         matcher.set_seq1(name[:_CHARACTERS])
@@ -36,16 +41,16 @@ def alike(word: str, names: Iterable[str], n: int = 1, cutoff: float = 0.6) -> l
     return [name for _, name in nlargest(n, found)]
 
 
-def nearest(word: str, names: Iterable[str]) -> str:
-    """` (did you mean "…"?)` for the one that was probably meant, or nothing."""
-    return f' (did you mean "{close[0]}"?)' if (close := alike(word, sorted(names))) else ""
+def did_you_mean(word: str, names: Iterable[str]) -> str:
+    """` (did you mean "…"?)` with the most similar of `names`; "" when none is similar."""
+    return f' (did you mean "{close[0]}"?)' if (close := close_matches(word, sorted(names))) else ""
 
 
 class RuleError(ValueError):
     """A CEL expression that cannot be used; `sentence` says what is wrong and what to do.
 
-    `line` and `column` count from 1 and `offset` from 0 within the expression; all None when the whole is meant.
-    `str()` is the sentence with its position.
+    `line` and `column` count from 1 and `offset` from 0 within the expression; all are None when the error concerns the
+    whole expression. `str()` is the sentence with its position.
     """
 
     def __init__(
@@ -59,8 +64,8 @@ class RuleError(ValueError):
 
 
 class SchemaError(ValueError):
-    """A JSON Schema that cannot be used. `place` leads to the part that is wrong, such as `properties.age.type`,
-    and is empty when the whole is meant; `str()` joins place and sentence.
+    """A JSON Schema that cannot be used. `place` is the path of the faulty part, such as `properties.age.type`, empty
+    for the whole schema; `str()` joins place and sentence.
     """
 
     def __init__(self, sentence: str, place: str = "") -> None:
@@ -69,55 +74,59 @@ class SchemaError(ValueError):
         self.place = place
 
 
-def meant(word: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that `word` was probably meant to be; None when nothing is near."""
-    plainly = {_plain(name): name for name in sorted(known, reverse=True)}
-    found = alike(_plain(word[:100]), plainly)
-    return plainly[found[0]] if found else None
+def closest_name(word: str, known: Iterable[str]) -> str | None:
+    """The one of `known` most similar to `word`, ignoring case and `-` against `_`; None when none is similar."""
+    by_normal_form = {_normalized(name): name for name in sorted(known, reverse=True)}
+    found = close_matches(_normalized(word[:100]), by_normal_form)
+    return by_normal_form[found[0]] if found else None
 
 
-def _plain(name: str) -> str:
+def _normalized(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
 MAX_STEPS = 400_000
-"""Steps of one round of checks; one is about half a microsecond."""
+"""Step budget of one round of checks; a step takes about half a microsecond."""
 
 
 class Fault(Exception):
-    """An expression has no value; the message says why, without its full stop.
+    """An expression has no value; the message says why, without a full stop.
 
-    `placed` says that the message quotes the part at fault; else it begins with a verb that the part is the subject of.
+    `placed`: the message already quotes the part of the expression at fault. If False, the message begins with a verb,
+    and the quoted part is still to be put before it as its subject.
     """
 
     placed = False
 
     @classmethod
     def at(cls, message: str) -> "Fault":
-        """One whose message quotes the part."""
-        made = cls(message)
-        made.placed = True
-        return made
+        """A fault whose message already quotes the part."""
+        fault = cls(message)
+        fault.placed = True
+        return fault
 
 
 class MissingKey(Fault):
-    """The part `text` asks `found` for a key that it has not. The message is made only when someone reads it."""
+    """The part `text` of the expression looks up a `key` that the object `found` lacks.
+
+    The message is built only when it is read, because most of these faults are passed over.
+    """
 
     placed = True
 
     def __init__(self, text: str, found: Mapping[Any, Any], key: object) -> None:
         super().__init__()
-        self._asked = (text, found, key)
+        self._lookup = (text, found, key)
 
     def __str__(self) -> str:
-        text, found, key = self._asked
+        text, found, key = self._lookup
         if not isinstance(key, str):
             return f"`{text}`: there is no such key"
         return f"`{text}`: there is no key {key[:60]!r}{self._hint(found, key)}"
 
     def _hint(self, found: Mapping[Any, Any], key: str) -> str:
         names = [str(name) for name in list(found)[:200]]
-        near = meant(key, names)
+        near = closest_name(key, names)
         if near is not None:
             return f"; did you mean {near!r}?"
         shown = ", ".join(name[:40] for name in names[:10])
@@ -125,13 +134,14 @@ class MissingKey(Fault):
 
 
 class Exhausted(Exception):
-    """The steps of this round of checks are used up. Not a Fault: no operator may pass over it."""
+    """This round of checks has used up its steps. Not a `Fault`, because no operator may pass over it."""
 
 
 class Frame:
-    """What one evaluation reads and spends: the values by slot, and the steps left.
+    """The state of one evaluation: the values of variables by slot, and the steps left.
 
-    `notes` is a list where it is to be told what makes an expression false: sentences without a full stop.
+    `notes`: a list that collects what makes the expression false, as sentences without a full stop; None = do not
+    collect.
     """
 
     __slots__ = ("notes", "slots", "steps")

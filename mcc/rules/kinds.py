@@ -1,4 +1,4 @@
-"""The kinds of CEL's values, what is known of a value before there is one, and JSON of strangers made into values."""
+"""CEL's value types ("kinds"), shapes (what is known of a value before evaluation), and bounded copies of JSON."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from mcc.rules.errors import Fault, meant
+from mcc.rules.errors import Fault, closest_name
 from mcc.rules.times import Duration, Timestamp
 
 MAX_INT = 2**63 - 1
@@ -14,26 +14,26 @@ MAX_UINT = 2**64 - 1
 
 
 class Uint(int):
-    """A whole number that was written as `7u`, or made by `uint(…)`; equal to the int of the same value."""
+    """CEL's uint: an integer written as `7u` or made by `uint(…)`; equal to the int of the same value."""
 
     __slots__ = ()
 
 
-class Named(str):
-    """The name of a kind, as `type(x)` gives it; equal to no text."""
+class TypeName(str):
+    """The result of `type(x)`; never equal to a string."""
 
     __slots__ = ()
 
 
 class Partial(list[Any]):
-    """A list of which only the beginning is known: whatever depends on the rest has no value."""
+    """A list of which only the beginning is known; an expression that depends on the rest has no value."""
 
     __slots__ = ()
 
 
 Null = type(None)
 
-_WORDS: Mapping[type, tuple[str, str]] = {
+_NAMES: Mapping[type, tuple[str, str]] = {
     bool: ("bool", "a truth value"),
     int: ("int", "a number"),
     Uint: ("uint", "a number without sign"),
@@ -45,84 +45,86 @@ _WORDS: Mapping[type, tuple[str, str]] = {
     Null: ("null_type", "null"),
     Timestamp: ("google.protobuf.Timestamp", "a time"),
     Duration: ("google.protobuf.Duration", "a duration"),
-    Named: ("type", "a type"),
+    TypeName: ("type", "a type"),
 }
+"""Per type: its name in CEL, and the words for its values in messages."""
 
 Kinds = frozenset[type]
-"""What a value may be."""
+"""The types that a value may have."""
 
-ANY: Kinds = frozenset(_WORDS)
+ANY: Kinds = frozenset(_NAMES)
 JSON: Kinds = frozenset({bool, int, float, str, list, dict, Null})
-"""What results and evidence are made of."""
+"""The types of values in results and evidence."""
 NUMBERS: Kinds = frozenset({int, Uint, float})
 CONTAINERS: Kinds = frozenset({list, dict, Null})
-"""What macros go over: null is an empty list, for what was not set is empty."""
+"""The types that macros iterate over. Null counts as an empty list, because an unset value is empty."""
 KEYS: Kinds = frozenset({str, int, Uint, bool})
-"""What a key of a map literal may be."""
+"""The types of keys in a map literal."""
 
-KINDS = {name: Named(name) for name, _ in _WORDS.values()}
-"""What `type(x)` gives, by name."""
-
-
-def word(value: object) -> str:
-    """What a person calls a value of this kind."""
-    return "a list of which only the beginning is known" if type(value) is Partial else _WORDS[type(value)][1]
+KINDS = {name: TypeName(name) for name, _ in _NAMES.values()}
+"""The results of `type(x)`, by name."""
 
 
-def kind(value: object) -> Named:
-    return KINDS[_WORDS[type(value)][0]]
+def describe(value: object) -> str:
+    """The type of `value` in the words of messages: `a number`."""
+    return "a list of which only the beginning is known" if type(value) is Partial else _NAMES[type(value)][1]
 
 
-def named(kinds: Iterable[type]) -> str:
-    """The names of `kinds` in a sentence: `int or double`."""
+def type_name(value: object) -> TypeName:
+    return KINDS[_NAMES[type(value)][0]]
+
+
+def cel_names(kinds: Iterable[type]) -> str:
+    """The CEL names of `kinds`, joined for a sentence: `int or double`."""
     if set(kinds) == JSON:
         return "a value of JSON"
-    return " or ".join(name.rpartition(".")[2].lower() for one, (name, _) in _WORDS.items() if one in set(kinds))
+    return " or ".join(name.rpartition(".")[2].lower() for one, (name, _) in _NAMES.items() if one in set(kinds))
 
 
-def words(kinds: Iterable[type]) -> str:
-    """What people call these kinds in a sentence, each once: `a number or a text`."""
-    return " or ".join(dict.fromkeys(_WORDS[one][1] for one in _WORDS if one in set(kinds)))
+def describe_kinds(kinds: Iterable[type]) -> str:
+    """`kinds` in the words of messages, each once: `a number or a text`."""
+    return " or ".join(dict.fromkeys(_NAMES[one][1] for one in _NAMES if one in set(kinds)))
 
 
-def shown(number: float) -> str:
-    """A number in a sentence, which JSON may have made of thousands of digits."""
+def number_text(number: float) -> str:
+    """A number for a message; an integer beyond 64 bits, which JSON allows, is not written out."""
     return str(number) if isinstance(number, float) or number.bit_length() <= 64 else "a number beyond 64 bits"
 
 
-class _TruthKey(Enum):
-    """A truth value as the key of a map: Python takes True and 1 for the same key, and CEL does not."""
+class _BoolKey(Enum):
+    """A bool as the key of a map. Python treats True and 1 as the same key; CEL does not."""
 
     TRUE = True
     FALSE = False
 
 
-def key_of(value: Any) -> Any:
-    """`value` as the key of a map, by which dict finds what CEL would find. Raises `Fault` for what is no key.
+def map_key(value: Any) -> Any:
+    """The dict key for `value`, such that a dict lookup agrees with CEL. Raises `Fault` for values that cannot be keys.
 
-    1, 1u and 1.0 are the same key; 1.5 is none that a map has.
+    1, 1u and 1.0 are the same key; 1.5 is allowed in a lookup and never found.
     """
     exact = type(value)
     if exact is str or exact is int or exact is Uint:
         return value
     if exact is bool:
-        return _TruthKey.TRUE if value else _TruthKey.FALSE
+        return _BoolKey.TRUE if value else _BoolKey.FALSE
     if exact is float:
         return int(value) if value.is_integer() else value
-    raise Fault(f"uses {word(value)} as a key; keys are texts, whole numbers or truth values")
+    raise Fault(f"uses {describe(value)} as a key; keys are texts, whole numbers or truth values")
 
 
-def of_key(key: Any) -> Any:
-    """The value that `key_of` was given."""
-    return key.value if type(key) is _TruthKey else key
+def key_value(key: Any) -> Any:
+    """The value of a dict key made by `map_key`."""
+    return key.value if type(key) is _BoolKey else key
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`names` are the only keys that it can have, `texts` the only texts that it can be; None = nobody knows.
+    """What is known of a value before evaluation: its types, keys, items and possible texts.
 
-    With `likely`, other texts are possible, but not those that look like a slip of one of `texts`. `sparse`: a key that
-    is not there is null.
+    `names` are its only possible keys, `texts` its only possible texts; None = unknown. `likely`: other texts are
+    possible too, except those that look like a typing error of one of `texts`. `sparse`: an absent key counts as null.
+    `key` and `item` give the shape of a member or an item.
     """
 
     kinds: Kinds = ANY
@@ -136,36 +138,36 @@ class Shape:
     def lacks(self, name: str) -> bool:
         return self.names is not None and name not in self.names
 
-    def never(self, text: str) -> bool:
-        """Whether it can never be this text."""
+    def excludes(self, text: str) -> bool:
+        """Whether the value can never be this text."""
         if self.texts is None or text in self.texts:
             return False
-        return not self.likely or meant(text, self.texts) is not None
+        return not self.likely or closest_name(text, self.texts) is not None
 
 
 ANYTHING: Shape = Shape()
 JSON_VALUE: Shape = Shape(JSON, key=lambda name: JSON_VALUE, item=lambda: JSON_VALUE)
 
 
-def either(shapes: Iterable[Shape]) -> Shape:
-    """A value of any one of these; of its keys and items nothing is known."""
+def union_shape(shapes: Iterable[Shape]) -> Shape:
+    """A value of any one of these shapes; nothing is known of its keys and items."""
     kinds: Kinds = frozenset()
     for shape in shapes:
         kinds |= shape.kinds
     return Shape(kinds)
 
 
-def of_keys(keys: dict[str, Shape]) -> Shape:
-    """An object that has just these keys."""
+def object_shape(keys: dict[str, Shape]) -> Shape:
+    """An object with exactly these keys."""
     return Shape(frozenset({dict}), names=frozenset(keys), key=lambda name: keys.get(name, ANYTHING))
 
 
-def of_items(item: Shape) -> Shape:
+def list_shape(item: Shape) -> Shape:
     return Shape(frozenset({list}), item=lambda: item)
 
 
-def text(*possible: str, likely: bool = False, nullable: bool = False) -> Shape:
-    """A text, when something is `possible` one of these."""
+def text_shape(*possible: str, likely: bool = False, nullable: bool = False) -> Shape:
+    """A text; with `possible`, only one of these."""
     kinds: Kinds = frozenset({str, Null}) if nullable else frozenset({str})
     return Shape(kinds, frozenset(possible) or None, likely)
 
@@ -178,8 +180,11 @@ MAX_TEXT = 8_000_000
 """Characters in that context."""
 
 
-class Plain:
-    """Copies values into plain JSON, and counts what it takes: at most so many values, and characters of text."""
+class JsonCopy:
+    """Copies values into plain JSON within a budget of values and characters, shared by all its copies.
+
+    `finite`: refuse infinity and NaN.
+    """
 
     def __init__(self, values: int = MAX_VALUES, text: int = MAX_TEXT, *, finite: bool = False) -> None:
         self._most = (values, text)
@@ -188,7 +193,7 @@ class Plain:
         self._finite = finite
 
     def of(self, value: object, levels: int = MAX_NESTING) -> Any:
-        """Raises `Fault` for what is too large, too deep, not JSON, or (where asked for) not finite."""
+        """A plain copy of `value`. Raises `Fault` when it is too large, nested too deeply or not JSON."""
         self._values -= 1
         if self._values < 0:
             raise Fault(f"there are more than {self._most[0]:,} values in it")

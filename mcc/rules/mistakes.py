@@ -1,4 +1,4 @@
-"""Mistakes in what somebody asked for: where each one is, and in plain words what would do."""
+"""Validation errors of requests in plain words: the field, and a value that would be accepted."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from mcc.contracts.generation import BLUEPRINT_REF
 from mcc.contracts.ids import IDENTIFIER
 from mcc.contracts.order import GIT_REF, HOST_ENTRY, LABEL, MODEL_NAME, NAME
 from mcc.contracts.permission import PERMISSION_KEY
-from mcc.rules.errors import alike
+from mcc.rules.errors import close_matches
 
 OBJECT = "should be a JSON object, in braces"
 WHOLE = "Input should be a whole number, such as 5"
@@ -18,7 +18,7 @@ NUMBER = "Input should be a number, such as 2.5"
 UNKNOWN = "Nothing of this name is known here"
 TIME = "Input should be a time with its zone, such as 2026-01-31T12:00:00Z"
 
-_WORDS: Mapping[str, str] = {
+_MESSAGES: Mapping[str, str] = {
     "datetime_from_date_parsing": TIME,
     "datetime_parsing": TIME,
     "datetime_type": TIME,
@@ -35,7 +35,7 @@ _WORDS: Mapping[str, str] = {
     "string_unicode": "Input holds half of a surrogate pair, which is no character; leave it out",
     "tuple_type": "Input should be a list",
 }
-"""Kinds of mistakes for which pydantic has words of its own trade."""
+"""Messages by pydantic's error type, where pydantic's own message uses Python's terms."""
 
 _PATTERNS: Mapping[str, str] = {
     BLUEPRINT_REF: "Input should be the name of a blueprint, or name:DIGEST12 with twelve hexadecimal digits",
@@ -47,12 +47,12 @@ _PATTERNS: Mapping[str, str] = {
     MODEL_NAME: "Input should be at most 200 letters, digits and _ . : / @ + -, the first one a letter or digit",
     NAME: "Input should be a name: at most 64 letters, digits and _ . : -, the first one a letter or digit",
 }
-"""What fits a pattern."""
+"""Messages by pattern, in place of the regular expression."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """`field` is the path to it, with dots; "" for the whole."""
+    """`field` is the dotted path of the faulty field; "" for the whole request."""
 
     field: str
     message: str
@@ -63,38 +63,42 @@ class Mistake:
 
 
 def mistakes(errors: Iterable[Mapping[str, Any]], model: object = None) -> list[Mistake]:
-    """The same in words, for errors as pydantic and FastAPI list them. What was sent is never told again. `model` is
-    what was asked for: an unknown name is answered with the nearest of its own."""
+    """Convert errors as pydantic and FastAPI list them. The messages never repeat what was sent.
+
+    `model` is the type that was validated; the message on an unknown field names the most similar one there.
+    """
     return [_mistake(error, model) for error in errors]
 
 
 def _mistake(error: Mapping[str, Any], model: object) -> Mistake:
     where = [str(part) for part in error["loc"] if part != "body"]
-    if error["type"] == "extra_forbidden" and (near := alike(where[-1], _known(model, where))):
+    if error["type"] == "extra_forbidden" and (near := close_matches(where[-1], _field_names(model, where))):
         return Mistake(".".join(where), f'{UNKNOWN} (did you mean "{near[0]}"?)')
     if error["type"] == "json_invalid":
         return Mistake("", f"The body is not JSON from character {where[-1]} on; correct it there")
     if not where and error["type"] in ("missing", "model_attributes_type", "model_type"):
         return Mistake("", f"The body {OBJECT}")
-    return Mistake(".".join(where), _in_words(error))
+    return Mistake(".".join(where), _message(error))
 
 
-def _in_words(error: Mapping[str, Any]) -> str:
-    sentence: str = _WORDS.get(error["type"]) or _PATTERNS.get(error.get("ctx", {}).get("pattern", ""), error["msg"])
-    sentence = sentence.removeprefix("Value error, ").replace(" after validation", "")
-    return sentence.replace("Tuple should", "List should").replace("String should", "Text should")
+def _message(error: Mapping[str, Any]) -> str:
+    pattern = error.get("ctx", {}).get("pattern", "")
+    message: str = _MESSAGES.get(error["type"]) or _PATTERNS.get(pattern, error["msg"])
+    message = message.removeprefix("Value error, ").replace(" after validation", "")
+    return message.replace("Tuple should", "List should").replace("String should", "Text should")
 
 
-def _known(model: object, where: Iterable[str]) -> list[str]:
-    """The names that there are at a place within a model."""
+def _field_names(model: object, where: Iterable[str]) -> list[str]:
+    """The names of the fields at the location `where` within a model."""
     models = _models(model)
     for step in where:
-        kinds = [one.model_fields[step].annotation for one in models if step in one.model_fields]
-        models = [found for kind in kinds for found in _models(kind)] or models
+        annotations = [one.model_fields[step].annotation for one in models if step in one.model_fields]
+        models = [found for annotation in annotations for found in _models(annotation)] or models
     return [field.alias or name for one in models for name, field in one.model_fields.items()]
 
 
-def _models(kind: object) -> list[type[BaseModel]]:
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return [kind]
-    return [found for one in get_args(kind) for found in _models(one)]
+def _models(annotation: object) -> list[type[BaseModel]]:
+    """The pydantic models in a type annotation."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [found for one in get_args(annotation) for found in _models(one)]

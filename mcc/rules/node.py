@@ -1,26 +1,38 @@
-"""Nodes of a compiled expression, and its macros: all, exists, exists_one, filter and map."""
+"""Nodes of a compiled CEL expression, and the macros all, exists, exists_one, filter and map."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from mcc.rules.errors import Fault, Frame, MissingKey, RuleError
-from mcc.rules.kinds import ANYTHING, KEYS, NUMBERS, Kinds, Partial, Shape, key_of, of_key, shown, word
+from mcc.rules.kinds import (
+    ANYTHING,
+    KEYS,
+    NUMBERS,
+    Kinds,
+    Partial,
+    Shape,
+    describe,
+    key_value,
+    map_key,
+    number_text,
+)
 
 Run = Callable[[Frame], Any]
 Act = Callable[..., Any]
 
-FAULT = 8
-"""Steps of a fault that is passed over."""
+FAULT_STEPS = 8
+"""Cost of a fault that `&&`, `||` or `has` passes over."""
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One part of an expression: how it runs and its text.
+    """One part of an expression: the function that evaluates it, and its source text.
 
-    `shape` is what is known of its value, `steps` what running it once costs, without what macros spend for each
-    item; `fixed` says that no variable is below it, `offset` where it begins in the expression. `mistake` is what makes
-    it fail for certain, kept as long as it is fixed: `&&` and `||` may pass over it.
+    `shape` is what is known of its value. `steps` is the cost of one evaluation, without what macros spend for each
+    item. `fixed`: it contains no variable. `offset` is where it begins in the expression. `mistake` is an error that
+    every evaluation would hit. Only fixed nodes carry one, because an `&&` or `||` around them may pass over it; for
+    others it is raised at once.
     """
 
     run: Run
@@ -57,7 +69,7 @@ def called(act: Act, arguments: Sequence[Node], text: str) -> Run:
 
 
 def placed(fault: Fault, text: str) -> Fault:
-    """`fault` with the innermost text that has it; only those that begin with a verb still lack it."""
+    """`fault` with `text`, the part of the expression at fault, as its subject, unless an inner part has been named."""
     return fault if fault.placed else Fault.at(f"`{text}` {fault}")
 
 
@@ -70,48 +82,50 @@ def negated(node: Node) -> Run:
 
 
 def truth(node: Node, frame: Frame) -> bool:
-    """The value of `node`, which must be a truth value."""
-    found = node.run(frame)
-    if found is True or found is False:
-        return bool(found)
-    raise Fault.at(f"`{node.text}` is {word(found)}, not true or false")
+    """The value of `node`, which must be a bool. Raises `Fault`."""
+    value = node.run(frame)
+    if value is True or value is False:
+        return bool(value)
+    raise Fault.at(f"`{node.text}` is {describe(value)}, not true or false")
 
 
 def joined(nodes: Sequence[Node], decisive: bool) -> Run:
-    """`||` (decisive: true) or `&&` (false)."""
-    return lambda frame: settled(nodes, decisive, frame)
+    """`||` (`decisive` True) or `&&` (False)."""
+    return lambda frame: decided(nodes, decisive, frame)
 
 
-def settled(nodes: Iterable[Node], decisive: bool, frame: Frame) -> bool:
-    """`decisive` as soon as one of these is so, also when another one has a fault; else the opposite.
+def decided(nodes: Iterable[Node], decisive: bool, frame: Frame) -> bool:
+    """`decisive` as soon as one node has that value, even if another one has a fault; else the opposite.
 
-    What was noted on the way to true explains nothing.
+    A true result discards the notes made on the way, because they explain why something is false. Raises the first
+    fault if no node is decisive.
     """
     fault, noted = None, len(frame.notes or ())
     for node in nodes:
         try:
             if truth(node, frame) is decisive:
-                _forget(frame, noted if decisive else None)
+                _drop_notes(frame, noted if decisive else None)
                 return decisive
         except Fault as error:
-            frame.spend(FAULT)
+            frame.spend(FAULT_STEPS)
             fault = fault or error
     if fault is not None:
         raise fault
-    _forget(frame, None if decisive else noted)
+    _drop_notes(frame, None if decisive else noted)
     return not decisive
 
 
-def _forget(frame: Frame, noted: int | None) -> None:
-    if frame.notes and noted is not None:
-        del frame.notes[noted:]
+def _drop_notes(frame: Frame, start: int | None) -> None:
+    """Drop the notes from index `start` on; None: keep all."""
+    if frame.notes and start is not None:
+        del frame.notes[start:]
 
 
 def selected(owner: Node, key: str, text: str) -> Run:
     def run(frame: Frame) -> Any:
         found = owner.run(frame)
         if type(found) is not dict:
-            raise Fault.at(f"`{owner.text}` is {word(found)} and has no key {key!r}")
+            raise Fault.at(f"`{owner.text}` is {describe(found)} and has no key {key!r}")
         if key not in found:
             if owner.shape.sparse:
                 return None
@@ -126,37 +140,34 @@ def indexed(owner: Node, index: Node, text: str) -> Run:
         found, at = owner.run(frame), index.run(frame)
         if type(found) is list and type(at) in NUMBERS:
             if not (0 <= at < len(found) and at == int(at)):
-                raise Fault.at(f"`{text}`: there is no [{shown(at)}], the list has {len(found)} items from [0] on")
+                at_text = number_text(at)
+                raise Fault.at(f"`{text}`: there is no [{at_text}], the list has {len(found)} items from [0] on")
             return found[int(at)]
         if type(found) is Partial and type(at) is int and 0 <= at < len(found):
             return found[at]
         if type(found) is dict:
-            key = placed_key(at, text)
+            try:
+                key = map_key(at)
+            except Fault as fault:
+                raise placed(fault, text) from None
             if key not in found:
                 if owner.shape.sparse:
                     return None
                 raise MissingKey(text, found, at)
             return found[key]
-        raise Fault.at(f"`{text}` looks up {word(at)} in {word(found)}")
+        raise Fault.at(f"`{text}` looks up {describe(at)} in {describe(found)}")
 
     return run
 
 
-def placed_key(value: Any, text: str) -> Any:
-    try:
-        return key_of(value)
-    except Fault as fault:
-        raise placed(fault, text) from None
-
-
 def present(node: Node) -> Run:
-    """`has(…)`: whether a key is there and set. A missing owner is no fault: its keys are not set either."""
+    """`has(…)`: whether a key exists and is not null. False, not a fault, when the object itself is missing."""
 
     def run(frame: Frame) -> bool:
         try:
             return node.run(frame) is not None
         except Fault:
-            frame.spend(FAULT)
+            frame.spend(FAULT_STEPS)
             return False
 
     return run
@@ -172,8 +183,8 @@ def mapped(pairs: Sequence[tuple[Node, Node]]) -> Run:
         for key, node in pairs:
             found = key.run(frame)
             if type(found) not in KEYS:
-                raise Fault.at(f"`{key.text}` is {word(found)}, and keys are texts, whole numbers or truth values")
-            name = key_of(found)
+                raise Fault.at(f"`{key.text}` is {describe(found)}, and keys are texts, whole numbers or truth values")
+            name = map_key(found)
             if name in made:
                 raise Fault.at(f"`{key.text}` is a key that stands there twice")
             made[name] = node.run(frame)
@@ -183,12 +194,12 @@ def mapped(pairs: Sequence[tuple[Node, Node]]) -> Run:
 
 
 Build = Callable[[Node, int, Sequence[Node]], Run]
-"""From the list, the slot of the variable and the expressions to what runs."""
+"""Builds a macro's evaluation from its list, the slot of its variable and its body expressions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """`arguments` are the numbers of arguments, the variable among them; `gives` are the kinds of the value."""
+    """`arguments`: the allowed numbers of arguments, the variable included; `gives`: the types of the result."""
 
     name: str
     arguments: tuple[int, ...]
@@ -200,62 +211,66 @@ class Macro:
         return f"list.{self.name}(x, {'expression of x' if self.name == 'map' else 'condition of x'})"
 
     def tests(self, arguments: int) -> bool:
-        """Whether the first expression is a condition."""
+        """Whether the first body is a condition, given the number of arguments."""
         return self.name != "map" or arguments == 3
 
 
-_GONE_OVER: Kinds = frozenset({list, dict, Partial})
+_ITERABLE: Kinds = frozenset({list, dict, Partial})
 
 
 def _items(owner: Node, slot: int, bodies: Sequence[Node]) -> Callable[[Frame], Iterator[Any]]:
-    """Goes over the items of a list or the keys of an object, binding each; what was not set has none."""
+    """Iterates over the items of a list or the keys of an object, and puts each into `slot`. Null has no items."""
     cost = 1 + sum(body.steps for body in bodies)
 
     def run(frame: Frame) -> Iterator[Any]:
         found = owner.run(frame)
         if found is None:
             return
-        if type(found) not in _GONE_OVER:
-            raise Fault.at(f"`{owner.text}` is {word(found)}, not a list")
+        if type(found) not in _ITERABLE:
+            raise Fault.at(f"`{owner.text}` is {describe(found)}, not a list")
         slots = frame.slots
-        for item in map(of_key, found) if type(found) is dict else found:
+        for item in map(key_value, found) if type(found) is dict else found:
             frame.spend(cost)
             slots[slot] = item
             yield item
+        # Only here, because an item that is known may already have decided the macro.
         if type(found) is Partial:
-            raise Fault.at(f"`{owner.text}` is {word(found)}")
+            raise Fault.at(f"`{owner.text}` is {describe(found)}")
 
     return run
 
 
-def _decided(decisive: bool) -> Build:
+def _quantifier(decisive: bool) -> Build:
+    """`exists` (`decisive` True) or `all` (False)."""
+
     def build(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
         items, body = _items(owner, slot, bodies), bodies[0]
 
         def run(frame: Frame) -> bool:
             if frame.notes is not None and not decisive:
-                return _explained(items(frame), body, owner.text, frame)
-            return settled((body for _ in items(frame)), decisive, frame)
+                return _all_with_notes(items(frame), body, owner.text, frame)
+            return decided((body for _ in items(frame)), decisive, frame)
 
         return run
 
     return build
 
 
-def _explained(items: Iterator[Any], body: Node, of: str, frame: Frame) -> bool:
-    """Whether `body` is true for all items; each for which it is not is noted."""
-    notes, good = frame.notes or [], True
+def _all_with_notes(items: Iterator[Any], body: Node, list_text: str, frame: Frame) -> bool:
+    """Whether `body` is true for all items. Does not stop at the first false one: notes every item that fails."""
+    notes, all_hold = frame.notes or [], True
     for place, item in enumerate(items):
-        frame.notes, shown = [], f"{of}[{place}]" if isinstance(item, dict | list) else f"{of}[{place}] ({item})"[:80]
+        frame.notes, where = [], f"{list_text}[{place}]"
+        where = where if isinstance(item, dict | list) else f"{where} ({item})"[:80]
         try:
             holds = truth(body, frame)
         except Fault as fault:
             holds, frame.notes = False, [str(fault)]
         if not holds:
-            good = False
-            notes.extend(f"{shown}: {note}" for note in frame.notes or ["this is not so"])
+            all_hold = False
+            notes.extend(f"{where}: {note}" for note in frame.notes or ["this is not so"])
     frame.notes = notes
-    return good
+    return all_hold
 
 
 def _exists_one(owner: Node, slot: int, bodies: Sequence[Node]) -> Run:
@@ -281,8 +296,8 @@ _LIST: Kinds = frozenset({list})
 MACROS = {
     macro.name: macro
     for macro in (
-        Macro("all", (2,), _BOOL, _decided(False)),
-        Macro("exists", (2,), _BOOL, _decided(True)),
+        Macro("all", (2,), _BOOL, _quantifier(False)),
+        Macro("exists", (2,), _BOOL, _quantifier(True)),
         Macro("exists_one", (2,), _BOOL, _exists_one),
         Macro("filter", (2,), _LIST, _filter),
         Macro("map", (2, 3), _LIST, _map),

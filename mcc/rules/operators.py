@@ -1,4 +1,4 @@
-"""Operators of expressions: how values are computed and compared."""
+"""CEL's operators: arithmetic, equality, order and `in`."""
 
 import math
 import operator
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcc.rules.errors import Fault, Frame
-from mcc.rules.kinds import MAX_INT, MAX_UINT, NUMBERS, Kinds, Null, Partial, Uint, key_of, word
+from mcc.rules.kinds import MAX_INT, MAX_UINT, NUMBERS, Kinds, Null, Partial, Uint, describe, map_key
 from mcc.rules.times import Duration, Timestamp
 
 Act = Callable[[Frame, Any, Any], Any]
@@ -15,13 +15,12 @@ Pair = tuple[type, type]
 
 def _int(act: Callable[[Any, Any], int]) -> Act:
     def run(frame: Frame, left: Any, right: Any) -> int:
-        found = act(_fitting(left), _fitting(right))
-        return _fitting(found)
+        return _within_int64(act(_within_int64(left), _within_int64(right)))
 
     return run
 
 
-def _fitting(number: int) -> int:
+def _within_int64(number: int) -> int:
     if not -MAX_INT - 1 <= number <= MAX_INT:
         raise Fault("calculates with a whole number beyond 64 bits")
     return number
@@ -29,10 +28,10 @@ def _fitting(number: int) -> int:
 
 def _uint(act: Callable[[Any, Any], int]) -> Act:
     def run(frame: Frame, left: Any, right: Any) -> Uint:
-        found = act(int(left), int(right))
-        if not 0 <= found <= MAX_UINT:
+        result = act(int(left), int(right))
+        if not 0 <= result <= MAX_UINT:
             raise Fault("calculates a number without sign that is negative or beyond 64 bits")
-        return Uint(found)
+        return Uint(result)
 
     return run
 
@@ -45,29 +44,29 @@ def _double(act: Callable[[float, float], float]) -> Act:
 
 
 def _as_double(number: Any) -> float:
-    return float(_fitting(number) if type(number) is int else number)
+    return float(_within_int64(number) if type(number) is int else number)
 
 
-def _quotient(left: int, right: int) -> int:
-    """Whole numbers are divided towards zero."""
+def _int_quotient(left: int, right: int) -> int:
+    """Integer division rounds towards zero, where Python's `//` rounds down."""
     if right == 0:
         raise Fault("divides by zero")
     whole = abs(left) // abs(right)
     return whole if (left < 0) == (right < 0) else -whole
 
 
-def _rest(left: int, right: int) -> int:
-    return left - right * _quotient(left, right)
+def _remainder(left: int, right: int) -> int:
+    return left - right * _int_quotient(left, right)
 
 
-def _divided(left: float, right: float) -> float:
-    """What IEEE 754 says: by zero it is infinite, or no number."""
+def _double_quotient(left: float, right: float) -> float:
+    """Division by zero gives infinity or NaN, as IEEE 754 defines; Python would raise an error."""
     if right != 0:
         return left / right
     return math.nan if left == 0 or left != left else math.copysign(math.inf, left) * math.copysign(1, right)
 
 
-def _joined(frame: Frame, left: Any, right: Any) -> Any:
+def _concatenated(frame: Frame, left: Any, right: Any) -> Any:
     size = len(left) + len(right)
     frame.spend(size if type(left) is list else size >> 6)
     return left + right
@@ -78,7 +77,7 @@ def _nanos(act: Callable[[int, int], int], gives: type) -> Act:
 
 
 def _of_numbers(whole: Callable[[Any, Any], int], double: Callable[[float, float], float]) -> dict[Pair, Act]:
-    """JSON has one kind of number, so int and double mix, and the result is a double."""
+    """Arithmetic on pairs of numbers. Int and double mix to a double, because JSON has only one kind of number."""
     mixed = _double(double)
     return {
         (int, int): _int(whole),
@@ -94,9 +93,9 @@ _ACTS: Mapping[str, tuple[str, Mapping[Pair, Act]]] = {
         "adds",
         {
             **_of_numbers(operator.add, operator.add),
-            (str, str): _joined,
-            (bytes, bytes): _joined,
-            (list, list): _joined,
+            (str, str): _concatenated,
+            (bytes, bytes): _concatenated,
+            (list, list): _concatenated,
             (Timestamp, Duration): _nanos(operator.add, Timestamp),
             (Duration, Timestamp): _nanos(operator.add, Timestamp),
             (Duration, Duration): _nanos(operator.add, Duration),
@@ -112,37 +111,38 @@ _ACTS: Mapping[str, tuple[str, Mapping[Pair, Act]]] = {
         },
     ),
     "multiplication_mul": ("multiplies", _of_numbers(operator.mul, operator.mul)),
-    "multiplication_div": ("divides", _of_numbers(_quotient, _divided)),
-    "multiplication_mod": ("takes the rest of", {(int, int): _int(_rest), (Uint, Uint): _uint(_rest)}),
+    "multiplication_div": ("divides", _of_numbers(_int_quotient, _double_quotient)),
+    "multiplication_mod": ("takes the rest of", {(int, int): _int(_remainder), (Uint, Uint): _uint(_remainder)}),
 }
-"""By the grammar's name: the verb of a sentence, and what is done with each pair of kinds."""
+"""By the grammar's name of an operator: the verb for messages, and the function for each pair of operand types."""
 
 
 def operation(name: str) -> Act:
-    """The operation that the grammar calls `name`, over values of all kinds."""
+    """The operator that the grammar calls `name`. It takes any values and raises `Fault` for types that do not fit."""
     verb, acts = _ACTS[name]
 
     def run(frame: Frame, left: Any, right: Any) -> Any:
         act = acts.get((type(left), type(right)))
         if act is None:
-            raise Fault(f"{verb} {word(left)} and {word(right)}{_why(name, type(left), type(right))}")
+            why = _type_hint(name, type(left), type(right))
+            raise Fault(f"{verb} {describe(left)} and {describe(right)}{why}")
         return act(frame, left, right)
 
     return run
 
 
-def _why(name: str, left: type, right: type) -> str:
+def _type_hint(name: str, left: type, right: type) -> str:
     if name == "multiplication_mod" and float in (left, right):
         return " that is not whole"
     return "; kinds with and without sign do not mix" if {left, right} <= NUMBERS else ""
 
 
 def result_kinds(name: str, left: Kinds, right: Kinds) -> Kinds:
-    """The kinds that the operation `name` can have for operands of these kinds; empty when it has none for them."""
-    return frozenset(_kind(name, a, b) for a, b in _ACTS[name][1] if a in left and b in right)
+    """The result types of the operator `name` for operands of these types; empty when it accepts no such operands."""
+    return frozenset(_result_kind(a, b) for a, b in _ACTS[name][1] if a in left and b in right)
 
 
-def _kind(name: str, left: type, right: type) -> type:
+def _result_kind(left: type, right: type) -> type:
     if float in (left, right):
         return float
     if (left, right) == (Timestamp, Timestamp):
@@ -151,12 +151,12 @@ def _kind(name: str, left: type, right: type) -> type:
 
 
 def negative(frame: Frame, value: Any) -> Any:
-    """`-value`, of an int or a double."""
+    """`-value` for an int or a double. Raises `Fault`."""
     if type(value) is float:
         return -value
     if type(value) is int:
-        return _fitting(-_fitting(value))
-    raise Fault(f"takes the negative of {word(value)}")
+        return _within_int64(-_within_int64(value))
+    raise Fault(f"takes the negative of {describe(value)}")
 
 
 _NULL: Kinds = frozenset({Null})
@@ -164,7 +164,7 @@ _ORDERED: Kinds = frozenset({bool, str, bytes, Timestamp, Duration})
 
 
 def can_be_equal(left: Kinds, right: Kinds) -> bool:
-    """Whether values of these kinds can ever be equal; to ask anything whether it is null is always sensible."""
+    """Whether comparing values of these types for equality makes sense; a comparison with null always does."""
     return bool(left & right or (left & NUMBERS and right & NUMBERS)) or _NULL in (left, right)
 
 
@@ -177,12 +177,12 @@ def _in_order(left: type, right: type) -> bool:
 
 
 def equal(frame: Frame, left: Any, right: Any) -> bool:
-    """Values of different kinds are unequal; 1, 1u and 1.0 are equal, 1 and true are not, NaN equals nothing."""
+    """CEL's `==`: values of different types are unequal, but 1, 1u and 1.0 are equal. NaN equals nothing."""
     frame.spend(1)
     a, b = type(left), type(right)
     if a is not b:
         if Partial in (a, b):
-            raise Fault(f"compares {word(left)} with {word(right)}")
+            raise Fault(f"compares {describe(left)} with {describe(right)}")
         return a in NUMBERS and b in NUMBERS and bool(_comparable(left, b) == _comparable(right, a))
     if a is str or a is bytes:
         frame.spend(min(len(left), len(right)) >> 10)
@@ -199,29 +199,29 @@ def unequal(frame: Frame, left: Any, right: Any) -> bool:
 
 
 def contained(frame: Frame, item: Any, container: Any) -> bool:
-    """`item in container`: an item of a list, a key of an object; nothing is in null."""
+    """`item in container`: whether it is an item of a list or a key of an object; null contains nothing."""
     if container is None:
         return False
     if type(container) is dict:
-        return type(item) in _ASKED and key_of(item) in container
+        return type(item) in _LOOKUP_KINDS and map_key(item) in container
     if type(container) is list:
         return any(equal(frame, item, one) for one in container)
     if type(container) is Partial and any(equal(frame, item, one) for one in container):
         return True
     hint = "; write text.contains(part)" if type(container) is str else ""
-    raise Fault(f"looks for {word(item)} in {word(container)}{hint}")
+    raise Fault(f"looks for {describe(item)} in {describe(container)}{hint}")
 
 
-_ASKED: Kinds = frozenset({str, int, Uint, float, bool})
+_LOOKUP_KINDS: Kinds = frozenset({str, int, Uint, float, bool})
 
 
 def ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Frame, Any, Any], bool]:
-    """The comparison of two numbers, or of two texts, bytes, truth values, times or durations."""
+    """`compare` for two numbers, or two values of the same type: strings, bytes, bools, timestamps, durations."""
 
     def run(frame: Frame, left: Any, right: Any) -> bool:
         a, b = type(left), type(right)
         if not _in_order(a, b):
-            raise Fault(f"compares {word(left)} with {word(right)}")
+            raise Fault(f"compares {describe(left)} with {describe(right)}")
         if a is str or a is bytes:
             frame.spend(min(len(left), len(right)) >> 10)
         return compare(_comparable(left, b), _comparable(right, a))
@@ -230,6 +230,9 @@ def ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Frame, Any, Any], 
 
 
 def _comparable(value: Any, other: type) -> Any:
-    """A whole number as a double, where it meets one and 64 bits hold it: CEL compares so, though digits are lost."""
+    """`value` as a double when `other` is one: CEL compares int and double like this, although digits are lost.
+
+    Integers beyond 64 bits, which CEL does not have, stay exact.
+    """
     whole = other is float and type(value) in (int, Uint)
     return float(value) if whole and value.bit_length() <= 64 else value

@@ -1,6 +1,7 @@
-"""Regular expressions over text that somebody else wrote: RE2, whose time is linear in the text, never backtracking."""
+"""Regular expressions and globs over untrusted text. RE2 takes time linear in the text and never backtracks."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Protocol
 
@@ -8,7 +9,7 @@ import re2
 
 
 class Found(Protocol):
-    """One match: its groups by number or name, and where they stand; None and -1 for one that took no part."""
+    """One match: its groups by number or name, and their positions. A group that did not take part is None, at -1."""
 
     def __getitem__(self, group: int | str) -> Any: ...
 
@@ -24,21 +25,21 @@ class Found(Protocol):
 
 
 class PatternError(ValueError):
-    """What was to be a pattern is none."""
+    """The text is not a regular expression of RE2."""
 
 
 class Pattern:
-    """A compiled expression; `\\w` and `\\s` are about all scripts, `\\d` and `\\b` about ASCII.
+    """A compiled expression. `\\w` and `\\s` cover all scripts, `\\d` and `\\b` only ASCII.
 
-    A lone surrogate, which UTF-8 does not have, is taken for a question mark.
+    A lone surrogate, which UTF-8 cannot encode, is treated as a question mark.
     """
 
     __slots__ = ("_compiled", "source")
 
     def __init__(self, source: str, *, ignore_case: bool = False, lines: bool = False, across: bool = False) -> None:
-        """`lines`: `^` and `$` stand at every line; `across`: a dot takes in a line's end. Raises `PatternError`."""
+        """`lines`: `^` and `$` match at every line; `across`: a dot matches line ends too. Raises `PatternError`."""
         flags = f"{'i' if ignore_case else ''}{'m' if lines else ''}{'s' if across else ''}"
-        self.source = f"(?{flags}){_worded(source)}" if flags else _worded(source)
+        self.source = f"(?{flags}){_with_unicode_classes(source)}" if flags else _with_unicode_classes(source)
         options = re2.Options()
         options.log_errors = False
         try:
@@ -62,14 +63,14 @@ class Pattern:
         yield from self._compiled.finditer(_encodable(text))
 
     def findall(self, text: str) -> list[str]:
-        """The first group of each match, or all of it when the expression has none."""
+        """The first group of each match, or the whole match when the expression has no group."""
         return [found[1] or "" if self._compiled.groups else found[0] for found in self.finditer(text)]
 
-    def sub(self, instead: str | Callable[[Found], str], text: str, most: int = 0) -> str:
-        """`text` with `instead`, taken as it is or made of each match, in the place of the first `most` (0 = all)."""
+    def sub(self, replacement: str | Callable[[Found], str], text: str, most: int = 0) -> str:
+        """`text` with the first `most` matches replaced (0 = all). A string is inserted as it is, without escapes."""
         pieces, at = list[str](), 0
         for found in islice(self.finditer(text), most or None):
-            pieces += (text[at : found.start()], instead if isinstance(instead, str) else instead(found))
+            pieces += (text[at : found.start()], replacement if isinstance(replacement, str) else replacement(found))
             at = found.end()
         return "".join((*pieces, text[at:]))
 
@@ -79,7 +80,7 @@ class Pattern:
 
 
 def _encodable(text: str) -> str:
-    """Characters stand where they stood, so that places in one text are places in the other."""
+    """`text` with lone surrogates replaced one for one, so that positions stay the same."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -88,8 +89,8 @@ def _encodable(text: str) -> str:
 
 
 _SPACES = r"\s\v\x{1c}-\x{1f}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000}"
-_WITHIN: Mapping[str, str] = {"w": r"\pL\pN_", "s": _SPACES}
-_ALONE: Mapping[str, str] = {
+_INSIDE_BRACKETS: Mapping[str, str] = {"w": r"\pL\pN_", "s": _SPACES}
+_OUTSIDE_BRACKETS: Mapping[str, str] = {
     "w": r"[\pL\pN_]",
     "W": r"[^\pL\pN_]",
     "s": f"[{_SPACES}]",
@@ -97,15 +98,35 @@ _ALONE: Mapping[str, str] = {
 }
 
 
-def _worded(source: str) -> str:
-    """The expression with its classes of words and spaces spelled out."""
-    written, within = [], False
+def _with_unicode_classes(source: str) -> str:
+    """The expression with `\\w`, `\\W`, `\\s` and `\\S`, which are ASCII in RE2, replaced by their Unicode classes."""
+    written, in_brackets = [], False
     characters = iter(source)
     for character in characters:
         if character == "\\":
             following = next(characters, "")
-            written.append((_WITHIN if within else _ALONE).get(following, character + following))
+            classes = _INSIDE_BRACKETS if in_brackets else _OUTSIDE_BRACKETS
+            written.append(classes.get(following, character + following))
             continue
-        within = character == "[" or (within and character != "]")
+        in_brackets = character == "[" or (in_brackets and character != "]")
         written.append(character)
     return "".join(written)
+
+
+def matches_glob(name: str, glob: str) -> bool:
+    """Whether the name matches the glob: `*` stands for any characters, `?` for one, everything else for itself.
+
+    `name` may itself be a glob; its `*` and `?` then match only what covers all that they stand for.
+    """
+    if "*" not in glob and "?" not in glob:
+        return name == glob
+    return _glob_pattern(glob).fullmatch(name) is not None
+
+
+_GLOB_MARKS = {"*": ".*", "?": "."}
+
+
+@lru_cache(maxsize=1024)
+def _glob_pattern(glob: str) -> Pattern:
+    parts = (_GLOB_MARKS.get(char) or (char if char.isalnum() or char == "_" else f"\\{char}") for char in glob)
+    return Pattern("".join(parts), across=True)

@@ -1,14 +1,14 @@
-"""The shipped result schema, the report of an agent, and how texts in it are shortened."""
+"""The shipped result schema `report`, and how long reports and texts are shortened."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcc.rules.errors import SchemaError, meant
+from mcc.rules.errors import SchemaError, closest_name
 
 REPORT_NAME = "report"
 TEXT_NAME = "text"
 SHIPPED = (REPORT_NAME, TEXT_NAME)
-"""What may stand in the place of a JSON Schema: the shipped one, or that none is asked for."""
+"""Names that may stand in place of a JSON Schema: `report` is the shipped schema, `text` means no schema."""
 
 MAX_FINDINGS = 20
 MAX_EVIDENCE = 2_000
@@ -73,21 +73,21 @@ REPORT: Mapping[str, Any] = {
     "required": ["status", "summary"],
     "additionalProperties": False,
 }
-"""The JSON Schema called `report`. Lists and texts that are too long are not errors: `shortened` cuts them."""
+"""The JSON Schema named `report`. Lists and texts that are too long are not errors: `shortened` cuts them."""
 
 
 def resolved(result: object) -> Mapping[str, Any] | bool | None:
-    """The JSON Schema that `result` of an agent file or an order stands for; None = text, no schema.
+    """The JSON Schema for the value `result` of an agent file or an order; None = text, no schema.
 
-    `report` and `{$ref: report}` are the shipped one; `{$ref: report}` inside a schema of one's own leads to it.
-    Raises `SchemaError` for a name that is not shipped. Hand the answer to `checked_schema`.
+    `report` and `{$ref: report}` are the shipped schema; a custom schema may refer to it by `{$ref: report}`.
+    Raises `SchemaError` for a name that is not shipped. Pass the returned schema to `checked_schema`.
     """
     if result is None or result == TEXT_NAME:
         return None
     if result == REPORT_NAME or (isinstance(result, Mapping) and dict(result) == {"$ref": REPORT_NAME}):
         return REPORT
     if isinstance(result, str):
-        near = meant(result, SHIPPED)
+        near = closest_name(result, SHIPPED)
         hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(SHIPPED)}"
         raise SchemaError(f"{result[:60]!r} is not shipped; {hint}")
     if isinstance(result, bool):
@@ -98,39 +98,41 @@ def resolved(result: object) -> Mapping[str, Any] | bool | None:
 
 
 def _with_report(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    led, found = _led(schema, 0)
+    rewritten, found = _report_refs_rewritten(schema, 0)
     if not found:
         return schema
-    definitions = led.get("$defs", {})
+    definitions = rewritten.get("$defs", {})
     if not isinstance(definitions, Mapping) or definitions.get(REPORT_NAME, REPORT) != REPORT:
         raise SchemaError("this name is taken by the shipped schema that $ref: report means", f"$defs.{REPORT_NAME}")
-    return {**led, "$defs": {**definitions, REPORT_NAME: REPORT}}
+    return {**rewritten, "$defs": {**definitions, REPORT_NAME: REPORT}}
 
 
-def _led(schema: Any, level: int) -> tuple[Any, bool]:
-    """`schema` with each `$ref: report` leading to its `$defs`, and whether there was one."""
+def _report_refs_rewritten(schema: Any, level: int) -> tuple[Any, bool]:
+    """`schema` with each `$ref: report` pointing into its `$defs`, and whether there was one."""
     if level > 100:
         raise SchemaError("this schema is nested deeper than 100 levels")
     if isinstance(schema, Mapping):
         pairs = {
-            key: (f"#/$defs/{REPORT_NAME}", True) if key == "$ref" and item == REPORT_NAME else _led(item, level + 1)
+            key: (f"#/$defs/{REPORT_NAME}", True)
+            if key == "$ref" and item == REPORT_NAME
+            else _report_refs_rewritten(item, level + 1)
             for key, item in schema.items()
         }
         return {key: item for key, (item, _) in pairs.items()}, any(found for _, found in pairs.values())
     if isinstance(schema, list | tuple):
-        items = [_led(item, level + 1) for item in schema]
+        items = [_report_refs_rewritten(item, level + 1) for item in schema]
         return [item for item, _ in items], any(found for _, found in items)
     return schema, False
 
 
 def shortened(report: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """`report` within the caps that a parent reads (findings, evidence, artifacts, content), and whether it was cut.
+    """`report` cut to the sizes that a parent agent reads (`MAX_…` above), and whether anything was cut.
 
-    Text is cut by characters and ends with a mark that says how much is missing; of lists the first stay. Whatever
-    else is in it stays as it is, also where it is not what the schema asks for.
+    A cut text ends with a mark that says how much is missing; a cut list keeps its first items. Everything else stays
+    unchanged, even what does not fit the schema.
     """
-    findings, cut_findings = _listed(report.get("findings"), MAX_FINDINGS, "evidence", MAX_EVIDENCE)
-    artifacts, cut_artifacts = _listed(report.get("artifacts"), MAX_ARTIFACTS, "content", MAX_CONTENT)
+    findings, cut_findings = _shortened_items(report.get("findings"), MAX_FINDINGS, "evidence", MAX_EVIDENCE)
+    artifacts, cut_artifacts = _shortened_items(report.get("artifacts"), MAX_ARTIFACTS, "content", MAX_CONTENT)
     short = dict(report)
     for key, items in (("findings", findings), ("artifacts", artifacts)):
         if key in report:
@@ -138,14 +140,14 @@ def shortened(report: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
     return short, cut_findings or cut_artifacts
 
 
-def _listed(items: object, most: int, key: str, characters: int) -> tuple[object, bool]:
+def _shortened_items(items: object, most: int, key: str, characters: int) -> tuple[object, bool]:
     if not isinstance(items, list | tuple):
         return items, False
-    pairs = [_item(item, key, characters) for item in items[:most]]
-    return [item for item, _ in pairs], len(items) > most or any(cut for _, cut in pairs)
+    pairs = [_shortened_item(item, key, characters) for item in items[:most]]
+    return [item for item, _ in pairs], len(items) > most or any(was_cut for _, was_cut in pairs)
 
 
-def _item(item: object, key: str, characters: int) -> tuple[object, bool]:
+def _shortened_item(item: object, key: str, characters: int) -> tuple[object, bool]:
     text = item.get(key) if isinstance(item, Mapping) else None
     if not isinstance(item, Mapping) or not isinstance(text, str) or len(text) <= characters:
         return item, False
@@ -153,17 +155,17 @@ def _item(item: object, key: str, characters: int) -> tuple[object, bool]:
 
 
 def few(sentences: Sequence[str], most: int, characters: int) -> tuple[str, ...]:
-    """The first `most` of them, each within so many characters; if there are others, the last one counts them."""
+    """The first `most` sentences, each cut to `characters`; if there are more, a last sentence says how many."""
     shown = tuple(cut(sentence, characters) for sentence in sentences[:most])
     more = len(sentences) - most
     return (*shown, f"And {more:,} more.") if more > 0 else shown
 
 
 def cut(text: str, characters: int) -> str:
-    """`text` in at most so many characters (100 or more); what is left out is said at its end."""
+    """`text` in at most `characters` characters (100 or more); a mark at its end says how many were cut."""
     if len(text) <= characters:
         return text
-    # The figure in the mark may take one digit more than guessed first.
+    # Room for the longest possible mark: the final figure never has more digits than the length of the whole text.
     kept = characters - len(_mark(len(text)))
     return text[:kept] + _mark(len(text) - kept)
 

@@ -1,4 +1,4 @@
-"""CEL rules: compiled once, then held against a result within a bound of work."""
+"""CEL rules: checked when they are declared, compiled once, evaluated within a step budget, explained when false."""
 
 import functools
 import json
@@ -12,30 +12,43 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
 from mcc.rules.errors import MAX_STEPS, Exhausted, Fault, Frame, RuleError
 from mcc.rules.expression import Expression, expression
-from mcc.rules.kinds import ANYTHING, JSON_VALUE, Kinds, Null, Plain, Shape, named, of_items, of_keys, text, word
+from mcc.rules.kinds import (
+    ANYTHING,
+    JSON_VALUE,
+    JsonCopy,
+    Kinds,
+    Null,
+    Shape,
+    cel_names,
+    describe,
+    list_shape,
+    object_shape,
+    text_shape,
+)
 from mcc.rules.node import Node
 from mcc.rules.reads import READS
 from mcc.rules.report import REPORT, few, resolved
 from mcc.rules.schema import checked_schema
-from mcc.rules.syntax import wrong
+from mcc.rules.syntax import error_at
 
 VARIABLES = frozenset({"result", "task", "receipts", "children", "usage", READS})
-"""What a rule over an agent's result may name, and what its functions look at."""
+"""Variables of a rule over an agent's result, including the one that only its functions see."""
 
 ARGUMENTS: Shape = Shape(frozenset({dict, Null}), key=lambda name: JSON_VALUE, sparse=True)
-"""The arguments of a call: tools differ in those that they have."""
+"""The arguments of any tool call: an absent key is null, because each tool has arguments of its own."""
 
 _RECEIPT = Shape(frozenset({dict}), key=lambda name: ARGUMENTS if name == "arguments" else ANYTHING)
-_KNOWN = {"receipts": of_items(_RECEIPT)}
-"""What is known of variables also where a rule was declared before it could be held against it."""
+_KNOWN = {"receipts": list_shape(_RECEIPT)}
+"""The shapes that `compiled` relies on, so that absent arguments are null. No more, because it has to accept every rule
+that an order was accepted with, also those that `check_declared` would refuse today."""
 
-KEPT = 512
-"""Rules that stay compiled, the last used ones."""
+CACHED_RULES = 512
+"""How many compiled rules the cache holds; the least recently used one goes first."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A rule that can be checked. Shared by threads; keeps nothing of any check."""
+    """A rule ready to be checked. Safe to share between threads; holds no state of any check."""
 
     expression: Expression
     message: str
@@ -46,160 +59,160 @@ class CompiledRule:
 
 
 def compiled(rule: Rule, variables: Iterable[str] = VARIABLES) -> CompiledRule:
-    """`rule` ready to be checked; `variables` are the names that it may use.
+    """Compile `rule`; `variables` are the names that it may use.
 
-    Raises `RuleError` for CEL that cannot be read, unknown names and functions, kinds that cannot fit together, and
-    what is too large to be bounded. Kept for reuse: asking again costs nothing. The first call of a process loads the
-    grammar (about 0.3 s).
+    Raises `RuleError` for CEL that does not parse, unknown names and functions, types that never fit together, and
+    expressions too large to be bounded. Results are cached. The first call of a process loads the grammar (about
+    0.3 s).
     """
     return CompiledRule(_expression(rule.cel, frozenset(variables)), rule.message)
 
 
-@functools.lru_cache(maxsize=KEPT)
+@functools.lru_cache(maxsize=CACHED_RULES)
 def _expression(cel: str, variables: frozenset[str]) -> Expression:
-    return read_rule(cel, {name: _KNOWN.get(name, ANYTHING) for name in variables})
+    return rule_expression(cel, {name: _KNOWN.get(name, ANYTHING) for name in variables})
 
 
-def read_rule(cel: str, variables: Mapping[str, Shape]) -> Expression:
-    """The expression of a rule, with all that is known of the names that it may use. Raises `RuleError`."""
+def rule_expression(cel: str, variables: Mapping[str, Shape]) -> Expression:
+    """The expression of a rule; `variables` are the names that it may use, with their shapes. Raises `RuleError`."""
     made = expression(cel, variables)
     if bool not in made.top.kinds:
-        raise RuleError(f"a rule must be true or false, and this is {named(made.top.kinds)}; compare it with something")
+        kinds = cel_names(made.top.kinds)
+        raise RuleError(f"a rule must be true or false, and this is {kinds}; compare it with something")
     return made
 
 
 _QUOTED = 400
-"""Characters of an expression that a sentence repeats."""
+"""Characters of an expression that a sentence quotes."""
 
 _NOTES = 10
+"""Notes that a sentence lists."""
 _NOTE = 300
-_EXPLAINING = 100_000
-"""Steps of finding out what makes a rule false, apart from those of the check."""
+"""Characters of a note."""
+_EXPLAINING_STEPS = 100_000
+"""Step budget for finding what makes a rule false, apart from that of the check."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """`errors` has a sentence for each rule that does not hold; `faults` are those of them whose rule has no value."""
+    """`errors` has a sentence for each rule that does not hold; `faults` are those for rules without a value."""
 
     errors: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
 
 
 def check(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Checked:
-    """What is to be said of the rules that do not hold; nothing when all do. Never raises.
+    """Evaluate the rules and return a sentence for each that does not hold. Never raises.
 
     `context` maps each variable of the rules to a JSON value (dict, list, str, int, float, bool, None), and `READS` to
-    `Reads`. Only `true` passes: an error, or any other value, is a sentence too. The rules share one budget of steps,
-    so that the same input always brings the same answer. Blocks for up to about 0.3 s: call it in a worker thread.
+    `Reads`. Only `true` passes: an error or any other value gives a sentence too. The rules share one step budget
+    instead of a time limit, so the same input always gives the same verdict. Blocks for up to about 0.3 s: call it in a
+    worker thread.
     """
     if not rules:
         return Checked()
     try:
-        plain = _plain(rules, context)
+        values = _values(rules, context)
     except (Fault, RecursionError) as fault:
         why = str(fault) if isinstance(fault, Fault) else "it is nested too deeply"
         return Checked((f"The rules could not be checked against what was handed in and done: {why}.",))
     sentences, faults = list[str](), list[str]()
     steps = MAX_STEPS
     for rule in rules:
-        sentence, steps, broken = _checked(rule, plain, steps)
+        sentence, steps, no_value = _evaluated(rule, values, steps)
         if sentence is not None:
             sentences.append(sentence)
-            faults.extend([sentence] if broken else ())
+            faults.extend([sentence] if no_value else ())
     return Checked(tuple(sentences), tuple(faults))
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Whether a rule holds, and if not, why: its own message, then which items of a list break it; without a message,
-    or where the rule has no value, the sentence that `check` would say."""
+    """Whether a rule holds. If not, `message` is the rule's own message and which items of a list break the rule; for a
+    rule without a message or without a value, it is the sentence of `check`."""
 
     holds: bool
     message: str = ""
 
 
 class Round:
-    """One round of checks over the same values, whose rules are judged one by one and share its steps.
+    """Judges rules one by one over the same values, within one shared step budget. Never raises.
 
-    `context` is as for `check`; `receipts` and `READS` may be in it. Never raises.
+    `context` is as for `check`.
     """
 
     def __init__(self, context: Mapping[str, object], steps: int = MAX_STEPS) -> None:
         self._steps = steps
-        self._copy = Plain()
-        self._plain: Mapping[str, Any] | None = None
-        self._broken = ""
+        self._copy = JsonCopy()
+        self._values: Mapping[str, Any] | None = None
+        self._problem = ""
         try:
-            self._plain = {name: one if name == READS else self._copy.of(one) for name, one in context.items()}
+            self._values = {name: one if name == READS else self._copy.of(one) for name, one in context.items()}
         except (Fault, RecursionError) as fault:
-            self._broken = str(fault) if isinstance(fault, Fault) else "it is nested too deeply"
+            self._problem = str(fault) if isinstance(fault, Fault) else "it is nested too deeply"
 
     def judged(self, rule: CompiledRule, **more: object) -> Judged:
-        """`more` are values of this rule alone."""
+        """`more` are variables of this rule alone."""
         try:
-            if self._plain is None:
-                return Judged(False, f"The rule could not be checked: {self._broken}.")
-            plain = {**self._plain, **{name: self._copy.of(one) for name, one in more.items()}}
+            if self._values is None:
+                return Judged(False, f"The rule could not be checked: {self._problem}.")
+            values = {**self._values, **{name: self._copy.of(one) for name, one in more.items()}}
         except (Fault, RecursionError):
             return Judged(False, "The rule could not be checked: the value is too large.")
-        sentence, self._steps, broken = _checked(rule, plain, self._steps)
+        sentence, self._steps, no_value = _evaluated(rule, values, self._steps)
         if sentence is None:
             return Judged(True)
-        if broken or not rule.message.strip() or self._steps <= 0:
+        if no_value or not rule.message.strip() or self._steps <= 0:
             return Judged(False, sentence)
-        plain_notes = [note.removesuffix(_NOT_SO) for note in _notes(rule, plain)]
-        shown = "; ".join(few(plain_notes, _NOTES, _NOTE)).rstrip(".")
-        return Judged(False, f"{rule.message.strip()} Not so: {shown}." if shown else rule.message.strip())
+        first_notes = next((notes for _, notes in _false_parts(rule, values) if notes), [])
+        bare_notes = [note.removesuffix(_NOT_SO) for note in first_notes]
+        listed = "; ".join(few(bare_notes, _NOTES, _NOTE)).rstrip(".")
+        return Judged(False, f"{rule.message.strip()} Not so: {listed}." if listed else rule.message.strip())
 
 
 _NOT_SO = ": this is not so"
 
 
-def _notes(rule: CompiledRule, plain: Mapping[str, Any]) -> list[str]:
-    """What the first part of a && that is false says of itself."""
-    return next((notes for _, notes in _false_parts(rule, plain) if notes), [])
-
-
-def _plain(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Mapping[str, Any]:
-    """What the rules name, as plain JSON; one that is not there is null."""
+def _values(rules: Sequence[CompiledRule], context: Mapping[str, object]) -> Mapping[str, Any]:
+    """The variables that the rules name, copied as plain JSON; a missing one is null. Raises `Fault`."""
     names = sorted({name for rule in rules for name in rule.expression.names})
-    copy = Plain()
+    copy = JsonCopy()
     return {name: context.get(name) if name == READS else copy.of(context.get(name)) for name in names}
 
 
-def _checked(rule: CompiledRule, plain: Mapping[str, Any], steps: int) -> tuple[str | None, int, bool]:
-    """What is to be said of `rule` (None when it holds), the steps that are left, and whether it has no value."""
-    frame = rule.expression.frame(plain, steps)
+def _evaluated(rule: CompiledRule, values: Mapping[str, Any], steps: int) -> tuple[str | None, int, bool]:
+    """The sentence on `rule` (None when it holds), the steps left, and whether the rule has no truth value."""
+    frame = rule.expression.frame(values, steps)
     try:
-        found = rule.expression.value(frame)
+        value = rule.expression.value(frame)
     except Fault as fault:
         return _sentence(rule, f"could not be checked: {fault}"), frame.steps, True
     except Exhausted:
         return _sentence(rule, "takes more steps than one check may; hand in shorter lists"), 0, False
     except RecursionError:
         return _sentence(rule, "could not be checked: the values are nested too deeply"), frame.steps, False
-    if found is True:
+    if value is True:
         return None, frame.steps, False
-    if found is False:
-        return _false(rule, plain), frame.steps, False
-    return _sentence(rule, f"gives {word(found)} and must give true"), frame.steps, True
+    if value is False:
+        return _false_sentence(rule, values), frame.steps, False
+    return _sentence(rule, f"gives {describe(value)} and must give true"), frame.steps, True
 
 
-def _false(rule: CompiledRule, plain: Mapping[str, Any]) -> str:
-    """Which part of a && is false, where there are several, and what makes it so; the others need no attention."""
+def _false_sentence(rule: CompiledRule, values: Mapping[str, Any]) -> str:
+    """The sentence on a false rule: names the first false operand of a top-level `&&`, and why it is false."""
     several = len(rule.expression.parts) > 1
-    for part, notes in _false_parts(rule, plain):
-        shown = "; ".join(few(notes, _NOTES, _NOTE)).rstrip(".")
-        if shown and READS in rule.expression.names and rule.message.strip():
-            return f"{rule.message.strip()} Not so: {shown}{'' if shown.endswith('?') else '.'}"
+    for part, notes in _false_parts(rule, values):
+        listed = "; ".join(few(notes, _NOTES, _NOTE)).rstrip(".")
+        if listed and READS in rule.expression.names and rule.message.strip():
+            return f"{rule.message.strip()} Not so: {listed}{'' if listed.endswith('?') else '.'}"
         where = f": `{part.text}` is false" if several else ""
-        return _sentence(rule, f"is not true{where}{'; ' if where and shown else ': ' if shown else ''}{shown}")
+        return _sentence(rule, f"is not true{where}{'; ' if where and listed else ': ' if listed else ''}{listed}")
     return _sentence(rule, "is not true")
 
 
-def _false_parts(rule: CompiledRule, plain: Mapping[str, Any]) -> Iterator[tuple[Node, list[str]]]:
-    """The parts of a && that are false, each with what it notes of why."""
-    frame = rule.expression.frame(plain, _EXPLAINING)
+def _false_parts(rule: CompiledRule, values: Mapping[str, Any]) -> Iterator[tuple[Node, list[str]]]:
+    """The false operands of a top-level `&&` (or the whole expression), each with notes on why it is false."""
+    frame = rule.expression.frame(values, _EXPLAINING_STEPS)
     for part in rule.expression.parts:
         frame.notes = []
         try:
@@ -218,61 +231,62 @@ def _sentence(rule: CompiledRule, verdict: str) -> str:
     return f"{rule.message.strip()} {finding}".strip()
 
 
-_WHOLE: Kinds = frozenset({int})
+_INT: Kinds = frozenset({int})
 _ENDED = frozenset(RecordStatus) - {RecordStatus.RUNNING, RecordStatus.WAITING}
 
 
 def check_declared(rule: Rule, result: object, tools: Iterable[str]) -> None:
-    """Refuse a rule that names what cannot be there, or compares what never fits. Raises `RuleError`, `SchemaError`.
+    """Refuse a rule that names what never exists or compares types that never fit. Raises `RuleError`, `SchemaError`.
 
-    `result` is what an agent file or an order says of its result: a schema, the name of a shipped one, or None when
-    nobody knows here what it will be. `tools` are the tools that are known; one of another name may still exist, unless
-    its name looks like a slip.
+    `result` is the `result` of an agent file or an order: a schema, the name of a shipped one, or None when it is
+    unknown here. `tools` are the known tools; a rule may name another one, unless that name looks like a typing error.
 
-    For the moment of declaring alone: an order that was accepted is held to its rules as they were accepted.
+    Call it only when a rule is declared. Later checks use `compiled`: an order keeps the rules it was accepted with,
+    even if they would be refused today.
     """
-    _check(rule.cel, None if result is None else json.dumps(result, default=dict), frozenset(tools))
+    _check_declared(rule.cel, None if result is None else json.dumps(result, default=dict), frozenset(tools))
 
 
-@functools.lru_cache(maxsize=KEPT)
-def _check(cel: str, result: str | None, tools: frozenset[str]) -> None:
-    made = read_rule(cel, shapes(_of_result(result), tools))
+@functools.lru_cache(maxsize=CACHED_RULES)
+def _check_declared(cel: str, result: str | None, tools: frozenset[str]) -> None:
+    made = rule_expression(cel, variable_shapes(_result_shape(result), tools))
     if made.top.fixed and made.top.run(Frame([], 0)) is False:
-        raise wrong("this is false, whatever is handed in", cel, 0)
+        raise error_at("this is false, whatever is handed in", cel, 0)
 
 
-def _of_result(result: str | None) -> Shape:
+def _result_shape(result: str | None) -> Shape:
     if result is None:
         return JSON_VALUE
     schema = resolved(json.loads(result))
     return checked_schema(REPORT if schema is None else schema).shape
 
 
-def shapes(result: Shape, tools: Iterable[str]) -> Mapping[str, Shape]:
-    """What is known of each name that a rule may use."""
+def variable_shapes(result: Shape, tools: Iterable[str]) -> Mapping[str, Shape]:
+    """The shape of each variable of a rule, given that of `result` and the known tools."""
+    line_range = {"path": text_shape(), "start_line": Shape(_INT), "end_line": Shape(_INT)}
     receipt = {
-        "call_id": text(),
-        "tool": text(*tools, likely=True),
+        "call_id": text_shape(),
+        "tool": text_shape(*tools, likely=True),
         "arguments": ARGUMENTS,
         "ok": Shape(frozenset({bool})),
-        "outcome": text(*(one.value for one in Outcome)),
-        "path": text(nullable=True),
-        "paths": of_items(text()),
-        "lines": of_items(of_keys({"path": text(), "start_line": Shape(_WHOLE), "end_line": Shape(_WHOLE)})),
+        "outcome": text_shape(*(one.value for one in Outcome)),
+        "path": text_shape(nullable=True),
+        "paths": list_shape(text_shape()),
+        "lines": list_shape(object_shape(line_range)),
     }
     child = {
-        **{name: text() for name in ("record_id", "agent", "title", "text")},
-        "status": text(*(one.value for one in _ENDED)),
+        **{name: text_shape() for name in ("record_id", "agent", "title", "text")},
+        "status": text_shape(*(one.value for one in _ENDED)),
         "result": JSON_VALUE,
-        "error": text(nullable=True),
-        "rounds": Shape(_WHOLE),
+        "error": text_shape(nullable=True),
+        "rounds": Shape(_INT),
     }
-    usage = {name: Shape(_WHOLE) for name in Usage.model_fields}
+    usage = {name: Shape(_INT) for name in Usage.model_fields}
     return {
         "result": result,
-        "task": text(),
-        "receipts": of_items(of_keys(receipt)),
-        "children": of_items(of_keys(child)),
-        "usage": of_keys({**usage, "cost_usd": Shape(frozenset({int, float, Null}))}),
+        "task": text_shape(),
+        "receipts": list_shape(object_shape(receipt)),
+        "children": list_shape(object_shape(child)),
+        "usage": object_shape({**usage, "cost_usd": Shape(frozenset({int, float, Null}))}),
         READS: ANYTHING,
     }

@@ -1,4 +1,4 @@
-"""JSON Schema of a result: checked once, held against values, and filled in with null where a property was not set."""
+"""The JSON Schema of a result: validation, repair of surplus properties, filling in nulls, and its CEL shape."""
 
 import functools
 import json
@@ -7,8 +7,8 @@ from typing import Any
 
 from mcc.rules.errors import Exhausted, Fault, Frame, SchemaError
 from mcc.rules.functions import searcher
-from mcc.rules.kinds import JSON, Kinds, Null, Plain, Shape
-from mcc.rules.schema_form import Form, Schema, formed, same_value
+from mcc.rules.kinds import JSON, JsonCopy, Kinds, Null, Shape
+from mcc.rules.schema_form import Form, Schema, checked_form, same_value_schemas
 from mcc.rules.surplus import Surplus
 from mcc.rules.validation import violations
 
@@ -18,24 +18,24 @@ MAX_VALUES = 50_000
 """Texts, numbers, lists and objects in a result."""
 
 WRAPPED = "result"
-"""The argument that carries a result which is not an object."""
+"""The tool argument that carries a result which is not an object."""
 
 
 class ResultSchema:
-    """A JSON Schema (draft 2020-12) that was checked. Shared by threads; keeps nothing of any value."""
+    """A checked JSON Schema (draft 2020-12). Safe to share between threads; holds no state of any value."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
-        self._wraps = not _is_of_objects(form)
+        self._wraps = not _accepts_only_objects(form)
 
     @property
     def schema(self) -> Schema:
-        """The schema itself, as plain JSON; not to be changed."""
+        """The schema itself, as plain JSON. Do not modify it."""
         return self._form.root
 
     @functools.cached_property
     def shape(self) -> Shape:
-        """What is known of a value that fits, once `with_unset` has filled it in."""
+        """The shape of a valid value after `with_unset`."""
         return schema_shape(self._form)
 
     @property
@@ -51,31 +51,31 @@ class ResultSchema:
         return {**wrapping, **moved}
 
     def handed_in(self, arguments: Mapping[str, Any]) -> Any:
-        """The value in the arguments of a call made with `tool_parameters`: the way back from the wrapping.
+        """The result in the arguments of a call made with `tool_parameters`, unwrapped.
 
         Null when the argument `result` is missing.
         """
         return arguments.get(WRAPPED) if self._wraps else dict(arguments)
 
     def fitted(self, value: object) -> tuple[Any, tuple[str, ...]]:
-        """`value` without properties that the schema forbids, and a sentence for each; as it is where that is too much.
+        """`value` with near misses repaired (`mcc.rules.surplus`), and a sentence for each repair.
 
-        Blocks as `errors` does.
+        A value that is too large comes back unchanged. Blocks as long as `errors` does.
         """
         surplus = Surplus(self._form)
         try:
-            kept = surplus.without(Plain(MAX_VALUES, MAX_CHARACTERS, finite=True).of(value))
+            repaired = surplus.repaired(JsonCopy(MAX_VALUES, MAX_CHARACTERS, finite=True).of(value))
         except (Fault, Exhausted, RecursionError):
             return value, ()
-        return (kept, tuple(surplus.dropped)) if surplus.dropped else (value, ())
+        return (repaired, tuple(surplus.messages)) if surplus.messages else (value, ())
 
     def errors(self, value: object) -> tuple[str, ...]:
-        """At most ten sentences such as `findings[2].path: is required`; empty when `value` fits. Never raises.
+        """At most ten sentences such as `findings[2].path: is required`; empty when `value` is valid. Never raises.
 
         Blocks for up to about 0.3 s on the worst value: call it in a worker thread when the value is large.
         """
         try:
-            plain = Plain(MAX_VALUES, MAX_CHARACTERS, finite=True).of(value)
+            plain = JsonCopy(MAX_VALUES, MAX_CHARACTERS, finite=True).of(value)
         except Fault as fault:
             return (f"The result cannot be taken: {fault}; hand in less.",)
         except RecursionError:
@@ -83,35 +83,38 @@ class ResultSchema:
         return violations(self._form, plain)
 
     def with_unset(self, value: Any) -> Any:
-        """A copy of `value` in which each property that the schema names is present, null where it was not set.
+        """A copy of `value` with every property that the schema names; unset ones are null.
 
-        Call it with what has no `errors`; what is too large or no JSON comes back as it is.
+        Lets a rule ask `f.path == null`. Call it with a value that has no `errors`; one that is too large or not JSON
+        comes back unchanged. If filling takes too many steps, the rest of the value stays as it is.
         """
         try:
-            return _with_unset(self._form, Plain(MAX_VALUES, MAX_CHARACTERS).of(value))
+            plain = JsonCopy(MAX_VALUES, MAX_CHARACTERS).of(value)
+            filler = _NullFiller(self._form)
+            return filler.filled(plain, filler.applicable((self._form.root,)))
         except (Fault, RecursionError):
             return value
 
 
 def checked_schema(schema: object) -> ResultSchema:
-    """`schema` (JSON Schema as JSON: a mapping, or true/false) ready for use. Raises `SchemaError`.
+    """Check `schema`, a JSON Schema as JSON (a mapping, true or false). Raises `SchemaError`.
 
-    Nothing is ever fetched: a `$ref` leads to a place in the same schema. Kept for reuse.
+    Nothing is ever fetched: a `$ref` must point into the same schema. Results are cached.
     """
     try:
         text = json.dumps(schema, default=dict)
     except (TypeError, ValueError, RecursionError) as error:
         raise SchemaError("this schema is not JSON, or nested too deeply") from error
-    return _kept(text)
+    return _parsed_schema(text)
 
 
 @functools.lru_cache(maxsize=128)
-def _kept(text: str) -> ResultSchema:
-    return ResultSchema(formed(json.loads(text)))
+def _parsed_schema(text: str) -> ResultSchema:
+    return ResultSchema(checked_form(json.loads(text)))
 
 
-def _is_of_objects(form: Form) -> bool:
-    """Whether every value that fits is an object: then it can be the arguments of a call as it is."""
+def _accepts_only_objects(form: Form) -> bool:
+    """Whether every valid value is an object, which can serve as the arguments of a call without wrapping."""
     root = form.root
     if not isinstance(root, dict):
         return False
@@ -121,7 +124,7 @@ def _is_of_objects(form: Form) -> bool:
 
 
 def _moved(schema: Any) -> Any:
-    """`schema` with each `$ref` leading to where it stands once it is wrapped."""
+    """`schema` with each `$ref` adapted to the schema's new place under `$defs` of the wrapping."""
     if isinstance(schema, list):
         return [_moved(item) for item in schema]
     if not isinstance(schema, dict):
@@ -133,36 +136,27 @@ def _moved(schema: Any) -> Any:
 
 
 MAX_STEPS = 60_000
-"""Steps of filling in one value; one is up to five microseconds."""
+"""Step budget of filling in one value; a step takes up to five microseconds."""
 
 Parts = tuple[Mapping[str, Any], ...]
 
 
-def _with_unset(form: Form, value: Any) -> Any:
-    """A copy of `value` (plain JSON of a bounded size) for rules that ask `f.path == null`; what was there stays.
-
-    Where the work would be too much, the rest of the value stays as it is.
-    """
-    filling = _Filling(form)
-    return filling.filled(value, filling.alike((form.root,)))
-
-
-class _Filling:
-    """One walk through a value, with all the schemas that may speak about each place, whichever of them fits."""
+class _NullFiller:
+    """Walks through a value with all schemas that may apply to each place, whether the value fits them or not."""
 
     def __init__(self, form: Form) -> None:
         self._targets = form.targets
         self._frame = Frame([], MAX_STEPS)
-        self._spent = False
-        self._alike: dict[tuple[int, ...], Parts] = {}
+        self._exhausted = False
+        self._applicable: dict[tuple[int, ...], Parts] = {}
 
-    def alike(self, schemas: tuple[Schema, ...]) -> Parts:
-        """`schemas` and all that they hold against the same value, each once."""
+    def applicable(self, schemas: tuple[Schema, ...]) -> Parts:
+        """`schemas` and all schemas that they apply to the same value, each once."""
         key = tuple(id(schema) for schema in schemas)
-        self._pay(1 + len(key))
-        if key not in self._alike:
-            self._alike[key] = self._gathered(schemas)
-        return self._alike[key]
+        self._spend(1 + len(key))
+        if key not in self._applicable:
+            self._applicable[key] = self._gathered(schemas)
+        return self._applicable[key]
 
     def _gathered(self, schemas: tuple[Schema, ...]) -> Parts:
         found: dict[int, Mapping[str, Any]] = {}
@@ -171,38 +165,41 @@ class _Filling:
             part = waiting.pop()
             if isinstance(part, dict) and id(part) not in found:
                 found[id(part)] = part
-                waiting.extend(reversed(list(same_value(part, self._targets))))
-        self._pay(2 * len(found))
+                waiting.extend(reversed(list(same_value_schemas(part, self._targets))))
+        self._spend(2 * len(found))
         return tuple(found.values())
 
     def filled(self, value: Any, parts: Parts) -> Any:
-        if not parts or self._spent:
+        if not parts or self._exhausted:
             return value
         if isinstance(value, dict):
             return self._object(value, parts)
         if isinstance(value, list):
-            return [self.filled(item, self.alike(_of_index(index, parts))) for index, item in enumerate(value)]
+            return [self.filled(item, self.applicable(_item_schemas(index, parts))) for index, item in enumerate(value)]
         return value
 
     def _object(self, value: Mapping[str, Any], parts: Parts) -> dict[str, Any]:
         named = [key for part in parts for key in part.get("properties", ())]
-        self._pay(len(parts) + (len(named) >> 3))
-        kept = {key: self.filled(item, self.alike(self._of_key(key, parts))) for key, item in value.items()}
-        return {**kept, **{key: None for key in named if key not in kept}}
+        self._spend(len(parts) + (len(named) >> 3))
+        given = {
+            key: self.filled(item, self.applicable(self._schemas_of_key(key, parts))) for key, item in value.items()
+        }
+        return {**given, **{key: None for key in named if key not in given}}
 
-    def _of_key(self, key: str, parts: Parts) -> tuple[Schema, ...]:
+    def _schemas_of_key(self, key: str, parts: Parts) -> tuple[Schema, ...]:
         patterns = sum(len(part.get("patternProperties", ())) for part in parts)
-        self._pay(len(parts) + patterns * (1 + (len(key) >> 3)))
-        return () if self._spent else tuple(schema for part in parts for schema in _speaking_of(key, part))
+        self._spend(len(parts) + patterns * (1 + (len(key) >> 3)))
+        return () if self._exhausted else tuple(schema for part in parts for schema in _member_schemas(key, part))
 
-    def _pay(self, steps: int) -> None:
+    def _spend(self, steps: int) -> None:
         try:
             self._frame.spend(steps)
         except Exhausted:
-            self._spent = True
+            self._exhausted = True
 
 
-def _speaking_of(key: str, part: Mapping[str, Any]) -> Iterator[Schema]:
+def _member_schemas(key: str, part: Mapping[str, Any]) -> Iterator[Schema]:
+    """The schemas that `part` applies to the member `key` of an object."""
     known = key in part.get("properties", ())
     if known:
         yield part["properties"][key]
@@ -214,7 +211,8 @@ def _speaking_of(key: str, part: Mapping[str, Any]) -> Iterator[Schema]:
         yield part["additionalProperties"]
 
 
-def _of_index(index: int, parts: Parts) -> tuple[Schema, ...]:
+def _item_schemas(index: int, parts: Parts) -> tuple[Schema, ...]:
+    """The schemas that `parts` apply to item `index` of a list."""
     found: list[Schema] = []
     for part in parts:
         prefix = part.get("prefixItems", ())
@@ -237,24 +235,25 @@ _KINDS: Mapping[str, Kinds] = {
     "string": frozenset({str}),
 }
 _NUMBER: Kinds = frozenset({int, float})
-_SAYING_NOTHING = frozenset({"title", "description", "default", "examples", "$comment", "$defs", "definitions"})
-_ELSEWHERE = ("$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas", "patternProperties")
-"""Keywords by which more may be said of an object's keys than its `properties` say."""
+_ANNOTATIONS = frozenset({"title", "description", "default", "examples", "$comment", "$defs", "definitions"})
+"""Keywords that do not restrict a value."""
+_APPLICATORS = ("$ref", "allOf", "anyOf", "oneOf", "if", "then", "else", "not", "dependentSchemas", "patternProperties")
+"""Keywords that may describe more keys of an object than its `properties` do."""
 
 
 def schema_shape(form: Form) -> Shape:
-    """The shape of what fits the schema, with null for each property that was not set."""
-    return _Reading(form).shape((form.root,))
+    """The shape of a valid value in which unset properties are null."""
+    return _ShapeReader(form).shape((form.root,))
 
 
-class _Reading:
-    """Reads shapes off one schema; a place is the set of the parts that may describe it, each looked at once."""
+class _ShapeReader:
+    """Derives shapes from one schema. Each place in a value is described by a set of schema parts."""
 
     def __init__(self, form: Form) -> None:
         self._targets = form.targets
 
     def shape(self, schemas: Iterable[Schema], *, unset: bool = False) -> Shape:
-        """Of a value that fits one of `schemas`; `unset`: or is null."""
+        """The shape of a value that fits one of `schemas`, or is null if `unset`."""
         leaves = self._leaves(schemas)
         kinds: Kinds = frozenset({Null}) if unset else frozenset()
         for leaf in leaves:
@@ -270,7 +269,7 @@ class _Reading:
         )
 
     def _leaves(self, schemas: Iterable[Schema]) -> list[Mapping[str, Any]]:
-        """The parts that remain when references and alternatives are followed."""
+        """The schema parts reached by following references and alternatives, each once."""
         waiting, seen, leaves = list(schemas), set[int](), list[Mapping[str, Any]]()
         while waiting:
             schema = waiting.pop()
@@ -285,7 +284,7 @@ class _Reading:
         return leaves
 
     def _further(self, schema: Mapping[str, Any]) -> list[Schema]:
-        keywords = schema.keys() - _SAYING_NOTHING
+        keywords = schema.keys() - _ANNOTATIONS
         if keywords == {"$ref"}:
             return [self._targets[schema["$ref"]]]
         if len(keywords) == 1 and keywords <= {"anyOf", "oneOf"}:
@@ -293,26 +292,27 @@ class _Reading:
         return []
 
     def _key(self, name: str, objects: list[Mapping[str, Any]]) -> Shape:
-        described = [_of_key(name, leaf) for leaf in objects]
+        described = [_key_schema(name, leaf) for leaf in objects]
         found = [schema for schema in described if schema is not None]
         required = len(found) == len(objects) and all(name in leaf.get("required", ()) for leaf in objects)
         return self.shape(found or (True,), unset=not required)
 
 
-def _of_key(name: str, leaf: Mapping[str, Any]) -> Schema | None:
-    """What is said of the key; None where an object has no such key."""
+def _key_schema(name: str, leaf: Mapping[str, Any]) -> Schema | None:
+    """The schema of the member `name`; None when the object cannot have it."""
     if name in leaf.get("properties", ()):
         described: Schema = leaf["properties"][name]
         return described
     if _closed(leaf):
         return None
     more = leaf.get("additionalProperties", True)
-    return True if any(word in leaf for word in _ELSEWHERE) else more
+    return True if any(keyword in leaf for keyword in _APPLICATORS) else more
 
 
 def _closed(leaf: Mapping[str, Any]) -> bool:
-    """Whether no key is to be expected but those of `properties`: others are absent more often than not."""
-    if any(word in leaf for word in _ELSEWHERE):
+    """Whether a rule should expect no keys beyond `properties`. They count as closed even where JSON Schema would allow
+    more, because a rule that names another key is more likely mistaken."""
+    if any(keyword in leaf for keyword in _APPLICATORS):
         return False
     return leaf.get("additionalProperties") is False or (
         bool(leaf.get("properties")) and "additionalProperties" not in leaf
@@ -338,7 +338,7 @@ def _kinds_of(values: Iterable[object]) -> Kinds:
 
 
 def _values(leaf: Mapping[str, Any]) -> list[Any] | None:
-    """The only values, where they are listed."""
+    """The only allowed values, if the schema lists them."""
     return [leaf["const"]] if "const" in leaf else leaf.get("enum")
 
 

@@ -1,6 +1,6 @@
-"""The form of a JSON Schema: every part looked at once, and refused where it could not be bounded.
+"""Checks that a JSON Schema is valid, bounded and free of outside references.
 
-The library says whether a part is what draft 2020-12 allows; it is asked part by part and never resolves a reference.
+The library `jsonschema` checks each part against draft 2020-12, one part at a time, and never resolves a reference.
 """
 
 import functools
@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcc.rules.errors import Fault, SchemaError, meant
+from mcc.rules.errors import Fault, SchemaError, closest_name
 from mcc.rules.functions import searcher
-from mcc.rules.kinds import Plain
+from mcc.rules.kinds import JsonCopy
 
 Schema = dict[str, Any] | bool
 
@@ -25,7 +25,7 @@ MAX_LEVELS = 30
 IN_OBJECTS = ("$defs", "definitions", "properties", "patternProperties", "dependentSchemas")
 IN_LISTS = ("allOf", "anyOf", "oneOf", "prefixItems")
 ALONE = ("additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then")
-"""Keywords whose value is an object of schemas, a list of schemas, or one schema."""
+"""Keywords whose value is an object of schemas, a list of schemas, and one schema."""
 
 _SAME_VALUE = ("allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas")
 _INSTEAD = {
@@ -44,16 +44,16 @@ _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A checked schema: its plain JSON, and what each `$ref` of it stands for."""
+    """A checked schema: its plain JSON, and the schema that each `$ref` in it points to."""
 
     root: Schema
     targets: Mapping[str, Schema] = field(default_factory=dict)
 
 
-def formed(schema: object) -> Form:
-    """Raises `SchemaError` for a schema that is not valid, not closed in itself, or too large."""
+def checked_form(schema: object) -> Form:
+    """Raises `SchemaError` for a schema that is not valid, refers to another document, or is too large."""
     try:
-        root = Plain(MAX_VALUES, MAX_CHARACTERS, finite=True).of(schema)
+        root = JsonCopy(MAX_VALUES, MAX_CHARACTERS, finite=True).of(schema)
     except (Fault, RecursionError) as fault:
         raise SchemaError(f"this schema is too large, too deep or not JSON: {fault}") from fault
     if isinstance(root, dict):
@@ -76,7 +76,7 @@ def formed(schema: object) -> Form:
 
 
 def _parts(root: Schema) -> Iterator[tuple[str, Schema]]:
-    """Every schema in `root` with its place, which ends with a dot unless it is empty."""
+    """Every schema in `root`, itself included, with its path, which ends with a dot unless it is empty."""
     waiting: list[tuple[str, Any, int]] = [("", root, 0)]
     count = 0
     while waiting:
@@ -88,11 +88,11 @@ def _parts(root: Schema) -> Iterator[tuple[str, Schema]]:
             raise SchemaError(f"this is nested deeper than {MAX_LEVELS} levels", place.rstrip("."))
         yield place, part
         if isinstance(part, dict):
-            waiting.extend((f"{place}{at}.", below, level + 1) for at, below in _below(part))
+            waiting.extend((f"{place}{at}.", below, level + 1) for at, below in _subschemas(part))
 
 
-def _below(part: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The schemas right below `part`, whatever they are."""
+def _subschemas(part: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The direct subschemas of `part`, not yet checked, with their relative paths."""
     for key in IN_OBJECTS:
         if isinstance(part.get(key), dict):
             yield from ((f"{key}.{name}", below) for name, below in part[key].items())
@@ -112,12 +112,12 @@ def _check(part: Any, place: str) -> None:
             raise SchemaError(f"{key} is not available here; {instead}", f"{place}{key}")
     if "$id" in part:
         raise SchemaError("only the whole schema may have an $id; leave it out", f"{place}$id")
-    _check_by_the_book(part, place)
+    _check_against_metaschema(part, place)
     _check_patterns(part, place)
 
 
-def _check_by_the_book(part: Mapping[str, Any], place: str) -> None:
-    """What the standard says of one schema; those below it are looked at by themselves."""
+def _check_against_metaschema(part: Mapping[str, Any], place: str) -> None:
+    """Check one schema without its subschemas, which are replaced by `true` and checked by themselves."""
     flat = dict(part)
     for key in IN_OBJECTS:
         if isinstance(flat.get(key), dict):
@@ -130,29 +130,29 @@ def _check_by_the_book(part: Mapping[str, Any], place: str) -> None:
         flat.pop(key, None)
     if isinstance(flat.get("enum"), list):
         flat["enum"] = []
-    error = next(_book().iter_errors(flat), None)
+    error = next(_metaschema().iter_errors(flat), None)
     if error is not None:
         at = ".".join(str(step) for step in error.absolute_path)
         raise SchemaError(_sentence(error), f"{place}{at}".rstrip("."))
 
 
 @functools.cache
-def _book() -> Any:
-    # Loading is here because it takes 0.15 s, and most processes never see a schema.
+def _metaschema() -> Any:
+    # Imported here because it takes 0.15 s, and most processes never check a schema.
     from jsonschema import Draft202012Validator
     from jsonschema_specifications import REGISTRY
 
-    # A registry of its own, of what the library ships: the default one would fetch what it does not know.
+    # Only the schemas that the library ships, because its default registry would fetch unknown ones from the network.
     return Draft202012Validator(Draft202012Validator.META_SCHEMA, registry=REGISTRY)
 
 
 def _sentence(error: Any) -> str:
     if error.absolute_path and error.absolute_path[0] == "type":
         given = error.instance if isinstance(error.instance, list) else [error.instance]
-        strange = next((str(one) for one in given if one not in _TYPES), "this list")
-        near = meant(strange, _TYPES)
+        unknown = next((str(one) for one in given if one not in _TYPES), "this list")
+        near = closest_name(unknown, _TYPES)
         hint = f"did you mean {near!r}?" if near else f"there is: {', '.join(_TYPES)}"
-        return f"{strange[:60]!r} is not a type; {hint}"
+        return f"{unknown[:60]!r} is not a type; {hint}"
     message = str(error.message)
     return message if len(message) <= 200 else message[:199] + "…"
 
@@ -168,7 +168,7 @@ def _check_patterns(part: Mapping[str, Any], place: str) -> None:
 
 
 def _target(root: Schema, ref: str, place: str) -> Schema:
-    """What `ref` leads to: a place in the same schema, never another document."""
+    """The schema that `ref` points to within `root`; a reference to another document raises `SchemaError`."""
     if ref != "#" and not ref.startswith("#/"):
         raise SchemaError(
             f"{ref[:100]!r} leads out of this schema, and nothing is fetched; "
@@ -190,7 +190,8 @@ def _target(root: Schema, ref: str, place: str) -> Schema:
 
 
 def _refuse_loops(parts: list[tuple[str, Schema]], targets: Mapping[str, Schema]) -> None:
-    """A schema that asks itself about the same value would never answer; through properties or items it may recur."""
+    """Refuse schemas that apply themselves to the same value, which would never end. Recursion through properties or
+    items is allowed."""
     places = {id(part): place for place, part in parts}
     done: set[int] = set()
     for _, start in parts:
@@ -208,14 +209,14 @@ def _follow(
     if len(path) >= MAX_LEVELS:
         raise SchemaError(f"more than {MAX_LEVELS} schemas lead from one to the next here; write them as one", "$ref")
     path[id(part)] = None
-    for below in same_value(part, targets):
+    for below in same_value_schemas(part, targets):
         _follow(below, targets, places, done, path)
     del path[id(part)]
     done.add(id(part))
 
 
-def same_value(part: Mapping[str, Any], targets: Mapping[str, Schema]) -> Iterator[Schema]:
-    """The schemas that `part` holds against the same value as itself."""
+def same_value_schemas(part: Mapping[str, Any], targets: Mapping[str, Schema]) -> Iterator[Schema]:
+    """The schemas that `part` applies to the same value as itself."""
     if "$ref" in part:
         yield targets[part["$ref"]]
     for key in _SAME_VALUE:

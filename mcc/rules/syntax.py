@@ -1,4 +1,4 @@
-"""CEL text into a syntax tree: words of our own, cel-python's grammar over them, literals; refusals with position."""
+"""Parses CEL: MCC's own lexer under cel-python's grammar, literal values, and error messages with positions."""
 
 import functools
 import threading
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 
 
 MAX_QUOTED = 120
-"""Characters of an expression that a sentence quotes."""
+"""Characters of an expression that a message quotes."""
 
 RESERVED = frozenset(("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop")) | {
     *("package", "namespace", "return", "var", "void", "while")
 }
-"""Words that CEL keeps for later: keys may be called so, names may not."""
+"""Words that CEL reserves. They are allowed as keys, not as names."""
 
-_CONSTANTS = {"true": "BOOL_LIT", "false": "BOOL_LIT", "null": "NULL_LIT", "in": "IN"}
-_KINDS = ("triple", "single", "float", "whole", "name", "quoted", "sign", "space")
+_KEYWORDS = {"true": "BOOL_LIT", "false": "BOOL_LIT", "null": "NULL_LIT", "in": "IN"}
+_GROUPS = ("triple", "single", "float", "whole", "name", "quoted", "sign", "space")
+"""The groups of `_token_pattern`."""
 
 
 @functools.cache
-def _words() -> Pattern:
+def _token_pattern() -> Pattern:
     return Pattern(
         r"(?P<space>[\t\n\f\r ]+|//[^\n]*)"
         r'|(?P<triple>[bB]?(?:[rR](?:"""(?s:.*?)"""|'
@@ -47,36 +48,37 @@ def _words() -> Pattern:
     )
 
 
-class Words:
-    """The lexer that the parser asks: it is handed all of a text at once."""
+class CelLexer:
+    """Splits the text of an expression into the tokens of cel-python's grammar."""
 
     def __init__(self, conf: Any) -> None:
-        """`conf` is the parser's own: the grammar's terminals, among them the names of its signs."""
+        """`conf` is lark's lexer configuration, which has the grammar's terminals."""
         self._signs = {
             terminal.pattern.value: terminal.name for terminal in conf.terminals if terminal.pattern.type == "str"
         }
 
     def lex(self, text: str) -> "Iterator[Token]":
-        """Raises `RuleError` at what begins no word of CEL."""
+        """The tokens with their positions. Raises `RuleError` where no token of CEL begins."""
         before = ""
-        at, line, start = 0, 1, 0
-        for found in _words().finditer(text):
+        at, line, line_start = 0, 1, 0
+        for found in _token_pattern().finditer(text):
+            # Cut from the text itself: in what the pattern matched, lone surrogates are replaced.
             written = text[at : at + len(found.group())]
-            kind = next((one for one in _KINDS if found[one] is not None), "")
-            if kind != "space":
-                token = self._token(kind, written, before, text, at)
+            group = next((one for one in _GROUPS if found[one] is not None), "")
+            if group != "space":
+                token = self._token(group, written, before, text, at)
                 token.start_pos, token.end_pos = at, at + len(written)
-                token.line, token.column = line, at - start + 1
+                token.line, token.column = line, at - line_start + 1
                 yield token
                 before = written
             if "\n" in written:
-                line, start = line + written.count("\n"), at + written.rindex("\n") + 1
+                line, line_start = line + written.count("\n"), at + written.rindex("\n") + 1
             at += len(written)
 
-    def _token(self, kind: str, written: str, before: str, text: str, at: int) -> "Token":
+    def _token(self, group: str, written: str, before: str, text: str, at: int) -> "Token":
         from lark import Token
 
-        match kind:
+        match group:
             case "triple" | "single" if written[0] in "bB":
                 return Token("BYTES_LIT", written)
             case "triple":
@@ -88,17 +90,17 @@ class Words:
             case "whole":
                 return Token("UINT_LIT" if written[-1] in "uU" else "INT_LIT", written)
             case "name":
-                return Token(self._of_name(written, before, text, at), written)
+                return Token(self._name_type(written, before, text, at), written)
             case "quoted" if before == ".":
                 return Token("IDENT", written)
             case "sign":
                 return Token(self._signs[written], written)
-        raise wrong(f"{written!r} is not expected here{hint(written[0], before)}", text, at)
+        raise error_at(f"{written!r} is not expected here{hint(written[0], before)}", text, at)
 
-    def _of_name(self, written: str, before: str, text: str, at: int) -> str:
+    def _name_type(self, written: str, before: str, text: str, at: int) -> str:
         if written in RESERVED and before != ".":
-            raise wrong(f"{written!r} is a word that CEL keeps for itself; take another name", text, at)
-        return _CONSTANTS.get(written, "IDENT")
+            raise error_at(f"{written!r} is a word that CEL keeps for itself; take another name", text, at)
+        return _KEYWORDS.get(written, "IDENT")
 
 
 _HINTS = {
@@ -115,33 +117,33 @@ _HINTS = {
 
 
 def hint(found: str, before: str) -> str:
-    """What was probably meant where `found` is not expected after `before`; nothing when nobody knows."""
+    """What was probably meant by the unexpected token `found` after `before`; "" when there is no hint."""
     return _HINTS.get(found) or _HINTS.get(before, "")
 
 
-def wrong(sentence: str, text: str, offset: int) -> RuleError:
-    """The error at `offset` of the expression `text`."""
+def error_at(sentence: str, text: str, offset: int) -> RuleError:
+    """An error at `offset` of the expression `text`."""
     line = text.count("\n", 0, offset) + 1
     return RuleError(sentence, line, offset - (text.rfind("\n", 0, offset) + 1) + 1, offset)
 
 
 MAX_CHARACTERS = 4_000
-"""Length of an expression."""
-_CHAIN = frozenset(
+"""Longest expression."""
+_WRAPPERS = frozenset(
     ("expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member", "primary")
 ) | {"paren_expr"}
-"""Levels of the grammar that mean nothing when they hold a single part."""
+"""Rules of the grammar that mean nothing when they have a single child."""
 
 _lock = threading.Lock()
 
 
 def parsed(text: str) -> "Tree[Token]":
-    """The syntax tree of `text`. Raises `RuleError`; the first call loads the grammar."""
+    """The syntax tree of `text`. Raises `RuleError`. The first call loads the grammar."""
     if len(text) > MAX_CHARACTERS:
         raise RuleError(f"the expression has {len(text):,} characters; at most {MAX_CHARACTERS:,} can be checked")
     if not text.strip():
         raise RuleError("the expression is empty")
-    # Loading is here because it takes 0.3 s, and most processes never see a rule.
+    # Imported here because it takes 0.3 s, and most processes never parse a rule.
     from lark.exceptions import LarkError, UnexpectedInput
 
     with _lock:
@@ -155,25 +157,25 @@ def parsed(text: str) -> "Tree[Token]":
 
 @functools.cache
 def _grammar() -> "Lark":
-    """cel-python's grammar over words of our own: its terminals are read by backtracking (docs/decisions/14)."""
+    """cel-python's grammar under `CelLexer`, because lark matches terminals by backtracking (docs/decisions/14)."""
     from lark import Lark
     from lark.lexer import Lexer, LexerState
 
-    class Reader(Lexer):
-        """`Words` as lark asks for them."""
+    class LarkLexer(Lexer):
+        """`CelLexer` behind lark's interface."""
 
         __future_interface__ = 2
 
         def __init__(self, conf: Any) -> None:
-            self._words = Words(conf)
+            self._lexer = CelLexer(conf)
 
         def lex(self, lexer_state: LexerState, parser_state: object) -> "Iterator[Token]":
-            return self._words.lex(lexer_state.text.text)
+            return self._lexer.lex(lexer_state.text.text)
 
     return Lark(
         (resources.files("celpy") / "cel.lark").read_text("utf-8"),
         parser="lalr",
-        lexer=Reader,
+        lexer=LarkLexer,
         start="expr",
         propagate_positions=True,
         maybe_placeholders=False,
@@ -184,9 +186,9 @@ def _grammar() -> "Lark":
 def _rule_error(error: Any, text: str) -> RuleError:
     token = getattr(error, "token", None)
     if token is None or token.type == "$END":
-        return wrong("the expression ends where more was expected", text, len(text.rstrip()))
+        return error_at("the expression ends where more was expected", text, len(text.rstrip()))
     before = text[: token.start_pos].split()
-    return wrong(
+    return error_at(
         f"{str(token)[:40]!r} is not expected here{hint(str(token), before[-1] if before else '')}",
         text,
         token.start_pos,
@@ -194,26 +196,26 @@ def _rule_error(error: Any, text: str) -> RuleError:
 
 
 def inner(tree: "Tree[Token]") -> "Tree[Token]":
-    """The part that counts: `tree` without the levels of the grammar, and the brackets, that hold only one part."""
+    """`tree` without enclosing grammar rules and brackets that have a single child."""
     found: Any = tree
-    while len(found.children) == 1 and found.data in _CHAIN:
+    while len(found.children) == 1 and found.data in _WRAPPERS:
         found = found.children[0]
     return found  # type: ignore[no-any-return]
 
 
 def parts(tree: "Tree[Token]") -> "list[Tree[Token]]":
-    """The parts of `tree` that are trees themselves."""
+    """The children of `tree` that are trees, not tokens."""
     return [child for child in tree.children if not isinstance(child, str)]
 
 
 def arguments(tree: "Tree[Token]", at: int) -> "list[Tree[Token]]":
-    """What stands in the brackets that are part number `at`; nothing when they are empty."""
+    """The arguments in the brackets that are child number `at` of `tree`; [] when the brackets are empty."""
     inside: Any = tree.children[at] if len(tree.children) > at else None
     return [] if inside is None else parts(inside)
 
 
-def chain(tree: "Tree[Token]") -> "list[Tree[Token]]":
-    """The operands of `a || b || c` (or of &&), from left to right."""
+def operands(tree: "Tree[Token]") -> "list[Tree[Token]]":
+    """The operands of `a || b || c` (or `&&`), from left to right."""
     found: list[Any] = []
     left: Any = tree
     while len(left.children) == 2 and left.data == tree.data:
@@ -223,7 +225,7 @@ def chain(tree: "Tree[Token]") -> "list[Tree[Token]]":
 
 
 def source(tree: "Tree[Token]", text: str) -> str:
-    """The part of the expression `text` that `tree` is, on one line and not too long to be quoted."""
+    """The source of `tree` in the expression `text`, on one line and cut to `MAX_QUOTED` characters."""
     flat = " ".join((text if tree.meta.empty else text[tree.meta.start_pos : tree.meta.end_pos]).split())
     return flat if len(flat) <= MAX_QUOTED else flat[: MAX_QUOTED - 1] + "…"
 
@@ -243,12 +245,15 @@ _ESCAPES = {
     "`": "`",
 }
 _CODES = {"x": 2, "X": 2, "u": 4, "U": 8}
-_DIGITS = 20
-"""Those of the greatest number: more of them do not fit, and are not even read."""
+_MAX_DIGITS = 20
+"""Digits of the greatest number, 2**64 - 1. Longer numbers are refused before they are converted."""
 
 
 def literal(token: Any, sign: str = "") -> object:
-    """The value of a literal's token; `sign` is the minus before it. Raises ValueError: a sentence with a verb."""
+    """The value of a literal's token; `sign` is the minus before it, or "".
+
+    Raises ValueError with a message that begins with a verb, to follow the quoted literal.
+    """
     written = str(token)
     match token.type:
         case "BOOL_LIT":
@@ -256,9 +261,9 @@ def literal(token: Any, sign: str = "") -> object:
         case "NULL_LIT":
             return None
         case "INT_LIT":
-            return _whole(sign + written)
+            return _int(sign + written)
         case "UINT_LIT":
-            return _unsigned(written[:-1])
+            return _uint(written[:-1])
         case "FLOAT_LIT":
             return float(sign + written)
         case "BYTES_LIT":
@@ -266,55 +271,55 @@ def literal(token: Any, sign: str = "") -> object:
     return _text(written)
 
 
-def _whole(written: str) -> int:
-    found = _number(written.removeprefix("-")) * (-1 if written.startswith("-") else 1)
-    if not -MAX_INT - 1 <= found <= MAX_INT:
+def _int(written: str) -> int:
+    number = _number(written.removeprefix("-")) * (-1 if written.startswith("-") else 1)
+    if not -MAX_INT - 1 <= number <= MAX_INT:
         raise ValueError("does not fit into 64 bits")
-    return found
+    return number
 
 
-def _unsigned(written: str) -> Uint:
-    found = _number(written)
-    if found > MAX_UINT:
+def _uint(written: str) -> Uint:
+    number = _number(written)
+    if number > MAX_UINT:
         raise ValueError("does not fit into 64 bits")
-    return Uint(found)
+    return Uint(number)
 
 
 def _number(digits: str) -> int:
-    if len(digits.lstrip("0")) > _DIGITS:
+    if len(digits.lstrip("0")) > _MAX_DIGITS:
         raise ValueError("does not fit into 64 bits")
     return int(digits, 16 if digits[:2] in ("0x", "0X") else 10)
 
 
 def _body(written: str) -> tuple[str, bool]:
-    """What stands between the quotes, and whether escapes in it are left alone."""
+    """The text between the quotes, and whether the literal is raw, without escapes."""
     raw = written[0] in "rR"
     quoted = written[1:] if raw else written
-    wide = 3 if quoted[:3] in ('"""', "'''") else 1
-    return quoted[wide:-wide], raw
+    quote_length = 3 if quoted[:3] in ('"""', "'''") else 1
+    return quoted[quote_length:-quote_length], raw
 
 
 def _text(written: str) -> str:
     body, raw = _body(written)
-    return body if raw or "\\" not in body else "".join(one for one, _ in _unescaped(body))
+    return body if raw or "\\" not in body else "".join(piece for piece, _ in _unescaped(body))
 
 
 def _bytes(written: str) -> bytes:
-    """Octal and hexadecimal escapes are bytes; the rest is written in UTF-8."""
+    """Octal and hexadecimal escapes are single bytes; all other text is encoded in UTF-8."""
     body, raw = _body(written)
     if raw or "\\" not in body:
         return body.encode("utf-8")
-    return b"".join(_byte(one, how) for one, how in _unescaped(body))
+    return b"".join(_encoded(piece, escape) for piece, escape in _unescaped(body))
 
 
-def _byte(one: str, how: str) -> bytes:
-    if how in ("u", "U"):
-        raise ValueError(f"names a character with \\{how} in bytes; write \\x and two digits for each byte")
-    return bytes((ord(one),)) if how else one.encode("utf-8")
+def _encoded(piece: str, escape: str) -> bytes:
+    if escape in ("u", "U"):
+        raise ValueError(f"names a character with \\{escape} in bytes; write \\x and two digits for each byte")
+    return bytes((ord(piece),)) if escape else piece.encode("utf-8")
 
 
 def _unescaped(body: str) -> Iterator[tuple[str, str]]:
-    """Pieces of `body` with their escapes read; beside each `x`, `o`, `u` or `U` where its number was written."""
+    """The pieces of `body`, escapes resolved; with each, the kind of its numeric escape (`x`, `o`, `u`, `U`) or ""."""
     at = 0
     while (found := body.find("\\", at)) >= 0:
         if found > at:

@@ -1,4 +1,4 @@
-"""CEL's times and durations: whole nanoseconds, how they are written, and what a calendar makes of them."""
+"""CEL's timestamps and durations in nanoseconds: parsing, formatting, and their parts in a time zone."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -13,9 +13,9 @@ _SECOND = 1_000_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST = -62_135_596_800
 _LAST = 253_402_300_799
-"""Seconds since 1970 of the first second of the year 1 and of the last one of the year 9999: CEL has no others."""
+"""CEL's range of timestamps, in seconds since 1970: the first second of the year 1 to the last of the year 9999."""
 _LONGEST = 2**63 - 1
-"""Nanoseconds of the longest duration, some 292 years."""
+"""The longest duration in nanoseconds, about 292 years."""
 _UNITS = {
     "h": 3_600 * _SECOND,
     "m": 60 * _SECOND,
@@ -26,15 +26,15 @@ _UNITS = {
     "μs": 1_000,
     "ns": 1,
 }
-_WRITTEN = 100
-"""Characters of a time, of a duration or of the name of a time zone."""
-_READING = 400
-"""Steps of reading a time zone's table, paid also where it was kept: verdicts must not depend on what was."""
+_MAX_CHARACTERS = 100
+"""Longest text of a timestamp, of a duration or of the name of a time zone."""
+_ZONE_STEPS = 400
+"""Cost of loading a time zone's table. Also charged when it is cached, so that verdicts do not depend on caches."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """Nanoseconds since 1970 in UTC, from the year 1 to the year 9999. Raises `Fault` for others."""
+    """Nanoseconds since 1970 in UTC, from the year 1 to the year 9999. Raises `Fault` outside that range."""
 
     nanos: int
 
@@ -43,7 +43,7 @@ class Timestamp:
             raise Fault("is a time before the year 1 or after the year 9999")
 
     def __str__(self) -> str:
-        """As RFC 3339 has it, in UTC: `2009-02-13T23:31:30.5Z`."""
+        """In the format of RFC 3339, in UTC: `2009-02-13T23:31:30.5Z`."""
         seconds, nanos = divmod(self.nanos, _SECOND)
         moment = (_EPOCH + timedelta(seconds=seconds)).replace(tzinfo=None)
         return f"{moment.isoformat()}{_fraction(nanos)}Z"
@@ -51,7 +51,7 @@ class Timestamp:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Duration:
-    """Nanoseconds, at most those that 64 bits hold. Raises `Fault` for more."""
+    """Nanoseconds, positive or negative, within 64 bits. Raises `Fault` outside that range."""
 
     nanos: int
 
@@ -60,7 +60,7 @@ class Duration:
             raise Fault("is a duration of more than 292 years")
 
     def __str__(self) -> str:
-        """Seconds: `-1.5s`."""
+        """In seconds: `-1.5s`."""
         seconds, nanos = divmod(abs(self.nanos), _SECOND)
         return f"{'-' if self.nanos < 0 else ''}{seconds}{_fraction(nanos)}s"
 
@@ -70,20 +70,20 @@ def _fraction(nanos: int) -> str:
 
 
 @functools.cache
-def _moment() -> Pattern:
+def _timestamp_pattern() -> Pattern:
     return Pattern(
         r"([0-9]{4})-([0-9]{2})-([0-9]{2})[Tt]([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
     )
 
 
 @functools.cache
-def _part() -> Pattern:
+def _duration_part_pattern() -> Pattern:
     return Pattern(r"([0-9]{0,20})(?:\.([0-9]{0,20}))?(h|ms|m|s|us|µs|μs|ns)")
 
 
 def timestamp(text: str) -> Timestamp:
-    """The time that `text` says by RFC 3339. Raises `Fault`."""
-    found = _moment().fullmatch(text) if len(text) <= _WRITTEN else None
+    """Parse a timestamp in the format of RFC 3339. Raises `Fault`."""
+    found = _timestamp_pattern().fullmatch(text) if len(text) <= _MAX_CHARACTERS else None
     if found is None:
         raise Fault(f"reads {text[:40]!r} as a time; write it like 2009-02-13T23:31:30Z")
     numbers = [int(found[group]) for group in range(1, 7)]
@@ -93,33 +93,33 @@ def timestamp(text: str) -> Timestamp:
         raise Fault(f"reads {text[:40]!r} as a time, and no calendar has it") from error
     since = moment - _EPOCH
     zone = found[8]
-    offset = 0 if zone in "Zz" else _minutes(zone) * 60
+    offset = 0 if zone in "Zz" else _offset_minutes(zone) * 60
     seconds = since.days * 86_400 + since.seconds - offset
     return Timestamp(seconds * _SECOND + int((found[7] or "").ljust(9, "0")))
 
 
 def duration(text: str) -> Duration:
-    """The duration that `text` says: numbers with h, m, s, ms, us or ns, one after another. Raises `Fault`."""
+    """Parse a duration: numbers with the units h, m, s, ms, us or ns, one after another. Raises `Fault`."""
     sign = -1 if text.startswith("-") else 1
     body = text[1:] if text[:1] in ("-", "+") else text
-    wrong = Fault(f"reads {text[:40]!r} as a duration; write it like 1h30m, 90s or 1.5s")
+    fault = Fault(f"reads {text[:40]!r} as a duration; write it like 1h30m, 90s or 1.5s")
     if body == "0":
         return Duration(0)
-    if not body or len(body) > _WRITTEN:
-        raise wrong
+    if not body or len(body) > _MAX_CHARACTERS:
+        raise fault
     total = at = 0
     while at < len(body):
-        found = _part().match(body, at)
+        found = _duration_part_pattern().match(body, at)
         if found is None or not (found[1] or found[2]):
-            raise wrong
+            raise fault
         unit, fraction = _UNITS[found[3]], found[2] or ""
         total += int(found[1] or "0") * unit + int(fraction or "0") * unit // 10 ** len(fraction)
         at += len(found.group())
     return Duration(sign * total)
 
 
-def _minutes(offset: str) -> int:
-    """Minutes east of UTC of `+05:30`, `-02:00` or `02:00`. Raises `Fault`."""
+def _offset_minutes(offset: str) -> int:
+    """Minutes east of UTC for `+05:30`, `-02:00` or `02:00`. Raises `Fault`."""
     sign = -1 if offset.startswith("-") else 1
     hours, _, minutes = offset.lstrip("+-").partition(":")
     if int(hours) > 23 or int(minutes) > 59:
@@ -128,16 +128,16 @@ def _minutes(offset: str) -> int:
 
 
 @functools.cache
-def _offset() -> Pattern:
+def _offset_pattern() -> Pattern:
     return Pattern(r"[+-]?[0-9]{2}:[0-9]{2}")
 
 
 def _zone(frame: Frame, name: str) -> tzinfo:
-    frame.spend(_READING)
-    if len(name) <= _WRITTEN and _offset().fullmatch(name):
-        return timezone(timedelta(minutes=_minutes(name)))
+    frame.spend(_ZONE_STEPS)
+    if len(name) <= _MAX_CHARACTERS and _offset_pattern().fullmatch(name):
+        return timezone(timedelta(minutes=_offset_minutes(name)))
     try:
-        return ZoneInfo(name if 0 < len(name) <= _WRITTEN else "?")
+        return ZoneInfo(name if 0 < len(name) <= _MAX_CHARACTERS else "?")
     except (KeyError, ValueError, OSError) as error:
         raise Fault(f"uses the time zone {name[:40]!r}, which is not known; write one like Europe/Berlin") from error
 
@@ -150,18 +150,19 @@ CALENDAR: Mapping[str, Callable[[datetime], int]] = {
     "getDayOfWeek": lambda at: at.isoweekday() % 7,
     "getDayOfYear": lambda at: at.timetuple().tm_yday - 1,
 }
-"""What only a time has, by the name of its method: months, days of the month and of the year count from 0."""
+"""Methods that only timestamps have. Months, `getDayOfMonth` and `getDayOfYear` count from 0, as CEL defines them."""
 
 CLOCK: Mapping[str, tuple[Callable[[datetime], int], int]] = {
     "getHours": (lambda at: at.hour, _UNITS["h"]),
     "getMinutes": (lambda at: at.minute, _UNITS["m"]),
     "getSeconds": (lambda at: at.second, _SECOND),
 }
-"""What a time has, and a duration too: there it is the whole, in units of so many nanoseconds."""
+"""Methods of timestamps and durations: the part of a timestamp's clock time, and the unit in nanoseconds in which the
+method gives the whole of a duration."""
 
 
 def civil(frame: Frame, time: Timestamp, zone: str = "UTC") -> datetime:
-    """`time` on the clocks of `zone`: a name such as `Europe/Berlin`, or `+05:30`. Raises `Fault`."""
+    """`time` in the time zone `zone`: a name such as `Europe/Berlin`, or an offset such as `+05:30`. Raises `Fault`."""
     moment = _EPOCH + timedelta(seconds=time.nanos // _SECOND)
     if zone == "UTC":
         return moment
@@ -171,14 +172,14 @@ def civil(frame: Frame, time: Timestamp, zone: str = "UTC") -> datetime:
         raise Fault("is a time before the year 1 or after the year 9999 in that time zone") from error
 
 
-def whole(duration: Duration, unit: int) -> int:
-    """How many times `unit` nanoseconds are in `duration`, towards zero."""
-    found = abs(duration.nanos) // unit
-    return found if duration.nanos >= 0 else -found
+def whole_units(duration: Duration, unit: int) -> int:
+    """`duration` in units of `unit` nanoseconds, rounded towards zero."""
+    count = abs(duration.nanos) // unit
+    return count if duration.nanos >= 0 else -count
 
 
 def milliseconds(value: Timestamp | Duration) -> int:
-    """Those beyond the last whole second."""
+    """The milliseconds beyond the last whole second."""
     if isinstance(value, Timestamp):
         return value.nanos % _SECOND // 1_000_000
-    return whole(Duration(value.nanos - whole(value, _SECOND) * _SECOND), 1_000_000)
+    return whole_units(Duration(value.nanos - whole_units(value, _SECOND) * _SECOND), 1_000_000)

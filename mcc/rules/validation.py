@@ -1,7 +1,7 @@
-"""Validation of a value by a checked JSON Schema: the test of each keyword, and sentences for what does not fit.
+"""Validates a value against a checked JSON Schema, with a step budget and a sentence for each error.
 
-Not left to the library `jsonschema`: that quotes whole values in its messages, runs patterns that can explode, and
-cannot be stopped. The suite holds the two against each other.
+The library `jsonschema` is not used for this because it quotes whole values in its messages, runs patterns with
+exponential backtracking, and cannot be stopped. A test compares the verdicts of both.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,41 +9,44 @@ from typing import Any
 
 from mcc.rules.errors import Exhausted, Frame
 from mcc.rules.functions import searcher
-from mcc.rules.kinds import word
+from mcc.rules.kinds import describe
 from mcc.rules.operators import equal
 from mcc.rules.schema_form import Form, Schema
 
 MAX_ERRORS = 10
 MAX_STEPS = 150_000
-"""Steps of one check; one is about a microsecond."""
+"""Step budget of one validation; a step takes about a microsecond."""
 
 Location = tuple[str | int, ...]
 Error = tuple[Location, str]
 Keyword = Callable[["Validation", Any, Any, Mapping[str, Any], Location], None]
-"""Calls `Validation.wrong` for what does not fit: given validation, value, the keyword's own, schema, place."""
+"""Checks one keyword and calls `Validation.add_error`. Arguments: validation, value, the keyword's value, the schema
+that contains the keyword, the value's location."""
 
 Keywords = Mapping[str, tuple[type | None, Keyword]]
-"""What each keyword does, and the only kind of value that it speaks about (None = any)."""
+"""By keyword, the only type of value that it applies to (None = any), and its check."""
 
 
-class _Enough(Exception):
-    """As many errors are found as anyone would read."""
+class _TooManyErrors(Exception):
+    """`MAX_ERRORS` errors have been found; the rest of the value is not checked."""
 
 
 def violations(form: Form, value: Any) -> tuple[str, ...]:
-    """Sentences with their places, at most `MAX_ERRORS`. `value` is plain JSON of a bounded size."""
+    """At most `MAX_ERRORS` sentences with their locations. `value` is plain JSON of a bounded size."""
     validation = Validation(form)
     try:
         validation.check(value, form.root, ())
-    except _Enough:
+    except _TooManyErrors:
         pass
     except (Exhausted, RecursionError):
         return ("This is too large or too deep to be checked; hand in less.",)
-    return tuple(f"{shown(location)}: {sentence}" if location else sentence for location, sentence in validation.errors)
+    return tuple(
+        f"{path_text(location)}: {sentence}" if location else sentence for location, sentence in validation.errors
+    )
 
 
-def shown(location: Location) -> str:
-    """`findings[2].path`."""
+def path_text(location: Location) -> str:
+    """A location in a message: `findings[2].path`."""
     text = ""
     for step in location:
         if isinstance(step, int):
@@ -54,20 +57,20 @@ def shown(location: Location) -> str:
 
 
 class Validation:
-    """One value and one schema: the errors so far, and the steps left."""
+    """The state of validating one value: the errors so far, and the steps left."""
 
     def __init__(self, form: Form) -> None:
         self._targets = form.targets
         self._frame = Frame([], MAX_STEPS)
-        self._trying = 0
+        self._trials = 0
         self.errors: list[Error] = []
 
     def check(self, value: Any, schema: Schema, at: Location) -> None:
-        """Adds to `errors` what of `value` does not fit `schema`."""
+        """Add an error to `errors` for each part of `value` that does not fit `schema`."""
         self._frame.spend(1)
         if isinstance(schema, bool):
             if not schema:
-                self.wrong(at, "nothing may stand here; leave it out")
+                self.add_error(at, "nothing may stand here; leave it out")
             return
         for key, wanted in schema.items():
             kind, keyword = KEYWORDS.get(key, (None, None))
@@ -75,20 +78,20 @@ class Validation:
                 self._frame.spend(1)
                 keyword(self, value, wanted, schema, at)
 
-    def tried(self, value: Any, schema: Schema, at: Location) -> list[Error]:
-        """The errors that validation `value` against `schema` would bring; none when it fits."""
-        kept, self.errors = self.errors, []
-        self._trying += 1
+    def errors_of(self, value: Any, schema: Schema, at: Location) -> list[Error]:
+        """The errors of `value` against `schema`, without adding them to `errors`."""
+        outer, self.errors = self.errors, []
+        self._trials += 1
         self.check(value, schema, at)
-        self._trying -= 1
-        found, self.errors = self.errors, kept
+        self._trials -= 1
+        found, self.errors = self.errors, outer
         return found
 
-    def wrong(self, at: Location, sentence: str) -> None:
+    def add_error(self, at: Location, sentence: str) -> None:
         if len(self.errors) < MAX_ERRORS:
             self.errors.append((at, sentence))
-        elif not self._trying:
-            raise _Enough
+        elif not self._trials:
+            raise _TooManyErrors
 
     def equal(self, left: Any, right: Any) -> bool:
         return equal(self._frame, left, right)
@@ -107,7 +110,7 @@ class Validation:
 
 Part = Mapping[str, Any]
 
-_CALLED = {
+_TYPE_WORDS = {
     "array": "a list",
     "boolean": "true or false",
     "integer": "a whole number",
@@ -122,7 +125,9 @@ _TYPES: Mapping[str, type] = {"array": list, "boolean": bool, "null": type(None)
 def _type(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     names = [wanted] if isinstance(wanted, str) else wanted
     if not any(_is(value, name) for name in names):
-        validation.wrong(at, f"must be {' or '.join(_CALLED[name] for name in names)}, and is {word(value)}")
+        validation.add_error(
+            at, f"must be {' or '.join(_TYPE_WORDS[name] for name in names)}, and is {describe(value)}"
+        )
 
 
 def _is(value: Any, name: str) -> bool:
@@ -136,35 +141,35 @@ def _is(value: Any, name: str) -> bool:
 def _enum(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     if not any(validation.equal(value, one) for one in wanted):
         listed = ", ".join(_quoted(one) for one in wanted[:20]) + (", …" if len(wanted) > 20 else "")
-        validation.wrong(at, f"must be one of {listed}, and is {_quoted(value)}")
+        validation.add_error(at, f"must be one of {listed}, and is {_quoted(value)}")
 
 
 def _const(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     if not validation.equal(value, wanted):
-        validation.wrong(at, f"must be {_quoted(wanted)}, and is {_quoted(value)}")
+        validation.add_error(at, f"must be {_quoted(wanted)}, and is {_quoted(value)}")
 
 
 def _quoted(value: Any) -> str:
-    """A value as JSON would write it, when it is short."""
+    """A short value as JSON, a long one cut or only described."""
     if isinstance(value, str):
         return f'"{value[:60]}…"' if len(value) > 60 else f'"{value}"'
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) or (isinstance(value, int) and value.bit_length() < 200):
         return str(value)
-    return word(value)
+    return describe(value)
 
 
 def _number(good: Callable[[Any, Any], bool], asked: str) -> Keyword:
     def keyword(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
         if type(value) in (int, float) and not good(value, wanted):
-            validation.wrong(at, f"must be {asked} {_quoted(wanted)}, and is {_quoted(value)}")
+            validation.add_error(at, f"must be {asked} {_quoted(wanted)}, and is {_quoted(value)}")
 
     return keyword
 
 
 def _multiple(value: Any, wanted: Any) -> bool:
-    """A quotient beyond what floats carry is taken for no multiple."""
+    """Whether `value` is a multiple of `wanted`. False when their quotient exceeds the range of floats."""
     try:
         return bool((value / wanted).is_integer() if isinstance(wanted, float) else value % wanted == 0)
     except OverflowError:
@@ -174,14 +179,14 @@ def _multiple(value: Any, wanted: Any) -> bool:
 def _size(good: Callable[[Any, Any], bool], asked: str, of: str) -> Keyword:
     def keyword(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
         if not good(len(value), wanted):
-            validation.wrong(at, f"must have {asked} {wanted} {of}, and has {len(value)}")
+            validation.add_error(at, f"must have {asked} {wanted} {of}, and has {len(value)}")
 
     return keyword
 
 
 def _pattern(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     if not validation.matches(value, wanted):
-        validation.wrong(at, f"must match the pattern {wanted[:100]}, and is {_quoted(value)}")
+        validation.add_error(at, f"must match the pattern {wanted[:100]}, and is {_quoted(value)}")
 
 
 def _unique(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
@@ -189,11 +194,11 @@ def _unique(validation: Validation, value: Any, wanted: Any, part: Part, at: Loc
     for index, item in enumerate(value if wanted else ()):
         first = seen.setdefault(_frozen(validation, item), index)
         if first != index:
-            validation.wrong((*at, index), f"is the same as [{first}]; each may stand there once")
+            validation.add_error((*at, index), f"is the same as [{first}]; each may stand there once")
 
 
 def _frozen(validation: Validation, value: Any) -> Any:
-    """Hashable, and equal exactly when the values are."""
+    """A hashable form of `value`; two forms are equal exactly when their values are."""
     validation.spend(1)
     if type(value) is list:
         return ("list", *(_frozen(validation, item) for item in value))
@@ -204,24 +209,24 @@ def _frozen(validation: Validation, value: Any) -> Any:
 
 def _contains(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     least, most = part.get("minContains", 1), part.get("maxContains")
-    found = sum(not validation.tried(item, wanted, at) for item in value)
+    found = sum(not validation.errors_of(item, wanted, at) for item in value)
     if found < least:
-        validation.wrong(at, f"must contain {least} or more of the described items, and has {found}")
+        validation.add_error(at, f"must contain {least} or more of the described items, and has {found}")
     elif most is not None and found > most:
-        validation.wrong(at, f"must contain {most} or fewer of the described items, and has {found}")
+        validation.add_error(at, f"must contain {most} or fewer of the described items, and has {found}")
 
 
 def _required(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     for name in wanted:
         if name not in value:
-            validation.wrong((*at, name), "is required")
+            validation.add_error((*at, name), "is required")
 
 
 def _dependent_required(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     for key, names in wanted.items():
         for name in names:
             if key in value and name not in value:
-                validation.wrong((*at, name), f"is required where {key[:60]} is given")
+                validation.add_error((*at, name), f"is required where {key[:60]} is given")
 
 
 def _properties(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
@@ -244,16 +249,16 @@ def _additional(validation: Validation, value: Any, wanted: Any, part: Part, at:
             continue
         if wanted is False:
             hint = f"; there is: {', '.join(list(known)[:20])}" if known else ""
-            validation.wrong((*at, key), f"is not a property here{hint}")
+            validation.add_error((*at, key), f"is not a property here{hint}")
         else:
             validation.check(item, wanted, (*at, key))
 
 
 def _names(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     for key in value:
-        errors = validation.tried(key, wanted, at)
+        errors = validation.errors_of(key, wanted, at)
         if errors:
-            validation.wrong((*at, key), f"cannot be the name of a property here: it {errors[0][1]}")
+            validation.add_error((*at, key), f"cannot be the name of a property here: it {errors[0][1]}")
 
 
 def _items(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
@@ -281,38 +286,38 @@ def _all_of(validation: Validation, value: Any, wanted: Any, part: Part, at: Loc
 def _any_of(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
     attempts = []
     for below in wanted:
-        attempts.append(validation.tried(value, below, at))
+        attempts.append(validation.errors_of(value, below, at))
         if not attempts[-1]:
             return
-    _tell_nearest(validation, attempts, at)
+    _add_nearest_error(validation, attempts, at)
 
 
 def _one_of(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
-    attempts = [validation.tried(value, below, at) for below in wanted]
+    attempts = [validation.errors_of(value, below, at) for below in wanted]
     fitting = [str(number) for number, errors in enumerate(attempts, 1) if not errors]
     if len(fitting) > 1:
-        validation.wrong(at, f"fits the alternatives {' and '.join(fitting[:5])}, and must fit exactly one")
+        validation.add_error(at, f"fits the alternatives {' and '.join(fitting[:5])}, and must fit exactly one")
     elif not fitting:
-        _tell_nearest(validation, attempts, at)
+        _add_nearest_error(validation, attempts, at)
 
 
-def _tell_nearest(validation: Validation, attempts: list[list[Error]], at: Location) -> None:
-    """What is missing for the alternative that came nearest: the one whose first error lies deepest."""
+def _add_nearest_error(validation: Validation, attempts: list[list[Error]], at: Location) -> None:
+    """Add the first error of the alternative that fits best, which is the one whose first error lies deepest."""
     location, sentence = max((errors[0] for errors in attempts), key=lambda error: len(error[0]))
     if len(location) > len(at) or len(attempts) == 1:
-        validation.wrong(location, sentence)
+        validation.add_error(location, sentence)
     else:
         reasons = dict.fromkeys(errors[0][1] for errors in attempts)
-        validation.wrong(at, f"fits none of the alternatives: it {'; or it '.join(list(reasons)[:4])}")
+        validation.add_error(at, f"fits none of the alternatives: it {'; or it '.join(list(reasons)[:4])}")
 
 
 def _not(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
-    if not validation.tried(value, wanted, at):
-        validation.wrong(at, "is what the schema excludes")
+    if not validation.errors_of(value, wanted, at):
+        validation.add_error(at, "is what the schema excludes")
 
 
 def _if(validation: Validation, value: Any, wanted: Any, part: Part, at: Location) -> None:
-    branch = "else" if validation.tried(value, wanted, at) else "then"
+    branch = "else" if validation.errors_of(value, wanted, at) else "then"
     validation.check(value, part.get(branch, True), at)
 
 
@@ -362,4 +367,4 @@ KEYWORDS: Keywords = {
     "not": (None, _not),
     "if": (None, _if),
 }
-"""`format` and what only describes asks nothing."""
+"""Other keywords, such as `format` and annotations, do not restrict a value."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from mcc.rules.errors import MAX_STEPS
 from mcc.rules.expression import MAX_MACRO_NESTING, MAX_MACROS, MAX_NESTING
 from mcc.rules.functions import FUNCTIONS, MAX_PATTERN, METHODS, Function
-from mcc.rules.kinds import ANY, MAX_VALUES, Kinds, named
+from mcc.rules.kinds import ANY, MAX_VALUES, Kinds, cel_names
 from mcc.rules.node import MACROS
 from mcc.rules.syntax import MAX_CHARACTERS
 from scripts import cel_suite
@@ -74,7 +74,7 @@ def _takes(function: Function) -> str:
 
 
 def _named(kinds: Kinds) -> str:
-    return "anything" if kinds == ANY else named(kinds)
+    return "anything" if kinds == ANY else cel_names(kinds)
 
 
 def _core(verdicts: list[tuple[cel_suite.SuiteTest, Verdict]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from mcc.contracts.usage import Usage
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.rules.errors import RuleError
 from mcc.rules.kinds import ANYTHING
-from mcc.rules.rule import check_declared, shapes
+from mcc.rules.rule import check_declared, variable_shapes
 
 TOOLS = frozenset(tool for tools in TOOL_GROUPS.values() for tool in tools)
 
@@ -142,7 +142,7 @@ def test_what_is_known_of_evidence_is_what_evidence_holds() -> None:
     child = Report(record_id="1", agent="explore", title="", status=RecordStatus.COMPLETED, text="", usage=Usage())
     evidence = Evidence("t", [receipt], [child], Usage())
     there = variables({}, evidence, ("receipts", "children", "usage"))
-    known = shapes(ANYTHING, TOOLS)
+    known = variable_shapes(ANYTHING, TOOLS)
     assert known["receipts"].item().names == there["receipts"][0].keys()
     assert known["children"].item().names == there["children"][0].keys()
     assert known["usage"].names == there["usage"].keys()

@@ -11,7 +11,7 @@ from mcc.rules.kinds import ANYTHING, Partial
 
 def value(cel: str) -> Any:
     made = expression(cel, {"list": ANYTHING})
-    return made.value(Frame([Partial(["a", "b"]), *[None] * made.bound], 10_000))
+    return made.value(Frame([Partial(["a", "b"]), *[None] * made.macro_slots], 10_000))
 
 
 @pytest.mark.parametrize(
