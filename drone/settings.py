@@ -28,8 +28,8 @@ from mcc.configuration.places import config_home, own_agents, own_files
 from mcc.configuration.providers import NAMES, OFFLINE, PROVIDERS, WITHOUT_NETWORK, Form, address_variable
 from mcc.configuration.settings import PREFIX, SHARED_TABLES, BadSettings, ModuleName, SharedSettings, absolute
 from mcc.configuration.trust import TrustStore
-from mcc.contracts.order import ModelName, Name, Temperature, Thinking
-from mcc.contracts.shape import Closed
+from mcc.contracts.order import ModelName, Temperature, Thinking
+from mcc.contracts.shape import Closed, Name
 from mcc.redaction import Redactor, WatchedSecrets
 from mcc.redaction.secrets import looks_secret
 from mcc.rules.errors import close_matches, did_you_mean

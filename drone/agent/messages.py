@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from mcc.contracts.blocks import AnyBlock, ImageBlock, ToolCall, blocks_of, calls_in, text_in, thinking_in
-from mcc.contracts.drones import Effects
+from mcc.contracts.permission import Effects
 
 _set = object.__setattr__
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from drone.agent.messages import ToolSpec
-from mcc.contracts.drones import Effects
 from mcc.contracts.entry import Origin
-from mcc.contracts.permission import Mode, OnAsk, Permission, SavedRule
+from mcc.contracts.permission import Effects, Mode, OnAsk, Permission, SavedRule
 from mcc.permission.judging import PermissionRequest, Ruling, judge
 from mcc.permission.layers import Layer, layer_of
 

@@ -20,9 +20,9 @@ from drone.checkpoints.store import StoreBroken
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.display_text import cut, has_controls, strip_controls
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
-from mcc.contracts.drones import Effects
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
+from mcc.contracts.permission import Effects
 from mcc.contracts.shape import to_json
 from mcc.definitions.rights import TOOL_GROUPS, group_of
 from mcc.rules.errors import close_matches

@@ -27,9 +27,9 @@ from mcc.api.submission import checked
 from mcc.contracts.answers import Artifact, Listing, RecordSetup, SteeredOrder
 from mcc.contracts.changes import NewRevert
 from mcc.contracts.entry import Entry
-from mcc.contracts.order import Identifier, Label, NewFork, NewOrder, NewSession, Session, SessionWithTurns, WorkOrder
+from mcc.contracts.order import Label, NewFork, NewOrder, NewSession, Session, SessionWithTurns, WorkOrder
 from mcc.contracts.record import ChatRecord
-from mcc.contracts.shape import now, to_json
+from mcc.contracts.shape import Identifier, now, to_json
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import StoreError, StoreFull
 from mcc.store.forking import same_input

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from mcc.addresses import Refused, url_of
 from mcc.configuration.network import Hosts
-from mcc.contracts.drones import Effects
+from mcc.contracts.permission import Effects
 from mcc.contracts.shape import Closed
 from mcc.rules.patterns import Pattern, matches_glob
 

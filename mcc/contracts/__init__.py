@@ -1,1 +1,1 @@
-"""What crosses a process: orders, statuses, limits, records, journal entries, controls, wire names."""
+"""Models that cross processes: orders, statuses, limits, records, journal entries, controls, names on the wire."""

@@ -1,23 +1,19 @@
 """The agent definition: the front matter and prompt of an agent file."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from mcc.contracts.limits import AgentLimits
-from mcc.contracts.order import Hosts, ModelName, Name, OutputTokens, Rule, Temperature, Thinking, Verification
+from mcc.contracts.order import Hosts, ModelName, OutputTokens, Rule, Temperature, Thinking, Verification
 from mcc.contracts.permission import Permission
-from mcc.contracts.shape import Closed, JsonAny, Text
+from mcc.contracts.shape import LIST_AS_TUPLE, Closed, JsonAny, Name, Text
 
 INHERIT = "inherit"
 """As `model`: use the parent's model."""
 
 
-def _listed(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Names = Annotated[tuple[str, ...], LIST_AS_TUPLE]
 
 
 class DefinitionOrigin(Closed):
@@ -49,11 +45,11 @@ class AgentDefinition(Closed):
     thinking: Thinking = "inherit"
     max_output_tokens: OutputTokens | None = None
     limits: AgentLimits = AgentLimits()
-    egress: Annotated[Hosts | None, BeforeValidator(_listed)] = None
+    egress: Annotated[Hosts | None, LIST_AS_TUPLE] = None
     isolation: Literal["none", "worktree"] = "none"
     permission: Permission = Field(default_factory=dict)
     result: JsonAny = None
-    rules: Annotated[tuple[Rule, ...], BeforeValidator(_listed), Field(max_length=50)] = ()
+    rules: Annotated[tuple[Rule, ...], LIST_AS_TUPLE, Field(max_length=50)] = ()
     verify: Verification | None = None
     guidelines: Names = ()
     prompt: Text = ""

@@ -159,13 +159,12 @@ def longest_check(count: int) -> float:
     return -(-count // CONCURRENT_CHECKS) * CHECK_SECONDS + ROUND_TRIP_SECONDS
 
 
-ModelName = Annotated[str, Field(min_length=1, max_length=200)]
-
-
 class ModelsToCheck(Closed):
     """Models to check, by alias or `provider/model`; without `names`, all models of live drones."""
 
-    names: Annotated[tuple[ModelName, ...], Field(max_length=MAX_CHECKED_MODELS)] = ()
+    names: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=200)], ...], Field(max_length=MAX_CHECKED_MODELS)
+    ] = ()
 
 
 class ModelCheck(Closed):

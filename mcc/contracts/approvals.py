@@ -4,8 +4,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import ConfigDict, Field, RootModel, StringConstraints
 
-from mcc.contracts.inbox_facts import Decision as Decision
-from mcc.contracts.inbox_facts import Remember, ShownPreview
+from mcc.contracts.inbox_facts import Decision, Remember, ShownPreview
 from mcc.contracts.permission import Effects, SavedRule, Why
 from mcc.contracts.shape import Closed, JsonObject, Moment, Text
 

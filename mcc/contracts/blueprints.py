@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
 from mcc.contracts.agents import INHERIT
 from mcc.contracts.generation import BlueprintName
 from mcc.contracts.order import ModelName, OutputTokens, Temperature, Thinking
 from mcc.contracts.permission import PermissionKey
-from mcc.contracts.shape import Closed, JsonAny, Text
+from mcc.contracts.shape import LIST_AS_TUPLE, Closed, JsonAny, Text
 
 MAX_COMPONENTS = 200
 MAX_FIELDS = 500
@@ -26,10 +26,6 @@ Cel = Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 Template = Annotated[str, StringConstraints(max_length=10_000)]
 Size = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
 Finite = Annotated[int | float, Field(allow_inf_nan=False)]
-
-
-def _listed(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class BlueprintRule(Closed):
@@ -60,7 +56,7 @@ class BlueprintRule(Closed):
         return "evidence" if self.evidence is not None else "function"
 
 
-Rules = Annotated[tuple[BlueprintRule, ...], BeforeValidator(_listed), Field(max_length=100)]
+Rules = Annotated[tuple[BlueprintRule, ...], LIST_AS_TUPLE, Field(max_length=100)]
 
 
 class AnyField(Closed):
@@ -98,7 +94,7 @@ class BooleanField(AnyField):
 
 class ChoiceField(AnyField):
     type: Literal["choice"]
-    options: Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1, max_length=500)]
+    options: Annotated[tuple[str, ...], LIST_AS_TUPLE, Field(min_length=1, max_length=500)]
 
 
 class DateField(AnyField):
@@ -153,7 +149,7 @@ class NodeAgent(Closed):
     temperature: Temperature | None = None
     max_tokens: OutputTokens | None = None
     max_turns: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = None
-    tools: Annotated[tuple[PermissionKey, ...], BeforeValidator(_listed)] = ()
+    tools: Annotated[tuple[PermissionKey, ...], LIST_AS_TUPLE] = ()
     validates: Annotated[bool | None, Field(alias="validate")] = None
 
 

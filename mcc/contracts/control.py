@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
-from mcc.contracts.inbox_facts import Said as Said
+from mcc.contracts.inbox_facts import Said
 from mcc.contracts.shape import Closed, Identifier, JsonObject, Moment, Name, Text, to_json
 
 

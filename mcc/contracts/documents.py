@@ -6,9 +6,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field, StringConstraints, model_validator
 
 from mcc.contracts.answers import Problem
-from mcc.contracts.generation import PATH_CHARACTERS, BlueprintRef, NodePath
-from mcc.contracts.order import Identifier
-from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text
+from mcc.contracts.generation import PATH_CHARACTERS, BlueprintRef
+from mcc.contracts.shape import Closed, Identifier, JsonAny, JsonObject, Moment, Text
 from mcc.contracts.usage import Usage
 
 By: TypeAlias = Literal[
@@ -24,7 +23,6 @@ MAX_COMMANDS = 1_000
 MAX_NEW_NODES = 100_000
 BLUEPRINT_BYTES = 256 * 1024
 
-NodeName: TypeAlias = NodePath
 Version = Annotated[int, Field(ge=0, le=10**15, strict=True)]
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 from pydantic import Field, model_validator
 
 from mcc.contracts.agents import AgentDefinition
-from mcc.contracts.permission import Effects as Effects
+from mcc.contracts.permission import Effects
 from mcc.contracts.shape import Closed, Moment, Text
 
 

@@ -3,17 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import (
-    BeforeValidator,
-    Field,
-    StringConstraints,
-    ValidationError,
-    ValidatorFunctionWrapHandler,
-    WrapValidator,
-)
+from pydantic import Field, StringConstraints, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic_core import PydanticCustomError
 
-from mcc.contracts.shape import Closed, JsonObject
+from mcc.contracts.shape import LIST_AS_TUPLE, Closed, JsonObject
 
 CONCURRENCY = 8
 """Nodes generated at the same time unless the order says otherwise."""
@@ -28,10 +21,6 @@ BlueprintRef = Annotated[str, StringConstraints(pattern=BLUEPRINT_REF)]
 
 NodePath = Annotated[str, StringConstraints(min_length=1, max_length=PATH_CHARACTERS)]
 """The path of a node ("/lesson-2/activity-1"; "/" for the root), or its id."""
-
-
-def _listed(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class Quorum(Closed):
@@ -62,7 +51,7 @@ class Generation(Closed):
     """
 
     metadata: JsonObject = Field(default_factory=dict)
-    nodes: Annotated[tuple[NodePath, ...], BeforeValidator(_listed), Field(max_length=10_000)] = ()
+    nodes: Annotated[tuple[NodePath, ...], LIST_AS_TUPLE, Field(max_length=10_000)] = ()
     outline: Annotated[bool, Field(strict=True)] = False
     concurrency: Annotated[int, Field(ge=1, le=200, strict=True)] = CONCURRENCY
     on_failure: OnFailure = "collect"

@@ -20,10 +20,7 @@ from mcc.contracts.control import ControlKind, Metadata
 from mcc.contracts.generation import BlueprintRef, Generation, generation_limits
 from mcc.contracts.limits import Limits
 from mcc.contracts.permission import Mode, OnAsk, Permission
-from mcc.contracts.shape import NAME as NAME
-from mcc.contracts.shape import Closed, JsonAny, JsonObject, Moment, Text, unchecked
-from mcc.contracts.shape import Identifier as Identifier
-from mcc.contracts.shape import Name as Name
+from mcc.contracts.shape import Closed, Identifier, JsonAny, JsonObject, Moment, Name, Text, unchecked
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 

@@ -10,7 +10,15 @@ from functools import cache
 from typing import Annotated, Any, TypeVar
 
 import pydantic_core
-from pydantic import AfterValidator, BaseModel, ConfigDict, PlainValidator, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    PlainValidator,
+    StringConstraints,
+    WithJsonSchema,
+)
 from pydantic_core import PydanticCustomError
 
 from mcc.contracts.ids import IDENTIFIER
@@ -85,6 +93,14 @@ JsonObject = Annotated[
 """A JSON object as a model or a schema author wrote it; the code that uses it checks its content."""
 
 JsonAny = Annotated[Any, PlainValidator(_any_json), WithJsonSchema({})]
+
+
+def _list_to_tuple(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+LIST_AS_TUPLE = BeforeValidator(_list_to_tuple)
+"""For tuple fields that files fill: these are validated strictly, and strict mode would refuse a list."""
 
 
 def _aware(value: datetime) -> datetime:

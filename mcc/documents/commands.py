@@ -8,7 +8,8 @@ from pydantic import Field, PlainValidator, StringConstraints, ValidationError, 
 from pydantic_core import PydanticCustomError
 
 from mcc.contracts.blueprints import SpecName
-from mcc.contracts.documents import NodeName, RuleError
+from mcc.contracts.documents import RuleError
+from mcc.contracts.generation import NodePath
 from mcc.contracts.shape import Closed, JsonObject, Text
 from mcc.documents.change import Refused
 from mcc.rules.errors import did_you_mean
@@ -60,7 +61,7 @@ class SetValue(AnyCommand):
     """Set properties of this node; null takes a value away."""
 
     command: Literal["set_value"] = "set_value"
-    node: NodeName
+    node: NodePath
     values: SomeValues
 
 
@@ -68,7 +69,7 @@ class SetMetadata(AnyCommand):
     """Set metadata of this node; null takes a value away."""
 
     command: Literal["set_metadata"] = "set_metadata"
-    node: NodeName
+    node: NodePath
     values: SomeValues
 
 
@@ -76,7 +77,7 @@ class AddChild(AnyCommand):
     """Add a child to this node."""
 
     command: Literal["add_child"] = "add_child"
-    node: NodeName
+    node: NodePath
     component: SpecName
     metadata: Values = Field(default_factory=dict)
     values: Values = Field(default_factory=dict)
@@ -87,16 +88,16 @@ class RemoveChild(AnyCommand):
     """Remove a child with all that is below it."""
 
     command: Literal["remove_child"] = "remove_child"
-    node: NodeName
+    node: NodePath
 
 
 class MoveChild(AnyCommand):
     """Move a child to another position among its siblings."""
 
     command: Literal["move_child"] = "move_child"
-    node: NodeName
+    node: NodePath
     position: Position
-    parent: NodeName | None = None
+    parent: NodePath | None = None
 
 
 class Undo(AnyCommand):
@@ -115,7 +116,7 @@ class Accept(AnyCommand):
     """Hold the present values of these fields, or of all that are set: generation no longer changes them."""
 
     command: Literal["accept"] = "accept"
-    node: NodeName
+    node: NodePath
     fields: Annotated[tuple[FieldName, ...], Field(max_length=1_000)] | None = None
 
 
@@ -123,7 +124,7 @@ class Release(AnyCommand):
     """Return held values to the generator: those of these fields, or all."""
 
     command: Literal["release"] = "release"
-    node: NodeName
+    node: NodePath
     fields: Annotated[tuple[FieldName, ...], Field(max_length=1_000)] | None = None
 
 
@@ -131,7 +132,7 @@ class Select(AnyCommand):
     """Look at a node. It changes nothing."""
 
     command: Literal["select"] = "select"
-    node: NodeName
+    node: NodePath
 
 
 class Judged(Closed):
@@ -158,7 +159,7 @@ class Settle(AnyCommand):
     """
 
     command: Literal["settle"] = "settle"
-    node: NodeName
+    node: NodePath
     role: Literal["node", "metadata"]
     asked: str
     inputs: JsonObject

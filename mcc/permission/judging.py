@@ -4,8 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mcc.contracts.drones import Effects
-from mcc.contracts.permission import LayerName, Mode, SavedRule, Why, Word
+from mcc.contracts.permission import Effects, LayerName, Mode, SavedRule, Why, Word
 from mcc.permission.commands import Command, commands_in
 from mcc.permission.layers import SHELL, STEPS, STRICTNESS, Decision, Facts, Layer, fits
 from mcc.permission.saving import saved

@@ -6,8 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from mcc.contracts.drones import Effects
-from mcc.contracts.permission import LayerName, Mode, Permission, PermissionRule, Why, Word
+from mcc.contracts.permission import Effects, LayerName, Mode, Permission, PermissionRule, Why, Word
 from mcc.contracts.tool_groups import TOOL_GROUPS
 from mcc.rules.errors import Exhausted, Fault, RuleError
 from mcc.rules.expression import Expression

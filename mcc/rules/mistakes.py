@@ -8,8 +8,9 @@ from pydantic import BaseModel
 
 from mcc.contracts.generation import BLUEPRINT_REF
 from mcc.contracts.ids import IDENTIFIER
-from mcc.contracts.order import GIT_REF, HOST_ENTRY, LABEL, MODEL_NAME, NAME
+from mcc.contracts.order import GIT_REF, HOST_ENTRY, LABEL, MODEL_NAME
 from mcc.contracts.permission import PERMISSION_KEY
+from mcc.contracts.shape import NAME
 from mcc.rules.errors import close_matches
 
 OBJECT = "should be a JSON object, in braces"

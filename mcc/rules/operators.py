@@ -172,10 +172,6 @@ def can_be_ordered(left: Kinds, right: Kinds) -> bool:
     return bool(left & right & _ORDERED or (left & NUMBERS and right & NUMBERS))
 
 
-def _in_order(left: type, right: type) -> bool:
-    return (left in NUMBERS and right in NUMBERS) or (left is right and left in _ORDERED)
-
-
 def equal(frame: Frame, left: Any, right: Any) -> bool:
     """CEL's `==`: values of different types are unequal, but 1, 1u and 1.0 are equal. NaN equals nothing."""
     frame.spend(1)
@@ -220,7 +216,7 @@ def ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Frame, Any, Any], 
 
     def run(frame: Frame, left: Any, right: Any) -> bool:
         a, b = type(left), type(right)
-        if not _in_order(a, b):
+        if not ((a in NUMBERS and b in NUMBERS) or (a is b and a in _ORDERED)):
             raise Fault(f"compares {describe(left)} with {describe(right)}")
         if a is str or a is bytes:
             frame.spend(min(len(left), len(right)) >> 10)

@@ -249,16 +249,14 @@ def check_declared(rule: Rule, result: object, tools: Iterable[str]) -> None:
 
 @functools.lru_cache(maxsize=CACHED_RULES)
 def _check_declared(cel: str, result: str | None, tools: frozenset[str]) -> None:
-    made = rule_expression(cel, variable_shapes(_result_shape(result), tools))
+    shape = JSON_VALUE
+    if result is not None:
+        schema = resolved(json.loads(result))
+        # An agent that has rules but no schema hands in a report.
+        shape = checked_schema(REPORT if schema is None else schema).shape
+    made = rule_expression(cel, variable_shapes(shape, tools))
     if made.top.fixed and made.top.run(Frame([], 0)) is False:
         raise error_at("this is false, whatever is handed in", cel, 0)
-
-
-def _result_shape(result: str | None) -> Shape:
-    if result is None:
-        return JSON_VALUE
-    schema = resolved(json.loads(result))
-    return checked_schema(REPORT if schema is None else schema).shape
 
 
 def variable_shapes(result: Shape, tools: Iterable[str]) -> Mapping[str, Shape]:

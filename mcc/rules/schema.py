@@ -263,7 +263,7 @@ class _ShapeReader:
         return Shape(
             kinds,
             _texts([leaf for leaf in leaves if str in _kinds(leaf)]),
-            names=_names(objects),
+            names=_possible_keys(objects),
             key=lambda name: self._key(name, objects),
             item=lambda: self.shape([leaf.get("items", True) if "prefixItems" not in leaf else True for leaf in lists]),
         )
@@ -319,7 +319,7 @@ def _closed(leaf: Mapping[str, Any]) -> bool:
     )
 
 
-def _names(objects: list[Mapping[str, Any]]) -> frozenset[str] | None:
+def _possible_keys(objects: list[Mapping[str, Any]]) -> frozenset[str] | None:
     if not objects or not all(_closed(leaf) for leaf in objects):
         return None
     return frozenset(name for leaf in objects for name in leaf.get("properties", ()))
@@ -329,12 +329,11 @@ def _kinds(leaf: Mapping[str, Any]) -> Kinds:
     types = leaf.get("type")
     named = [types] if isinstance(types, str) else types
     kinds = JSON if named is None else frozenset(kind for one in named for kind in _KINDS[one])
-    return kinds if (values := _values(leaf)) is None else kinds & _kinds_of(values)
-
-
-def _kinds_of(values: Iterable[object]) -> Kinds:
-    kinds: Kinds = frozenset(type(value) for value in values)
-    return kinds | _NUMBER if kinds & _NUMBER else kinds
+    if (values := _values(leaf)) is None:
+        return kinds
+    listed: Kinds = frozenset(type(value) for value in values)
+    # JSON Schema does not distinguish 1 from 1.0, so a listed number allows both types.
+    return kinds & (listed | _NUMBER if listed & _NUMBER else listed)
 
 
 def _values(leaf: Mapping[str, Any]) -> list[Any] | None:

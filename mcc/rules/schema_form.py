@@ -17,7 +17,7 @@ Schema = dict[str, Any] | bool
 MAX_CHARACTERS = 200_000
 """Text in a schema."""
 MAX_VALUES = 20_000
-"""Texts, numbers, lists and objects in a schema, those of enum and default among them."""
+"""Texts, numbers, lists and objects in a schema, including those in `enum` and `default`."""
 MAX_PARTS = 500
 """Schemas within a schema."""
 MAX_LEVELS = 30

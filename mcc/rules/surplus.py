@@ -101,14 +101,13 @@ class Surplus:
         item = members.pop(name)
         for candidate in _candidates(name, known):
             for offered in (item, *(item[:1] if isinstance(item, list) else ())):
-                if members.get(candidate) is None and self._fits(offered, known[candidate]):
+                if members.get(candidate) is not None or offered is None:
+                    continue
+                if not self._validation.errors_of(offered, known[candidate], ()):
                     members[candidate] = offered
                     self._add_message((*at, name), f"is not a property here and was taken for {candidate}")
                     return
         self._add_message((*at, name), "is not a property here and was left out")
-
-    def _fits(self, value: Any, schema: Schema) -> bool:
-        return value is not None and not self._validation.errors_of(value, schema, ())
 
     def _add_message(self, at: Sequence[str | int], sentence: str) -> None:
         if len(self.messages) < MAX_MESSAGES:

@@ -8,9 +8,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from mcc.contracts.control import Control, ControlKind, Said, SteerMode, control_refusal, merged
+from mcc.contracts.control import Control, ControlKind, SteerMode, control_refusal, merged
 from mcc.contracts.entry import Draft, Entry
-from mcc.contracts.inbox_facts import ApprovalDecided, QuestionAnswered
+from mcc.contracts.inbox_facts import ApprovalDecided, QuestionAnswered, Said
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.shape import to_json
 from mcc.store.clock import micros, moment, moment_or_none

@@ -35,7 +35,7 @@ from agentdojo.task_suite.task_suite import TaskSuite
 from agentdojo.types import text_content_block_from_string
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.tool import FunctionTool, ToolFailed
-from mcc.contracts.drones import Effects
+from mcc.contracts.permission import Effects
 from tests.agentdojo.obeying import steps
 
 BENCHMARK = "v1.2.2"
