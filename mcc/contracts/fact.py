@@ -13,12 +13,12 @@ class Fact(Closed):
     kind: ClassVar[str]
 
     @property
-    def spends(self) -> Usage | None:
+    def added_usage(self) -> Usage | None:
         """What this entry adds to the usage of its record and its order; None: nothing."""
         return None
 
     @property
-    def kept(self) -> object:
+    def stored(self) -> object:
         """The value that the journal stores: all fields except those computed from others."""
         return self
 

@@ -201,7 +201,7 @@ class Fold:
         node.steps.append(NumberedFact(entry.seq, fact, entry.at, started.arguments if started else None, at))
 
     def _count_usage(self, entry: Entry, node: RecordNode) -> None:
-        used = entry.data.spends
+        used = entry.data.added_usage
         if used is None:
             return
         node.usage = node.usage.plus(used)

@@ -85,7 +85,7 @@ class AgentStarted(Fact):
 
 
 class AgentStep(Note):
-    """Something that the runtime did or found. `usage` is its cost beyond that of replies, such as of a failed call.
+    """Something that the runtime did or found. `usage` is what it cost apart from replies, e.g. a failed model call.
 
     `in_results`: the model reads it at the end of the preceding tool results, not in a message of its own.
     """
@@ -101,7 +101,7 @@ class AgentStep(Note):
         return self.message
 
     @property
-    def spends(self) -> Usage | None:
+    def added_usage(self) -> Usage | None:
         return self.usage
 
 
@@ -168,7 +168,7 @@ class ToolFinished(Fact):
     found: tuple[str, ...] = ()
 
     @property
-    def spends(self) -> Usage:
+    def added_usage(self) -> Usage:
         return _ONE_TOOL_CALL
 
 
@@ -261,7 +261,7 @@ class Clipped(Closed):
 
 
 class TranscriptCompacted(Note):
-    """The model's transcript was shortened; `summary` stands for the entries that it no longer sees.
+    """The model's transcript was shortened; `summary` describes in words what the model no longer sees.
 
     `clipped`: tool results that were shortened. `through_seq`: the summary replaces entries up to this one, 0 = none.
     `window_tokens`: the model's context window, None = unknown. `tokens_before`, `tokens_after`: estimated size of the
@@ -306,8 +306,7 @@ class DocumentChanged(Note):
 class WorkspaceCheckpointed(Note):
     """The workspace was saved on the drone's host before a call that may change it.
 
-    `files` and `bytes` are what the checkpoint holds; `skipped` counts files that could not be saved and cannot be
-    restored.
+    `files` and `bytes` are what the checkpoint holds; `skipped` counts what could not be saved and cannot be restored.
     """
 
     kind: ClassVar[str] = "workspace.checkpointed"

@@ -66,12 +66,12 @@ class ModelReplied(Fact):
         return any(isinstance(block, ToolCallBlock) for block in self.blocks)
 
     @property
-    def kept(self) -> object:
+    def stored(self) -> object:
         names = {field.serialization_alias or name: name for name, field in type(self).model_fields.items()}
         return {alias: getattr(self, name) for alias, name in names.items()}
 
     @property
-    def spends(self) -> Usage:
+    def added_usage(self) -> Usage:
         return self.usage
 
 

@@ -82,12 +82,12 @@ def rule_expression(cel: str, variables: Mapping[str, Shape]) -> Expression:
     return made
 
 
-_QUOTED = 400
+_MAX_QUOTED = 400
 """Characters of an expression that a sentence quotes."""
 
-_NOTES = 10
+_MAX_NOTES = 10
 """Notes that a sentence lists."""
-_NOTE = 300
+_NOTE_CHARACTERS = 300
 """Characters of a note."""
 _EXPLAINING_STEPS = 100_000
 """Step budget for finding what makes a rule false, apart from that of the check."""
@@ -166,7 +166,7 @@ class Round:
             return Judged(False, sentence)
         first_notes = next((notes for _, notes in _false_parts(rule, values) if notes), [])
         bare_notes = [note.removesuffix(_NOT_SO) for note in first_notes]
-        listed = "; ".join(few(bare_notes, _NOTES, _NOTE)).rstrip(".")
+        listed = "; ".join(few(bare_notes, _MAX_NOTES, _NOTE_CHARACTERS)).rstrip(".")
         return Judged(False, f"{rule.message.strip()} Not so: {listed}." if listed else rule.message.strip())
 
 
@@ -202,7 +202,7 @@ def _false_sentence(rule: CompiledRule, values: Mapping[str, Any]) -> str:
     """The sentence on a false rule: names the first false operand of a top-level `&&`, and why it is false."""
     several = len(rule.expression.parts) > 1
     for part, notes in _false_parts(rule, values):
-        listed = "; ".join(few(notes, _NOTES, _NOTE)).rstrip(".")
+        listed = "; ".join(few(notes, _MAX_NOTES, _NOTE_CHARACTERS)).rstrip(".")
         if listed and READS in rule.expression.names and rule.message.strip():
             return f"{rule.message.strip()} Not so: {listed}{'' if listed.endswith('?') else '.'}"
         where = f": `{part.text}` is false" if several else ""
@@ -226,7 +226,7 @@ def _false_parts(rule: CompiledRule, values: Mapping[str, Any]) -> Iterator[tupl
 
 def _sentence(rule: CompiledRule, verdict: str) -> str:
     cel = " ".join(rule.cel.split())
-    shown = cel if len(cel) <= _QUOTED else cel[: _QUOTED - 1] + "…"
+    shown = cel if len(cel) <= _MAX_QUOTED else cel[: _MAX_QUOTED - 1] + "…"
     finding = f"The rule `{shown}` {verdict}{'' if verdict.endswith('?') else '.'}"
     return f"{rule.message.strip()} {finding}".strip()
 

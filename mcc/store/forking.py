@@ -235,7 +235,7 @@ class _Ids:
         # A tool result may tell a model the id under which it can ask a child again, and a fork, or a fork of a fork,
         # knows only its own ids (docs/decisions/06). Only ids of the source's records and calls are replaced. Blocks
         # that a provider signed or encrypted stay unchanged: otherwise their signatures would be invalid.
-        document: Mapping[str, Any] = parsed(to_json(fact.kept))
+        document: Mapping[str, Any] = parsed(to_json(fact.stored))
         changed = {name: self._replaced(value) for name, value in document.items() if name != "blocks"}
         if "blocks" in document:
             changed["blocks"] = [

@@ -194,7 +194,7 @@ def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...
     """The values of `ENTRY_COLUMNS`; texts too large for a row are added to `blobs`. Raises `BadEntry`."""
     fact = entry.data
     try:
-        data, large = cut(to_json(fact.kept), blobs)
+        data, large = cut(to_json(fact.stored), blobs)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadEntry(f"this {fact.kind} cannot be written as JSON: {error}") from error
     return (
@@ -217,7 +217,7 @@ def spent_in(entries: Iterable[Entry | Draft]) -> Usage:
     """The total usage that these entries report."""
     total = Usage()
     for entry in entries:
-        if (used := entry.data.spends) is not None:
+        if (used := entry.data.added_usage) is not None:
             total = total.plus(used)
     return total
 

@@ -1,4 +1,4 @@
-"""Samples of what documents and blueprints are asked for and answered with, every field filled."""
+"""Samples of requests and responses about documents and blueprints, with every field filled."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,7 +1,7 @@
-"""The golden files: `python -m tests.mcc.contracts.golden` writes them anew after a wanted change of a contract.
+"""Writes the golden files: run `python -m tests.mcc.contracts.golden` after an intended change of a contract.
 
-A change here is a change of what other versions read: raise `JOURNAL_VERSION` when an older drone could not, and keep
-the journal entries of the version before in a directory of their own beside the new ones.
+A change in these files means that other versions read something different. If an older drone could not read it, raise
+`JOURNAL_VERSION` and keep the journal entries of the previous version in a directory `version-N` beside the new ones.
 """
 
 import json
@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent / "golden"
 
 
 def canonical(sample: BaseModel) -> bytes:
-    """What `to_json` writes of it, keys sorted and indented, so that a difference can be read."""
+    """The sample as `to_json` writes it, indented and with sorted keys, so that differences are readable."""
     text = json.dumps(json.loads(to_json(sample)), indent=1, sort_keys=True, ensure_ascii=True)
     return f"{text}\n".encode()
 

@@ -1,4 +1,4 @@
-"""One sample of everything that crosses a process, every field filled; the golden files hold their JSON."""
+"""One sample of every contract, with every field filled; the golden files hold their JSON."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -352,7 +352,7 @@ FACTS: tuple[Fact, ...] = (
 
 
 def entry(fact: Fact, seq: int = 7) -> Entry:
-    """An entry of a child, so that every field of the envelope is filled."""
+    """An entry of a child agent, so that every field of the entry is filled."""
     return Entry(
         order_id=ORDER_ID, seq=seq, at=AT, record_id=CHILD, parent_id=ROOT, agent="explore", depth=1, data=fact
     )

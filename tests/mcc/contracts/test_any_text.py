@@ -1,4 +1,4 @@
-"""Text is kept exactly, whatever a provider sends."""
+"""Contracts store any text of a provider exactly."""
 
 import json
 import math
@@ -32,7 +32,7 @@ def test_any_text_comes_back_exactly_and_never_as_a_raw_nul_or_half_a_pair(text:
 
 
 def _as_json_reads(text: str) -> str:
-    """Two halves that stand beside each other are one character to every reader of JSON."""
+    """Every JSON parser reads two adjacent surrogate halves as one character."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 
 

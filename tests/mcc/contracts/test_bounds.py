@@ -1,4 +1,4 @@
-"""What an order may ask for, and what it may not."""
+"""The bounds of an order's fields: accepted and refused values."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The fence around untrusted text: nothing inside ends it, and the text comes out as it went in."""
+"""The fence around untrusted text: nothing inside can end it, and unfencing returns the original text."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Folding a journal: the record, the usage, and what is open, for any journal that a drone could write."""
+"""The fold of a journal: record, usage and open calls, for any journal that a drone could write."""
 
 import json
 from collections.abc import Callable
@@ -35,7 +35,7 @@ from tests.mcc.contracts.samples import AT, CHOICE, FACTS, INCARNATION, ORDER_ID
 
 @dataclass
 class Story:
-    """A journal in the making, with what it should come to counted beside it."""
+    """Generates a journal entry by entry, and counts the usage that the fold should arrive at."""
 
     entries: list[Entry] = field(default_factory=list)
     usage: Usage = Usage()
@@ -133,7 +133,7 @@ def walked(record: ChatRecord) -> list[ChatRecord]:
 
 @st.composite
 def stories(draw: st.DrawFn) -> Story:
-    """Any journal: several attempts, trees of agents, calls and agents left open anywhere."""
+    """Random journals with several attempts, trees of agents, and calls and agents left open anywhere."""
     story = Story()
     story.begin()
     for attempt in range(draw(st.integers(1, 3))):
@@ -369,7 +369,7 @@ def test_a_note_is_a_step_with_the_words_of_its_fact(fact: Note) -> None:
 
 
 def test_steps_say_when_they_began_who_answered_and_how_long_a_retry_waited() -> None:
-    """What a picture over time needs, without the journal beside the record."""
+    """A timeline can be drawn from the record alone, without the journal."""
     origin = Origin(record_id=root_record_id(ORDER_ID), agent="master")
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     retried = ModelRetried(round=1, attempt=1, model="openai/a", error="It is busy.", wait_seconds=2.5)

@@ -1,4 +1,4 @@
-"""What an order that generates a document says, and what it may not."""
+"""Generate orders: required, forbidden and default fields."""
 
 from typing import Any
 

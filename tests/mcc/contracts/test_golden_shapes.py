@@ -1,4 +1,4 @@
-"""What crosses a process looks as it looked: golden JSON, closed and frozen models."""
+"""Contracts keep their JSON (golden files), and their models are closed and frozen."""
 
 import json
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ def test_every_field_of_a_sample_is_filled_with_something_of_its_own() -> None:
 
 
 def models() -> Iterator[type[Closed]]:
-    """Every closed model of the contracts, the generic ones left out."""
+    """Every closed model of the contracts, except generic ones."""
     waiting: list[type[Closed]] = [Closed]
     while waiting:
         for model in waiting.pop().__subclasses__():
@@ -94,10 +94,10 @@ def test_no_part_of_a_sample_can_be_changed(name: str) -> None:
 FREE = {"arguments", "extra", "detail", "result", "result_schema", "permission"} | {
     *("commands", "content", "fields", "metadata", "props")
 }
-"""Keys under which anything may stand."""
+"""Keys whose values may be any JSON."""
 
 BY_NAME = {"provenance"}
-"""Keys whose objects have names for keys, and closed objects under them."""
+"""Keys whose values are mappings from names to closed models."""
 
 
 def closed_objects(value: Any) -> Iterator[dict[str, Any]]:
@@ -114,10 +114,10 @@ def closed_objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def sent(sample: BaseModel) -> Any:
-    """The sample as JSON, without what follows from a reply's blocks: that is not read back."""
+    """The sample as JSON, without the fields computed from a reply's blocks, which are not read back."""
     document = json.loads(to_json(sample))
     if isinstance(sample, Entry) and isinstance(sample.data, ModelReplied):
-        document["data"] = json.loads(to_json(sample.data.kept))
+        document["data"] = json.loads(to_json(sample.data.stored))
     return document
 
 

@@ -1,4 +1,4 @@
-"""Derived identifiers are UUIDs of version 5: the same parts give the same one, in any process."""
+"""Derived identifiers are UUIDs of version 5, and the same parts give the same id in any process."""
 
 import uuid
 

@@ -1,4 +1,4 @@
-"""What facts take in memory: hundreds of them are held by every turn under way."""
+"""The memory that facts take; every running turn holds hundreds of them."""
 
 import tracemalloc
 from collections.abc import Callable

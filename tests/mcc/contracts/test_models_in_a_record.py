@@ -1,4 +1,4 @@
-"""The model of a record: the one asked for, and the one that answered."""
+"""The model of a record: requested and effective."""
 
 from mcc.contracts.blocks import blocks_of
 from mcc.contracts.entry import Draft, Origin

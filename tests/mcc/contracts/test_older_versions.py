@@ -1,4 +1,4 @@
-"""Journals of older versions are read as those of today: their golden files stay, and nothing of them is written."""
+"""Entries of older journal versions are read in the newest shape; their golden files stay as they are."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from tests.mcc.contracts.golden import FOLDER
 from tests.mcc.contracts.samples import CALL, ODD, SAMPLES
 
 VERSIONS = (2, 3)
-"""Those whose golden files are kept; version 1 differs from version 2 in `agent.started` alone."""
+"""Older versions with golden files. Version 1 has none, because it differs from version 2 only in `agent.started`."""
 
 ENTRIES = sorted(path for version in VERSIONS for path in (FOLDER / f"version-{version}").glob("journal-*.json"))
 ADDED: dict[str, dict[str, Any]] = {
@@ -38,7 +38,7 @@ ADDED: dict[str, dict[str, Any]] = {
     "question.answered": {"by": None, "expired": False, "control_id": None},
     "transcript.compacted": {"clipped": [], "window_tokens": None, "tokens_before": 0, "tokens_after": 0},
 }
-"""What the newest version says of an entry that did not say it."""
+"""By kind, the values of fields that older versions do not have."""
 
 NEW = {
     "journal-verify.checked",
@@ -47,7 +47,7 @@ NEW = {
     "journal-worktree.made",
     "journal-worktree.ended",
 }
-"""Kinds that no older version has."""
+"""Golden files of kinds that no older version has."""
 
 BLOCKS = [
     {"type": "redacted", "data": "c2VhbGVk"},
@@ -106,7 +106,7 @@ def test_an_agent_with_a_gate_was_known_by_its_two_tools(tools: tuple[str, ...],
 
 
 def test_an_entry_with_what_follows_from_its_blocks_is_read_back() -> None:
-    """A service shows `text`, `thinking` and `tool_calls` beside the blocks; a client reads what it is sent."""
+    """A client reads replies from a service, which sends `text`, `thinking` and `tool_calls` beside the blocks."""
     entry = SAMPLES["journal-model.replied"]
     assert isinstance(entry, Entry)
     assert Entry.model_validate(json.loads(to_json(entry))) == entry
@@ -114,7 +114,7 @@ def test_an_entry_with_what_follows_from_its_blocks_is_read_back() -> None:
 
 def test_the_journal_keeps_of_a_reply_only_its_blocks() -> None:
     fact = fact_of("model.replied", document(FOLDER / "version-3" / "journal-model.replied.json")["data"])
-    kept = json.loads(to_json(fact.kept))
+    kept = json.loads(to_json(fact.stored))
     assert {"text", "thinking", "tool_calls"}.isdisjoint(kept)
     assert fact_of("model.replied", kept) == fact
 

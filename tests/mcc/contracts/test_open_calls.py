@@ -1,4 +1,4 @@
-"""Which calls a journal leaves open, wherever one begins to read it."""
+"""The calls that a journal leaves open, from whichever entry it is read."""
 
 from datetime import UTC, datetime
 
@@ -47,7 +47,7 @@ def returned(name: str, index: int = 0) -> ToolFinished:
 
 
 def after(*told: tuple[Origin, Fact]) -> list[tuple[str, bool]]:
-    """Name of each open call, and whether it has begun."""
+    """The name of each open call, and whether the call has begun."""
     tracker = OpenCallTracker()
     for seq, (origin, fact) in enumerate(told, start=1):
         tracker.add(Draft(at=NOW, origin=origin, data=fact).numbered(ORDER_ID, seq))

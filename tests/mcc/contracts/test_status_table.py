@@ -1,4 +1,4 @@
-"""The life of an order as a table."""
+"""The table of an order's statuses and moves."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Rules against the tests of CEL's own specification, where they could be fetched."""
+"""Rules pass the conformance tests of the CEL specification; skipped when those could not be fetched."""
 
 from collections.abc import Mapping
 

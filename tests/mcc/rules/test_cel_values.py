@@ -1,4 +1,4 @@
-"""Values of CEL that JSON has not: bytes, times, durations, numbers without sign, keys that are no texts."""
+"""CEL values that JSON lacks: bytes, timestamps, durations, unsigned integers, map keys other than strings."""
 
 from typing import Any
 

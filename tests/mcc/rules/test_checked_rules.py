@@ -1,4 +1,4 @@
-"""Rules against results: what passes, what is said when it does not, and that nothing gets out of hand."""
+"""Checks of rules against results: verdicts, sentences on false rules, and bounds of time and memory."""
 
 import sys
 import threading
@@ -280,7 +280,7 @@ truths = st.recursive(
 
 @pytest.fixture(scope="module")
 def reference() -> celpy.Environment:
-    """cel-python's own evaluation. Its environments change the interpreter's recursion limit, so there is one."""
+    """cel-python's own evaluation. One environment for all tests, because each one changes the recursion limit."""
     limit = sys.getrecursionlimit()
     environment = celpy.Environment()
     sys.setrecursionlimit(limit)
@@ -297,6 +297,6 @@ def test_what_the_reference_finds_true_or_false_is_so_here(
         expected = program.evaluate({"result": celpy.json_to_cel(result), "task": celpy.json_to_cel(task)})
         rule = compiled(Rule(cel=text))
     except (celpy.CELEvalError, RuleError):
-        # A division by zero: here it is found before where no variable is in it.
+        # A constant division by zero is refused here when the rule is compiled.
         return
     assert (not check([rule], {"result": result, "task": task}).errors) is bool(expected)

@@ -1,4 +1,4 @@
-"""Rules as they are declared: what is refused, where, and what is said."""
+"""Compiling rules: which expressions are refused, with which position and sentence."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Rules where they are declared: names, keys and kinds held against the schema, the tools and the evidence."""
+"""Declaring rules: names, keys and types are checked against the schema, the tools and the evidence."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The rules of the how-to: each is taken from the page, and does what the page says."""
+"""The rules in the how-to page do what the page says."""
 
 import copy
 import re
@@ -47,7 +47,7 @@ GOOD: dict[str, Any] = {
     "usage": Usage(input_tokens=10_000, output_tokens=500, cost_usd=0.1).model_dump(),
 }
 EMPTY: dict[str, Any] = {"result": {"status": "completed", "summary": "x" * 40 + "Risk: none"}, "task": "Look."}
-"""A report with nothing but what it must have, after a run that did nothing."""
+"""A report with only its required properties, after a run without tool calls."""
 
 SPOILED: list[tuple[tuple[str | int, ...], Any]] = [
     (("result", "findings", 0, "line"), 41),
@@ -61,7 +61,7 @@ SPOILED: list[tuple[tuple[str | int, ...], Any]] = [
     (("result", "findings", 1), GOOD["result"]["findings"][0]),
     (("result", "artifacts"), None),
 ]
-"""What breaks each rule of the page, in its order: the place in the good context, and what stands there instead."""
+"""For each rule of the page, in order, a change of the good context that breaks the rule: path and new value."""
 
 
 def documented() -> list[Rule]:

@@ -1,4 +1,4 @@
-"""The script that brings CEL's own suite: where it cannot, it says why, keeps nothing, and nothing fails."""
+"""The script that fetches CEL's conformance suite. If it cannot, it says why, leaves no files, and exits with 0."""
 
 import shutil
 import subprocess
@@ -34,7 +34,7 @@ def program(checkout: Path, name: str, does: str) -> None:
 
 
 def fetched(checkout: Path, *arguments: str) -> tuple[str, str]:
-    """What the script prints, and the reason that it leaves; it ends well whatever happens."""
+    """The script's output and the reason file that it writes; asserts that the script exits with 0."""
     path = str(checkout / "bin")
     command = [str(checkout / "scripts" / "cel-suite"), *arguments]
     done = subprocess.run(command, env={"PATH": path}, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""A list of which only the beginning is known: what the beginning decides has a value, all else has none."""
+"""Lists of which only the beginning is known: an expression has a value only if the known items decide it."""
 
 from typing import Any
 

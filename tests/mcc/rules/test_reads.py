@@ -1,4 +1,4 @@
-"""Functions over what was read: lines, quotes, paths in several spellings, and sentences for what was not read."""
+"""Functions over text that an agent read: lines, quotes, spellings of paths, and sentences on what was not read."""
 
 from typing import Any
 

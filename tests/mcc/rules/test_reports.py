@@ -1,4 +1,4 @@
-"""The shipped report: what it asks for, how its name resolves, and how it is shortened."""
+"""The shipped report: its schema, how its name resolves, and how reports are shortened."""
 
 from typing import Any
 

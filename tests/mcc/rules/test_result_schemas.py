@@ -1,4 +1,4 @@
-"""Schemas of results: which are refused, what is said of a value, and that neither can get out of hand."""
+"""Schemas of results: which are refused, the errors of values, and bounds of time and memory for both."""
 
 from typing import Any
 
@@ -310,7 +310,7 @@ def test_filling_in_what_was_not_set_keeps_all_that_was(schema: Any, value: Any)
 
 
 def without(filled: Any, value: Any) -> Any:
-    """`filled` less the nulls that `value` has not."""
+    """`filled` without the nulls that are not in `value`."""
     if isinstance(filled, dict):
         assert all(key in value or item is None for key, item in filled.items())
         return {key: without(item, value[key]) for key, item in filled.items() if key in value}

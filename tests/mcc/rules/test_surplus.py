@@ -1,4 +1,4 @@
-"""Properties that a schema forbids are taken for what they stand for, or left out; nothing else is touched."""
+"""Properties that a schema forbids are renamed to what they stand for, or dropped; everything else is untouched."""
 
 from typing import Any
 

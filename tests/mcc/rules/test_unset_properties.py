@@ -1,4 +1,4 @@
-"""What was not set: named properties are there, as null, wherever rules may look for them."""
+"""Unset properties: those that a schema names are null wherever a rule may look for them."""
 
 from typing import Any
 

@@ -239,7 +239,7 @@ async def test_a_call_that_groq_could_not_read_may_be_written_anew(bench: Any) -
 async def test_a_reply_that_comes_back_from_the_journal_is_sent_in_the_same_bytes(name: str, first: bytes) -> None:
     looped = await done(Looped(name, first, ANSWER, model="gemini-3.1-pro"))
     told = looped.replies[0]
-    kept = ModelReplied.model_validate_json(to_json(told.kept))
+    kept = ModelReplied.model_validate_json(to_json(told.stored))
     server = ChatMessages(told.model, "gemini-3.1-pro", CHAT_SERVERS[name])
     [sent] = server("", [AssistantMessage(kept.blocks, kept.model)], frozenset())
     assert sent in looped.requests[1].content
