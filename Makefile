@@ -22,7 +22,7 @@ test: ## all tests
 check: ## style, format and types (ARGS=--fix repairs)
 	@scripts/check $(ARGS)
 
-bench: ## the speed we claim, measured here
+bench: ## all benchmarks, and each promised figure beside the measured one
 	@scripts/env dev
 	@.venv/bin/python -m benchmarks $(ARGS)
 

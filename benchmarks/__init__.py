@@ -1,1 +1,1 @@
-"""What we claim about speed: figures that anyone can print again."""
+"""Benchmarks: the published performance figures, repeatable on any machine."""

@@ -1,7 +1,7 @@
-"""Every figure of `make bench`, one after the other, and at the end what is promised beside what was measured.
+"""The command behind `make bench`: runs all benchmarks, then prints each promised figure beside the measured one.
 
-`python -m benchmarks NAME …` prints some. In a run of all of them, one that takes longer than `LONGEST_SECONDS` is cut
-off. What begins with a dash, and all that follows it, is for the figure itself: `python -m benchmarks backlog --help`.
+`python -m benchmarks NAME …` runs only the named ones. When all run, a benchmark is stopped after `LONGEST_SECONDS`.
+The first argument with a leading dash, and all after it, go to the benchmark: `python -m benchmarks backlog --help`.
 """
 
 import logging
@@ -19,39 +19,39 @@ from benchmarks.summary import Promise, show
 
 LONGEST_SECONDS = 900
 
-FIGURES = {
+BENCHMARKS = {
     "runtime": "CPU per model call, in memory and with the store, beside a bare httpx loop",
-    "delegation": "a subagent more; work not carried; 200 turns with gates and budgets",
-    "generation": "1,000 nodes beside the ideal; 100 kills; one input of 10,000 nodes changed; a node judged",
+    "delegation": "one more subagent; what a parent need not read; 200 turns with gates and budgets",
+    "generation": "1,000 nodes beside the ideal time; 100 kills; one changed input of 10,000 nodes; validating a node",
     "journal": "journal entries per second on SQLite and PostgreSQL",
-    "channels": "what committed entries on Redis's channels cost an order of two calls",
-    "storage": "bytes per order: new, packed, pruned",
-    "orders": "CPU of an order of two calls, orders per second, with 1, 2 and 4 drones",
-    "backlog": "each operation with 1,000, 10,000 and 100,000 orders in the database, and the indexes that it uses",
+    "channels": "CPU that publishing committed entries on Redis channels adds to an order of two calls",
+    "storage": "bytes per order: new, packed and pruned",
+    "orders": "CPU of an order of two calls, and orders per second, with 1, 2 and 4 drones",
+    "backlog": "each operation with 1,000, 10,000 and 100,000 orders in the database, and the indexes it uses",
     "submit": "orders accepted and claimed per second, on SQLite and PostgreSQL, beside Celery's own delay()",
-    "turns": "many turns at once in one process, beside a bare httpx loop and two other frameworks",
-    "latency": "POST to agent.started at a viewer, cancel, an entry to 500 viewers, a family's start and memory",
-    "memory": "of a drone over 10,000 short orders, and under large transcripts; of a service with many readers",
-    "growth": "a call by its history, an entry by its journal, viewers by their number, a drone by orders that it did",
-    "checkpoints": "10,000 files kept before a call, and brought back",
-    "sandbox": "a program of the sandbox: by profile, and by what its workspace holds",
-    "redaction": "secrets kept out: per result of 190 KB, per piece of a stream, per order",
-    "imports": "import drone, mcc --help",
+    "turns": "many concurrent turns in one process, beside a bare httpx loop and two other frameworks",
+    "latency": "POST to agent.started at a viewer, cancel, an entry to 500 viewers, start-up and memory of a family",
+    "memory": "memory of a drone over 10,000 short orders and with large transcripts, of a service with many readers",
+    "growth": "a call by history length, an entry by journal length, viewers by number, a drone by orders done",
+    "checkpoints": "10,000 files saved before a call, and restored",
+    "sandbox": "starting a program in the sandbox: by profile, and by the size of its workspace",
+    "redaction": "redacting secrets: per result of 190 KB, per piece of a stream, per order",
+    "imports": "CPU of import drone and of mcc --help",
 }
 
 
 class TimeIsUp(KeyboardInterrupt):
-    """Passes through event loops, as an interrupt does."""
+    """The time limit of a benchmark. A KeyboardInterrupt, because event loops let that through."""
 
 
-def _cut_off(_: int, __: FrameType | None) -> None:
+def _interrupt(_: int, __: FrameType | None) -> None:
     raise TimeIsUp
 
 
 @contextmanager
 def at_most(seconds: int) -> Iterator[None]:
-    """Raises `TimeIsUp` in the main thread after so many seconds."""
-    before = signal.signal(signal.SIGALRM, _cut_off)
+    """Raise `TimeIsUp` in the main thread after `seconds`; 0 sets no limit."""
+    before = signal.signal(signal.SIGALRM, _interrupt)
     signal.alarm(seconds)
     try:
         yield
@@ -60,27 +60,27 @@ def at_most(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def figure(name: str, seconds: int) -> list[Promise]:
-    """Prints it; what of it is promised. `seconds` 0: as long as it takes."""
-    print(f"\n== {name}: {FIGURES[name]}", flush=True)
+def run(name: str, seconds: int) -> list[Promise]:
+    """Run one benchmark, which prints its tables; answers its promised figures. `seconds` 0: no time limit."""
+    print(f"\n== {name}: {BENCHMARKS[name]}", flush=True)
     try:
         with at_most(seconds):
             return import_module(f"benchmarks.{name}").main() or []
     except TimeIsUp:
-        print(f"  Cut off after {seconds} s: python -m benchmarks.{name} takes as long as it takes.")
+        print(f"  Stopped after {seconds} s. Without a time limit: python -m benchmarks {name}")
         return []
 
 
 def main() -> int:
-    asked = list(takewhile(lambda word: not word.startswith("-"), sys.argv[1:]))
-    names, seconds = asked or list(FIGURES), 0 if asked else LONGEST_SECONDS
-    unknown = [name for name in names if name not in FIGURES]
+    named = list(takewhile(lambda word: not word.startswith("-"), sys.argv[1:]))
+    names, seconds = named or list(BENCHMARKS), 0 if named else LONGEST_SECONDS
+    unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
-        known = "\n".join(f"  {name}: {what}" for name, what in FIGURES.items())
-        print(f"There is no figure {', '.join(unknown)}. There are:\n{known}", file=sys.stderr)
+        known = "\n".join(f"  {name}: {what}" for name, what in BENCHMARKS.items())
+        print(f"Unknown benchmark: {', '.join(unknown)}. There are:\n{known}", file=sys.stderr)
         return 2
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    if promises := [promise for name in names for promise in figure(name, seconds)]:
+    if promises := [promise for name in names for promise in run(name, seconds)]:
         show(promises)
     return 0
 

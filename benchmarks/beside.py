@@ -1,7 +1,8 @@
-"""How fast this machine is while something else is measured on it.
+"""How fast the machine is during a measurement.
 
-A second of CPU is not the same work at all times: two virtual processors may share a core, and run at half its speed
-once both are busy; other guests do the same. So a piece of plain Python is timed beside what is measured.
+A second of CPU does not always do the same work: two virtual processors may share a core and run at half its speed
+when both are busy, and other guests of the host slow a machine down too. So a fixed piece of plain Python is timed
+alongside each measurement.
 """
 
 import json
@@ -17,33 +18,33 @@ PAUSE_SECONDS = 0.25
 
 
 def slowness() -> float:
-    """Milliseconds of CPU that a piece of plain Python takes here and now: neighbours on the same cores show in it."""
+    """Milliseconds of CPU that a fixed piece of plain Python takes now; busy neighbours on the same cores raise it."""
     began = time.process_time()
     for number in range(200):
-        json.dumps({str(one): [one, number] for one in range(50)})
+        json.dumps({str(key): [key, number] for key in range(50)})
     return 1000 * (time.process_time() - began)
 
 
 @contextmanager
-def slowness_meanwhile() -> Iterator[list[float]]:
-    """What `slowness` was inside, taken again and again in a process of its own; the list is filled at the end."""
-    found: list[float] = []
-    beside = subprocess.Popen(
+def sampled_slowness() -> Iterator[list[float]]:
+    """Sample `slowness` during the block, in a separate process; the list is filled when the block ends."""
+    samples: list[float] = []
+    sampler = subprocess.Popen(
         [sys.executable, "-m", __name__], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
     )
     try:
-        yield found
+        yield samples
     finally:
-        said, _ = beside.communicate()  # the end of its input ends it
-        found += map(float, said.split())
+        output, _ = sampler.communicate()  # Closing its input ends it.
+        samples += map(float, output.split())
 
 
-def median_of(found: list[float]) -> float:
-    """The middle of what was taken; of nothing, what it is now."""
-    return statistics.median(found) if found else slowness()
+def median_of(samples: list[float]) -> float:
+    """The median of the samples; without any, the current `slowness`."""
+    return statistics.median(samples) if samples else slowness()
 
 
-def _again_and_again() -> None:
+def _print_samples() -> None:
     os.set_blocking(sys.stdin.fileno(), False)
     while sys.stdin.buffer.raw.read(1) is None:  # type: ignore[union-attr]
         print(slowness(), flush=True)
@@ -51,4 +52,4 @@ def _again_and_again() -> None:
 
 
 if __name__ == "__main__":
-    _again_and_again()
+    _print_samples()

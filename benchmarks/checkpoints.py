@@ -1,4 +1,4 @@
-"""A workspace of 10,000 files: the first checkpoint of it, one of nothing new, what a call changed, and a revert."""
+"""A workspace of 10,000 files: its first checkpoint, one without changes, one after a call, and a revert."""
 
 import asyncio
 import os
@@ -23,8 +23,8 @@ from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
 
 FILES, DIRECTORIES, BYTES = 10_000, 200, 3_000
-SECONDS = 5.0
-"""A checkpoint, and a restore, of so many files may take so long."""
+TARGET_SECONDS = 5.0
+"""The most that a checkpoint or a restore of `FILES` files should take."""
 
 STOP = Event()
 
@@ -33,42 +33,44 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory, "workspace")
         print(f"{FILES:,} files of {BYTES:,} bytes in {DIRECTORIES} directories")
-        _fill(root)
+        _make_files(root)
         source = fresh_id()
         order = OrderCheckpoints(Workspace(root), Path(directory, "data"), source)
-        with _told("first checkpoint"):
+        with _timed("first checkpoint"):
             order.begin("first", None, STOP)
-        with _told("checkpoint of what did not change"):
+        with _timed("checkpoint without changes"):
             order.close("first", STOP)
         order.begin("second", None, STOP)
-        _destroy(root)
-        with _told("look at what a call destroyed"):
+        _delete_files(root)
+        with _timed("checkpoint after a call's deletions"):
             order.close("second", STOP)
-        with _told("revert: checkpoint, restore, look"):
-            asyncio.run(_reverted(order, source))
+        with _timed("revert: checkpoint, restore, compare"):
+            asyncio.run(_revert(order, source))
         assert sum(len(files) for _, _, files in os.walk(root / "d")) == FILES
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _timed(what: str) -> Iterator[None]:
     began = time.perf_counter()
     yield
     seconds = time.perf_counter() - began
-    print(f"{what:36}{seconds:7.2f} s{'' if seconds <= SECONDS else f'   more than {SECONDS:g} s'}")
+    print(
+        f"{what:36}{seconds:7.2f} s{'' if seconds <= TARGET_SECONDS else f'   target: <= {TARGET_SECONDS:g} s, missed'}"
+    )
 
 
-def _fill(root: Path) -> None:
+def _make_files(root: Path) -> None:
     for number in range(FILES):
         path = root / "d" / str(number % DIRECTORIES) / f"file-{number}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(f"{number}\n".encode() * (BYTES // (len(str(number)) + 1)))
 
 
-def _destroy(root: Path) -> None:
+def _delete_files(root: Path) -> None:
     shutil.rmtree(root / "d")
 
 
-async def _reverted(order: OrderCheckpoints, source: str) -> None:
+async def _revert(order: OrderCheckpoints, source: str) -> None:
     origin = OrderOrigin(kind="revert", order_id=source)
     made = WorkOrder.model_construct(id=fresh_id(), kind=OrderKind.REVERT, origin=origin, created_at=now())
     turn = Turn.begun(MemoryJournal(made.id), Budget(Limits()))

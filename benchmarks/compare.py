@@ -1,10 +1,10 @@
-"""This checkout beside another commit: the same probes in turn, round after round, as ratios with their spread.
+"""Compares this checkout with another commit: runs the same probes in both alternately, and prints ratios and spread.
 
     make bench-compare REF=v1.2         # or: .venv/bin/python -m benchmarks.compare REF [--rounds 5] [--no-counts]
 
-The other commit is checked out under .bench/, with an environment of its own, and kept there. What is compared is CPU
-time, measured in alternation, so that a busy machine meets both alike; and instructions of hot functions, which do not
-depend on the machine's load at all, counted by `perf` where the kernel has counters for it, else by valgrind.
+The other commit is checked out under .bench/ with its own environment, and stays there. Two things are compared: CPU
+time, measured alternately so that load on the machine affects both checkouts alike; and instructions of hot functions,
+which do not depend on the load, counted by `perf` where the kernel gives it counters, otherwise by valgrind.
 """
 
 import argparse
@@ -23,18 +23,18 @@ from benchmarks.workload import table
 HERE = Path(__file__).resolve().parents[1]
 PROBES = HERE / "benchmarks" / "probes.py"
 ROUNDS = 5
-TIMES = (200, 1_200)
-"""A hot function runs so often in one process and so often in another: the difference leaves out what a start costs."""
+CALLS = (200, 1_200)
+"""Calls of a hot function in a first and in a second process: the difference leaves out the cost of starting."""
 
 LONGEST_SECONDS = 600
 
 
 class NotMeasured(Exception):
-    """This checkout does not have what is measured; the last line of what it said."""
+    """A probe failed, usually because the checkout lacks what it measures. Holds the last line of its stderr."""
 
 
 def checked_out(ref: str) -> Path:
-    """A directory with this commit and its environment. Raises `CalledProcessError`."""
+    """Check the commit out and install its environment; answers the directory. Raises `CalledProcessError`."""
     found = subprocess.run(
         ["git", "rev-parse", "--verify", f"{ref}^{{commit}}"], cwd=HERE, check=True, capture_output=True, text=True
     )
@@ -46,33 +46,35 @@ def checked_out(ref: str) -> Path:
     return directory
 
 
-def probed(directory: Path, *arguments: str, before: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """A probe in this checkout, under the programs named `before`. Raises `NotMeasured`."""
+def run_probe(directory: Path, *arguments: str, prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Run a probe in the checkout at `directory`, under the command `prefix` if given. Raises `NotMeasured`."""
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     python = str(directory / ".venv" / "bin" / "python")
-    done = subprocess.run(
-        [*before, python, str(PROBES), *arguments],
+    process = subprocess.run(
+        [*prefix, python, str(PROBES), *arguments],
         cwd=directory,
         env=environment,
         capture_output=True,
         text=True,
         timeout=LONGEST_SECONDS,
     )
-    if done.returncode:
-        raise NotMeasured(done.stderr.strip().splitlines()[-1][:120] if done.stderr.strip() else "it failed")
-    return done
+    if process.returncode:
+        raise NotMeasured(
+            process.stderr.strip().splitlines()[-1][:120] if process.stderr.strip() else "no output on stderr"
+        )
+    return process
 
 
-def _figure(directory: Path, name: str) -> float:
-    return float(probed(directory, name).stdout.splitlines()[-1])
+def _milliseconds(directory: Path, name: str) -> float:
+    return float(run_probe(directory, name).stdout.splitlines()[-1])
 
 
-def times(there: Path, rounds: int) -> None:
+def compare_cpu(there: Path, rounds: int) -> None:
     rows = []
     for name in MILLISECONDS:
         try:
-            pairs = [(_figure(HERE, name), _figure(there, name)) for _ in range(rounds)]
+            pairs = [(_milliseconds(HERE, name), _milliseconds(there, name)) for _ in range(rounds)]
         except NotMeasured as error:
             rows.append((name, "", "", "", f"not measured: {error}"))
             continue
@@ -86,14 +88,14 @@ def times(there: Path, rounds: int) -> None:
                 f"{ratios[0]:.2f} … {ratios[-1]:.2f}",
             )
         )
-    table(f"CPU time, {rounds} rounds in alternation", ("probe", "here", "there", "ratio", "spread"), rows)
+    table(f"CPU time, {rounds} alternating rounds", ("probe", "here", "there", "ratio", "spread"), rows)
 
 
-def counts(there: Path) -> None:
+def compare_instructions(there: Path) -> None:
     counter = _counter()
     if counter is None:
-        print("\n  Instructions are not counted: neither perf (kernel.perf_event_paranoid <= 2, a processor whose")
-        print("  counters are visible) nor valgrind is here; scripts/system-deps installs valgrind.")
+        print("\n  Instructions were not counted: perf needs kernel.perf_event_paranoid <= 2 and a processor with")
+        print("  visible counters, and valgrind is not installed. scripts/system-deps installs valgrind.")
         return
     rows = []
     for name in HOT:
@@ -107,10 +109,10 @@ def counts(there: Path) -> None:
 
 
 def _counter() -> str | None:
-    """`perf` where it counts instructions here, else `valgrind`, else None."""
+    """`perf` if it can count instructions on this machine, else `valgrind` if installed, else None."""
     if shutil.which("perf"):
-        tried = subprocess.run([*_PERF, "true"], capture_output=True, text=True)
-        if tried.returncode == 0 and _counted(tried.stderr) is not None:
+        trial = subprocess.run([*_PERF, "true"], capture_output=True, text=True)
+        if trial.returncode == 0 and _instructions_in(trial.stderr) is not None:
             return "perf"
     return "valgrind" if shutil.which("valgrind") else None
 
@@ -120,40 +122,40 @@ _VALGRIND = ("valgrind", "--tool=cachegrind", "--cache-sim=no", "--cachegrind-ou
 _NUMBER = re.compile(r"^(\d+),|I\s+refs:\s+([\d,]+)", re.MULTILINE)
 
 
-def _counted(said: str) -> int | None:
-    found = _NUMBER.search(said)
+def _instructions_in(output: str) -> int | None:
+    found = _NUMBER.search(output)
     return None if found is None else int((found[1] or found[2]).replace(",", ""))
 
 
 def _instructions(directory: Path, name: str, counter: str) -> float:
-    """Of one call. Raises `NotMeasured`."""
-    few, many = (_of_a_process(directory, name, number, counter) for number in TIMES)
-    return (many - few) / (TIMES[1] - TIMES[0])
+    """Instructions of one call. Raises `NotMeasured`."""
+    few, many = (_instructions_of_process(directory, name, calls, counter) for calls in CALLS)
+    return (many - few) / (CALLS[1] - CALLS[0])
 
 
-def _of_a_process(directory: Path, name: str, number: int, counter: str) -> int:
-    before = _PERF if counter == "perf" else _VALGRIND
-    counted = _counted(probed(directory, name, str(number), before=before).stderr)
-    if counted is None:
-        raise NotMeasured(f"{counter} counted nothing")
-    return counted
+def _instructions_of_process(directory: Path, name: str, calls: int, counter: str) -> int:
+    prefix = _PERF if counter == "perf" else _VALGRIND
+    count = _instructions_in(run_probe(directory, name, str(calls), prefix=prefix).stderr)
+    if count is None:
+        raise NotMeasured(f"{counter} printed no count")
+    return count
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench-compare")
     parser.add_argument("ref", help="a commit, a tag or a branch")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--no-counts", action="store_true", help="leave the instructions out")
-    asked = parser.parse_args()
+    parser.add_argument("--no-counts", action="store_true", help="do not count instructions")
+    options = parser.parse_args()
     try:
-        there = checked_out(asked.ref)
+        there = checked_out(options.ref)
     except subprocess.CalledProcessError as error:
-        print(f"{asked.ref} could not be checked out and installed: {error.stderr or error}", file=sys.stderr)
+        print(f"{options.ref} could not be checked out or installed: {error.stderr or error}", file=sys.stderr)
         return 2
-    print(f"Here: {HERE}\nThere: {asked.ref} in {there}\nA ratio below 1: this checkout takes less.")
-    times(there, asked.rounds)
-    if not asked.no_counts:
-        counts(there)
+    print(f"Here: {HERE}\nThere: {options.ref} in {there}\nA ratio below 1 means that this checkout (here) uses less.")
+    compare_cpu(there, options.rounds)
+    if not options.no_counts:
+        compare_instructions(there)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""What delegation costs: a subagent more, gates and budgets on every agent."""
+"""What delegation costs: one more subagent, and gates and budgets on every agent."""
 
 import asyncio
 import gc
@@ -44,7 +44,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SPAWNS = 16
 REPEATS = 5
 LIMITS = Limits(concurrency=16, total_tokens=100_000_000, cost_usd=1_000.0)
-"""Limits on everything, none of which is reached: the reservations are made all the same."""
+"""Limits on everything, none of which is reached; reservations are made nevertheless."""
 
 RULES = (
     Rule(cel='result.status != "completed" || size(result.summary) > 0', message="Say what you found."),
@@ -52,18 +52,18 @@ RULES = (
 )
 
 
-async def spawning() -> None:
-    """A turn of 16 subagents beside one of 16 tool calls and one of 16 rounds: what a subagent costs, what a call."""
-    word = ScriptedModel(by_prompt(_plan), keep_asks=False)
-    agents = await _cpu(partial(_turn, word, "spawn"))
-    tools = await _cpu(partial(_turn, word, "tools"))
-    rounds = await _cpu(partial(_turn, word, "rounds"))
+async def cost_of_subagents() -> None:
+    """Compare turns of 16 subagents, of 16 tool calls and of 16 rounds: the cost of a subagent and of a model call."""
+    model = ScriptedModel(by_prompt(_plan), keep_asks=False)
+    agents = await _cpu(partial(_turn, model, "spawn"))
+    tools = await _cpu(partial(_turn, model, "tools"))
+    rounds = await _cpu(partial(_turn, model, "rounds"))
     spawn, one_round = (agents - tools) / SPAWNS, rounds / (SPAWNS + 1)
     rows = [
         ("a subagent with its one model call", f"{spawn:.2f} ms", f"{spawn / one_round:.2f}"),
         ("a round of an agent: model call, tool call", f"{one_round:.2f} ms", "1.00"),
     ]
-    table("CPU of one more subagent (scripted model, memory journal)", ("what", "CPU", "ratio"), rows)
+    table("CPU of one more subagent (scripted model, memory journal)", ("step", "CPU", "ratio"), rows)
 
 
 def _plan(prompt: str, replies: int) -> Line | str:
@@ -100,16 +100,16 @@ def _master(model: Model, turn: Turn, *, gated: bool) -> Agent:
     child = child.model_copy(update={"rules": RULES}) if gated else child
     gate = gate_for(child, is_subagent=True)
 
-    def hire(wanted: Wanted) -> Agent:
+    def create(wanted: Wanted) -> Agent:
         return Agent(child, model=model, tools=tools, limits=LIMITS, gate=gate)
 
-    own = Joined(tools, Delegation(turn, {"explore": "Looks facts up."}, hire, depth=0))
+    own = Joined(tools, Delegation(turn, {"explore": "Looks facts up."}, create, depth=0))
     definition = AgentDefinition(name="master", prompt=MASTER_PROMPT)
     return Agent(definition, model=model, tools=own, limits=LIMITS)
 
 
 async def gated_turns(address: str, latency_ms: int = 200, count: int = 200) -> None:
-    """The workload of 38 calls a turn again: every child through a gate with CEL rules, every limit set."""
+    """The turn of 38 calls, bare and then with a CEL gate on every subagent and every limit set."""
     ideal = PATH * latency_ms / 1000
     rows = []
     for gated in (False, True):
@@ -118,13 +118,13 @@ async def gated_turns(address: str, latency_ms: int = 200, count: int = 200) -> 
         await turn()
         spent = await measured(partial(side_by_side, turn, count, count))
         await ours.aclose()
-        what = "gates, rules and budgets" if gated else "neither"
+        what = "gates, rules and budgets" if gated else "none of them"
         cpu = spent.cpu / (count * CALLS) * 1000
         rows.append(
             (what, f"{spent.wall:.2f} s", f"{spent.wall / ideal:.2f}", f"{cpu:.2f} ms", f"{spent.cpu / spent.wall:.0%}")
         )
     head = ("with", "wall", "wall/ideal", "CPU per call", "busy")
-    table(f"{count} turns of {CALLS} calls at once ({latency_ms} ms a call, hold wall/ideal <= 1.8)", head, rows)
+    table(f"{count} concurrent turns of {CALLS} calls ({latency_ms} ms a call, target: wall/ideal <= 1.8)", head, rows)
 
 
 async def _workload(model: Model, gated: bool) -> None:
@@ -136,8 +136,8 @@ async def _workload(model: Model, gated: bool) -> None:
         raise RuntimeError(f"a turn of the benchmark failed: {report.error}")
 
 
-async def carrying() -> None:
-    """What a parent is told of its children's work: this repository, read by the agents that ship, offline model."""
+async def context_savings() -> None:
+    """How much of its subagents' work a parent reads: the shipped agents on this repository, with the offline model."""
     settings = Settings(workspace_roots=(ROOT,))
     crew = Crew.from_settings(settings)
     rows = []
@@ -148,17 +148,17 @@ async def carrying() -> None:
         record = journal.fold.record()
         assert record is not None
         saved = saved_by_delegation(record)
-        told = f"{saved.reported // CHARACTERS_PER_TOKEN:,}"
+        reported = f"{saved.reported // CHARACTERS_PER_TOKEN:,}"
         worked = f"{saved.worked // CHARACTERS_PER_TOKEN:,}"
-        rows.append((prompt, len(record.subagent_history), worked, told, f"{saved.tokens:,}", f"{saved.share:.0%}"))
+        rows.append((prompt, len(record.subagent_history), worked, reported, f"{saved.tokens:,}", f"{saved.share:.0%}"))
     await crew.close()
-    head = ("task", "subagents", "they worked through", "the parent was told", "not carried", "share")
-    table("Tokens of children's work that their parent did not have to carry (4 characters a token)", head, rows)
+    head = ("task", "subagents", "read by them", "reported to the parent", "saved", "share")
+    table("Tokens of subagents' work that stay out of the parent's context (4 characters a token)", head, rows)
 
 
 def main() -> None:
-    asyncio.run(spawning())
-    asyncio.run(carrying())
+    asyncio.run(cost_of_subagents())
+    asyncio.run(context_savings())
     with fake_provider() as address:
         asyncio.run(gated_turns(address))
 

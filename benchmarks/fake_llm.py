@@ -1,16 +1,16 @@
-"""A fake model server: deterministic, fast, in both wire formats, plain and streamed.
+"""A deterministic, fast fake model server for both wire formats, plain and streamed.
 
-    python -m benchmarks.fake_llm PORT        # prints "ready PORT" when it listens; port 0 takes a free one
+    python -m benchmarks.fake_llm PORT        # prints "ready PORT" once it listens; port 0 picks a free one
 
-The address says how slow it is: `http://127.0.0.1:PORT/L200/T20/G5/v1` answers after 200 ms with texts of 20 tokens,
-5 ms between two of them when streaming. The prompt says what happens:
+The base URL sets the speed: `http://127.0.0.1:PORT/L200/T20/G5/v1` answers after 200 ms with texts of 20 tokens, sent
+5 ms apart when streaming. The prompt sets the replies:
 
-    [[master k=4 r=8]]    the first reply calls `subagent` once for each of k children, the second one is final;
-                          with ` tool=NAME` and ` agent=NAME` behind it, other than lookup and explore
-    [[sub r=8 tool=NAME]] so many rounds with one call of that tool (lookup by default), then the final text, or
-                          a report for whoever has the tool `submit_result`; with ` n=4` behind it, so many calls each
+    [[master k=4 r=8]]    The first reply calls `subagent` once for each of k children, which do r rounds each; the
+                          second is final. Append ` tool=NAME` and ` agent=NAME` to replace lookup and explore.
+    [[sub r=8 tool=NAME]] r rounds with one call of that tool (default: lookup), then the final text, or a report
+                          if the agent has the tool `submit_result`. Append ` n=4` for that many calls per round.
 
-`GET /stats` answers counters, `GET /reset` sets them to zero.
+`GET /stats` returns the counters, `GET /reset` sets them to zero.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ EVENT_STREAM = (
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """Milliseconds before the answer and between streamed tokens, and how many tokens a final text has."""
+    """Milliseconds before the answer and between streamed tokens, and the number of tokens of a final text."""
 
     latency_ms: int = 0
     tokens: int = 20
@@ -47,12 +47,12 @@ class Pace:
 
     @classmethod
     def of(cls, url: bytes) -> "Pace":
-        said = {letter: int(value) for letter, value in SETTING.findall(url)}
-        return cls(said.get(b"L", 0), said.get(b"T", 20), said.get(b"G", 0))
+        settings = {letter: int(value) for letter, value in SETTING.findall(url)}
+        return cls(settings.get(b"L", 0), settings.get(b"T", 20), settings.get(b"G", 0))
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ToolCall:
     id: str
     name: str
     arguments: str
@@ -78,17 +78,17 @@ class Stats:
             setattr(self, name, 0)
         self.connections, self.inflight = open_now
 
-    def told(self) -> bytes:
+    def as_json(self) -> bytes:
         return orjson.dumps({**{name: getattr(self, name) for name in self.__slots__}, "cpu": time.process_time()})
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What the server says: tool calls, or a text of so many tokens."""
+    """A reply: `calls` of tools or, without any, a text of `tokens` tokens."""
 
     model: str
     tokens: int
-    wanted: tuple[Wanted, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
     words: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,47 +104,48 @@ def reply_to(body: bytes, request: dict[str, Any], pace: Pace, number: int) -> R
     found = WORK.search(body)
     if found and rounds_done < int(found[1]):
         tool = (found[2] or b"lookup").decode()
-        required, calls = _required(request, tool), int(found[3] or 1)
-        first = rounds_done * calls
-        return Reply(model, pace.tokens, tuple(_looked_up(tool, required, one) for one in range(first, first + calls)))
+        required, count = _required(request, tool), int(found[3] or 1)
+        first = rounds_done * count
+        return Reply(model, pace.tokens, tuple(_tool_call(tool, required, n) for n in range(first, first + count)))
     if found and b'"submit_result"' in body:
-        return Reply(model, pace.tokens, (Wanted(f"call_{number}", "submit_result", REPORT),))
+        return Reply(model, pace.tokens, (ToolCall(f"call_{number}", "submit_result", REPORT),))
     return Reply(model, pace.tokens)
 
 
-def _children(found: re.Match[bytes], number: int) -> tuple[Wanted, ...]:
+def _children(found: re.Match[bytes], number: int) -> tuple[ToolCall, ...]:
     count, rounds, tool = int(found[1]), int(found[2]), (found[3] or b"lookup").decode()
     agent = (found[4] or b"explore").decode()
     prompts = (f"Item {index}: find the facts and report. [[sub r={rounds} tool={tool}]]" for index in range(count))
     return tuple(
-        Wanted(f"call_{number}_{i}", "subagent", orjson.dumps({"agent_type": agent, "prompt": prompt}).decode())
+        ToolCall(f"call_{number}_{i}", "subagent", orjson.dumps({"agent_type": agent, "prompt": prompt}).decode())
         for i, prompt in enumerate(prompts)
     )
 
 
-def _looked_up(tool: str, required: list[str], number: int) -> Wanted:
+def _tool_call(tool: str, required: list[str], number: int) -> ToolCall:
     arguments = orjson.dumps(dict.fromkeys(required, f"fact number {number}")).decode()
-    return Wanted(f"call_{number}", tool, arguments)
+    return ToolCall(f"call_{number}", tool, arguments)
 
 
 def _required(request: dict[str, Any], tool: str) -> list[str]:
+    """The required parameters of this tool, by its schema in the request."""
     if tool == "read_file":
-        return ["path"]  # it takes one path or several, so that neither is required
+        return ["path"]  # It takes one path or several, so its schema requires neither.
     for offered in request.get("tools") or ():
-        told = offered.get("function", offered)
-        if told.get("name") == tool:
-            return list((told.get("parameters") or told.get("input_schema") or {}).get("required", ()))
+        declared = offered.get("function", offered)
+        if declared.get("name") == tool:
+            return list((declared.get("parameters") or declared.get("input_schema") or {}).get("required", ()))
     return []
 
 
 def chat_whole(reply: Reply, number: int) -> bytes:
-    message: dict[str, Any] = {"role": "assistant", "content": None if reply.wanted else "".join(reply.words)}
-    if reply.wanted:
+    message: dict[str, Any] = {"role": "assistant", "content": None if reply.calls else "".join(reply.words)}
+    if reply.calls:
         message["tool_calls"] = [
             {"id": one.id, "type": "function", "function": {"name": one.name, "arguments": one.arguments}}
-            for one in reply.wanted
+            for one in reply.calls
         ]
-    finish = "tool_calls" if reply.wanted else "stop"
+    finish = "tool_calls" if reply.calls else "stop"
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
     usage = _usage(reply)
     return orjson.dumps({**_chat(reply, number), "object": "chat.completion", "choices": [choice], "usage": usage})
@@ -157,15 +158,15 @@ def chat_events(reply: Reply, number: int) -> Iterator[bytes]:
         choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
         return b"data: " + orjson.dumps({**top, "choices": [choice]}) + b"\n\n"
 
-    yield chunk({"role": "assistant", "content": None if reply.wanted else ""})
-    for index, one in enumerate(reply.wanted):
+    yield chunk({"role": "assistant", "content": None if reply.calls else ""})
+    for index, one in enumerate(reply.calls):
         function = {"name": one.name, "arguments": ""}
         yield chunk({"tool_calls": [{"index": index, "id": one.id, "type": "function", "function": function}]})
         for piece in _pieces(one.arguments):
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
-    if not reply.wanted:
+    if not reply.calls:
         yield from (chunk({"content": word}) for word in reply.words)
-    yield chunk({}, "tool_calls" if reply.wanted else "stop")
+    yield chunk({}, "tool_calls" if reply.calls else "stop")
     usage = _usage(reply)
     yield b"data: " + orjson.dumps({**top, "choices": [], "usage": usage}) + b"\n\n"
     yield b"data: [DONE]\n\n"
@@ -174,9 +175,9 @@ def chat_events(reply: Reply, number: int) -> Iterator[bytes]:
 def messages_whole(reply: Reply, number: int) -> bytes:
     content: list[dict[str, Any]] = [
         {"type": "tool_use", "id": one.id, "name": one.name, "input": orjson.loads(one.arguments)}
-        for one in reply.wanted
+        for one in reply.calls
     ] or [{"type": "text", "text": "".join(reply.words)}]
-    stop = "tool_use" if reply.wanted else "end_turn"
+    stop = "tool_use" if reply.calls else "end_turn"
     usage = {"input_tokens": PROMPT_TOKENS, "output_tokens": reply.tokens}
     return orjson.dumps({**_message(reply, number), "content": content, "stop_reason": stop, "usage": usage})
 
@@ -184,18 +185,18 @@ def messages_whole(reply: Reply, number: int) -> bytes:
 def messages_events(reply: Reply, number: int) -> Iterator[bytes]:
     usage = {"input_tokens": PROMPT_TOKENS, "output_tokens": 1}
     yield _event("message_start", message={**_message(reply, number), "content": [], "usage": usage})
-    for index, one in enumerate(reply.wanted):
+    for index, one in enumerate(reply.calls):
         block = {"type": "tool_use", "id": one.id, "name": one.name, "input": {}}
         yield _event("content_block_start", index=index, content_block=block)
         for piece in _pieces(one.arguments):
             yield _event("content_block_delta", index=index, delta={"type": "input_json_delta", "partial_json": piece})
         yield _event("content_block_stop", index=index)
-    if not reply.wanted:
+    if not reply.calls:
         yield _event("content_block_start", index=0, content_block={"type": "text", "text": ""})
         for word in reply.words:
             yield _event("content_block_delta", index=0, delta={"type": "text_delta", "text": word})
         yield _event("content_block_stop", index=0)
-    stop = "tool_use" if reply.wanted else "end_turn"
+    stop = "tool_use" if reply.calls else "end_turn"
     yield _event("message_delta", delta={"stop_reason": stop}, usage={"output_tokens": reply.tokens})
     yield _event("message_stop")
 
@@ -205,8 +206,8 @@ def _chat(reply: Reply, number: int) -> dict[str, Any]:
 
 
 def _usage(reply: Reply) -> dict[str, int]:
-    told = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": reply.tokens}
-    return {**told, "total_tokens": PROMPT_TOKENS + reply.tokens}
+    usage = {"prompt_tokens": PROMPT_TOKENS, "completion_tokens": reply.tokens}
+    return {**usage, "total_tokens": PROMPT_TOKENS + reply.tokens}
 
 
 def _message(reply: Reply, number: int) -> dict[str, Any]:
@@ -223,7 +224,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 class Connection(asyncio.Protocol):
-    """One client; requests of a connection are answered in turn."""
+    """The connection of one client. Requests are answered in order."""
 
     def __init__(self, stats: Stats) -> None:
         self._stats = stats
@@ -263,11 +264,11 @@ class Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         stats, url, body = self._stats, self._url, b"".join(self._body)
         if url == b"/stats":
-            return self._answer(stats.told())
+            return self._answer(stats.as_json())
         if url == b"/reset":
             stats.reset()
             return self._answer(b"{}")
-        if not body:  # whoever does not know the model's context asks for it, beside its first calls
+        if not body:  # A client that does not know the model's context length asks for it.
             return self._answer(b"{}")
         pace = Pace.of(url)
         stats.requests += 1
@@ -296,14 +297,14 @@ class Connection(asyncio.Protocol):
         events = (chat_events if is_chat else messages_events)(reply, stats.requests)
         if pace.gap_ms:
             self._write(EVENT_STREAM)
-            return self._drip(events, pace.gap_ms / 1000)
+            return self._send_paced(events, pace.gap_ms / 1000)
         return self._write(b"".join((EVENT_STREAM, *map(_chunk, events), b"0\r\n\r\n")))
 
-    def _drip(self, events: Iterator[bytes], gap_seconds: float) -> None:
+    def _send_paced(self, events: Iterator[bytes], gap_seconds: float) -> None:
         event = next(events, None)
         self._write(b"0\r\n\r\n" if event is None else _chunk(event))
         if event is not None and self._transport is not None:
-            self._loop.call_later(gap_seconds, self._drip, events, gap_seconds)
+            self._loop.call_later(gap_seconds, self._send_paced, events, gap_seconds)
 
     def _answer(self, body: bytes) -> None:
         head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
@@ -319,7 +320,7 @@ def _chunk(data: bytes) -> bytes:
 
 
 async def serve(port: int) -> None:
-    """Listen on loopback until cancelled; port 0 takes a free one. Prints the port once it listens."""
+    """Listen on loopback until cancelled; port 0 picks a free one. Prints the port once it listens."""
     stats = Stats()
     server = await asyncio.get_running_loop().create_server(lambda: Connection(stats), "127.0.0.1", port, backlog=4096)
     async with server:

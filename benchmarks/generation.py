@@ -1,4 +1,4 @@
-"""What generating documents costs beside the time of their models, and what a change of a large one costs."""
+"""Generating documents: overhead over the model's time, recovery from kills, and the cost of changing a large one."""
 
 import asyncio
 import resource
@@ -58,23 +58,23 @@ components:
 """
 
 
-def book_of_nothing() -> Document:
+def empty_book() -> Document:
     return Document(Blueprint.parse(BOOK), metadata={"topic": "Light"})
 
 
 def agents(sections: int, seconds: float) -> ScriptedModel:
-    """Each agent does its work in one reply, which takes so long; chapters have so many sections."""
+    """A model with which each agent finishes in one reply of `seconds`; chapters get `sections` sections."""
 
     def author(ask: Ask) -> Line:
-        told = next(message.text for message in ask.messages if isinstance(message, UserMessage))
-        path = told.rpartition("This is the node ")[2].partition("\n")[0].rstrip(".")
-        again = "# Children that are there" in told
+        task = next(message.text for message in ask.messages if isinstance(message, UserMessage))
+        path = task.rpartition("This is the node ")[2].partition("\n")[0].rstrip(".")
+        has_children = "# Children that are there" in task
         if path == "/":
             made = [call("add_child", component="chapter", metadata={"about": f"part {n}"}) for n in range(CHAPTERS)]
-            calls = [call("set_value", values={"title": "A book"}), *([] if again else made)]
+            calls = [call("set_value", values={"title": "A book"}), *([] if has_children else made)]
         elif path.count("/") == 1:
             made = [call("add_child", component="section") for _ in range(sections)]
-            calls = [call("set_value", values={"title": "A chapter"}), *([] if again else made)]
+            calls = [call("set_value", values={"title": "A chapter"}), *([] if has_children else made)]
         else:
             calls = [call("set_value", values={"text": "A text of some words.", "words": 5})]
         return Line(calls=(*calls, call("done", summary="It is done.")), delay_seconds=seconds)
@@ -82,8 +82,8 @@ def agents(sections: int, seconds: float) -> ScriptedModel:
     return ScriptedModel(author, keep_asks=False)
 
 
-async def made(book: Document, sections: int, seconds: float) -> tuple[GenerationReport, float, float]:
-    """The report, and the seconds that it took: by the clock, and of this process."""
+async def generated(book: Document, sections: int, seconds: float) -> tuple[GenerationReport, float, float]:
+    """Generate the document; answers the report, the wall-clock seconds and this process's seconds of CPU."""
     began, cpu = time.perf_counter(), time.process_time()
     report = await generate(book, model=agents(sections, seconds), concurrency=CONCURRENCY)
     if not report.ok:
@@ -92,44 +92,47 @@ async def made(book: Document, sections: int, seconds: float) -> tuple[Generatio
 
 
 async def beside_the_ideal() -> None:
-    """1,000 nodes, 50 at a time, with a model that takes 200 ms: one round for the book, one for its chapters, then
-    waves of 50 sections."""
+    """1,000 nodes, 50 at a time, with a model that takes 200 ms.
+
+    Ideal: one round for the book, one for its chapters, then rounds of 50 sections.
+    """
     sections = (1_000 - 1 - CHAPTERS) // CHAPTERS
     nodes = 1 + CHAPTERS + CHAPTERS * sections
-    await made(book_of_nothing(), 1, 0.0)  # what is loaded once is loaded
-    _, wall, cpu = await made(book_of_nothing(), sections, MODEL_SECONDS)
+    await generated(empty_book(), 1, 0.0)  # Loads everything that is loaded once.
+    _, wall, cpu = await generated(empty_book(), sections, MODEL_SECONDS)
     ideal = (2 + CHAPTERS * sections / CONCURRENCY) * MODEL_SECONDS
     figures = (f"{wall:.2f} s", f"{ideal:.2f} s", f"{wall / ideal:.2f}", f"{cpu / nodes * 1e3:.2f} ms")
-    head = ("nodes", "wall", "ideal", "wall / ideal (≤ 1.3)", "CPU a node")
-    table(f"{CONCURRENCY} agents at a time, a model of {MODEL_SECONDS * 1e3:.0f} ms", head, [(f"{nodes:,}", *figures)])
+    head = ("nodes", "wall", "ideal", "wall / ideal (target: <= 1.3)", "CPU per node")
+    title = f"Generating a document, {CONCURRENCY} agents at a time, {MODEL_SECONDS * 1e3:.0f} ms a model call"
+    table(title, head, [(f"{nodes:,}", *figures)])
 
 
 async def one_input_changed() -> Document:
-    """10,000 nodes of which one chapter is about something else now: who works again, and who would be asked so."""
-    book, sections = await _of(10_000)
+    """Change the metadata of one chapter of 10,000 nodes: exactly the nodes that became stale must run again."""
+    book, sections = await _book_of(10_000)
     book.dispatch({"command": "set_metadata", "node": "/chapter-3", "values": {"about": "shadows"}})
     chapter = book.state.find("/chapter-3")
-    below = {book.state.path(node) for node in book.state.walk(chapter)}
+    subtree = {book.state.path(node) for node in book.state.walk(chapter)}
     affected = {book.state.path(book.state.nodes[id]) for id in assessed(book.blueprint, book.state).stale}
-    report, wall, _ = await made(book, sections, 0.0)
-    again = {one.data.node for one in report.journal.entries if isinstance(one.data, AgentStarted)} - {None}
+    report, wall, _ = await generated(book, sections, 0.0)
+    rerun = {one.data.node for one in report.journal.entries if isinstance(one.data, AgentStarted)} - {None}
     nodes = len(book.state.nodes)
-    rows = [(f"{nodes:,}", f"{len(below):,}", f"{len(affected):,}", f"{len(again):,}", f"{wall:.1f} s")]
-    table("one chapter is about something else", ("nodes", "it and below", "stale", "run again", "wall"), rows)
-    if again != affected:
-        raise RuntimeError(f"{len(again ^ affected)} nodes ran that are not stale, or did not that are")
+    rows = [(f"{nodes:,}", f"{len(subtree):,}", f"{len(affected):,}", f"{len(rerun):,}", f"{wall:.1f} s")]
+    table("One chapter of a document changed", ("nodes", "in the chapter", "stale", "run again", "wall"), rows)
+    if rerun != affected:
+        raise RuntimeError(f"{len(rerun ^ affected)} nodes ran without being stale, or were stale and did not run")
     return book
 
 
-async def _of(size: int) -> tuple[Document, int]:
-    """A whole document of about so many nodes, and the sections of each of its chapters."""
-    book, sections = book_of_nothing(), (size - 1 - CHAPTERS) // CHAPTERS
-    await made(book, sections, 0.0)
+async def _book_of(size: int) -> tuple[Document, int]:
+    """A complete document of about `size` nodes, and the number of sections per chapter."""
+    book, sections = empty_book(), (size - 1 - CHAPTERS) // CHAPTERS
+    await generated(book, sections, 0.0)
     return book, sections
 
 
-class Kept:
-    """A document whose every version can be gone back to, as one in a database whose drone was killed."""
+class VersionedDocument:
+    """A document that can return to each of its versions, like one in a database after its drone was killed."""
 
     functions: Functions = MappingProxyType({})
 
@@ -148,38 +151,40 @@ class Kept:
     def take(self, change: Change) -> None:
         self._changes.append(change)
 
-    def left_at(self, version: int) -> "Kept":
-        return Kept([change for change in self._changes if change.version <= version])
+    def left_at(self, version: int) -> "VersionedDocument":
+        return VersionedDocument([change for change in self._changes if change.version <= version])
 
 
 async def killed(times: int = 100) -> None:
     """A generation whose drone is killed so often, each time after some more entries; the next one goes on."""
     author = Author(by="person", at=now(), principal="someone")
     blueprint = Blueprint.parse(BOOK)
-    document = Kept([new_state(blueprint, id=fresh_id(), metadata={"topic": "Light"}, author=author)])
+    document = VersionedDocument([new_state(blueprint, id=fresh_id(), metadata={"topic": "Light"}, author=author)])
     journal, lost, running = MemoryJournal(fresh_id()), 0, 0
     for kill in range(times):
         journal, document = await _killed_after(journal, document, 11 + kill % 7)
-        begun = Tree.of(journal.entries)
-        asked = Counter(one.record_id for one in journal.entries if isinstance(one.data, ModelStarted))
-        asked.subtract(one.record_id for one in journal.entries if isinstance(one.data, ModelReplied))
-        running += len(begun.unfinished)
-        lost = asked.total()
+        tree = Tree.of(journal.entries)
+        unanswered = Counter(one.record_id for one in journal.entries if isinstance(one.data, ModelStarted))
+        unanswered.subtract(one.record_id for one in journal.entries if isinstance(one.data, ModelReplied))
+        running += len(tree.unfinished)
+        lost = unanswered.total()
     report = await generate(document, model=agents(20, 0.002), concurrency=CONCURRENCY, journal=journal)
     replies = Counter((one.record_id, one.data.round) for one in journal.entries if isinstance(one.data, ModelReplied))
     results = Counter(one.data.call_id for one in journal.entries if isinstance(one.data, ToolFinished))
     if not report.ok or max(replies.values()) > 1 or max(results.values()) > 1:
-        raise RuntimeError(f"something was paid twice: {report.error}")
+        raise RuntimeError(f"a model or tool call was paid for twice: {report.error}")
     memory = f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MB"
     rows = [
-        (times, report.counts.done, replies.total(), results.total(), 0, f"{lost} of {running} agents at work", memory)
+        (times, report.counts.done, replies.total(), results.total(), 0, f"{lost} of {running} running agents", memory)
     ]
-    head = ("kills", "nodes", "replies", "tool results", "of them twice", "calls lost", "peak memory")
-    table("a drone killed again and again", head, rows)
+    head = ("kills", "nodes", "replies", "tool results", "paid twice", "calls lost", "peak memory")
+    table("Generation with repeated kills of the drone", head, rows)
 
 
-async def _killed_after(journal: MemoryJournal, document: Kept, entries: int) -> tuple[MemoryJournal, Kept]:
-    """The journal with so many entries more, and the document as it was then; what came after it never was."""
+async def _killed_after(
+    journal: MemoryJournal, document: VersionedDocument, entries: int
+) -> tuple[MemoryJournal, VersionedDocument]:
+    """Generate until `entries` more entries are written; answers journal and document as of the last of them."""
     reached, cut = asyncio.Event(), len(journal.entries) + entries
     work = MemoryJournal(
         journal.order_id,
@@ -193,10 +198,10 @@ async def _killed_after(journal: MemoryJournal, document: Kept, entries: int) ->
     for one in (task, waiting):
         one.cancel()
     await asyncio.wait({task, waiting})
-    left = MemoryJournal(journal.order_id, entries=work.entries[:cut])
-    left.texts.update(work.texts)
-    versions = [one.data.version for one in left.entries if isinstance(one.data, DocumentChanged)]
-    return left, document.left_at(max(versions, default=1))
+    kept = MemoryJournal(journal.order_id, entries=work.entries[:cut])
+    kept.texts.update(work.texts)
+    versions = [one.data.version for one in kept.entries if isinstance(one.data, DocumentChanged)]
+    return kept, document.left_at(max(versions, default=1))
 
 
 def _seconds(work: Callable[[], object], times: int) -> float:
@@ -209,29 +214,29 @@ def _seconds(work: Callable[[], object], times: int) -> float:
 
 
 def validation(*books: Document) -> None:
-    """What it costs to judge one node, and to set one value, in documents of several sizes."""
+    """CPU of validating one node and of setting one value, in documents of several sizes."""
     rows = []
     for book in books:
         node = book.state.find("/chapter-3/section-2")
         values = iter(range(10, 10_000))
 
-        def judged(book: Document = book, id: str = node.id) -> object:
+        def judge_one(book: Document = book, id: str = node.id) -> object:
             return judge(book.blueprint, book.state, id, version=book.state.version)
 
         def set_one(book: Document = book, values: Iterator[int] = values) -> None:
             book.dispatch({"command": "set_value", "node": "/chapter-3/section-2", "values": {"words": next(values)}})
 
         size = len(book.state.nodes)
-        rows.append((f"{size:,}", f"{_seconds(judged, 200) * 1e3:.3f} ms", f"{_seconds(set_one, 50) * 1e3:.2f} ms"))
-    table("CPU, in a small document and in a large one", ("nodes", "a node judged", "a value set"), rows)
+        rows.append((f"{size:,}", f"{_seconds(judge_one, 200) * 1e3:.3f} ms", f"{_seconds(set_one, 50) * 1e3:.2f} ms"))
+    table("CPU in a small and in a large document", ("nodes", "validating a node", "setting a value"), rows)
 
 
 async def figures() -> None:
-    tune_collector()  # as a drone does
+    tune_collector()  # As a drone does.
     await beside_the_ideal()
     await killed()
     large = await one_input_changed()
-    small, _ = await _of(1_000)
+    small, _ = await _book_of(1_000)
     validation(small, large)
 
 

@@ -1,6 +1,6 @@
-"""How much CPU it takes until something can be used: `import drone` to an agent, `mcc --help`.
+"""CPU of starting up: from `import drone` to an agent, and `mcc --help`.
 
-CPU, because a busy machine shows in every clock on the wall; beside it that of `import pydantic`, in the same minute.
+CPU, because load on the machine distorts wall-clock times; `import pydantic` is measured in the same minute to compare.
 """
 
 import os
@@ -19,7 +19,7 @@ AGENT = f"import drone; drone.Agent(drone.AgentDefinition(name='one', prompt='Wo
 
 
 def seconds(*command: str) -> float:
-    """CPU of the whole process, the least of `REPEATS`. Bytecode is kept, also where Python is told to write none."""
+    """CPU seconds of the whole process, the minimum of `REPEATS` runs. Python caches bytecode in all environments."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     times = []
     for _ in range(REPEATS):
@@ -37,15 +37,15 @@ def main() -> list[Promise]:
         ("python -c pass", f"{seconds(sys.executable, '-c', 'pass'):.2f} s", ""),
         ("from pydantic import BaseModel", f"{pydantic:.2f} s", ""),
         ("import drone", f"{seconds(sys.executable, '-c', 'import drone'):.2f} s", ""),
-        ("import drone, an agent", f"{agent:.2f} s", "<= 0.35 s"),
+        ("import drone, create an agent", f"{agent:.2f} s", "<= 0.35 s"),
         ("mcc --help", f"{shown:.2f} s", "<= 0.2 s"),
         ("drone --help", f"{seconds(str(BIN / 'drone'), '--help'):.2f} s", ""),
     ]
-    table("Until it can be used", ("what", "CPU", "hold"), rows)
-    beside = f"CPU; pydantic alone {pydantic:.2f} s"
+    table("CPU of starting up", ("command", "CPU", "target"), rows)
+    note = f"CPU; pydantic alone {pydantic:.2f} s"
     return [
-        Promise("import drone to an agent", agent, 0.35, "s", note=beside),
-        Promise("mcc --help", shown, 0.2, "s", note=beside),
+        Promise("import drone until an agent exists", agent, 0.35, "s", note=note),
+        Promise("mcc --help", shown, 0.2, "s", note=note),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Journal entries per second: 100 orders at once, beside one raw commit per row in the same run."""
+"""Journal entries per second with 100 concurrent orders, beside one commit per row by the bare driver."""
 
 import asyncio
 import os
@@ -40,11 +40,11 @@ from mcc.store.values import Batch, Claim
 SERVER = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 ORDERS = 100
 ROUNDS = 50
-"""Each round of an order is four entries: the model is asked and replies, a tool is called and returns."""
+"""Rounds per order, of four entries each: model call started and replied, tool call started and finished."""
 
 RAW_ROWS = 1_000
-HOLDS = {"SQLite": 9_000, "PostgreSQL": 7_500}
-"""Entries a second of a drone's writer."""
+TARGETS = {"SQLite": 9_000, "PostgreSQL": 7_500}
+"""Entries per second that a drone's writer should reach."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def timed(work: Callable[[], int]) -> Speed:
     return Speed(entries, time.perf_counter() - wall, time.process_time() - cpu)
 
 
-def begun() -> AgentStarted:
+def agent_started() -> AgentStarted:
     return AgentStarted(
         title="bench",
         prompt="p" * 400,
@@ -97,13 +97,13 @@ def round_of(record: str, number: int) -> list[Fact]:
     ]
 
 
-def held(store: Store) -> list[Claim]:
-    """Claims of as many new orders."""
+def new_claims(store: Store) -> list[Claim]:
+    """Place and claim `ORDERS` orders."""
     incarnation = fresh_id()
-    said = Registration(
+    drone = Registration(
         incarnation=incarnation, name="bench", pid=1, host="here", version="1", queues=("default",), slots=ORDERS
     )
-    store.leases.register(said, lease_seconds=3_600)
+    store.leases.register(drone, lease_seconds=3_600)
     claims = []
     for _ in range(ORDERS):
         order = store.orders.place(NewOrder(prompt="bench"), principal="bench").order
@@ -114,7 +114,7 @@ def held(store: Store) -> list[Claim]:
 
 
 def by_the_store(store: Store, claims: list[Claim]) -> int:
-    """One entry of every order in each group."""
+    """Append groups that hold one entry of every order; answers the number of entries."""
     at, seqs = now(), {claim.order.id: claim for claim in claims}
     records = {order_id: Origin(record_id=fresh_id(), agent="master") for order_id in seqs}
     facts = {order_id: _all_facts(str(origin.record_id)) for order_id, origin in records.items()}
@@ -131,11 +131,11 @@ def by_the_store(store: Store, claims: list[Claim]) -> int:
 
 
 def _all_facts(record: str) -> list[Fact]:
-    return [begun(), *(fact for number in range(1, ROUNDS + 1) for fact in round_of(record, number))]
+    return [agent_started(), *(fact for number in range(1, ROUNDS + 1) for fact in round_of(record, number))]
 
 
 def by_a_drone(store: Store, claims: list[Claim]) -> int:
-    """Every order writes an entry and waits for its commit, as a turn does; the drone's writer groups them."""
+    """Every order waits for the commit of each entry, as a turn does, and the drone's writer groups the entries."""
     return asyncio.run(_by_a_drone(store, claims))
 
 
@@ -201,16 +201,16 @@ def measured(database: str, url: str, raw: Callable[[], int]) -> list[Promise]:
     store = open_store(url)
     try:
         rows = [
-            timed(raw).row("raw driver, one commit per row"),
-            timed(partial(by_the_store, store, held(store))).row(f"store, groups of {ORDERS}"),
+            timed(raw).row("bare driver, one commit per row"),
+            timed(partial(by_the_store, store, new_claims(store))).row(f"store, groups of {ORDERS}"),
         ]
-        writer = timed(partial(by_a_drone, store, held(store)))
+        writer = timed(partial(by_a_drone, store, new_claims(store)))
     finally:
         store.close()
-    rows.append(writer.row(what := f"drone's writer, {ORDERS} orders at once"))
-    table(f"Journal on {database}", ("way", "entries/s", "CPU µs/entry"), rows)
-    beside = f"a commit a row {rows[0][1]}"
-    return [Promise(f"{what}, {database}", writer.rate, HOLDS[database], "entries/s", at_least=True, note=beside)]
+    rows.append(writer.row(what := f"a drone's writer, {ORDERS} concurrent orders"))
+    table(f"Journal on {database}", ("written by", "entries/s", "CPU µs/entry"), rows)
+    note = f"one commit per row: {rows[0][1]}"
+    return [Promise(f"{what}, {database}", writer.rate, TARGETS[database], "entries/s", at_least=True, note=note)]
 
 
 def main() -> list[Promise]:

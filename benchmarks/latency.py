@@ -1,9 +1,9 @@
-"""How long people wait: POST to `agent.started` at a viewer, cancel to the last call, an entry to 500 viewers, a start.
+"""Latency: POST to `agent.started` at a viewer, cancel to the last call, an entry to 500 viewers, and start-up.
 
     python -m benchmarks.latency [way] [cancel] [viewers] [family]
 
-Wall clocks, so that a busy machine shows in every figure: Celery's own enqueue to body, measured in the same minutes,
-says by how much, and the CPU of a start is told beside its time.
+These are wall-clock times, so load on the machine affects every figure. Plain Celery, measured from enqueue to task
+body in the same minutes, shows by how much; the time of a start is printed together with its CPU.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ WAITING = (1, 100, 1_000)
 CANCELS = 10
 VIEWERS = 500
 ANSWER_SECONDS = 30
-"""The first task waits until the plain worker has started."""
+"""The first task waits until the plain Celery worker has started."""
 
 BUCKETS = (5, 7.5, 10, 12, 15, 20, 30, 50, 80, 150, 300)
 BAR = 40
@@ -44,8 +44,10 @@ BAR = 40
 
 @contextmanager
 def family() -> Iterator[tuple[Family, Path, float]]:
-    """A service with one drone, which serves the queue `default` of two, its data directory, and the seconds of its
-    start; the model `fake` takes 100 ms a call."""
+    """Start a service with one drone; yields the family, its data directory and the seconds its start took.
+
+    The drone serves `default`, one of the two queues. The model `fake` takes 100 ms a call.
+    """
     with TemporaryDirectory(prefix="mcc-") as folder, fake_provider() as address:
         data, work = Path(folder) / "data", Path(folder) / "work"
         for directory in (data, work):
@@ -65,30 +67,30 @@ def client_of(family: Family) -> httpx.Client:
 
 
 def way(family: Family, data: Path) -> list[Promise]:
-    """With so many orders that wait in a queue which nobody serves: they weigh, and are not in front."""
-    rows, alone = [], []
+    """POST to `agent.started`, while orders wait in a queue without drones: they fill tables but block nothing."""
+    rows, smallest = [], []
     with client_of(family) as client:
         waiting = 0
         for count in WAITING:
             for _ in range(count - waiting):
                 client.post("/orders", json={"prompt": "Wait.", "model": "offline", "queue": "another"})
             waiting = count
-            found = [_first_word(client) for _ in range(ORDERS + WARM)][WARM:]
-            alone = alone or found
+            found = [_milliseconds_to_start(client) for _ in range(ORDERS + WARM)][WARM:]
+            smallest = smallest or found
             rows.append((f"POST answered → agent.started, {count:,} waiting", *_percentiles(found)))
             histogram(f"{count:,} waiting", found)
-    bare = _bare_celery(f"unix://{data / 'run' / 'redis.sock'}")
-    rows.append(("Celery alone: enqueue → body", *_percentiles(bare)))
-    table(f"The way to a drone ({ORDERS} orders, one after the other)", ("what", "p50", "p99"), rows)
-    beside = f"Celery alone {_percentile(bare, 0.5):.1f} / {_percentile(bare, 0.99):.1f} ms"
+    plain = _plain_celery(f"unix://{data / 'run' / 'redis.sock'}")
+    rows.append(("plain Celery: enqueue → task body", *_percentiles(plain)))
+    table(f"Latency until an agent starts ({ORDERS} orders, one after the other)", ("interval", "p50", "p99"), rows)
+    note = f"plain Celery {_percentile(plain, 0.5):.1f} / {_percentile(plain, 0.99):.1f} ms"
     return [
-        Promise("POST answered → agent.started, p50", _percentile(alone, 0.5), 12, "ms", note=beside),
-        Promise("POST answered → agent.started, p99", _percentile(alone, 0.99), 30, "ms", note=beside),
+        Promise("POST answered → agent.started, p50", _percentile(smallest, 0.5), 12, "ms", note=note),
+        Promise("POST answered → agent.started, p99", _percentile(smallest, 0.99), 30, "ms", note=note),
     ]
 
 
 def histogram(title: str, milliseconds: Sequence[float]) -> None:
-    """Drawn in text: how many took how long."""
+    """Print a text histogram."""
     print(f"\n  {title}")
     lower = 0.0
     for upper in (*BUCKETS, float("inf")):
@@ -98,8 +100,8 @@ def histogram(title: str, milliseconds: Sequence[float]) -> None:
         lower = upper
 
 
-def _first_word(client: httpx.Client) -> float:
-    """Milliseconds from the answer to POST until a viewer that then connects has read that the agent started."""
+def _milliseconds_to_start(client: httpx.Client) -> float:
+    """Milliseconds from the response to POST until a viewer, which connects then, reads `agent.started`."""
     order = client.post("/orders", json={"prompt": "Say hello.", "model": "offline"}).raise_for_status().json()
     answered = time.perf_counter()
     with client.stream("GET", f"/orders/{order['id']}/events") as events:
@@ -112,55 +114,55 @@ def _first_word(client: httpx.Client) -> float:
 
 
 def cancel(family: Family, _: Path) -> list[Promise]:
-    """From the request until the last call of the tree began, and until the order has ended."""
-    last, over = [], []
+    """Time from the cancel request until the last call of any agent began, and until the order ended."""
+    last_calls, ends = [], []
     with client_of(family) as client:
         for _number in range(CANCELS):
             order = {"prompt": "Do the research. [[master k=4 r=100 agent=explore]]", "model": "fake"}
             path = f"/orders/{client.post('/orders', json=order).raise_for_status().json()['id']}"
-            _until(client, path, "model.replied")
-            asked = time.time()
+            _wait_for(client, path, "model.replied")
+            requested = time.time()
             client.post(f"{path}/cancel").raise_for_status()
-            _until(client, path, "order.finished")
+            _wait_for(client, path, "order.finished")
             entries = client.get(f"{path}/journal").raise_for_status().json()["items"]
-            begun = [_moment(one["at"]) for one in entries if one["kind"] in ("model.started", "tool.started")]
-            last.append(max(0.0, max(begun) - asked) * 1000)
-            over.append((_moment(entries[-1]["at"]) - asked) * 1000)
-    rows = [("the last call began", *_percentiles(last)), ("the order ended", *_percentiles(over))]
-    table(f"After a cancel of a master with four children ({CANCELS} orders)", ("what", "p50", "p99"), rows)
-    return [Promise("cancel → no further call starts, p99", _percentile(last, 0.99), 2_000, "ms")]
+            started = [_timestamp(one["at"]) for one in entries if one["kind"] in ("model.started", "tool.started")]
+            last_calls.append(max(0.0, max(started) - requested) * 1000)
+            ends.append((_timestamp(entries[-1]["at"]) - requested) * 1000)
+    rows = [("the last call began", *_percentiles(last_calls)), ("the order ended", *_percentiles(ends))]
+    table(f"After cancelling a master with four subagents ({CANCELS} orders)", ("event", "p50", "p99"), rows)
+    return [Promise("cancel → no further call starts, p99", _percentile(last_calls, 0.99), 2_000, "ms")]
 
 
-def _until(client: httpx.Client, path: str, kind: str) -> None:
+def _wait_for(client: httpx.Client, path: str, kind: str) -> None:
     with client.stream("GET", f"{path}/events") as events:
         for line in events.iter_lines():
             if line == f"event: {kind}":
                 return
 
 
-def _moment(at: str) -> float:
+def _timestamp(at: str) -> float:
     return datetime.fromisoformat(at).timestamp()
 
 
 def viewers(family: Family, _: Path) -> list[Promise]:
-    """When an entry was made, and when each of many viewers had it, all of which this process reads."""
+    """Time from the creation of an entry until each of many viewers has it. This process reads all of their streams."""
     with client_of(family) as client:
         order = {"prompt": "Do the research. [[master k=2 r=6 agent=explore]]", "model": "fake"}
         path = f"/orders/{client.post('/orders', json=order).raise_for_status().json()['id']}"
-        _until(client, path, "model.started")
+        _wait_for(client, path, "model.started")
         client.post(f"{path}/pause").raise_for_status()
-        late = asyncio.run(_watched(family, f"/api/v1{path}/events", lambda: client.post(f"{path}/resume")))
-    rows = [(f"{len(late):,} times", *_percentiles(late), f"{_percentile(late, 0.95):.0f} ms")]
+        delays = asyncio.run(_delays(family, f"/api/v1{path}/events", lambda: client.post(f"{path}/resume")))
+    rows = [(f"{len(delays):,}", *_percentiles(delays), f"{_percentile(delays, 0.95):.0f} ms")]
     table(f"An entry → {VIEWERS} viewers", ("entries read", "p50", "p99", "p95"), rows)
-    return [Promise(f"an entry → {VIEWERS} viewers, p95", _percentile(late, 0.95), 250, "ms")]
+    return [Promise(f"an entry → {VIEWERS} viewers, p95", _percentile(delays, 0.95), 250, "ms")]
 
 
-async def _watched(family: Family, path: str, resume: Callable[[], object]) -> list[float]:
-    """Milliseconds of each entry that was written after all had seen those before and the order was resumed."""
+async def _delays(family: Family, path: str, resume: Callable[[], object]) -> list[float]:
+    """Milliseconds from creation to arrival of each entry written after all viewers connected and the order resumed."""
     host, _, port = family.url.removeprefix("http://").partition(":")
     request = f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {family.token}\r\n\r\n".encode()
-    came: list[tuple[float, bytes]] = []
-    seen = asyncio.Semaphore(0)
+    received: list[tuple[float, bytes]] = []
+    connected = asyncio.Semaphore(0)
 
     async def watch() -> None:
         reader, writer = await asyncio.open_connection(host, int(port), limit=1 << 22)
@@ -170,39 +172,40 @@ async def _watched(family: Family, path: str, resume: Callable[[], object]) -> l
             while line := await reader.readline():
                 if first and line.startswith(b"data: "):
                     first = False
-                    seen.release()
+                    connected.release()
                 if line.startswith(b"data: "):
-                    came.append((time.time(), line[6:]))
+                    received.append((time.time(), line[6:]))
                 elif line.startswith(b"event: order.finished"):
-                    came.append((time.time(), (await reader.readline())[6:]))
+                    received.append((time.time(), (await reader.readline())[6:]))
                     return
         finally:
             writer.close()
 
     watching = [asyncio.create_task(watch()) for _ in range(VIEWERS)]
     for _ in watching:
-        await seen.acquire()
+        await connected.acquire()
     resumed = time.time()
     await asyncio.to_thread(resume)
     await asyncio.gather(*watching)
-    told = ((at, json.loads(data)) for at, data in came if b'"at"' in data)
-    moments = ((at, _moment(entry["at"])) for at, entry in told if "at" in entry)
+    decoded = ((at, json.loads(data)) for at, data in received if b'"at"' in data)
+    moments = ((at, _timestamp(entry["at"])) for at, entry in decoded if "at" in entry)
     return [(at - moment) * 1000 for at, moment in moments if moment > resumed]
 
 
-def of_family(family: Family, seconds: float) -> list[Promise]:
+def start_and_memory(family: Family, seconds: float) -> list[Promise]:
+    """Memory of the processes of a family, and the CPU of its start, which took `seconds`."""
     pids = [child.pid for child in family.supervisor.children if child.pid is not None]
-    held = [_pss(pid) for pid in pids]
+    memory = [_pss(pid) for pid in pids]
     names = [child.name for child in family.supervisor.children]
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     tick = os.sysconf("SC_CLK_TCK")
     stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
     cpu = used.ru_utime + used.ru_stime + sum(int(stat[11]) + int(stat[12]) for stat in stats) / tick
-    rows = [(name, f"{megabytes:.0f} MB") for name, megabytes in zip(names, held, strict=True)]
-    table(f"A family, ready after {seconds:.1f} s with {cpu:.1f} s of CPU", ("process", "PSS"), rows)
+    rows = [(name, f"{megabytes:.0f} MB") for name, megabytes in zip(names, memory, strict=True)]
+    table(f"A family, ready after {seconds:.1f} s, {cpu:.1f} s of CPU", ("process", "PSS"), rows)
     return [
-        Promise("mcc up ready", seconds, 3, "s", note=f"{cpu:.1f} s of CPU in all its processes"),
-        Promise("one family, PSS of its processes", sum(held), 300, "MB"),
+        Promise("mcc up ready", seconds, 3, "s", note=f"{cpu:.1f} s of CPU in all processes"),
+        Promise("one family, PSS of its processes", sum(memory), 300, "MB"),
     ]
 
 
@@ -215,16 +218,16 @@ PARTS: dict[str, Callable[[Family, Path], list[Promise]]] = {"way": way, "cancel
 
 
 def main(arguments: Sequence[str] = ()) -> list[Promise]:
-    wanted = [name for name in PARTS if name in arguments or not arguments]
+    chosen = [name for name in PARTS if name in arguments or not arguments]
     with family() as (ready, data, seconds):
-        promises = of_family(ready, seconds)
-        for name in wanted:
+        promises = start_and_memory(ready, seconds)
+        for name in chosen:
             promises += PARTS[name](ready, data)
     return promises
 
 
-def _bare_celery(redis_url: str) -> list[float]:
-    """Milliseconds, measured on this machine's monotonic clock, which both processes share."""
+def _plain_celery(redis_url: str) -> list[float]:
+    """Milliseconds from enqueue to task body, by the machine's monotonic clock, which both processes share."""
     address = redis_url.replace("unix://", "redis+socket://")
     app.conf.broker_url = address
     command = [sys.executable, "-m", "celery", "-A", "benchmarks.plain_celery", "worker", "--pool", "threads"]
@@ -246,8 +249,8 @@ def _one_task(answers: "redis.Redis") -> float:
     answer = answers.blpop(PREFIX + REACHED, timeout=ANSWER_SECONDS)
     if answer is None:
         raise TimeoutError("the plain Celery worker did not answer")
-    began, reached = json.loads(answer[1])
-    return (reached - began) / 1e6
+    sent_at, reached = json.loads(answer[1])
+    return (reached - sent_at) / 1e6
 
 
 def _percentile(values: Sequence[float], share: float) -> float:

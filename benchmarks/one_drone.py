@@ -1,9 +1,9 @@
-"""A drone in this process, without Celery and service: where the CPU of a short order goes, thread by thread.
+"""A drone in this process, without Celery and service: the CPU of a short order by thread.
 
     python -m benchmarks.one_drone [--orders 200] [--plain] [--database postgresql] [--profile FILE]
 
-Orders are placed by the store and given to the drone by threads, as Celery's pool does. `--profile` writes what
-`cProfile` counted on the event loop, which `python -m pstats FILE` reads: calls are counts, times are of this thread.
+The store places the orders, and threads hand them to the drone, as Celery's pool does. `--profile` writes what
+`cProfile` counted on the event loop, for `python -m pstats FILE`; the times in it are CPU of that thread.
 """
 
 import argparse
@@ -42,9 +42,10 @@ REDIS = "redis://127.0.0.1:6379/9"
 
 @contextmanager
 def drone_here(redis_url: str = REDIS, database_url: str | None = None) -> Iterator[tuple[Drone, Store, Path]]:
-    """A drone of this process that claims only what it is given, its store, and where its orders may work.
+    """Run a drone in this process; yields it, its store, and the directory for its orders' workspaces.
 
-    `database_url`: an empty database; None = a SQLite file of its own.
+    The drone polls so rarely that it claims only the orders handed to it. `database_url`: an empty database; None = a
+    new SQLite file.
     """
     with TemporaryDirectory(prefix="mcc-") as folder, fake_provider() as address:
         data, work = Path(folder) / "data", Path(folder) / "work"
@@ -77,8 +78,8 @@ def drone_here(redis_url: str = REDIS, database_url: str | None = None) -> Itera
 
 
 def placed(store: Store, orders: int, directories: Sequence[Path | None]) -> Sequence[Sequence[str]]:
-    """That many orders, by the directory in which they work; nobody tells the drone of them."""
-    asked = [
+    """Place `orders` orders in turn in the directories; answers their ids by directory. The drone is not notified."""
+    new_orders = [
         NewOrder(prompt=WITHOUT, model="fake")
         if directory is None
         else NewOrder(prompt=IN_A_WORKSPACE, workspace=str(directory), model="fake")
@@ -87,12 +88,12 @@ def placed(store: Store, orders: int, directories: Sequence[Path | None]) -> Seq
     lines: list[list[str]] = [[] for _ in directories]
     for number in range(orders):
         line = number % len(directories)
-        lines[line].append(store.orders.place(asked[line], principal="bench").order.id)
+        lines[line].append(store.orders.place(new_orders[line], principal="bench").order.id)
     return lines
 
 
 def run(drone: Drone, store: Store, lines: Sequence[Sequence[str]]) -> None:
-    """The orders of each line one after the other, all lines side by side. Raises RuntimeError where one fails."""
+    """Run the orders of each line in sequence, all lines concurrently. Raises RuntimeError if an order fails."""
 
     def work(line: Sequence[str]) -> None:
         for order_id in line:
@@ -103,13 +104,13 @@ def run(drone: Drone, store: Store, lines: Sequence[Sequence[str]]) -> None:
     for order_id in (order_id for line in lines for order_id in line):
         while (order := store.orders.get(order_id)).status not in FINAL:
             time.sleep(0.01)
-            drone.work(order_id)  # another order had its workspace: one that the drone's own poll began
+            drone.work(order_id)  # It waited for its workspace, held by an order that the drone's own poll had started.
         if order.status is not OrderStatus.SUCCEEDED:
             raise RuntimeError(f"an order of the benchmark did not succeed: {order}")
 
 
-def threads() -> Mapping[str, float]:
-    """Seconds of CPU of this process's threads that are there now, by the first word of their names."""
+def cpu_by_thread() -> Mapping[str, float]:
+    """Seconds of CPU of this process's living threads, by the first word of their names."""
     tick, spent = os.sysconf("SC_CLK_TCK"), defaultdict[str, float](float)
     for thread in threading.enumerate():
         try:
@@ -121,7 +122,7 @@ def threads() -> Mapping[str, float]:
 
 
 def on_loop(drone: Drone, function: Callable[[], None]) -> None:
-    """Run this on the drone's event loop, and wait until it has run."""
+    """Call `function` on the drone's event loop, and wait until it has returned."""
     done = threading.Event()
 
     async def run() -> None:
@@ -138,34 +139,36 @@ def main(arguments: Sequence[str] = ()) -> None:
     parser.add_argument("--plain", action="store_true", help="without a workspace")
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
     parser.add_argument("--profile")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    postgres = postgres_url() if asked.database == "postgresql" else nullcontext()
+    postgres = postgres_url() if options.database == "postgresql" else nullcontext()
     with postgres as url, drone_here(database_url=url) as (drone, store, work):
-        directories: list[Path | None] = [None if asked.plain else work / f"line-{line}" for line in range(LINES)]
+        directories: list[Path | None] = [None if options.plain else work / f"line-{line}" for line in range(LINES)]
         for directory in filter(None, directories):
             directory.mkdir()
             for name, text in FILES.items():
                 (directory / name).write_text(text, "utf-8")
         run(drone, store, placed(store, WARM, directories))
-        lines, slow = placed(store, asked.orders, directories), [slowness()]
+        lines, slow = placed(store, options.orders, directories), [slowness()]
         profile = cProfile.Profile(time.thread_time)
-        if asked.profile:
+        if options.profile:
             on_loop(drone, profile.enable)
-        before, cpu, began = threads(), time.process_time(), time.perf_counter()
+        before, cpu, began = cpu_by_thread(), time.process_time(), time.perf_counter()
         run(drone, store, lines)
-        used, wall, after = time.process_time() - cpu, time.perf_counter() - began, threads()
+        used, wall, after = time.process_time() - cpu, time.perf_counter() - began, cpu_by_thread()
         slow.append(slowness())
-        if asked.profile:
+        if options.profile:
             on_loop(drone, profile.disable)
-            profile.dump_stats(asked.profile)
+            profile.dump_stats(options.profile)
             counted = pstats.Stats(profile).stats.values()  # type: ignore[attr-defined]
-            calls: float = sum(count for _, count, *_ in counted) / asked.orders
-            print(f"\n{calls:,.0f} calls of functions an order on the event loop, which no neighbour changes")
-    rows = [(name, f"{1000 * (after[name] - before.get(name, 0)) / asked.orders:.1f} ms") for name in sorted(after)]
-    rows.append(("all, and threads that ended", f"{1000 * used / asked.orders:.1f} ms"))
-    rows.append(("the same piece of plain Python", " and ".join(f"{one:.1f} ms" for one in slow)))
-    table(f"{asked.orders} orders of two calls, {asked.orders / wall:.0f} a second", ("threads", "CPU per order"), rows)
+            calls: float = sum(count for _, count, *_ in counted) / options.orders
+            print(f"\n{calls:,.0f} function calls per order on the event loop, independent of the load")
+    rows = [(name, f"{1000 * (after[name] - before.get(name, 0)) / options.orders:.1f} ms") for name in sorted(after)]
+    rows.append(("total, with threads that ended", f"{1000 * used / options.orders:.1f} ms"))
+    rows.append(("a fixed piece of plain Python, before and after", " and ".join(f"{one:.1f} ms" for one in slow)))
+    table(
+        f"{options.orders} orders of two calls, {options.orders / wall:.0f} a second", ("thread", "CPU per order"), rows
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""What a short order costs: two model calls, one of them for a tool, by the shipped master.
+"""The cost of a short order: two model calls, one of which calls a tool, run by the shipped master agent.
 
     python -m benchmarks.orders [--orders 400] [--drones 1 2 4] [--database sqlite|postgresql] [--git]
 
-Everything is real but the model, which answers at once from a process of its own. Each of `LINES` places an order in
-a workspace of its own, waits for its end, and places the next, so that the drones always have work; then `BACKLOG`
-orders are placed together, and worked off. The CPU is that of the drones' processes, before and after, as the kernel
-counts it; what the programs of the sandbox took stands apart.
-A piece of plain Python is timed meanwhile, since what a second of CPU is worth depends on what else is busy.
+Everything is real except the model, which answers at once from its own process. Each of `LINES` lines places an order
+in its own workspace, waits for its end, and places the next, so that the drones always have work. Then `BACKLOG` orders
+are placed together and worked off. The CPU is what the kernel counts for the drones' processes; programs of the sandbox
+are counted separately. A fixed piece of plain Python is timed meanwhile, because the value of a second of CPU depends
+on what else is running.
 """
 
 import argparse
@@ -21,9 +21,9 @@ from pathlib import Path
 
 import psycopg
 
-from benchmarks.beside import median_of, slowness_meanwhile
+from benchmarks.beside import median_of, sampled_slowness
 from benchmarks.journal import postgres_url
-from benchmarks.service import Place, place
+from benchmarks.service import Installation, installed
 from benchmarks.summary import Promise
 from benchmarks.workload import table
 from mcc.contracts.status import FINAL
@@ -44,7 +44,7 @@ WITHOUT = "Look something up. [[sub r=1]]"
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """Seconds of CPU that processes have used: their own, and their children's that have ended."""
+    """Seconds of CPU that processes have used, and that their ended children have used."""
 
     own: float
     children: float
@@ -53,7 +53,7 @@ class Cpu:
     def of(cls, pids: Sequence[int]) -> "Cpu":
         tick = os.sysconf("SC_CLK_TCK")
         stats = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
-        # The clock of a process's CPU, as clock_getcpuclockid(3) makes its number: nanoseconds, where /proc has 10 ms.
+        # The id of a process's CPU clock, as in clock_getcpuclockid(3): it counts nanoseconds, /proc steps of 10 ms.
         own = sum(time.clock_gettime(~pid << 3 | 2) for pid in pids)
         return cls(own, sum(int(stat[13]) + int(stat[14]) for stat in stats) / tick)
 
@@ -63,8 +63,10 @@ class Cpu:
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """Of `orders` by `drones`: seconds on the wall, CPU of the drones and of the service. `piece`: milliseconds that a
-    piece of plain Python took meanwhile (`slowness`)."""
+    """What `orders` orders took: CPU of the drones and of the service, and wall-clock seconds.
+
+    `piece`: milliseconds that the fixed piece of plain Python took meanwhile (`slowness`).
+    """
 
     orders: int
     drones: Cpu
@@ -74,7 +76,7 @@ class Took:
 
     @property
     def milliseconds(self) -> float:
-        """CPU of the drones for an order."""
+        """CPU of the drones per order."""
         return 1000 * self.drones.own / self.orders
 
     @property
@@ -84,30 +86,38 @@ class Took:
     def row(self, what: str) -> tuple[str, ...]:
         children = 1000 * self.drones.children / self.orders
         service = 1000 * self.service.own / self.orders
-        # A drone whose threads share one interpreter takes no more than one core of its machine.
+        # The threads of a drone share one interpreter, so a drone cannot use more than one core.
         of_one_core = self.orders / self.drones.own
         cpu = (f"{one:.1f} ms" for one in (self.milliseconds, children, service))
         return (what, *cpu, f"{self.rate:.0f}", f"{of_one_core:.0f}", f"{self.piece:.1f} ms")
 
 
-HEAD = ("what", "CPU of the drone", "of programs", "of the service", "orders/s", "orders per s of CPU", "plain Python")
+HEAD = (
+    "orders",
+    "CPU of the drones",
+    "CPU of programs",
+    "CPU of the service",
+    "orders/s",
+    "orders per s of CPU",
+    "plain Python",
+)
 
 
-def workspace(here: Place, line: int, *, git: bool) -> Path:
+def workspace(here: Installation, line: int, *, git: bool) -> Path:
     directory = here.folder / f"line-{line}"
     if not directory.exists():
         directory.mkdir()
         for name, text in FILES.items():
             (directory / name).write_text(text, "utf-8")
         if git:
-            who = ("-c", "user.name=bench", "-c", "user.email=bench@example.org")
-            for command in (("init", "-q"), ("add", "."), (*who, "commit", "-qm", "begin")):
+            author = ("-c", "user.name=bench", "-c", "user.email=bench@example.org")
+            for command in (("init", "-q"), ("add", "."), (*author, "commit", "-qm", "begin")):
                 subprocess.run(["git", "-C", str(directory), *command], check=True)
     return directory
 
 
-def run(here: Place, orders: int, directories: Sequence[Path | None]) -> None:
-    """That many orders, one at a time in each of these directories. Raises RuntimeError when one does not succeed."""
+def run(here: Installation, orders: int, directories: Sequence[Path | None]) -> None:
+    """Run `orders` orders, one at a time in each directory. Raises RuntimeError if one does not succeed."""
     left, open_orders, placing = orders, dict[str, Path | None](), dict[Future[str], Path | None]()
     store = open_store(here.settings.database_url)
     with ThreadPoolExecutor(4) as pool:
@@ -136,22 +146,22 @@ def run(here: Place, orders: int, directories: Sequence[Path | None]) -> None:
     store.close()
 
 
-def work_off(here: Place, directories: Sequence[Path | None]) -> None:
-    """An order for each of these, all of them placed in one request."""
-    asked = [
+def work_off(here: Installation, directories: Sequence[Path | None]) -> None:
+    """Place one order per directory, all in one request, and wait until all have ended."""
+    orders = [
         {"model": "fake", "prompt": WITHOUT}
         if directory is None
         else {"model": "fake", "prompt": IN_A_WORKSPACE, "workspace": str(directory)}
         for directory in directories
     ]
-    here.client.post("/orders:batch", json={"orders": asked}).raise_for_status()
+    here.client.post("/orders:batch", json={"orders": orders}).raise_for_status()
     here.until_done()
 
 
-def measured(here: Place, orders: int, work: Callable[[], None]) -> Took:
-    """What so many orders took, which `work` places and waits for."""
+def measured(here: Installation, orders: int, work: Callable[[], None]) -> Took:
+    """Measure `work`, which places `orders` orders and waits until they have ended."""
     drones, service, began = Cpu.of(here.drones), Cpu.of([here.service]), time.perf_counter()
-    with slowness_meanwhile() as pieces:
+    with sampled_slowness() as pieces:
         work()
         wall = time.perf_counter() - began
         of_drones, of_service = Cpu.of(here.drones).since(drones), Cpu.of([here.service]).since(service)
@@ -159,53 +169,55 @@ def measured(here: Place, orders: int, work: Callable[[], None]) -> Took:
 
 
 def by_drones(database: str, url: str | None, orders: int, counts: Sequence[int], *, git: bool) -> Mapping[int, Took]:
-    """What an order in a workspace took, by the number of drones."""
+    """Measure and print all kinds of orders; answers the figures of orders in a workspace, by the number of drones."""
     rows, found = [], dict[int, Took]()
     for drones in counts:
-        with place(drones, database_url=url) as here:
-            said = f"{drones} drone{'s' * (drones > 1)}"
+        with installed(drones, database_url=url) as here:
+            label = f"{drones} drone{'s' * (drones > 1)}"
             lines = [workspace(here, line, git=git) for line in range(LINES)]
             run(here, WARM, lines)
             found[drones] = measured(here, orders, partial(run, here, orders, lines))
-            rows.append(found[drones].row(f"{said}, in a workspace"))
-            rows.append(measured(here, orders, partial(run, here, orders, [None] * LINES)).row(f"{said}, without"))
+            rows.append(found[drones].row(f"{label}, in a workspace"))
+            rows.append(measured(here, orders, partial(run, here, orders, [None] * LINES)).row(f"{label}, without"))
             own = [workspace(here, line, git=git) for line in range(BACKLOG)]
-            rows.append(measured(here, BACKLOG, partial(work_off, here, own)).row(f"{said}, a backlog in workspaces"))
+            rows.append(measured(here, BACKLOG, partial(work_off, here, own)).row(f"{label}, a backlog in workspaces"))
             without = partial(work_off, here, [None] * BACKLOG)
-            rows.append(measured(here, BACKLOG, without).row(f"{said}, a backlog without"))
-    table(f"Orders of two calls, {orders} each, of a backlog {BACKLOG:,}, {database}", HEAD, rows)
+            rows.append(measured(here, BACKLOG, without).row(f"{label}, a backlog without"))
+    table(f"Orders of two calls on {database} ({orders} each, {BACKLOG:,} in a backlog)", HEAD, rows)
     return found
 
 
-def held(database: str, found: Mapping[int, Took]) -> Iterator[Promise]:
+def promises(database: str, found: Mapping[int, Took]) -> Iterator[Promise]:
     fewest, *more = sorted(found)
     one, what = found[fewest], f"an order of two calls in a workspace, {database}"
     if database == "SQLite":
         note = f"plain Python {one.piece:.1f} ms"
-        yield Promise(f"{what}: CPU of the drone", one.milliseconds, 8, "ms", note=note)
+        yield Promise(f"{what}: CPU of the drones", one.milliseconds, 8, "ms", note=note)
         yield Promise(f"{what}: orders/s", one.rate, 100, at_least=True)
         return
     for drones in more:
-        # In pieces of plain Python: with more drones more processors are busy, and each of them may be slower for it.
+        # Relative to plain Python: with more drones, more processors are busy, and each of them may be slower.
         ratio = found[drones].milliseconds / found[drones].piece / (one.milliseconds / one.piece)
         note = f"{found[drones].milliseconds:.1f} and {one.milliseconds:.1f} ms"
-        yield Promise(f"{what}: CPU by plain Python, {drones} drones / {fewest}", ratio, 1.2, note=note)
+        yield Promise(f"{what}: CPU relative to plain Python, {drones} drones / {fewest}", ratio, 1.2, note=note)
 
 
 def main(arguments: Sequence[str] = ()) -> list[Promise]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.orders")
     parser.add_argument("--orders", type=int, default=ORDERS)
     parser.add_argument("--drones", type=int, nargs="+", default=DRONES)
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), help="this one alone")
-    parser.add_argument("--git", action="store_true", help="the workspaces are git repositories")
-    asked = parser.parse_args(arguments)
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), help="measure only this database")
+    parser.add_argument("--git", action="store_true", help="make the workspaces git repositories")
+    options = parser.parse_args(arguments)
     found = list[Promise]()
-    if asked.database != "postgresql":
-        found += held("SQLite", by_drones("SQLite", None, asked.orders, asked.drones, git=asked.git))
-    if asked.database != "sqlite":
+    if options.database != "postgresql":
+        found += promises("SQLite", by_drones("SQLite", None, options.orders, options.drones, git=options.git))
+    if options.database != "sqlite":
         try:
             with postgres_url() as url:
-                found += held("PostgreSQL", by_drones("PostgreSQL", url, asked.orders, asked.drones, git=asked.git))
+                found += promises(
+                    "PostgreSQL", by_drones("PostgreSQL", url, options.orders, options.drones, git=options.git)
+                )
         except psycopg.OperationalError as error:
             print(f"\nPostgreSQL: not measured, {str(error).splitlines()[0]}")
     return found

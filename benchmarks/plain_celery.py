@@ -1,4 +1,4 @@
-"""Celery as it comes: one task that says when it began."""
+"""Plain Celery: one task that reports when it began."""
 
 import json
 import os
@@ -9,7 +9,7 @@ from celery import Celery
 URL_NAME = "BENCH_BROKER_URL"
 REACHED = "bench:reached"
 PREFIX = "mcc:"
-"""Of the keys that the embedded Redis lets anybody have."""
+"""The key prefix that the embedded Redis permits."""
 
 app = Celery("bench", broker=os.environ.get(URL_NAME, "redis://127.0.0.1:6379/0"))
 app.conf.update(task_ignore_result=True, broker_connection_retry_on_startup=True, task_default_queue="bench")

@@ -1,9 +1,10 @@
-"""Single figures of one checkout, for `make bench-compare`: prints one number.
+"""The probes of `make bench-compare`: each prints one figure of one checkout.
 
-    .venv/bin/python benchmarks/probes.py NAME [TIMES]      # in the checkout that is measured
+    .venv/bin/python benchmarks/probes.py NAME [TIMES]      # in the checkout to measure
 
-Run by its path, so that what it imports is the checkout in the current directory, also one that is older than this
-file. What an older one does not have fails with its ImportError, and is told as not measured.
+It runs by its path, so that it imports the checkout in the current directory, which may be older than this file. What
+an older checkout lacks raises ImportError; the comparison then shows "not measured". Renaming what is imported below
+therefore ends the comparison with older commits.
 """
 
 import os
@@ -24,7 +25,7 @@ TURNS = 6
 
 
 def imported(statement: str) -> float:
-    """Milliseconds of CPU of a process that does nothing else; the least of five."""
+    """Milliseconds of CPU of a Python process that only runs this statement; the minimum of five."""
     times = []
     for _ in range(5):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -35,7 +36,7 @@ def imported(statement: str) -> float:
 
 
 def calls(*, stream: bool, stored: bool) -> float:
-    """Milliseconds of CPU per model call of whole turns."""
+    """Milliseconds of CPU per model call, over whole turns."""
     from benchmarks.workload import CALLS, fake_provider
 
     with fake_provider() as address:
@@ -74,7 +75,7 @@ async def _spent(turn: Callable[[], Awaitable[object]]) -> float:
 
 
 def events(times: int) -> None:
-    """Hot: the events of a streamed answer, read."""
+    """Hot: parse the events of a streamed reply."""
     from drone.models.body import EventStream
 
     piece = b'data: {"id":"1","choices":[{"index":0,"delta":{"content":" token"}}]}\n\n' * 20
@@ -83,20 +84,20 @@ def events(times: int) -> None:
 
 
 def entries(times: int) -> None:
-    """Hot: an entry made, written as JSON and read again."""
+    """Hot: build an entry, write it as JSON and read it again."""
     from mcc.contracts.entry import ORDER, Draft, Entry
     from mcc.contracts.journal import ToolFinished
     from mcc.contracts.shape import now, to_json
 
-    at, said = now(), "what a tool says " * 20
+    at, content = now(), "what a tool says " * 20
     for number in range(times):
-        fact = ToolFinished(call_id="c1", name="lookup", content=said, is_error=False)
+        fact = ToolFinished(call_id="c1", name="lookup", content=content, is_error=False)
         raw = to_json(Draft(at=at, origin=ORDER, data=fact).numbered("order-1", number + 1))
         Entry.model_validate_json(raw)
 
 
 def folds(times: int) -> None:
-    """Hot: the entries of one call applied to the record."""
+    """Hot: apply the entries of one call to the record."""
     from mcc.contracts.entry import ORDER, Draft
     from mcc.contracts.fold import Fold
     from mcc.contracts.journal import AgentStep

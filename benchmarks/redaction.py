@@ -1,4 +1,4 @@
-"""What it costs to keep secrets out of texts: per large tool result, per piece of a stream, per two-call order."""
+"""The cost of redacting secrets: per large tool result, per piece of a stream, per order of two calls."""
 
 import asyncio
 import gc
@@ -24,14 +24,14 @@ RESULT_CHARACTERS = 190_000
 PIECE_CHARACTERS = 5
 ORDERS = 60
 ROUNDS = 5
-NUMBERS = (1, 6, 30)
-"""How many secrets a drone knows; six are usual."""
+COUNTS = (1, 6, 30)
+"""Numbers of secrets that a drone knows; six are usual."""
 
 PROSE = "The harbour has two quays, and `quay.py:12` counts the cranes on them (about 40 %). "
 
 
-class Everyone:
-    """Every model is the same one."""
+class SameModel:
+    """A registry that resolves every name to one model."""
 
     def __init__(self, model: Model) -> None:
         self.default = model
@@ -40,11 +40,11 @@ class Everyone:
         return self.default
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """There is nothing to close."""
 
 
-class Told(Settings):
-    """Settings of a drone that knows so many secrets, whatever the environment of the benchmark has."""
+class SecretSettings(Settings):
+    """Settings of a drone that knows `slots - 1` secrets, whatever the environment of the benchmark contains."""
 
     def secrets(self) -> frozenset[str]:
         return frozenset(secrets.token_urlsafe(32) for _ in range(self.slots - 1))
@@ -52,20 +52,20 @@ class Told(Settings):
 
 def main() -> None:
     text = (PROSE * (RESULT_CHARACTERS // len(PROSE) + 1))[:RESULT_CHARACTERS]
-    for number in NUMBERS:
-        _print(text, number)
+    for number in COUNTS:
+        _measure_redactor(text, number)
     with tempfile.TemporaryDirectory() as folder:
-        bare, known = (asyncio.run(_orders(Path(folder), number)) for number in (0, NUMBERS[1]))
-    print(f"a two-call order, journal in memory: {bare:.2f} ms without, {known:.2f} ms with {NUMBERS[1]} secrets")
+        bare, known = (asyncio.run(_orders(Path(folder), number)) for number in (0, COUNTS[1]))
+    print(f"an order of two calls, journal in memory: {bare:.2f} ms without, {known:.2f} ms with {COUNTS[1]} secrets")
 
 
-def _print(text: str, number: int) -> None:
+def _measure_redactor(text: str, number: int) -> None:
     known = [secrets.token_urlsafe(32) for _ in range(number)]
     redactor = Redactor(known)
     pieces = [text[at : at + PIECE_CHARACTERS] for at in range(0, 20_000, PIECE_CHARACTERS)]
     made, whole = _cpu_ms(lambda: Redactor(known)), _cpu_ms(lambda: redactor.text(text))
     piece_us = _cpu_ms(lambda: _streamed(redactor, pieces)) / len(pieces) * 1_000
-    print(f"{number:3} secrets: {made:5.1f} ms to begin with, {whole:5.2f} ms per result, {piece_us:5.1f} µs per piece")
+    print(f"{number:3} secrets: {made:5.1f} ms to set up, {whole:5.2f} ms per result, {piece_us:5.1f} µs per piece")
 
 
 def _streamed(redactor: Redactor, pieces: list[str]) -> None:
@@ -75,18 +75,18 @@ def _streamed(redactor: Redactor, pieces: list[str]) -> None:
 
 
 async def _orders(folder: Path, number: int) -> float:
-    """CPU in milliseconds per order that reads a file and answers; the least of some rounds."""
+    """Milliseconds of CPU per order that reads a file and answers; the minimum of `ROUNDS` rounds."""
     workspace = folder / f"workspace-{number}"
     workspace.mkdir()
     (workspace / "quay.py").write_text(PROSE * 20)
-    settings = Told(data_dir=folder / "data", workspace_roots=(workspace,), slots=number + 1)
+    settings = SecretSettings(data_dir=folder / "data", workspace_roots=(workspace,), slots=number + 1)
 
-    def say(ask: Ask) -> Line:
+    def reply(ask: Ask) -> Line:
         if isinstance(ask.messages[-1], ToolResults):
             return Line(PROSE * 2)
         return Line("I look.", (WantedCall("read_file", {"path": "quay.py"}),))
 
-    models: Any = Everyone(ScriptedModel(say, keep_asks=False))
+    models: Any = SameModel(ScriptedModel(reply, keep_asks=False))
     crew = Crew(settings, Definitions.load(None), models)
 
     async def one() -> None:
@@ -107,11 +107,11 @@ async def _orders(folder: Path, number: int) -> float:
     return least
 
 
-def _cpu_ms(what: Callable[[], object]) -> float:
-    what()
+def _cpu_ms(function: Callable[[], object]) -> float:
+    function()
     least = float("inf")
     for _ in range(5):
         begun = time.process_time()
-        what()
+        function()
         least = min(least, time.process_time() - begun)
     return least * 1_000

@@ -1,4 +1,4 @@
-"""The runtime's own cost: CPU per model call. Many turns at once are `benchmarks.turns`."""
+"""CPU of the agent runtime per model call. `benchmarks.turns` measures many concurrent turns."""
 
 import asyncio
 import gc
@@ -26,32 +26,32 @@ from drone.agent.model import Model
 from mcc.store.resources import tune_collector
 
 REPEATS = 5
-HOLDS = {"runtime, memory journal": 0.5, "runtime, SQLite store": 0.9}
+TARGETS = {"runtime, memory journal": 0.5, "runtime, SQLite store": 0.9}
 
 
 async def cpu_per_call(address: str, turns: int = 12) -> list[Promise]:
-    """No latency, one turn after another; the contenders take turns, so that a busy machine meets all alike."""
+    """Measure with a model that answers at once. The contenders alternate, so that load affects all of them alike."""
     rows, promises = [], []
     for stream in (False, True):
         figures = await _alternating(address, stream, turns)
         bare = figures["bare httpx loop"]
         wire = "SSE" if stream else "plain"
         promises += [
-            Promise(f"CPU per model call, {name}, {wire}, x bare httpx", figures[name] / bare, hold)
-            for name, hold in HOLDS.items()
+            Promise(f"CPU per model call, {name}, {wire}, x bare httpx", figures[name] / bare, target)
+            for name, target in TARGETS.items()
         ]
         for name, milliseconds in figures.items():
-            hold = HOLDS.get(name)
+            target = TARGETS.get(name)
             rows.append(
                 (
                     wire,
                     name,
                     f"{milliseconds:.2f} ms",
                     f"{milliseconds / bare:.2f}",
-                    "" if hold is None else f"<= {hold}",
+                    "" if target is None else f"<= {target}",
                 )
             )
-    table("CPU per model call (38 calls a turn, no latency)", ("wire", "what", "CPU", "ratio", "hold"), rows)
+    table("CPU per model call (38 calls a turn, no latency)", ("wire", "contender", "CPU", "ratio", "target"), rows)
     return promises
 
 
@@ -60,9 +60,9 @@ async def _alternating(address: str, stream: bool, turns: int) -> dict[str, floa
     model = ours.get("fake")
     with TemporaryDirectory() as folder:
         database = f"sqlite:///{Path(folder) / 'bench.db'}"
-        async with bare_httpx(address, latency_ms=0, stream=stream) as hand, stored_turns(database, model) as stored:
+        async with bare_httpx(address, latency_ms=0, stream=stream) as loop, stored_turns(database, model) as stored:
             contenders: dict[str, Callable[[], Awaitable[object]]] = {
-                "bare httpx loop": hand.turn,
+                "bare httpx loop": loop.turn,
                 "runtime, memory journal": partial(in_memory, model),
                 "runtime, SQLite store": stored,
             }
@@ -72,7 +72,7 @@ async def _alternating(address: str, stream: bool, turns: int) -> dict[str, floa
 
 
 async def _repeated(contenders: Mapping[str, Callable[[], Awaitable[object]]], turns: int) -> dict[str, float]:
-    """Median milliseconds of CPU per model call, four turns at a time."""
+    """Median milliseconds of CPU per model call by contender, four turns at a time."""
     figures: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in contenders.values():
         await turn()

@@ -1,4 +1,4 @@
-"""What a program of the sandbox costs before and after it runs: by profile, and by what its workspace holds."""
+"""The time that the sandbox adds to a program, by profile and by the size of the workspace."""
 
 import asyncio
 import time
@@ -24,39 +24,44 @@ def main() -> None:
     sandbox = Bubblewrap.found()
     problem = "bubblewrap is not installed" if sandbox is None else sandbox.problem()
     if sandbox is None or problem:
-        print(f"There is no sandbox here: {problem}")
+        print(f"The sandbox is not available: {problem}")
         return
     with TemporaryDirectory(prefix="mcc-") as folder:
         small, large = Path(folder) / "small", Path(folder) / "large"
         small.mkdir()
-        _fill(large)
+        _make_files(large)
         rows = [
             row
-            for what, root in (("one file", small), (f"{FILES:,} files", large))
-            for row in _rows(sandbox, what, root)
+            for label, root in (("one file", small), (f"{FILES:,} files", large))
+            for row in _rows(sandbox, label, root)
         ]
-    table(f"`true` in the sandbox ({CALLS} calls each)", ("workspace", "profile", "p50", "p90"), rows)
+    table(f"Running `true` in the sandbox ({CALLS} calls each)", ("workspace", "profile", "p50", "p90"), rows)
 
 
-def _fill(root: Path) -> None:
+def _make_files(root: Path) -> None:
     for number in range(FILES):
-        place = root / f"{number // 20 // 20}" / f"{number // 20}"
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"file-{number}.py").touch()
+        directory = root / f"{number // 20 // 20}" / f"{number // 20}"
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / f"file-{number}.py").touch()
 
 
-def _rows(sandbox: Bubblewrap, what: str, root: Path) -> Iterator[tuple[str, ...]]:
+def _rows(sandbox: Bubblewrap, label: str, root: Path) -> Iterator[tuple[str, ...]]:
     for name, profile in PROFILES.items():
-        took = asyncio.run(_calls(sandbox, root, profile))
-        yield what, name, f"{took[len(took) // 2]:.1f} ms", f"{took[len(took) * 9 // 10]:.1f} ms"
+        milliseconds = asyncio.run(_calls(sandbox, root, profile))
+        yield (
+            label,
+            name,
+            f"{milliseconds[len(milliseconds) // 2]:.1f} ms",
+            f"{milliseconds[len(milliseconds) * 9 // 10]:.1f} ms",
+        )
 
 
 async def _calls(sandbox: Bubblewrap, root: Path, profile: Profile) -> list[float]:
-    """Milliseconds, sorted."""
-    workspace, took = Workspace(root), []
+    """Milliseconds of each call, sorted."""
+    workspace, milliseconds = Workspace(root), []
     for _ in range(CALLS):
         began = time.perf_counter()
         ended = await sandbox.run(("true",), workspace, Bounds(20.0), profile=profile)
-        took.append((time.perf_counter() - began) * 1000)
+        milliseconds.append((time.perf_counter() - began) * 1000)
         assert ended.status == 0
-    return sorted(took)
+    return sorted(milliseconds)

@@ -1,4 +1,4 @@
-"""A whole service for measurements: API, drones and Redis as real processes, with the fake model server."""
+"""A complete installation to measure: API, drones and Redis as real processes, with the fake model server."""
 
 import os
 import time
@@ -26,8 +26,8 @@ api_key_env = "FAKE_KEY"
 """
 
 
-class Place:
-    """A family of a service and drones on a data directory of its own, and a client of it."""
+class Installation:
+    """A service and its drones on a new data directory, and an HTTP client of the service."""
 
     def __init__(self, family: Family, client: httpx.Client, folder: Path) -> None:
         self.client = client
@@ -38,7 +38,7 @@ class Place:
     def pid(self, name: str) -> int:
         child = next(child for child in self._family.supervisor.children if child.name == name)
         if child.pid is None:
-            raise RuntimeError(f"{name} does not run")
+            raise RuntimeError(f"{name} is not running")
         return child.pid
 
     @property
@@ -47,7 +47,7 @@ class Place:
 
     @property
     def drones(self) -> Sequence[int]:
-        """Their process ids."""
+        """The process ids of the drones."""
         return [self.pid(child.name) for child in self._family.supervisor.children if child.name.startswith("drone-")]
 
     @property
@@ -55,13 +55,14 @@ class Place:
         return self.pid("api")
 
     def place(self, prompt: str, **fields: object) -> str:
+        """Place an order with the model `fake`; answers its id."""
         order = {"prompt": prompt, "model": "fake", **fields}
         answer = self.client.post("/orders", json=order).raise_for_status()
         order_id: str = answer.json()["id"]
         return order_id
 
     def until_done(self) -> None:
-        """Return when no order is unfinished."""
+        """Wait until every order has ended."""
         statuses = ("queued", "running", "waiting")
         while any(self.client.get("/orders", params={"status": one, "limit": 1}).json()["items"] for one in statuses):
             time.sleep(0.2)
@@ -72,8 +73,8 @@ class Place:
 
 
 @contextmanager
-def place(drones: int = 1, *, slots: int = SLOTS, database_url: str | None = None) -> Iterator[Place]:
-    """A family with the fake model server. `database_url`: an empty database; None = a SQLite file of its own."""
+def installed(drones: int = 1, *, slots: int = SLOTS, database_url: str | None = None) -> Iterator[Installation]:
+    """Start an installation with the fake model server. `database_url`: an empty database; None = a new SQLite file."""
     with TemporaryDirectory(prefix="mcc-") as folder, fake_provider() as address:
         data, work = Path(folder) / "data", Path(folder) / "work"
         for directory in (data, work):
@@ -88,4 +89,4 @@ def place(drones: int = 1, *, slots: int = SLOTS, database_url: str | None = Non
         with family_in_thread(family):
             headers = {"Authorization": f"Bearer {family.token}"}
             with httpx.Client(base_url=f"{family.url}/api/v1", headers=headers, timeout=120) as client:
-                yield Place(family, client, work)
+                yield Installation(family, client, work)

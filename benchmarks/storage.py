@@ -1,4 +1,4 @@
-"""Bytes that an order takes in the database: while it is new, packed, and pruned; and what packing costs."""
+"""Bytes of an order in the database when new, packed and pruned, and the CPU of packing."""
 
 import asyncio
 import sqlite3
@@ -14,8 +14,8 @@ from mcc.store.retention import Cleared
 from mcc.store.store import Store, open_store
 
 TURNS = 40
-HOLD = 60
-"""Kilobytes of an order that has been packed."""
+TARGET_KILOBYTES = 60
+"""The most that a packed order should take."""
 
 
 async def _turns(file: Path, address: str) -> None:
@@ -26,7 +26,7 @@ async def _turns(file: Path, address: str) -> None:
 
 
 def _pages(file: Path) -> dict[str, int]:
-    """Bytes of the pages of each table and index; SQLite's own list of pages has to be built in."""
+    """Bytes of the pages of each table and index. Needs an SQLite built with `dbstat`."""
     with closing(sqlite3.connect(file)) as link:
         return dict(link.execute("SELECT name, sum(pgsize) FROM dbstat GROUP BY name ORDER BY 2 DESC"))
 
@@ -35,8 +35,8 @@ def _kilobytes(size: float) -> str:
     return f"{size / TURNS / 1000:.1f} KB"
 
 
-def _packed(store: Store) -> float:
-    """Milliseconds of CPU for each order."""
+def _pack(store: Store) -> float:
+    """Pack all orders; answers milliseconds of CPU per order."""
     begun = time.process_time()
     count = len(list(store.packing.pack(store.database.clock.now())))
     return (time.process_time() - begun) / count * 1_000
@@ -48,24 +48,26 @@ def main() -> list[Promise]:
         asyncio.run(_turns(file, address))
         store = open_store(f"sqlite:///{file}")
         try:
-            new = _compacted(store, file)
-            cost = _packed(store)
-            packed = _compacted(store, file)
+            new = _compacted_pages(store, file)
+            cost = _pack(store)
+            packed = _compacted_pages(store, file)
             sum(store.retention.clear(store.database.clock.now()), Cleared())
-            pruned = _compacted(store, file)
+            pruned = _compacted_pages(store, file)
         finally:
             store.close()
     stages = (new, packed, pruned)
     names = [name for name in new | packed | pruned if max(when.get(name, 0) for when in stages) > TURNS * 500]
     rows = [(name, *(_kilobytes(when.get(name, 0)) for when in stages)) for name in names]
-    rows.append(("all of it", *(_kilobytes(sum(when.values())) for when in stages)))
-    head = ("what", "new", "packed", "pruned")
+    rows.append(("total", *(_kilobytes(sum(when.values())) for when in stages)))
+    head = ("table or index", "new", "packed", "pruned")
     table(f"Bytes per order of 38 model calls ({TURNS} orders, SQLite)", head, rows)
     print(f"  Packing takes {cost:.1f} ms of CPU per order, in the service, an hour after the order ended.")
-    return [Promise("disk of an order of 38 calls, packed", sum(packed.values()) / TURNS / 1000, HOLD, "KB")]
+    return [
+        Promise("disk of an order of 38 calls, packed", sum(packed.values()) / TURNS / 1000, TARGET_KILOBYTES, "KB")
+    ]
 
 
-def _compacted(store: Store, file: Path) -> dict[str, int]:
+def _compacted_pages(store: Store, file: Path) -> dict[str, int]:
     store.retention.compact()
     return _pages(file)
 

@@ -1,4 +1,4 @@
-"""Turns with the real store behind them: placed, claimed, journaled in groups, finished."""
+"""Turns on the real store: placed, claimed, journaled in groups, finished."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -27,13 +27,13 @@ LEASE_SECONDS = 600.0
 
 
 class Trusted:
-    """A lease that is not in question."""
+    """A lease that is always trusted."""
 
     trusted = True
 
 
 class Silent:
-    """Nobody watches."""
+    """A publisher that discards everything."""
 
     async def publish(self, messages: Iterable[Message]) -> bool:
         return True
@@ -43,24 +43,27 @@ class Silent:
 
 
 Play: TypeAlias = Callable[[Model, Journal, str], Awaitable[str]]
-"""A turn of the order of this id: its answer."""
+"""Runs the turn of the order of this id; answers its text."""
 
 
 @asynccontextmanager
 async def stored_turns(
     database_url: str, model: Model, broadcaster: Broadcaster | None = None, play: Play = our_turn
 ) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """A function that runs one whole turn on the database: what a drone does between a message and the order's end."""
+    """Yields a function that runs one whole turn on the database: what a drone does from a message to the order's end.
+
+    The caller of a `broadcaster` runs it; without one, a broadcaster that discards everything is run here.
+    """
     upgrade(database_url)
     store = open_store(database_url)
     incarnation = _register(store)
-    given, broadcaster = broadcaster, broadcaster or Broadcaster(Silent())
+    runs_broadcaster, broadcaster = broadcaster is None, broadcaster or Broadcaster(Silent())
     calls, executions = AsyncStore(store), Executions()
     writer = Writer(store, Trusted(), broadcaster)
     finisher = Finisher(calls, broadcaster)
-    working = [asyncio.create_task(writer.run())]
-    if given is None:  # whoever gives one runs it; nothing would ever be taken out of what waits in one that does not
-        working.append(asyncio.create_task(broadcaster.run()))
+    tasks = [asyncio.create_task(writer.run())]
+    if runs_broadcaster:  # One that does not run would collect messages without end.
+        tasks.append(asyncio.create_task(broadcaster.run()))
 
     async def turn() -> None:
         placed = await calls.once(
@@ -85,7 +88,7 @@ async def stored_turns(
     try:
         yield turn
     finally:
-        for task in working:
+        for task in tasks:
             task.cancel()
         writer.close()
         calls.close()

@@ -1,4 +1,4 @@
-"""What `make bench` ends with: each promised figure beside what was measured."""
+"""The final table of `make bench`: each promised figure beside the measured one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,8 +8,11 @@ from benchmarks.workload import table
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """A figure that is held while it is at most `limit` (or, with `at_least`, no less). `measured` None: it was not
-    measured here, for the reason in `note`. `note` also says by what it was judged, where that is not plain."""
+    """A promised figure: met while `measured` is at most `limit` or, with `at_least`, no less than it.
+
+    `measured` None: it was not measured on this machine, for the reason in `note`. Otherwise `note` holds figures to
+    compare with, and what the figure was derived from where its name does not say that.
+    """
 
     what: str
     measured: float | None
@@ -19,25 +22,26 @@ class Promise:
     note: str = ""
 
     @property
-    def said(self) -> str:
+    def verdict(self) -> str:
         if self.measured is None:
             return "not measured"
-        held = self.measured >= self.limit if self.at_least else self.measured <= self.limit
-        return "held" if held else "missed"
+        met = self.measured >= self.limit if self.at_least else self.measured <= self.limit
+        return "met" if met else "missed"
 
 
 def show(promises: Iterable[Promise]) -> None:
+    """Print the table."""
     rows = [
         (
             promise.what,
             f"{'>=' if promise.at_least else '<='} {_figure(promise.limit)}{_unit(promise)}",
             "" if promise.measured is None else f"{_figure(promise.measured)}{_unit(promise)}",
-            promise.said,
+            promise.verdict,
             promise.note,
         )
         for promise in promises
     ]
-    table("What is promised", ("what", "hold", "measured", "", ""), rows)
+    table("Promised figures", ("promise", "target", "measured", "verdict", "note"), rows)
 
 
 def _figure(value: float) -> str:

@@ -1,10 +1,10 @@
-"""Many turns at once in one process, ours beside a bare httpx loop and two other frameworks, each in its own process.
+"""Many concurrent turns in one process: MCC, a bare httpx loop and two other frameworks, each in its own process.
 
     python -m benchmarks turns                  # 50 and 200 turns at 200 ms a call, 500 at 2 s; peers at 50
-    python -m benchmarks.turns --all            # everybody everywhere: a quarter of an hour
+    python -m benchmarks.turns --all            # peers with 200 turns too, and with SSE: 15 minutes
 
-Ideal is the critical path of a turn: 11 calls. A process has one core, so that its CPU time is a floor under its wall
-clock: where a machine is busy with other things, that floor is what can be compared.
+The ideal time is the critical path of a turn: 11 calls. A process uses one core at most, so its CPU time is a lower
+bound (the floor) for its wall-clock time. On a busy machine, compare the floors.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.peers.contender import Game, Spent
+from benchmarks.peers.contender import Scenario, Spent
 from benchmarks.summary import Promise
 from benchmarks.workload import (
     CALLS,
@@ -39,12 +39,12 @@ class Contender:
     peer: bool = False
 
     @property
-    def is_here(self) -> bool:
+    def is_installed(self) -> bool:
         return Path(self.command[0]).exists()
 
 
-def _ours(name: str, player: str) -> Contender:
-    return Contender(name, (sys.executable, "-m", "benchmarks.contenders", player))
+def _own(name: str, setup: str) -> Contender:
+    return Contender(name, (sys.executable, "-m", "benchmarks.contenders", setup))
 
 
 def _peer(name: str) -> Contender:
@@ -52,35 +52,41 @@ def _peer(name: str) -> Contender:
     return Contender(name, (str(python), str(PEERS / f"{name}_turns.py")), peer=True)
 
 
-BARE = _ours("bare httpx, a client a turn", "bare")
-MEMORY = _ours("runtime, memory journal", "memory")
-SQLITE = _ours("runtime, SQLite store", "sqlite")
+BARE = _own("bare httpx, one client per turn", "bare")
+MEMORY = _own("runtime, memory journal", "memory")
+SQLITE = _own("runtime, SQLite store", "sqlite")
 CONTENDERS = (BARE, MEMORY, SQLITE, _peer("openai_agents"), _peer("pydantic_ai"))
-WALL_HOLDS = {(50, 200): 1.2, (200, 200): 1.8, (500, 2000): 1.2}
-"""Of turns and milliseconds a call: the wall clock, in ideals."""
+WALL_TARGETS = {(50, 200): 1.2, (200, 200): 1.8, (500, 2000): 1.2}
+"""The wall-clock time as a multiple of the ideal time, by number of turns and milliseconds per call."""
 
 
-def played(contender: Contender, game: Game) -> Spent | str:
-    """What the turns cost; a sentence where they did not end."""
+def run_contender(contender: Contender, scenario: Scenario) -> Spent | str:
+    """What the turns cost; a message where they did not finish."""
     try:
-        done = subprocess.run(
-            contender.command, input=json.dumps(asdict(game)), capture_output=True, text=True, timeout=LONGEST_SECONDS
+        process = subprocess.run(
+            contender.command,
+            input=json.dumps(asdict(scenario)),
+            capture_output=True,
+            text=True,
+            timeout=LONGEST_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return f"not done after {LONGEST_SECONDS} s"
-    if done.returncode:
-        return f"failed: {done.stderr.strip().splitlines()[-1] if done.stderr.strip() else done.returncode}"
-    return Spent(**json.loads(done.stdout.splitlines()[-1]))
+        return f"not finished after {LONGEST_SECONDS} s"
+    if process.returncode:
+        return f"failed: {process.stderr.strip().splitlines()[-1] if process.stderr.strip() else process.returncode}"
+    return Spent(**json.loads(process.stdout.splitlines()[-1]))
 
 
-def at_once(server: str, turns: int, latency_ms: int, stream: bool, contenders: Sequence[Contender]) -> list[Promise]:
-    game = Game(server, latency_ms, turns, stream, MASTER_PROMPT, CHILD_PROMPT, prompt_of_a_turn(), FACT)
+def concurrent_turns(
+    server: str, turns: int, latency_ms: int, stream: bool, contenders: Sequence[Contender]
+) -> list[Promise]:
+    scenario = Scenario(server, latency_ms, turns, stream, MASTER_PROMPT, CHILD_PROMPT, prompt_of_a_turn(), FACT)
     ideal, found, rows = PATH * latency_ms / 1000, {}, []
     for contender in contenders:
-        if not contender.is_here:
-            rows.append((contender.name, "not installed: benchmarks/peers/environments"))
+        if not contender.is_installed:
+            rows.append((contender.name, "not installed, see benchmarks/peers/environments"))
             continue
-        spent = played(contender, game)
+        spent = run_contender(contender, scenario)
         if isinstance(spent, str):
             rows.append((contender.name, spent))
             continue
@@ -89,7 +95,7 @@ def at_once(server: str, turns: int, latency_ms: int, stream: bool, contenders: 
     head = ("what", "wall", "wall/ideal", "floor", "busy", "CPU per call", "memory per turn", "failed")
     wire = "SSE" if stream else "plain"
     filled = [(*row, *("",) * (len(head) - len(row))) for row in rows]
-    table(f"{turns} turns at once, {latency_ms} ms a call, {wire} (ideal {ideal:.1f} s)", head, filled)
+    table(f"{turns} concurrent turns, {latency_ms} ms a call, {wire} (ideal {ideal:.1f} s)", head, filled)
     return list(_promises(found, turns, latency_ms, wire))
 
 
@@ -106,30 +112,37 @@ def _columns(spent: Spent, turns: int, ideal: float) -> tuple[str, ...]:
 
 
 def _promises(found: dict[Contender, Spent], turns: int, latency_ms: int, wire: str) -> list[Promise]:
-    mine, bare, ideal = found.get(MEMORY), found.get(BARE), PATH * latency_ms / 1000
-    if mine is None:
+    own, bare, ideal = found.get(MEMORY), found.get(BARE), PATH * latency_ms / 1000
+    if own is None:
         return []
-    what, hold = f"{turns} turns at once, {latency_ms} ms a call, {wire}", WALL_HOLDS.get((turns, latency_ms), 1.2)
-    floor = f"CPU alone {max(1.0, mine.cpu / ideal):.2f}"
-    beside = f", bare httpx {bare.wall / ideal:.2f}" if bare else ""
+    what, target = (
+        f"{turns} concurrent turns, {latency_ms} ms a call, {wire}",
+        WALL_TARGETS.get((turns, latency_ms), 1.2),
+    )
+    floor = f"floor {max(1.0, own.cpu / ideal):.2f}"
+    compared = f", bare httpx {bare.wall / ideal:.2f}" if bare else ""
     return [
-        Promise(f"{what}: wall / ideal", mine.wall / ideal, hold, note=floor + beside),
-        Promise(f"{what}: memory a turn", mine.kilobytes / turns, 200, "KB"),
+        Promise(f"{what}: wall / ideal", own.wall / ideal, target, note=floor + compared),
+        Promise(f"{what}: memory per turn", own.kilobytes / turns, 200, "KB"),
     ]
 
 
 def main(arguments: Sequence[str] = ()) -> list[Promise]:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.turns")
-    parser.add_argument("--all", action="store_true", help="the other frameworks with 200 turns too, and both wires")
+    parser.add_argument(
+        "--all", action="store_true", help="the other frameworks also with 200 turns, and also with SSE"
+    )
     everything = parser.parse_args(arguments).all
-    own = tuple(one for one in CONTENDERS if not one.peer)
+    without_peers = tuple(one for one in CONTENDERS if not one.peer)
     promises = []
     with fake_provider() as server:
         for stream in (False, True):
-            promises += at_once(server, 50, 200, stream, CONTENDERS if everything or not stream else own)
-            promises += at_once(server, 200, 200, stream, CONTENDERS if everything else own)
-        promises += at_once(server, 500, 2000, True, (BARE, MEMORY))
-    print("\n  Floor: what the CPU time alone, on the one core that a process has, makes of wall/ideal.")
+            promises += concurrent_turns(
+                server, 50, 200, stream, CONTENDERS if everything or not stream else without_peers
+            )
+            promises += concurrent_turns(server, 200, 200, stream, CONTENDERS if everything else without_peers)
+        promises += concurrent_turns(server, 500, 2000, True, (BARE, MEMORY))
+    print("\n  Floor: the wall/ideal that the CPU time alone requires, on the one core that a process uses.")
     return promises
 
 

@@ -1,7 +1,7 @@
-"""The workload of the runtime's figures: one turn is a master, four subagents side by side, 38 calls.
+"""The workload of the runtime benchmarks: a turn of a master and four concurrent subagents, 38 model calls.
 
-The master delegates once to `CHILDREN` subagents, each of which looks something up `ROUNDS` times and reports; so a
-turn is 2 + CHILDREN x (ROUNDS + 1) model calls, ROUNDS + 3 of them one after another.
+The master delegates once to `CHILDREN` subagents, each of which looks something up `ROUNDS` times and then reports. A
+turn therefore has 2 + CHILDREN x (ROUNDS + 1) model calls, ROUNDS + 3 of them on its critical path.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ LIMITS = Limits(concurrency=CHILDREN)
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a measured stretch took: seconds of CPU of this process, seconds on the wall, kilobytes of growth."""
+    """What a measurement took: seconds of CPU of this process, wall-clock seconds, kilobytes of peak growth."""
 
     cpu: float
     wall: float
@@ -56,7 +56,7 @@ class Spent:
 
 @contextmanager
 def fake_provider() -> Iterator[str]:
-    """The fake model server as a process of its own; answers its address."""
+    """Run the fake model server in its own process; yields its address."""
     port = free_port()
     server = subprocess.Popen([sys.executable, "-m", "benchmarks.fake_llm", str(port)], stdout=subprocess.PIPE)
     try:
@@ -114,10 +114,10 @@ def master(model: Model, turn: Turn) -> Agent:
     child = AgentDefinition(name="explore", prompt=CHILD_PROMPT)
     tools = FunctionTools([lookup])
 
-    def hire(wanted: Wanted) -> Agent:
+    def create(wanted: Wanted) -> Agent:
         return Agent(child, model=model, tools=tools, limits=LIMITS)
 
-    delegation = Delegation(turn, {"explore": "Looks facts up."}, hire, depth=0)
+    delegation = Delegation(turn, {"explore": "Looks facts up."}, create, depth=0)
     return Agent(definition, model=model, tools=delegation, limits=LIMITS)
 
 
@@ -130,8 +130,8 @@ async def our_turn(model: Model, journal: Journal, order_id: str) -> str:
     return report.text
 
 
-class HandLoop:
-    """The same turn as a bare loop over `httpx.AsyncClient`: no budget, no journal, no validation."""
+class BareLoop:
+    """The same turn as a bare loop over `httpx.AsyncClient`, without budget, journal or validation."""
 
     def __init__(self, client: httpx.AsyncClient, address: str, *, latency_ms: int, stream: bool) -> None:
         self._client = client
@@ -160,8 +160,8 @@ class HandLoop:
             calls = message.get("tool_calls")
             if not calls:
                 return message["content"]
-            done = await asyncio.gather(*[act(json.loads(call["function"]["arguments"])) for call in calls])
-            for call, content in zip(calls, done, strict=True):
+            results = await asyncio.gather(*[act(json.loads(call["function"]["arguments"])) for call in calls])
+            for call, content in zip(calls, results, strict=True):
                 messages.append({"role": "tool", "tool_call_id": call["id"], "content": content})
 
     async def _plain(self, messages: list[dict[str, object]], tools: list[object]) -> dict[str, object]:
@@ -208,18 +208,19 @@ _DELEGATE = _function("subagent", "Delegate a task to a subagent.", "agent_type"
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """One for all clients: each would hold a megabyte of certificates."""
+    """Shared by all clients, because each context holds a megabyte of certificates."""
     return ssl.create_default_context()
 
 
 @asynccontextmanager
-async def bare_httpx(address: str, *, latency_ms: int, stream: bool) -> AsyncIterator[HandLoop]:
+async def bare_httpx(address: str, *, latency_ms: int, stream: bool) -> AsyncIterator[BareLoop]:
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
     async with httpx.AsyncClient(timeout=60, limits=limits, trust_env=False, verify=_trusted()) as client:
-        yield HandLoop(client, address, latency_ms=latency_ms, stream=stream)
+        yield BareLoop(client, address, latency_ms=latency_ms, stream=stream)
 
 
 async def measured(work: Callable[[], Awaitable[object]]) -> Spent:
+    """Run `work` and measure it. Memory is sampled every 50 ms."""
     gc.collect()
     before = peak = _resident()
 
@@ -238,7 +239,7 @@ async def measured(work: Callable[[], Awaitable[object]]) -> Spent:
 
 
 async def side_by_side(turn: Callable[[], Awaitable[object]], count: int, width: int) -> None:
-    """`count` turns, at most `width` at a time."""
+    """Run `count` turns, at most `width` at a time."""
     numbers = iter(range(count))
 
     async def line() -> None:
@@ -254,7 +255,7 @@ def _resident() -> float:
 
 
 def table(title: str, head: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print a plain table."""
+    """Print a table as plain text."""
     cells = [[str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[column]) for row in cells) for column in range(len(head))]
     print(f"\n{title}")

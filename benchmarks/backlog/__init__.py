@@ -1,8 +1,8 @@
-"""What each operation costs with 1,000 orders in the database, and with a hundred or a thousand times as many.
+"""The cost of each operation with 1,000 orders in the database, and with a hundred or a thousand times as many.
 
     python -m benchmarks backlog [--sizes 1000,10000,100000] [--database sqlite|postgresql] [--svg FILE]
 
-On PostgreSQL `--sizes 1000,1000000` makes ten million journal entries: a quarter of an hour, and 12 GB of disk.
+On PostgreSQL `--sizes 1000,1000000` creates ten million journal entries, which takes 15 minutes and 12 GB of disk.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.backlog.curves import drawn
 from benchmarks.backlog.first_claim import seconds_to_first_claim
-from benchmarks.backlog.operations import Backlog, Operation, milliseconds
+from benchmarks.backlog.operations import Backlog, milliseconds
 from benchmarks.backlog.plans import full_scans, plans
 from benchmarks.backlog.seed import seed
 from benchmarks.journal import postgres_url
@@ -23,7 +23,7 @@ from mcc.store.migrate import upgrade
 from mcc.store.store import open_store
 
 SIZES = (1_000, 10_000, 100_000)
-HOLD = 1.5
+TARGET = 1.5
 SHOWN = (
     "submit",
     "claim",
@@ -40,31 +40,31 @@ Figures = Mapping[str, Mapping[int, float]]
 
 
 def main() -> None:
-    asked = _asked()
+    options = _options()
     with ExitStack() as stack:
-        urls = {size: stack.enter_context(_seeded(asked.database, size)) for size in asked.sizes}
-        figures, found = measured(urls)
+        urls = {size: stack.enter_context(_seeded(options.database, size)) for size in options.sizes}
+        figures, steps = measured(urls)
         first = {size: seconds_to_first_claim(url) for size, url in urls.items()}
-    show(asked.database, figures, found)
-    told = ", ".join(f"{seconds:.2f} s with {size:,} orders" for size, seconds in first.items())
-    print(f"  A drone's first claim after its registration (hold: 2 s): {told}.")
-    if asked.svg:
-        title = f"Milliseconds by the number of orders ({asked.database})"
-        asked.svg.write_text(drawn(title, {name: figures[name] for name in SHOWN}), "utf-8")
+    show(options.database, figures, steps)
+    by_size = ", ".join(f"{seconds:.2f} s with {size:,} orders" for size, seconds in first.items())
+    print(f"  A drone's first claim after its registration (target: 2 s): {by_size}.")
+    if options.svg:
+        title = f"Milliseconds by the number of orders ({options.database})"
+        options.svg.write_text(drawn(title, {name: figures[name] for name in SHOWN}), "utf-8")
 
 
-def _asked() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks backlog", description=__doc__)
     parser.add_argument("figure", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=list(SIZES))
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
-    parser.add_argument("--svg", type=Path, help="where the curves are written")
+    parser.add_argument("--svg", type=Path, help="the file for the curves")
     return parser.parse_args()
 
 
 @contextmanager
 def _seeded(database: str, orders: int) -> Iterator[str]:
-    """The address of a database of its own with so many orders, gone afterwards."""
+    """Create a database with `orders` orders; yields its address, and drops the database afterwards."""
     with ExitStack() as stack:
         if database == "sqlite":
             url = f"sqlite:///{stack.enter_context(TemporaryDirectory(prefix='mcc-backlog-'))}/mcc.db"
@@ -76,38 +76,40 @@ def _seeded(database: str, orders: int) -> Iterator[str]:
 
 
 def measured(urls: Mapping[int, str]) -> tuple[Figures, Mapping[str, Sequence[str]]]:
-    """Milliseconds of each operation by size, and how the largest database finds what it asks for.
+    """Milliseconds of each operation by size, and the query plan of each operation on the largest database.
 
-    The sizes take turns in every operation, so that a busy machine is busy for all of them.
+    Every operation runs on all sizes in alternation, so that load on the machine affects all of them alike.
     """
     figures: dict[str, dict[int, float]] = {}
-    found: dict[str, Sequence[str]] = {}
+    steps: dict[str, Sequence[str]] = {}
     with ExitStack() as stack:
         stores = {size: open_store(url) for size, url in urls.items()}
         for store in stores.values():
             stack.callback(store.close)
-        for same in zip(*(Backlog(store).operations() for store in stores.values()), strict=True):
-            by_size = dict(zip(stores, same, strict=True))
-            name, largest = same[0].name, max(by_size)
+        for sized in zip(*(Backlog(store).operations() for store in stores.values()), strict=True):
+            by_size = dict(zip(stores, sized, strict=True))
+            name, largest = sized[0].name, max(by_size)
             figures[name] = {size: milliseconds(operation) for size, operation in by_size.items()}
             if not by_size[largest].once:
-                found[name] = plans(stores[largest].database, by_size[largest].cases[0])
-    return figures, found
+                steps[name] = plans(stores[largest].database, by_size[largest].cases[0])
+    return figures, steps
 
 
-def show(database: str, figures: Figures, found: Mapping[str, Sequence[str]]) -> None:
+def show(database: str, figures: Figures, plans_by_name: Mapping[str, Sequence[str]]) -> None:
     sizes = sorted(next(iter(figures.values())))
     rows = []
     for name, by_size in figures.items():
         ratio = by_size[sizes[-1]] / by_size[sizes[0]]
-        first = next((step for step in found.get(name, ()) if "json_each" not in step), "")
+        first = next((step for step in plans_by_name.get(name, ()) if "json_each" not in step), "")
         rows.append((name, *(f"{by_size[size]:.2f}" for size in sizes), f"{ratio:.2f}", first))
-    head = ("operation", *(f"{size:,} orders" for size in sizes), f"ratio, <= {HOLD}", "first step of the plan")
+    head = (
+        "operation",
+        *(f"{size:,} orders" for size in sizes),
+        f"ratio (target: <= {TARGET})",
+        "first step of the plan",
+    )
     table(f"Milliseconds with a backlog ({database})", head, rows)
     print(f"  Median of the ratios: {median(float(row[-2]) for row in rows):.2f}.")
-    for name, steps in found.items():
+    for name, steps in plans_by_name.items():
         if whole := full_scans(steps):
             print(f"  Reads a whole table: {name} ({'; '.join(whole)})")
-
-
-__all__ = ["Operation", "main", "measured", "show"]

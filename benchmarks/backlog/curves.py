@@ -1,4 +1,4 @@
-"""Curves as an SVG: milliseconds over the number of orders, both on logarithmic scales."""
+"""Curves as SVG: milliseconds by the number of orders, both on logarithmic scales."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -10,7 +10,7 @@ COLOURS = ("#1b6ca8", "#c0392b", "#1e8449", "#8e44ad", "#b9770e", "#34495e", "#d
 
 
 def drawn(title: str, curves: Mapping[str, Mapping[int, float]]) -> str:
-    """The SVG of these curves: by name, milliseconds by the number of orders."""
+    """The SVG of the curves; each maps numbers of orders to milliseconds."""
     sizes = sorted({size for curve in curves.values() for size in curve})
     figures = [figure for curve in curves.values() for figure in curve.values()]
     lowest, highest = floor(log10(min(figures))), max(ceil(log10(max(figures))), 3)

@@ -1,4 +1,4 @@
-"""How long a drone that starts takes to claim its first order, from its registration on."""
+"""The time from a starting drone's registration to its first claim."""
 
 import os
 import time
@@ -21,7 +21,10 @@ CLAIMED = sa.text(
 
 
 def seconds_to_first_claim(database_url: str) -> float:
-    """A service, a Redis and one drone are started on this database, and stopped again."""
+    """Start a service, a Redis and one drone on this database, wait for the first claim, and stop them.
+
+    Raises TimeoutError after `MOST_SECONDS`.
+    """
     store = open_store(database_url)
     with TemporaryDirectory(prefix="mcc-") as folder:
         data = Path(folder) / "data"
@@ -29,13 +32,13 @@ def seconds_to_first_claim(database_url: str) -> float:
         environment = {**os.environ, "MCC_DATABASE_URL": database_url}
         settings = load(environment, data_dir=data, port=0, host="127.0.0.1")
         family = Family(settings, Staff(flower=False, slots=4), purpose="run", environment=environment)
-        until = time.monotonic() + MOST_SECONDS
+        deadline = time.monotonic() + MOST_SECONDS
         try:
             with family_in_thread(family):
-                while time.monotonic() < until:
-                    took = store.database.read(lambda connection: connection.scalar(CLAIMED))
-                    if took is not None:
-                        return float(took) / 1_000_000
+                while time.monotonic() < deadline:
+                    microseconds = store.database.read(lambda connection: connection.scalar(CLAIMED))
+                    if microseconds is not None:
+                        return float(microseconds) / 1_000_000
                     time.sleep(0.05)
         finally:
             store.close()

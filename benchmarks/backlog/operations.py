@@ -1,4 +1,4 @@
-"""What is done with a store that holds a backlog, as the service, a drone or the command line does it."""
+"""The operations of the service, a drone and the command line on a store that holds a backlog."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -25,9 +25,9 @@ PAGE, NUDGED, CASES, BEST_OF = 50, 200, 7, 5
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`cases` are calls of it; those that change nothing are done `BEST_OF` times each.
+    """An operation with several `cases`, which run `BEST_OF` times each.
 
-    `once`: it changes something, so that each case is done once.
+    `once`: the operation changes the database, so each case runs only once.
     """
 
     name: str
@@ -36,22 +36,22 @@ class Operation:
 
 
 def milliseconds(operation: Operation) -> float:
-    """The median of the cases, each at its best."""
+    """The median over the cases of their fastest runs."""
     return median(_best(case, 1 if operation.once else BEST_OF) for case in operation.cases)
 
 
 def _best(case: Work, times: int) -> float:
-    found = []
+    durations = []
     for _ in range(times):
         begun = time.perf_counter()
         case()
-        found.append((time.perf_counter() - begun) * 1_000)
-    return min(found)
+        durations.append((time.perf_counter() - begun) * 1_000)
+    return min(durations)
 
 
 @dataclass
 class Backlog:
-    """A seeded store, and some of its orders to ask for."""
+    """A seeded store and its operations."""
 
     store: Store
     drone: HandDrone = field(init=False)
@@ -62,10 +62,10 @@ class Backlog:
 
     def operations(self) -> Iterator[Operation]:
         yield from self._placing()
-        yield from self._holding()
+        yield from self._claiming()
         yield from self._lists()
         yield from self._one_order()
-        yield from self._looking_after()
+        yield from self._maintenance()
 
     def _placing(self) -> Iterator[Operation]:
         yield Operation("submit", [self._submit] * CASES * 3, once=True)
@@ -75,7 +75,7 @@ class Backlog:
         new = NewOrder(prompt="Do it.", labels=("nightly",))
         return self.store.orders.place(new, principal="operator", idempotency_key=key).order.id
 
-    def _holding(self) -> Iterator[Operation]:
+    def _claiming(self) -> Iterator[Operation]:
         claimable = [one.order_id for one in self.store.claims.claimable(["default"], CASES * 3)]
         yield Operation("poll: what can be claimed", [lambda: self.store.claims.claimable(["default"], 20)] * CASES)
         yield Operation(
@@ -90,14 +90,14 @@ class Backlog:
         for status in ("queued", "waiting", "failed", "succeeded"):
             wanted = OrderStatus(status)
             yield Operation(f"list: {status}", [lambda wanted=wanted: orders.list(status=wanted, limit=PAGE)] * CASES)
-            deep = self._deep(wanted)
-            page = [lambda wanted=wanted, deep=deep: orders.list(status=wanted, cursor=deep, limit=PAGE)] * CASES
+            middle = self._middle(wanted)
+            page = [lambda wanted=wanted, middle=middle: orders.list(status=wanted, cursor=middle, limit=PAGE)] * CASES
             yield Operation(f"list: {status}, deep page", page)
         for label in ("nightly", "rare", "batch-7"):
             yield Operation(f"list: label {label}", [lambda label=label: orders.list(label=label, limit=PAGE)] * CASES)
         both = [lambda: orders.list(label="nightly", status=OrderStatus.CANCELLED, limit=PAGE)] * CASES
         yield Operation("list: label nightly and cancelled", both)
-        some = orders.list(status=OrderStatus.SUCCEEDED, cursor=self._deep(OrderStatus.SUCCEEDED), limit=CASES).items
+        some = orders.list(status=OrderStatus.SUCCEEDED, cursor=self._middle(OrderStatus.SUCCEEDED), limit=CASES).items
         by_session = [lambda one=one: orders.list(session_id=one.session_id, limit=PAGE) for one in some]
         yield Operation("list: session", by_session)
         yield Operation(
@@ -113,8 +113,8 @@ class Backlog:
         kinds = [lambda: self.store.approvals.list(kinds=("question",), limit=PAGE)] * CASES
         yield Operation("inbox: questions", kinds)
 
-    def _deep(self, status: OrderStatus) -> str | None:
-        """A cursor in the middle of the orders of this status, by age."""
+    def _middle(self, status: OrderStatus) -> str | None:
+        """A cursor in the middle, by age, between the oldest and the newest order of this status."""
         first, last = (self._edge(status, which) for which in ("min", "max"))
         if first is None or last is None:
             return None
@@ -122,13 +122,13 @@ class Backlog:
         return f"{middle >> 16:08x}-{middle & 0xFFFF:04x}-7000-8000-000000000000"
 
     def _edge(self, status: OrderStatus, which: str) -> str | None:
-        asked = f"SELECT {which}(order_id) FROM order_state WHERE status = '{status.value}'"
-        return self.store.database.read(lambda connection: connection.exec_driver_sql(asked).scalar())
+        statement = f"SELECT {which}(order_id) FROM order_state WHERE status = '{status.value}'"
+        return self.store.database.read(lambda connection: connection.exec_driver_sql(statement).scalar())
 
     def _one_order(self) -> Iterator[Operation]:
         store = self.store
-        ended = store.orders.list(status=OrderStatus.SUCCEEDED, cursor=self._deep(OrderStatus.SUCCEEDED), limit=CASES)
-        queued = store.orders.list(status=OrderStatus.QUEUED, cursor=self._deep(OrderStatus.QUEUED), limit=CASES)
+        ended = store.orders.list(status=OrderStatus.SUCCEEDED, cursor=self._middle(OrderStatus.SUCCEEDED), limit=CASES)
+        queued = store.orders.list(status=OrderStatus.QUEUED, cursor=self._middle(OrderStatus.QUEUED), limit=CASES)
         yield Operation("order: ended", [lambda one=one: store.orders.get(one.id) for one in ended.items])
         yield Operation("order: queued", [lambda one=one: store.orders.get(one.id) for one in queued.items])
         yield Operation("record", [lambda one=one: store.orders.record(one.id) for one in ended.items])
@@ -138,12 +138,12 @@ class Backlog:
             "context of a turn", [lambda one=one: store.sessions.context(one, characters=9_000) for one in ended.items]
         )
 
-    def _looking_after(self) -> Iterator[Operation]:
+    def _maintenance(self) -> Iterator[Operation]:
         store, offload = self.store, Offload(1, "bench")
         yield Operation("sweep", [lambda: store.sweeper.sweep(may_expire=True)] * CASES)
-        yield Operation("nudges: what can be claimed", [lambda: store.claims.claimable(["default"], NUDGED)] * CASES)
+        yield Operation("nudges: claimable orders", [lambda: store.claims.claimable(["default"], NUDGED)] * CASES)
         stream = StatusStream(store, offload, lambda: True, 2.0)
-        yield Operation("status stream: what a viewer is shown first", [stream._snapshot] * CASES)
+        yield Operation("status stream: first response", [stream._snapshot] * CASES)
         yield Operation("counts", [store.orders.counts] * CASES)
         yield Operation("doctor: orders and drones", [lambda: judge(take_snapshot(store, None, Thresholds()))] * 3)
         old = now() - timedelta(days=40)
@@ -152,7 +152,7 @@ class Backlog:
             [lambda: sum(Retention(store.database).clear(old), Cleared())] * 3,
             once=True,
         )
-        yield Operation("retention: what would go (doctor)", [lambda: store.retention.look(old, most=50)] * 3)
+        yield Operation("retention: preview (doctor)", [lambda: store.retention.look(old, most=50)] * 3)
         due = now() - timedelta(days=1)
         packed = Packing(store.database).pack(due)
         yield Operation("pack an order", [lambda: next(packed)] * CASES, once=True)

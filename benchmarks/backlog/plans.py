@@ -1,4 +1,4 @@
-"""How a database finds what a call asks for: the plans of all the statements that the call sends."""
+"""Query plans of all statements that a call sends to the database."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,29 +13,30 @@ Sent = tuple[str, Any]
 EXPLAIN = {"sqlite": "EXPLAIN QUERY PLAN ", "postgresql": "EXPLAIN "}
 SMALL = frozenset({"drones", "sweepers", "workspace_locks", "grants"})
 GROWING = frozenset(METADATA.tables) - SMALL
-"""Tables that hold more, the more orders there are."""
+"""Tables that grow with the number of orders."""
 
 
 @contextmanager
 def overheard(database: Database) -> Iterator[list[Sent]]:
-    """What is sent while the block lasts: statements with the parameters of their first row."""
+    """Record the statements sent during the block, with the parameters of their first row."""
     sent: list[Sent] = []
 
-    def hear(_: object, __: object, statement: str, parameters: Any, ___: object, many: bool) -> None:
+    def record(_: object, __: object, statement: str, parameters: Any, ___: object, many: bool) -> None:
         if statement.lstrip()[:6].upper() in ("SELECT", "INSERT", "UPDATE", "DELETE") or "WITH" in statement[:20]:
             sent.append((statement, parameters[0] if many else parameters))
 
-    event.listen(database.engine, "before_cursor_execute", hear)
+    event.listen(database.engine, "before_cursor_execute", record)
     try:
         yield sent
     finally:
-        event.remove(database.engine, "before_cursor_execute", hear)
+        event.remove(database.engine, "before_cursor_execute", record)
 
 
 def plans(database: Database, call: Callable[[], object], *, by_index: bool = False) -> Sequence[str]:
-    """The steps in which tables are read, of all statements of one call.
+    """The steps that read tables, from the plans of all statements of one call.
 
-    `by_index`: PostgreSQL reads a table from its beginning only where no index helps, however small the table is.
+    `by_index`: disable sequential scans on PostgreSQL, which it otherwise prefers for small tables even when an index
+    fits.
     """
     with overheard(database) as sent:
         call()
@@ -52,13 +53,13 @@ def plans(database: Database, call: Callable[[], object], *, by_index: bool = Fa
 
 
 def _explained(dialect: str, statement: str) -> str:
-    # What each step of a recursion looks up, PostgreSQL tells only of one that has run.
+    # PostgreSQL shows what each step of a recursion looks up only if the statement runs.
     runs = dialect == "postgresql" and statement.startswith("WITH RECURSIVE")
     return f"{EXPLAIN[dialect]}{'ANALYZE ' if runs else ''}{statement}"
 
 
 def full_scans(steps: Sequence[str]) -> Sequence[str]:
-    """Those that read a whole table which grows with the orders."""
+    """The steps that read a whole table that grows with the orders."""
     return [step for step in steps if _is_full(step)]
 
 
@@ -70,7 +71,7 @@ def _is_full(step: str) -> bool:
 
 
 def _step(line: str) -> str | None:
-    """The line of a plan that says how a table is read, without costs."""
+    """The line without its costs if it says how a table is read, else None."""
     text = line.strip().removeprefix("->").strip().partition("  (cost")[0]
     is_read = text.startswith(("SEARCH", "SCAN")) or " Scan " in f" {text}"
     return text if is_read else None

@@ -1,7 +1,7 @@
-"""Databases of many orders: a few that the store itself made, then copies of their rows by bulk SQL.
+"""Databases of many orders: a few made by the store itself, and copies of their rows made by bulk SQL.
 
-The finished ones are the oldest, those that wait lie between, and what is queued came last: as a backlog does. Copies
-have ids, times, sessions, labels, records and texts of their own; what they say is what their originals say.
+As in a real backlog, finished orders are the oldest, waiting orders come next, and queued orders are the newest. Copies
+have their own ids, times, sessions, labels, records and texts, with the content of their originals.
 """
 
 from collections.abc import Iterator, Sequence
@@ -37,12 +37,12 @@ from mcc.store.values import Ending, Parking
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 
 DAYS = 29
-"""The oldest order is so old: nothing is due for removal."""
+"""The age of the oldest order; nothing is due for removal yet."""
 
 RUNNING = 20
 SHARES = {"finished": 0.62, "waiting": 0.03, "queued": 0.35}
 PATTERNS: dict[str, Sequence[Sequence[str]]] = {
-    # Each list of names is a session: its turns, one after another.
+    # Each inner list is a session, and names its turns in order.
     "finished": [*[["short"]] * 11, ["short"] * 5, ["long"], ["failed"], ["failed"], ["cancelled"]],
     "waiting": [["approval"], ["later"], ["approval"]],
     "queued": [*[["queued"]] * 20],
@@ -53,7 +53,7 @@ TEXT = "What the tool has read is this line, and it is as long as lines are. " *
 
 @dataclass
 class Originals:
-    """The ids of the orders that copies are made of, by name."""
+    """The orders that are copied: their ids by name."""
 
     store: Store
     ids: dict[str, str] = field(default_factory=dict)
@@ -61,14 +61,14 @@ class Originals:
     def make(self) -> "Originals":
         drone = HandDrone(self.store, name="drone-of-the-past")
         for name, rounds in (("short", 3), ("long", 9)):
-            held = self._held(drone, name)
+            held = self._claimed(drone, name)
             held.write(*(fact for number in range(1, rounds + 1) for fact in _round(held, number)))
             held.finish("The answer is in the second line.")
-        self._fail(self._held(drone, "failed"))
+        self._fail(self._claimed(drone, "failed"))
         cancelled = self._placed("cancelled", "nightly")
         self.store.controls.request(cancelled, ControlKind.CANCEL, NewControl(), principal="operator")
-        asking = self._held(drone, "approval")
-        asking.write(*_round(asking, 1), _asked())
+        asking = self._claimed(drone, "approval")
+        asking.write(*_round(asking, 1), _approval_request())
         self._park(asking)
         self._placed("later", not_before=now() + timedelta(days=30))
         self._placed("queued", "nightly")
@@ -80,7 +80,7 @@ class Originals:
         self.ids[name] = self.store.orders.place(new, principal="operator").order.id
         return self.ids[name]
 
-    def _held(self, drone: HandDrone, name: str) -> HeldOrder:
+    def _claimed(self, drone: HandDrone, name: str) -> HeldOrder:
         held = drone.claim(self._placed(name, "nightly"))
         held.start(setup="{}")
         return held
@@ -104,17 +104,17 @@ class Originals:
 
 def _round(held: HeldOrder, number: int) -> Sequence[Fact]:
     call = call_id(str(held.master.record_id), number, 0)
-    told = {"round": number, "attempt": 1, "model": "offline"}
+    round_fields = {"round": number, "attempt": 1, "model": "offline"}
     usage = Usage(input_tokens=900, output_tokens=120, model_calls=1, cost_usd=0.001)
     return (
-        ModelStarted(**told),
-        ModelReplied(blocks=blocks_of(text=TEXT[:300]), finish_reason="tool_calls", usage=usage, **told),
+        ModelStarted(**round_fields),
+        ModelReplied(blocks=blocks_of(text=TEXT[:300]), finish_reason="tool_calls", usage=usage, **round_fields),
         ToolStarted(call_id=call, round=number, index=0, name="read_file", arguments={"path": "a"}, idempotent=True),
         ToolFinished(call_id=call, name="read_file", content=TEXT, is_error=False),
     )
 
 
-def _asked() -> ApprovalRequested:
+def _approval_request() -> ApprovalRequested:
     return ApprovalRequested(
         approval_id=fresh_id(),
         call_id="call-1",
@@ -127,7 +127,7 @@ def _asked() -> ApprovalRequested:
 
 
 class Dialect:
-    """What the two databases write otherwise."""
+    """SQL that differs between the two databases."""
 
     def __init__(self, name: str) -> None:
         self.is_sqlite = name == "sqlite"
@@ -143,19 +143,19 @@ class Dialect:
         return f"(SELECT generate_series(0, {count - 1})::bigint AS k) AS series"
 
     def order_id(self, number: str, milliseconds: str) -> str:
-        """As a UUIDv7 of that time; its end looks as random as theirs."""
+        """SQL for a UUIDv7 of that time, with a tail that looks random."""
         high, low = self.hexadecimal(f"({milliseconds}) / 65536", 8), self.hexadecimal(f"({milliseconds}) % 65536", 4)
         tail = self.hexadecimal(f"(({number}) * 2654435761 + 12345) % 281474976710656", 12)
         return f"{high} || '-' || {low} || '-7000-8000-' || {tail}"
 
 
 def seed(database_url: str, orders: int) -> None:
-    """Fill the empty database of this version's schema with about so many orders."""
+    """Fill an empty database, which has the current schema, with about `orders` orders."""
     store = open_store(database_url)
     try:
         record_old_uses(store.database)
         made = Originals(store).make()
-        with unhurried(store) as connection:
+        with bulk_transaction(store) as connection:
             Copies(connection, made.ids, orders).copy()
         drone = HandDrone(store, name="drone-of-now")
         for waiting in store.claims.claimable(["default"], RUNNING):
@@ -165,8 +165,8 @@ def seed(database_url: str, orders: int) -> None:
 
 
 @contextmanager
-def unhurried(store: Store) -> Iterator[Connection]:
-    """One transaction, which may take as long as it needs, and checks no foreign keys."""
+def bulk_transaction(store: Store) -> Iterator[Connection]:
+    """One transaction without a time limit and without foreign key checks."""
     with store.database.engine.connect() as plain:
         if store.database.dialect == "sqlite":
             connection = plain.execution_options(mcc_read=True)
@@ -188,13 +188,13 @@ def unhurried(store: Store) -> Iterator[Connection]:
         plain.commit()
         cleaning = plain.execution_options(isolation_level="AUTOCOMMIT")
         cleaning.exec_driver_sql("SET statement_timeout = 0")
-        # As PostgreSQL itself does some time after so much was written.
+        # PostgreSQL would do this itself some time after so many writes.
         cleaning.exec_driver_sql("VACUUM ANALYZE")
         cleaning.exec_driver_sql("RESET statement_timeout")
 
 
 class Copies:
-    """`seeded` is a table of what is to be: one row per copy, with the original that it is made of."""
+    """Copies the originals. The temporary table `seeded` has one row per copy, with the id of its original."""
 
     def __init__(self, connection: Connection, originals: dict[str, str], orders: int) -> None:
         self._connection = connection
@@ -206,7 +206,7 @@ class Copies:
         self._connection.exec_driver_sql(statement.replace("%", "%%") if not self._dialect.is_sqlite else statement)
 
     def copy(self) -> None:
-        indexes = self._dropped_indexes()
+        indexes = self._drop_indexes()
         self._run(
             "CREATE TABLE seeded (n bigint, k bigint, original text, id text, session_id text, seq integer,"
             " turns integer, last_id text, at bigint)"
@@ -263,8 +263,8 @@ class Copies:
             " o.title_json, o.principal, s.at, s.turns, s.last_id FROM seeded s JOIN orders x ON x.id = s.original"
             " JOIN sessions o ON o.id = x.session_id WHERE s.seq = 1"
         )
-        self._copied("orders", "id", session_id="s.session_id", session_seq="s.seq", created_at="s.at")
-        self._copied(
+        self._copy_rows("orders", "id", session_id="s.session_id", session_seq="s.seq", created_at="s.at")
+        self._copy_rows(
             "order_state",
             "order_id",
             session_id="s.session_id",
@@ -272,17 +272,21 @@ class Copies:
             started_at="CASE WHEN o.started_at IS NULL THEN NULL ELSE s.at + 1000000 END",
             incarnation=f"CASE WHEN o.incarnation IS NULL THEN NULL ELSE {drone} END",
         )
-        self._copied("journal", "order_id", at="s.at + o.seq * 1000000", record_id=_RECORD.format(column="o.record_id"))
-        self._copied("chat_records", "order_id", record_id=_RECORD.format(column="o.record_id"))
-        self._copied("order_labels", "order_id")
+        self._copy_rows(
+            "journal", "order_id", at="s.at + o.seq * 1000000", record_id=_RECORD.format(column="o.record_id")
+        )
+        self._copy_rows("chat_records", "order_id", record_id=_RECORD.format(column="o.record_id"))
+        self._copy_rows("order_labels", "order_id")
         self._run("INSERT INTO order_labels (label, order_id) SELECT 'batch-' || (s.n / 40), s.id FROM seeded s")
         self._run(
             "INSERT INTO order_labels (label, order_id)"
             " SELECT 'rare', s.id FROM seeded s WHERE s.n % 97 = 5 AND s.n < 9000"
         )
-        self._copied("text_uses", "owner")
-        self._copied("controls", "order_id", id="'c' || s.id")
-        self._copied("approvals", "order_id", id="'a' || s.id", requested_at="s.at + 3000000", call_id="'call-' || s.n")
+        self._copy_rows("text_uses", "owner")
+        self._copy_rows("controls", "order_id", id="'c' || s.id")
+        self._copy_rows(
+            "approvals", "order_id", id="'a' || s.id", requested_at="s.at + 3000000", call_id="'call-' || s.n"
+        )
         self._run(
             "INSERT INTO drones (incarnation, name, registration_json, state, active, draining, started_at,"
             " heartbeat_at, lease_until, boot) SELECT 'incarnation-' || series.k, o.name,"
@@ -309,8 +313,8 @@ class Copies:
         numbers = self._dialect.numbers(count)
         return f"{numbers} AS series" if self._dialect.is_sqlite else numbers
 
-    def _copied(self, table: str, owner: str, **changed: str) -> None:
-        """Copies of the rows of `table` that belong to the originals by the column `owner`."""
+    def _copy_rows(self, table: str, owner: str, **changed: str) -> None:
+        """Copy the rows of `table` whose column `owner` holds the id of an original."""
         columns = [column.name for column in Row.metadata.tables[table].columns]
         expressions = {owner: "s.id", **changed}
         if "finished_at" in columns:
@@ -321,8 +325,8 @@ class Copies:
             f" JOIN {table} o ON o.{owner} = s.original"
         )
 
-    def _dropped_indexes(self) -> Sequence[str]:
-        """Drop the indexes that no constraint needs; answers how they are made again."""
+    def _drop_indexes(self) -> Sequence[str]:
+        """Drop the indexes that no constraint needs; answers the statements that create them again."""
         if self._dialect.is_sqlite:
             return []
         rows = self._connection.execute(

@@ -1,9 +1,9 @@
-"""Whether what is done for the thousandth time costs what it cost at first.
+"""Whether an operation costs the same after thousands of repetitions as at first.
 
     python -m benchmarks growth [--only conversation,journal,viewers,drone] [--orders 10000]
 
 A model call by the length of the agent's history, an entry by the length of its order's journal, a viewer by the number
-of viewers, and a drone's memory by the number of orders that it has done. About eight minutes on two quiet cores.
+of viewers, and a drone's memory by the number of orders it has done. Takes about eight minutes on two idle cores.
 """
 
 import argparse
@@ -21,11 +21,11 @@ def main() -> Sequence[Promise]:
     parser.add_argument("figure", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--orders", type=int, default=ORDERS)
     parser.add_argument("--only", type=lambda text: text.split(","))
-    asked = parser.parse_args()
+    options = parser.parse_args()
     parts: dict[str, Callable[[], Sequence[Promise]]] = {
         "conversation": by_history,
         "journal": by_journal,
         "viewers": by_viewers,
-        "drone": lambda: by_orders(asked.orders),
+        "drone": lambda: by_orders(options.orders),
     }
-    return [promise for name in asked.only or parts for promise in parts[name]()]
+    return [promise for name in options.only or parts for promise in parts[name]()]

@@ -1,4 +1,4 @@
-"""CPU of a model call by the rounds that the agent has behind it, and of the calls of a whole drone's order."""
+"""CPU of a model call by the number of the agent's earlier rounds, alone and in a drone's whole order."""
 
 import asyncio
 import time
@@ -20,20 +20,20 @@ from mcc.contracts.order import NewOrder
 from mcc.store.store import Store
 
 ROUNDS = (10, 100, 400)
-"""The ratio is held up to the second: with 400 rounds, each call sends 200 KB, which costs as much as all the rest."""
+"""The target holds up to the second. With 400 rounds each call sends 200 KB, which costs as much as all the rest."""
 
 WIDTH = 8
 AGENTS = 5
 IN_AN_ORDER = 400
-"""Calls measured for each length of a drone's orders: forty short ones, or one that is long."""
+"""Model calls measured for each length of a drone's orders: forty orders of 10 rounds, or one of 400."""
 
-HOLD = 1.5
+TARGET = 1.5
 LIMITS = Limits(rounds=1_000, tool_calls=10_000, output_tokens=100_000_000, total_tokens=1_000_000_000)
 
 
 @dataclass(slots=True)
-class Metered:
-    """A model that notes how much CPU time was used when it was asked, by the number of messages that it was shown."""
+class MeteredModel:
+    """A model that records the milliseconds of CPU between its calls, by the number of messages in the request."""
 
     inner: Model
     seen: dict[int, list[float]] = field(default_factory=dict)
@@ -53,27 +53,27 @@ class Metered:
 
 def by_history() -> Sequence[Promise]:
     with fake_provider() as address:
-        alone = asyncio.run(_by_history(address))
-    whole = _by_order()
-    found = {**alone, "drone": whole}
+        by_wire = asyncio.run(_by_history(address))
+    drone = _by_order()
+    found = {**by_wire, "drone": drone}
     rows = [(f"{n} rounds", *(f"{figures[n]:.2f} ms" for figures in found.values())) for n in ROUNDS]
-    first, held, last = ROUNDS
-    for rounds in (held, last):
+    first, middle, last = ROUNDS
+    for rounds in (middle, last):
         rows.append((f"{rounds} / {first}", *(f"{figures[rounds] / figures[first]:.2f}" for figures in found.values())))
-    head = ("history", *(f"one more call, {wire}" for wire in alone), "a call of a drone's order so long")
+    head = ("history", *(f"one more call, {wire}" for wire in by_wire), "a call in a drone's order of that length")
     table("CPU of a model call by the length of the conversation", head, rows)
     return [
-        Promise(f"CPU of a model call, {held} rounds / {first}, {name}", figures[held] / figures[first], HOLD)
+        Promise(f"CPU of a model call, {middle} rounds / {first}, {name}", figures[middle] / figures[first], TARGET)
         for name, figures in found.items()
     ]
 
 
 async def _by_history(address: str) -> dict[str, dict[int, float]]:
-    """Milliseconds from one call to the next at so many rounds, journal in memory, by the wire."""
+    """Milliseconds from one call to the next by wire and number of rounds, with the journal in memory."""
     found = {}
     for stream in (False, True):
         ours = models(address, latency_ms=0, stream=stream)
-        model = Metered(ours.get("fake"))
+        model = MeteredModel(ours.get("fake"))
         definition = AgentDefinition(name="master", prompt=MASTER_PROMPT)
         agent = Agent(definition, model=model, tools=FunctionTools([lookup]), limits=LIMITS)
         for _ in range(AGENTS):
@@ -81,18 +81,18 @@ async def _by_history(address: str) -> dict[str, dict[int, float]]:
             report = await agent.run(f"Please look it all up. [[sub r={ROUNDS[-1] + WIDTH}]]")
             assert report.completed, report.error
         await ours.aclose()
-        # Two messages a round: the call, and what it found.
+        # Two messages per round: the tool call and its result.
         found["SSE" if stream else "plain"] = {rounds: _around(model, 2 * rounds) for rounds in ROUNDS}
     return found
 
 
-def _around(model: Metered, messages: int) -> float:
-    """At about so many messages: the median of what was least of all agents, for neighbours only add."""
+def _around(model: MeteredModel, messages: int) -> float:
+    """The figure at about `messages` messages: the median of the minima over all agents, since load only adds time."""
     return median(min(took) for count, took in model.seen.items() if abs(count - messages) <= WIDTH)
 
 
 def _by_order() -> dict[int, float]:
-    """Milliseconds of CPU per call of a whole drone, over an order from its claim to its end."""
+    """Milliseconds of CPU of a whole drone per model call, over orders from claim to end, by number of rounds."""
     with drone_here() as (drone, store, work):
         for number in range(max(ROUNDS)):
             (work / f"fact number {number}").write_text(f"{number}: {FACT}\n", "utf-8")
@@ -106,8 +106,8 @@ def _by_order() -> dict[int, float]:
 
 def _orders_of(drone: Drone, store: Store, work: Path, rounds: int, orders: int) -> float:
     prompt = f"Read. [[sub r={rounds} tool=read_file]]"
-    asked = NewOrder(prompt=prompt, model="fake", workspace=str(work), limits=LIMITS)
-    placed = [store.orders.place(asked, principal="bench").order.id for _ in range(orders)]
+    new_order = NewOrder(prompt=prompt, model="fake", workspace=str(work), limits=LIMITS)
+    placed = [store.orders.place(new_order, principal="bench").order.id for _ in range(orders)]
     begun = time.process_time()
     run(drone, store, [placed])
     return 1000 * (time.process_time() - begun) / (orders * (rounds + 1))

@@ -1,4 +1,4 @@
-"""CPU of an entry by the entries that its order has already: written by a drone, read, folded, and the order's end."""
+"""CPU of an entry by the length of its order's journal: writing, reading, folding, and ending the order."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import sqlalchemy as sa
 
-from benchmarks.journal import begun, postgres_url, round_of, sqlite_url
+from benchmarks.journal import agent_started, postgres_url, round_of, sqlite_url
 from benchmarks.stored import stored_turns
 from benchmarks.summary import Promise
 from benchmarks.workload import table
@@ -27,10 +27,10 @@ from mcc.store.store import Store, open_store
 
 LENGTHS = (100, 1_000, 5_000, 20_000)
 WINDOW = 24
-"""Rounds of four entries that are written one entry after the other at the end; those before come a round at a time."""
+"""The last rounds, of four entries each, are written entry by entry and measured; earlier ones a round at a time."""
 
 PAGE = 32
-HOLD = 1.5
+TARGET = 1.5
 
 Figures = dict[int, float]
 
@@ -45,12 +45,12 @@ class Found:
     ended: Figures = field(default_factory=dict)
 
     def columns(self) -> dict[str, Figures]:
-        """The end and a whole reading are told per entry: each of them goes through all."""
+        """The figures by column. Folding and ending an order go through all entries, so these are given per entry."""
         return {
-            "an entry written": self.written,
-            f"the last page of {PAGE} read": self.page,
-            "an entry read and folded": self.folded,
-            "an entry at the order's end": self.ended,
+            "writing an entry": self.written,
+            f"reading the last page of {PAGE}": self.page,
+            "reading and folding, per entry": self.folded,
+            "ending the order, per entry": self.ended,
         }
 
 
@@ -78,7 +78,7 @@ async def _on(name: str, url: str) -> Sequence[Promise]:
     rows.append(("ratio", *(f"{ratio:.2f}" for ratio in ratios.values())))
     table(f"CPU by the entries of an order, {name} with its server's part", ("entries", *columns), rows)
     return [
-        Promise(f"{what}: {LENGTHS[-1]:,} entries / {LENGTHS[0]}, {name}", ratio, HOLD)
+        Promise(f"{what}: {LENGTHS[-1]:,} entries / {LENGTHS[0]}, {name}", ratio, TARGET)
         for what, ratio in ratios.items()
     ]
 
@@ -93,7 +93,7 @@ def _opened(url: str) -> Iterator[Store]:
 
 
 class Clock:
-    """Milliseconds of CPU of this process and of the database's, where that is one of this machine."""
+    """Milliseconds of CPU of this process and, if they run on this machine, of the database's processes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -107,44 +107,44 @@ class Clock:
     def _servers(self) -> Sequence[int]:
         if self._store.database.dialect == "sqlite":
             return ()
-        asked = sa.text("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
-        return self._store.database.read(lambda connection: connection.execute(asked).scalars().all())
+        statement = sa.text("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
+        return self._store.database.read(lambda connection: connection.execute(statement).scalars().all())
 
-    def least(self, times: int, work: Callable[[], object]) -> float:
-        took = []
+    def minimum(self, times: int, work: Callable[[], object]) -> float:
+        durations = []
         for _ in range(times):
             before = self.now()
             work()
-            took.append(self.now() - before)
-        return min(took)
+            durations.append(self.now() - before)
+        return min(durations)
 
 
 def _milliseconds(pid: int) -> float:
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e6
-    except OSError:  # it has ended, or runs on another machine
+    except OSError:  # It has ended, or runs on another machine.
         return 0.0
 
 
 async def _measured(url: str, store: Store, length: int, found: Found) -> None:
-    """An order of its own for each length, so that nothing else differs."""
+    """Measure one order of this length; each length gets its own order, so that nothing else differs."""
     clock, order_ids, ending = Clock(store), list[str](), list[float]()
 
     async def play(_: Model, journal: Journal, order_id: str) -> str:
         order_ids.append(order_id)
         origin = Origin(record_id=root_record_id(order_id), agent="master")
-        await journal.write(origin, begun())
+        await journal.write(origin, agent_started())
         rounds = length // 4
         for number in range(1, rounds - WINDOW + 1):
             await journal.write(origin, *round_of(str(origin.record_id), number))
         last = [fact for number in range(rounds - WINDOW + 1, rounds + 1) for fact in round_of("r", number)]
-        took = []
+        durations = []
         for start in range(0, len(last), WINDOW):
             before = clock.now()
             for fact in last[start : start + WINDOW]:
                 await journal.write(origin, fact)
-            took.append((clock.now() - before) / WINDOW)
-        found.written[length] = min(took)
+            durations.append((clock.now() - before) / WINDOW)
+        found.written[length] = min(durations)
         await journal.write(origin, AgentFinished(status=RecordStatus.COMPLETED, answer="done"))
         ending.append(clock.now())
         return "done"
@@ -153,6 +153,6 @@ async def _measured(url: str, store: Store, length: int, found: Found) -> None:
         await turn()
         found.ended[length] = (clock.now() - ending[0]) / length
     order_id, journal = order_ids[0], store.journal
-    found.page[length] = clock.least(9, lambda: journal.read(order_id, after=length - PAGE, limit=PAGE))
-    whole = clock.least(3, lambda: Fold.of(order_id, journal.read(order_id, limit=length * 2)))
+    found.page[length] = clock.minimum(9, lambda: journal.read(order_id, after=length - PAGE, limit=PAGE))
+    whole = clock.minimum(3, lambda: Fold.of(order_id, journal.read(order_id, limit=length * 2)))
     found.folded[length] = whole / length

@@ -1,4 +1,4 @@
-"""CPU of the service for an entry and one of its viewers, by the number of viewers."""
+"""CPU of the service per entry and viewer, by the number of viewers."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchmarks.orders import Cpu
-from benchmarks.service import Place, place
+from benchmarks.service import Installation, installed
 from benchmarks.stored import Trusted
 from benchmarks.summary import Promise
 from benchmarks.workload import table
@@ -23,21 +23,23 @@ from mcc.testing.hand_drone import HandDrone, HeldOrder
 
 VIEWERS = (1, 10, 100, 500)
 ENTRIES = 200
-HOLD = 1.5
+TARGET = 1.5
 STEP = b"event: agent.step\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Took:
+    """What the service and the viewers took with this number of viewers."""
+
     viewers: int
     service: float
-    """Seconds of its CPU for `ENTRIES` entries, each of which all viewers had before the next was written."""
+    """Seconds of its CPU for `ENTRIES` entries, each written after all viewers received the previous one."""
 
     joining: float
-    """Seconds of its CPU until all viewers had what there was."""
+    """Seconds of its CPU until all viewers had connected and received the existing entries."""
 
-    late: float
-    """Seconds until the last viewer had an entry, at the median."""
+    delay: float
+    """Median seconds until the last viewer has received an entry."""
 
     @property
     def entry(self) -> float:
@@ -45,34 +47,34 @@ class Took:
 
 
 def by_viewers() -> Sequence[Promise]:
-    with place(0) as here:
+    with installed(0) as here:
         found = [asyncio.run(_watched(here, viewers)) for viewers in VIEWERS]
-    alone = found[0].entry
+    single = found[0].entry
     rows = [
         (
             one.viewers,
             f"{one.entry:.2f} ms",
-            f"{1000 * (one.entry - alone) / max(one.viewers - 1, 1):.0f} µs" if one.viewers > 1 else "",
+            f"{1000 * (one.entry - single) / max(one.viewers - 1, 1):.0f} µs" if one.viewers > 1 else "",
             f"{1000 * one.joining / one.viewers:.2f} ms",
-            f"{1000 * one.late:.0f} ms",
+            f"{1000 * one.delay:.0f} ms",
         )
         for one in found
     ]
-    head = ("viewers", "an entry", "each viewer more", "a viewer that comes", "the last one has it after")
-    table(f"CPU of the service by viewers of an order ({ENTRIES} entries, one at a time)", head, rows)
-    each = [(one.entry - alone) / (one.viewers - 1) for one in found[1:]]
+    head = ("viewers", "an entry", "per additional viewer", "connecting a viewer", "last viewer has it after")
+    table(f"CPU of the service by number of viewers ({ENTRIES} entries, one at a time)", head, rows)
+    each = [(one.entry - single) / (one.viewers - 1) for one in found[1:]]
     joining = found[-1].joining / found[-1].viewers / (found[1].joining / found[1].viewers)
     few, many = VIEWERS[1], VIEWERS[-1]
     return [
-        Promise(f"an entry and viewer, {many} viewers / {few}", each[-1] / each[0], HOLD),
-        Promise(f"a viewer that comes, {many} viewers / {few}", joining, HOLD),
+        Promise(f"an entry per viewer, {many} viewers / {few}", each[-1] / each[0], TARGET),
+        Promise(f"connecting a viewer, {many} viewers / {few}", joining, TARGET),
     ]
 
 
 class Watchers:
-    """Connections to one order's events; counts the entries that all of them have read."""
+    """Connections to the events of one order."""
 
-    def __init__(self, here: Place, order_id: str) -> None:
+    def __init__(self, here: Installation, order_id: str) -> None:
         url = here.client.base_url
         self._host, self._port = url.host, url.port or 80
         token = here.client.headers["Authorization"]
@@ -81,16 +83,17 @@ class Watchers:
             f"GET {path} HTTP/1.1\r\nHost: {self._host}:{self._port}\r\nAuthorization: {token}\r\n\r\n".encode()
         )
         self._tasks: list[asyncio.Task[None]] = []
-        self._seen = asyncio.Semaphore(0)
+        self._read = asyncio.Semaphore(0)
 
-    async def come(self, count: int) -> None:
-        """Return when all of them have read the first entry."""
+    async def connect(self, count: int) -> None:
+        """Open `count` connections; return when each has read the first entry."""
         self._tasks = [asyncio.create_task(self._watch()) for _ in range(count)]
-        await self.all_have_one()
+        await self.all_read_one()
 
-    async def all_have_one(self) -> None:
+    async def all_read_one(self) -> None:
+        """Return when each connection has read one more entry."""
         for _ in self._tasks:
-            await self._seen.acquire()
+            await self._read.acquire()
 
     async def _watch(self) -> None:
         reader, writer = await asyncio.open_connection(self._host, self._port, limit=1 << 22)
@@ -98,17 +101,17 @@ class Watchers:
         try:
             while line := await reader.readline():
                 if line == STEP:
-                    self._seen.release()
+                    self._read.release()
         finally:
             writer.close()
 
-    async def go(self) -> None:
+    async def disconnect(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
 
 
-async def _watched(here: Place, viewers: int) -> Took:
+async def _watched(here: Installation, viewers: int) -> Took:
     store = open_store(here.settings.database_url)
     publisher = AsyncPublisher(f"unix://{here.settings.data_dir / 'run' / 'redis.sock'}")
     broadcaster = Broadcaster(publisher)
@@ -120,18 +123,18 @@ async def _watched(here: Place, viewers: int) -> Took:
     try:
         await journal.write(_master(journal), AgentStep(name="note", message="the first"))
         before = Cpu.of([here.service])
-        await watchers.come(viewers)
+        await watchers.connect(viewers)
         joining = Cpu.of([here.service]).since(before).own
-        late, before = [], Cpu.of([here.service])
+        delay, before = [], Cpu.of([here.service])
         for number in range(ENTRIES):
             began = time.perf_counter()
             await journal.write(_master(journal), AgentStep(name="note", message=f"step {number} " * 20))
-            await watchers.all_have_one()
-            late.append(time.perf_counter() - began)
+            await watchers.all_read_one()
+            delay.append(time.perf_counter() - began)
         used = Cpu.of([here.service]).since(before).own
-        return Took(viewers, used, joining, sorted(late)[len(late) // 2])
+        return Took(viewers, used, joining, sorted(delay)[len(delay) // 2])
     finally:
-        await watchers.go()
+        await watchers.disconnect()
         for task in tasks:
             task.cancel()
         await publisher.close()

@@ -1,1 +1,1 @@
-"""Other frameworks at the same turn, each in an environment of its own."""
+"""The same turn in other frameworks, each in its own environment."""

@@ -1,7 +1,7 @@
-"""Many turns at once in this process, by whoever plays them; `python -m benchmarks turns` starts one per contender.
+"""Runs many concurrent turns of one contender in this process; `python -m benchmarks turns` starts one per contender.
 
-Runs in environments of other frameworks too, so it knows nothing but the standard library. Reads a `Game` as JSON from
-stdin, prints what it spent as JSON.
+It imports only the standard library, because it also runs in the environments of other frameworks. Reads a `Scenario`
+as JSON from stdin and prints a `Spent` as JSON.
 """
 
 import asyncio
@@ -15,14 +15,17 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-LOOK_SECONDS = 0.05
+SAMPLE_SECONDS = 0.05
 
 
 @dataclass(frozen=True)
-class Game:
-    """One turn: a master with `prompt` delegates to children with a tool `subagent(agent_type, prompt)`, and each of
-    them calls `lookup(q)`, whose answer is `fact`. `server` is the address of the fake provider, which answers a call
-    after `latency_ms`."""
+class Scenario:
+    """The turn, and how many run at once.
+
+    An agent with the system prompt `master` and the user prompt `prompt` delegates to subagents through a tool
+    `subagent(agent_type, prompt)`. Each subagent has the system prompt `child` and calls `lookup(q)`, which returns
+    `fact`. `server`: the address of the fake provider, which answers a call after `latency_ms`.
+    """
 
     server: str
     latency_ms: int
@@ -40,7 +43,7 @@ class Game:
 
 @dataclass(frozen=True)
 class Spent:
-    """Of all turns: seconds of CPU and on the wall, kilobytes of memory at the most over what was there before."""
+    """Totals of all turns: seconds of CPU, wall-clock seconds, peak growth of memory in kilobytes, and failed turns."""
 
     cpu: float
     wall: float
@@ -49,18 +52,18 @@ class Spent:
 
 
 Turn = Callable[[], Awaitable[object]]
-Player = Callable[[Game], AbstractAsyncContextManager[Turn]]
+Setup = Callable[[Scenario], AbstractAsyncContextManager[Turn]]
 
 
-def run(player: Player, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
-    """Plays the game of stdin, on a loop of its own; `loop_factory` as in `asyncio.Runner`."""
+def run(setup: Setup, loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None) -> None:
+    """Run the scenario from stdin on a new event loop; `loop_factory` as in `asyncio.Runner`."""
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        spent = runner.run(_played(Game(**json.load(sys.stdin)), player))
+        spent = runner.run(_measured(Scenario(**json.load(sys.stdin)), setup))
     print(json.dumps(asdict(spent)), flush=True)
 
 
-async def _played(game: Game, player: Player) -> Spent:
-    async with player(game) as turn:
+async def _measured(scenario: Scenario, setup: Setup) -> Spent:
+    async with setup(scenario) as turn:
         await turn()
         gc.collect()
         before, peak, over = _resident(), _resident(), asyncio.Event()
@@ -69,16 +72,17 @@ async def _played(game: Game, player: Player) -> Spent:
             nonlocal peak
             while not over.is_set():
                 peak = max(peak, _resident())
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(SAMPLE_SECONDS)
 
         watching = asyncio.create_task(watch())
         cpu, wall = time.process_time(), time.perf_counter()
-        ends = await asyncio.gather(*(turn() for _ in range(game.turns)), return_exceptions=True)
+        results = await asyncio.gather(*(turn() for _ in range(scenario.turns)), return_exceptions=True)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
         over.set()
         await watching
-    return Spent(cpu, wall, peak - before, sum(isinstance(end, BaseException) for end in ends))
+    return Spent(cpu, wall, peak - before, sum(isinstance(one, BaseException) for one in results))
 
 
 def _resident() -> float:
+    """Kilobytes of this process that are in memory now."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1024
