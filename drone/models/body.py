@@ -1,4 +1,4 @@
-"""Bodies on the wire: what of a question is sent, each message encoded once; events of a server out of any pieces."""
+"""HTTP bodies: requests built from messages encoded once, and server-sent events parsed from arbitrary pieces."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -15,7 +15,8 @@ _PICTURES = "the pictures of agent "
 
 
 def left_behind(messages: Sequence[Message], name: str) -> Iterator[str]:
-    """Sentences for people: of which other models' replies the model `name` is told only the words and the calls."""
+    """Sentences for people: the other models whose sealed thinking is not sent to the model `name`, which gets only the
+    words and calls of their replies."""
     others = {one.model: None for one in messages if isinstance(one, AssistantMessage) and one.model not in ("", name)}
     for other in others:
         replies = (one for one in messages if isinstance(one, AssistantMessage) and one.model == other)
@@ -33,9 +34,9 @@ def _is_sealed(block: AnyBlock) -> bool:
 
 
 def as_seen(ask: Ask, name: str, takes_pictures: bool, without: frozenset[str]) -> tuple[Ask, str]:
-    """The question as the model `name` may be asked it, and a sentence for people where pictures are left out.
+    """The question without pictures where the model `name` cannot take them, and then a sentence about that for people.
 
-    `without`: what its provider refused before.
+    `without`: what the provider refused before.
     """
     if not has_pictures(ask.messages):
         return ask, ""
@@ -47,7 +48,8 @@ def as_seen(ask: Ask, name: str, takes_pictures: bool, without: frozenset[str]) 
 
 
 def refused_pictures(ask: Ask, name: str, words: str) -> str | None:
-    """What is left out of this agent's questions from now on, if its provider's words complain about a picture."""
+    """The mark that keeps pictures out of this agent's later requests if the provider's words complain about an image,
+    else None."""
     if has_pictures(ask.messages) and "image" in words.lower().replace(name.lower(), ""):
         return _PICTURES + ask.cache_key
     return None
@@ -56,17 +58,18 @@ def refused_pictures(ask: Ask, name: str, words: str) -> str | None:
 M = TypeVar("M", bound=Message)
 
 Pieces: TypeAlias = Callable[[], Iterator[bytes]]
-"""Makes the pieces of a body, each time the same ones."""
+"""Makes the pieces of a body; every call makes the same ones."""
 
 SMALL_BYTES = 1024 * 1024
-"""A body that is larger is sent piece by piece."""
+"""Larger bodies are sent piece by piece."""
 
 LARGE_BYTES = 64 * 1024
-"""A message that is larger costs less to encode again (some 30 µs) than to send, and nothing to hold."""
+"""Larger messages are encoded anew for each request: encoding costs less than sending (some 30 µs), and no bytes stay
+in memory."""
 
 
 def encoded(message: M, form: str, encode: Callable[[M], bytes]) -> bytes:
-    """The message in the provider's `form`: made by `encode`, and kept in the message where it is small."""
+    """The message encoded for the provider's `form`: made by `encode`, and cached in the message unless it is large."""
     known = message.encoded_as(form)
     if known is None:
         known = encode(message)
@@ -87,7 +90,7 @@ def listed(elements: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def joined_small(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in fewer pieces: small ones come together, for every piece that is sent costs CPU."""
+    """The same bytes in fewer pieces: small pieces are joined, because each piece sent costs CPU."""
     together: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -101,8 +104,8 @@ def joined_small(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 class ShortBody:
-    """A body as the pieces that it is made of, most of them bytes that messages remember anyway. It is put together as
-    it is sent, so that of hundreds of one moment only one is whole."""
+    """A body as a sequence of pieces, most of them bytes cached in messages. They are joined only while being sent, so
+    that of hundreds of concurrent bodies only one is whole at a time."""
 
     __slots__ = ("_pieces", "_size")
 
@@ -118,7 +121,7 @@ class ShortBody:
 
 
 class LongBody(httpx.AsyncByteStream):
-    """A body that is never whole in memory; its length is known."""
+    """A body of known length that is never whole in memory."""
 
     def __init__(self, pieces: Pieces, size: int) -> None:
         self._pieces = pieces
@@ -133,7 +136,8 @@ class LongBody(httpx.AsyncByteStream):
 
 
 def body_of(pieces: Pieces) -> ShortBody | LongBody:
-    """What `pieces` make. A long body is gone through once here, for servers want to be told its length before it."""
+    """The body made of `pieces`. A long body is iterated once here to learn its length, which servers want to know in
+    advance."""
     kept: list[bytes] = []
     size = 0
     for piece in pieces():
@@ -146,7 +150,7 @@ def body_of(pieces: Pieces) -> ShortBody | LongBody:
 
 
 Event: TypeAlias = tuple[bytes, bytes]
-"""Name and data; the name is empty for most providers. Lines of data are joined by a line feed."""
+"""Name and data. Most providers leave the name empty. Several data lines are joined by line feeds."""
 
 _BLANKS = 1_024
 MAX_EVENT_BYTES = 8 * 1024 * 1024
@@ -154,11 +158,12 @@ _MARK = b"\xef\xbb\xbf"
 
 
 class TooLarge(ValueError):
-    """One event is larger than `MAX_EVENT_BYTES`."""
+    """One event exceeds `MAX_EVENT_BYTES`."""
 
 
 class EventStream:
-    """Parses as the HTML standard says: LF, CRLF and CR end lines, comments are skipped, a BOM at the start too."""
+    """A server-sent events parser after the HTML standard: lines end with LF, CRLF or CR; comments and a leading BOM
+    are skipped."""
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
@@ -209,7 +214,7 @@ class EventStream:
             self._data.append(b"")
 
     def _keep(self, rest: bytes) -> None:
-        """Hold the beginning of a line until the rest of it comes."""
+        """Keep the start of a line until its rest arrives."""
         if rest:
             self._rest.append(rest)
             self._rest_bytes += len(rest)
@@ -217,7 +222,7 @@ class EventStream:
                 raise TooLarge
 
     def _without_mark(self, piece: bytes) -> bytes:
-        """The byte order mark may itself come in pieces."""
+        """Strip the byte order mark, which may itself arrive in pieces."""
         start = b"".join((*self._rest, piece))
         self._rest = []
         if len(start) < len(_MARK) and _MARK.startswith(start):
@@ -227,7 +232,8 @@ class EventStream:
         return start.removeprefix(_MARK)
 
     def _with_line_feeds(self, piece: bytes) -> bytes:
-        """A CR ends its line at once, also as the last byte of a piece; a line feed right after it is its own."""
+        """Convert line ends to LF. A CR ends its line at once, even as the last byte of a piece; an LF right after it
+        belongs to it."""
         if self._ended_by_cr and piece.startswith(b"\n"):
             piece = piece[1:]
             self._ended_by_cr = False
@@ -237,5 +243,5 @@ class EventStream:
 
 
 def is_page(body: bytes) -> bool:
-    """Whether this begins as a page does, whatever its headers say: neither JSON nor a stream of events does."""
+    """Whether the body starts like an HTML page, regardless of its headers; JSON and event streams never do."""
     return body[:_BLANKS].lstrip()[:1] == b"<"

@@ -1,4 +1,4 @@
-"""A cache of replies: a model around a model that gives the reply of before to exactly the same question."""
+"""A model wrapper that caches replies in memory and answers identical questions from the cache."""
 
 import hashlib
 from collections import OrderedDict
@@ -10,20 +10,22 @@ from mcc.contracts.usage import Usage
 
 MOST_REPLIES = 1_000
 MOST_CHARACTERS = 20_000_000
-"""Of all replies that are kept; the oldest go first."""
+"""Characters of all cached replies together; the least recently used are dropped first."""
 
 WHOLE = frozenset({"stop", "tool_calls"})
-"""Replies that ended so are kept; others were cut off, filtered or refused, and another one may be better."""
+"""Finish reasons of replies worth caching. Other replies were cut off, filtered or refused; asking again may do
+better."""
 
 CACHED = "cached:"
-"""`Reply.request_id` of a reply from the cache begins so: no provider was asked, and nothing was spent."""
+"""Prefix of `Reply.request_id` for a reply from the cache: no provider was asked and nothing was spent."""
 
 
 class CachedModel(AroundModel):
-    """Same model, system prompt, messages, tools and settings: same reply. Errors are never kept.
+    """Caches by model, system prompt, messages, tools and settings. Errors are never cached. The cache lives in this
+    process only.
 
-    Results of tools stand in their fences, whose marks differ from order to order: so what comes after a tool call is
-    found again by a run that is repeated or goes on, less by another order. In the memory of this process only.
+    Tool results stand in fences whose marks differ from order to order. So the questions after a tool call are found
+    again by a run that repeats or resumes, but rarely by another order.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class CachedModel(AroundModel):
 
 
 def question_of(model: str, ask: Ask) -> str:
-    """The SHA-256 (hex) of all that a reply may depend on: neither times nor whose question it is."""
+    """SHA-256 (hex) of everything a reply may depend on. Time and the identity of the asking agent are left out."""
     tools = [(tool.name, tool.description, tool.parameters) for tool in ask.tools]
     settings = (ask.max_output_tokens, ask.temperature, ask.thinking, ask.service_tier)
     asked = hashlib.sha256(to_json((model, ask.system, tools, settings)))

@@ -1,4 +1,4 @@
-"""Trying models: one small call each, and what it shows."""
+"""Model checks: one small call to each model, and the findings."""
 
 import asyncio
 import time
@@ -17,7 +17,8 @@ from mcc.redaction import Redactor
 
 OUTPUT_TOKENS = 2_048
 THINKING_TOKENS = 16_384
-"""Room for a tool call with some thinking before it, or with as much as a model is configured to think."""
+"""Output tokens that leave room for a tool call after some thinking, or after as much thinking as the model is
+configured for."""
 
 READY = ToolSpec(
     "report_ready",
@@ -36,7 +37,7 @@ Tell = Callable[[ModelCheck], Awaitable[None]]
 
 
 class Notes:
-    """Keeps what a listener is told, as sentences, and what tries without a reply cost."""
+    """A listener that keeps what it hears as sentences, and the cost of tries that brought no reply."""
 
     def __init__(self) -> None:
         self.sentences: list[str] = []
@@ -64,7 +65,8 @@ class Notes:
 async def check_all(
     models: Models, names: Iterable[str], redactor: Redactor, tell: Tell, seconds: float = CHECK_SECONDS
 ) -> None:
-    """Try these models side by side, `CONCURRENT_CHECKS` of them, and tell of each as soon as it is known."""
+    """Check these models concurrently, `CONCURRENT_CHECKS` at once, and pass each result to `tell` as soon as it is
+    known."""
     room = asyncio.Semaphore(CONCURRENT_CHECKS)
 
     async def one(name: str) -> None:
@@ -79,7 +81,7 @@ async def check_all(
 async def check(
     models: Models, name: str, seconds: float = CHECK_SECONDS, clock: Callable[[], float] = time.monotonic
 ) -> ModelCheck:
-    """Ask the model once, without its own retries and fallbacks. An error is the row's `problem`."""
+    """Ask the model once, without its retries and fallbacks. An error becomes the `problem` of the result."""
     try:
         model = models.alone(name)
     except UnknownModel as error:
@@ -95,7 +97,7 @@ async def check(
         reply = await model.ask(_question(model.endpoint, seconds), notes)
     except ModelError as error:
         found = _refused(model.endpoint, error, notes)
-    except Exception as error:  # one broken form must not keep the rows of the others from being told
+    except Exception as error:  # one broken dialect must not suppress the other rows
         found = {"problem": f"The model {model.name} broke: {mishap(error)}"}
     else:
         found = _answered(model.endpoint, reply, notes)
@@ -139,7 +141,7 @@ def _answered(endpoint: Endpoint, reply: Reply, notes: Notes) -> dict[str, objec
 
 
 def _caching(endpoint: Endpoint, reply: Reply) -> str | None:
-    """Providers keep no beginning as short as this one, so that mostly the price list alone can say."""
+    """Providers do not cache a prompt as short as this one, so usually only the price list can answer."""
     if reply.usage.cached_input_tokens or reply.usage.cache_write_tokens:
         return "seen"
     return "priced" if endpoint.price is not None and endpoint.price.cached is not None else None

@@ -1,4 +1,4 @@
-"""A reply while it arrives: its pieces in order, told to the listener, and the whole at the end."""
+"""A reply in the making: its pieces in order of arrival, passed on to the listener and assembled at the end."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,11 +17,12 @@ from mcc.contracts.usage import Usage
 PassageKind: TypeAlias = Literal["text", "thinking", "refusal"]
 
 MAX_CHARACTERS = 16 * 1024 * 1024
-"""Text, thinking and arguments of one reply together; no model writes so much, a broken server might."""
+"""Bound on text, thinking and arguments of one reply together. No model writes as much; a broken server might."""
 
 
 class Growing:
-    """A tool call whose pieces are still coming. `whole` is its arguments where the provider sent an object."""
+    """A tool call whose pieces are still arriving. `whole` holds its arguments if the provider sent them as an
+    object."""
 
     __slots__ = ("_told", "extra", "name", "pieces", "provider_id", "whole")
 
@@ -34,7 +35,7 @@ class Growing:
         self.extra: Mapping[str, object] | None = None
 
     def untold(self) -> str:
-        """The pieces of its arguments that came since this was asked last."""
+        """The pieces of its arguments that arrived since the last call of this method."""
         text = "".join(self.pieces[self._told :])
         self._told = len(self.pieces)
         return text
@@ -52,7 +53,7 @@ class Growing:
 
 
 class Passage:
-    """A block of text, thinking or refusal whose pieces are still coming."""
+    """A block of text, thinking or refusal whose pieces are still arriving."""
 
     __slots__ = ("extra", "kind", "pieces", "signature")
 
@@ -63,7 +64,7 @@ class Passage:
         self.extra: Mapping[str, object] | None = None
 
     def block(self) -> TextBlock | ThinkingBlock | RefusalBlock | None:
-        """None where nothing came that is worth keeping."""
+        """None for a passage without content worth keeping."""
         text = joined(self.pieces)
         match self.kind:
             case "thinking":
@@ -79,8 +80,8 @@ class Passage:
 
 
 class Collected:
-    """What came so far, in its order. `complete` once the provider said that the reply is whole; `finish_reason` is one
-    of ours."""
+    """The reply so far, in order. `complete` is set once the provider declares the reply whole; `finish_reason` is one
+    of our own."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -100,7 +101,7 @@ class Collected:
         return bool(self.characters or self.calls)
 
     def open(self, kind: PassageKind, signature: str = "") -> Passage:
-        """A new passage after everything that came so far."""
+        """Start a new passage after everything received so far."""
         passage = Passage(kind, signature)
         self.parts.append(passage)
         return passage
@@ -111,20 +112,20 @@ class Collected:
         self._untold.setdefault("thinking.delta" if passage.kind == "thinking" else "model.delta", []).append(text)
 
     def call(self, call: Growing) -> Growing:
-        """A new call after everything that came so far."""
+        """Add a new call after everything received so far."""
         self.parts.append(call)
         self.calls.append(call)
         return call
 
     def grow(self, text: str) -> None:
-        """Count `text`. Raises `ModelError` past the bound."""
+        """Count the characters of `text`. Raises `ModelError` past `MAX_CHARACTERS`."""
         self.characters += len(text)
         if self.characters > MAX_CHARACTERS:
             limit = MAX_CHARACTERS >> 20
             raise ModelError(f"{self.name} sent a reply of more than {limit} million characters; it was cut off.")
 
     def tell(self, listener: Listener) -> None:
-        """Pass on what came since the last time, in one piece of each kind."""
+        """Pass on what arrived since the last call, as one piece per kind."""
         if self._untold:
             untold, self._untold = self._untold, {}
             for kind in sorted(untold, reverse=True):
@@ -136,7 +137,7 @@ class Collected:
     def reply(
         self, tools: Iterable[str], usage: Usage, first_token_ms: float | None, context_tokens: int | None
     ) -> Reply:
-        """The whole reply. `tools`: names as the agent knows them."""
+        """The whole reply. `tools`: their names as the agent knows them."""
         blocks = tuple(self._blocks(own_names(tools) if self.calls else {}))
         return Reply(
             blocks=blocks,
@@ -150,7 +151,8 @@ class Collected:
         )
 
     def _finish(self, blocks: Iterable[ReplyBlock]) -> str:
-        """Why it ended. Not every provider says of a refusal that it is one, and of calls that they are why."""
+        """The finish reason. Some providers report neither refusals nor tool calls as the reason; both are recognized
+        by content."""
         reason = self.finish_reason or "stop"
         if reason in ("stop", "content_filter") and refusal_in(blocks):
             return "refusal"
@@ -168,10 +170,10 @@ class Collected:
                     yield part
 
     def billed(self, price: Price | None, request_bytes: int) -> Usage | None:
-        """The usage of a reply that will never be whole; None when nothing came and nothing was said of it.
+        """Usage of a reply that will never be complete; None when nothing arrived and the provider reported no usage.
 
-        Providers bill what flowed, and tell its tokens with the end of a stream, which did not come: it is counted by
-        its length, unless they told of more.
+        Providers bill the tokens they streamed, but report the count only at the end of the stream. Without that end
+        the tokens are estimated from the length of the text, unless the provider reported more.
         """
         spent = self.spent
         if spent.input is None and spent.output is None and not self.characters:
@@ -182,5 +184,5 @@ class Collected:
 
 
 def as_text(value: object) -> str:
-    """Arguments that came as some other JSON than text or object, as the text they would have been."""
+    """Arguments that arrived as JSON other than text or an object, as JSON text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -1,4 +1,5 @@
-"""What providers say when they fail: a sentence without secrets, whether and when to try again, what was too large."""
+"""Provider errors: a sentence without secrets, whether and when to retry, and the context size if a request was too
+large."""
 
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
@@ -10,7 +11,7 @@ from mcc.rules.patterns import Pattern
 
 LEAST_TOKENS = 256
 MOST_TOKENS = 100_000_000
-"""What is smaller or larger is some other figure."""
+"""Figures outside these bounds are not a context size."""
 
 _WINDOWS = (
     Pattern(r"maximum (?:context|prompt) length (?:is|of) (\d{3,9})", ignore_case=True),
@@ -27,7 +28,7 @@ _GROUPED = Pattern(r"\b\d{1,3}(?:[,_]\d{3})+\b")
 
 
 def window_in(words: str) -> int | None:
-    """Tokens that the model takes in, as a provider's refusal says; None when it says nothing of the kind."""
+    """The model's context size in tokens as stated in a provider's refusal; None if it states none."""
     plain = _GROUPED.sub(lambda found: found.group().replace(",", "").replace("_", ""), words)
     for pattern in _WINDOWS:
         if found := pattern.search(plain):
@@ -36,12 +37,12 @@ def window_in(words: str) -> int | None:
 
 
 def believed(tokens: int | None) -> int | None:
-    """A figure that can be the size of a context; None when it can not."""
+    """`tokens` if it is plausible as a context size, else None."""
     return tokens if tokens is not None and LEAST_TOKENS <= tokens <= MOST_TOKENS else None
 
 
 _STATUSES = frozenset({None, 400, 413, 422, 500})
-"""Statuses that such a refusal has, None = it came inside a stream. A limit per minute (429) passes by waiting."""
+"""Statuses of such refusals; None = it arrived inside a stream. A per-minute limit (429) passes by waiting."""
 
 _KINDS = frozenset({"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"})
 
@@ -62,9 +63,8 @@ _SAID = Pattern(
 def overflow_of(
     said: str, words: str, kinds: Collection[str], status: int | None, body: str = ""
 ) -> ContextOverflow | None:
-    """The error when a provider's `words`, or the types and codes of its answer, say so; `said` is the sentence for
-    people, `body` the whole answer, which may tell the size.
-    """
+    """The error if a provider's `words`, or the types and codes in its answer, report an overflow. `said` is the
+    sentence for people; `body` is the whole answer, which may state the size."""
     if status != 413 and not _KINDS.intersection(kinds) and not (status in _STATUSES and _SAID.search(words)):
         return None
     return ContextOverflow(said, window_in(words) or window_in(body), status=status)
@@ -72,10 +72,10 @@ def overflow_of(
 
 LONGEST_RETRY_AFTER = 366 * 86_400.0
 SOON_SECONDS = 60.0
-"""Whoever speaks of a day and names less has named the time of another limit."""
+"""A provider that mentions a daily limit but a shorter wait than this has named the time of another limit."""
 
 EPOCH_SECONDS, EPOCH_MILLISECONDS = 1e9, 1e12
-"""Numbers from here on are moments, in seconds or milliseconds since 1970."""
+"""Numbers from here on are points in time, in seconds or milliseconds since 1970."""
 
 _NUMBER = Pattern(r"\s*\d{1,9}(\.\d{1,9})?\s*")
 _MOMENT = Pattern(r"\s*\d{10,13}(\.\d{1,9})?\s*")
@@ -96,8 +96,8 @@ _IN_SECONDS = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 
 def header_seconds(headers: Mapping[str, str], now: float, *, limited: bool = True) -> float | None:
-    """Seconds that the headers ask to wait at `now`, in seconds since the epoch; None when they say nothing that can
-    be understood. `limited`: the answer tells of a rate limit, so that the times of those count."""
+    """Seconds to wait according to the headers; None if they say nothing intelligible. `now`: seconds since the epoch.
+    `limited`: the answer reports a rate limit, so the reset times of rate limits count too."""
     milliseconds = _number(headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
@@ -111,7 +111,7 @@ def header_seconds(headers: Mapping[str, str], now: float, *, limited: bool = Tr
 
 
 def worded_seconds(words: str) -> float | None:
-    """Seconds that a sentence such as "try again in 1m6.5s" asks to wait; None where there is none."""
+    """Seconds to wait according to a sentence such as "try again in 1m6.5s"; None if there is none."""
     if (found := _DELAY.search(words)) is not None:
         return _duration(str(found[1]))
     if (found := _WORDED.search(words)) is not None:
@@ -120,26 +120,26 @@ def worded_seconds(words: str) -> float | None:
 
 
 def spent_for_long(words: str, retry_after: float | None) -> bool:
-    """Whether a quota of a day or more is used up, or the money, and nobody said a time that can be waited for."""
+    """Whether a quota of a day or more, or the account's balance, is used up and the provider named no time worth
+    waiting for."""
     return (retry_after is None or retry_after < SOON_SECONDS) and _speaks_of_long(words, retry_after)
 
 
 def _speaks_of_long(words: str, retry_after: float | None) -> bool:
     found = [match.group() for match in _LONG.finditer(words)]
-    # Who names a time says in the same breath that plan and billing are to be looked at, whatever limit was met.
+    # Some providers mention plan and billing with every limit: together with a time, those words mean nothing.
     return any("billing" not in one.lower() for one in found) if retry_after is not None else bool(found)
 
 
 def _room_again(headers: Mapping[str, str], now: float) -> float | None:
-    """When the limits that are used up, of all that are told, have room again; the nearest one where none is said to
-    be used up."""
+    """Seconds until all exhausted limits have room again; if none is reported as exhausted, until the nearest reset."""
     limits = list(_limits(headers, now))
     used = [seconds for seconds, is_used in limits if is_used]
     return max(used) if used else min((seconds for seconds, _ in limits), default=None)
 
 
 def _limits(headers: Mapping[str, str], now: float) -> Iterator[tuple[float, bool]]:
-    """The limits of the headers: seconds until they have room again, and whether they are said to be used up."""
+    """The limits in the headers: seconds until the reset, and whether the limit is reported as exhausted."""
     for name, value in headers.items():
         name = name.lower()
         if "ratelimit" not in name or "reset" not in name:
@@ -150,7 +150,7 @@ def _limits(headers: Mapping[str, str], now: float) -> Iterator[tuple[float, boo
 
 
 def _until(text: str, now: float) -> float | None:
-    """Seconds that "6m0s", "12", a moment since the epoch or a date of ISO 8601 mean at `now`."""
+    """Seconds from `now` for "6m0s", "12", a point in time since the epoch or an ISO 8601 date."""
     if _MOMENT.fullmatch(text):
         moment = float(text)
         return _future(moment / 1000 if moment >= EPOCH_MILLISECONDS else moment, now)
@@ -195,7 +195,7 @@ MAX_WORDS = 400
 
 RETRYABLE = frozenset({408, 409, 425, 429})
 NEVER = frozenset({501, 505})
-"""What a server cannot do now it cannot do later either."""
+"""Server errors that a later try cannot change."""
 
 _STATUS_BY_TYPE = {
     "overloaded_error": 529,
@@ -221,10 +221,10 @@ _EMPTY_PURSE = frozenset(
     {"insufficient_quota", "billing_error", "insufficient_balance", "exceeded_current_quota_error"}
 )
 _LIMITED = frozenset({429, 503, 529})
-"""Where the headers of rate limits say when there is room again."""
+"""Statuses with which rate-limit headers say when to try again."""
 
 _BY_CHANCE = frozenset({"tool_use_failed"})
-"""The model wrote a call that its server could not read; the next time it may write another."""
+"""The model wrote a call that its server could not parse; another try may produce a valid one."""
 
 _ADVICE = {
     401: "Check the key of this provider",
@@ -244,7 +244,8 @@ _UNSEEN = Pattern(r"[\x00-\x20\x7f-\x{9f}\x{2028}\x{2029}]+")
 
 _LOOKED_AT = 8_192
 _LONGEST_KEY = 512
-"""Characters of a provider's words that are looked at; of words that are cut, as many at the end may be half a key."""
+"""Longest key looked for, in characters. This many characters at the end of words that were cut may be part of a
+key."""
 
 
 def parsed(name: str, raw: bytes) -> object:
@@ -258,7 +259,7 @@ def parsed(name: str, raw: bytes) -> object:
 def refused(
     name: str, status: int, headers: Mapping[str, str], body: bytes, *, now: float, key: str = "", key_name: str = ""
 ) -> ModelError:
-    """The error of an answer whose status is not 200. `now` is in seconds since the epoch, for dates in Retry-After."""
+    """The error for an answer whose status is not 200. `now`: seconds since the epoch, for dates in Retry-After."""
     if 300 <= status < 400:
         return ModelError(
             f"{name} answered with a redirect ({status}), which is not followed because it would carry the key along; "
@@ -297,7 +298,7 @@ def _advice(status: int, words: str) -> str:
 
 
 def error_inside(name: str, value: object) -> ModelError:
-    """The error that came inside an answer of status 200. Without a known code it counts as passing."""
+    """The error inside an answer of status 200. Without a known code it counts as transient."""
     words, kinds = _words_of(value)
     status = next((int(kind) for kind in kinds if kind.isdigit() and 400 <= int(kind) < 600), None)
     if status is None:
@@ -321,7 +322,7 @@ def _may_help(status: int) -> bool:
 
 
 def _quoted(words: str, key: str) -> str:
-    """The provider's words on one line, shortened, keys blotted out."""
+    """The provider's words on one line, shortened, with keys blotted out."""
     line = _UNSEEN.sub(" ", _whole_words(words, len(words))).strip()
     if len(key) >= 6:
         line = line.replace(key, "[key]")
@@ -332,12 +333,12 @@ def _quoted(words: str, key: str) -> str:
 
 
 def _whole_words(words: str, size: int) -> str:
-    """Words of `size` as they are or, when they are or were cut, without the end that may hold half a key."""
+    """`words` without the end that may hold part of a key, if they exceed `size` or were cut; else unchanged."""
     return words if size < _LOOKED_AT else words[: _LOOKED_AT - _LONGEST_KEY]
 
 
 def _json_in(body: bytes) -> object:
-    """The JSON of an error's body; None where it is none."""
+    """The JSON of an error's body; None if it is not JSON."""
     try:
         return read(body)
     except ValueError:
@@ -345,12 +346,12 @@ def _json_in(body: bytes) -> object:
 
 
 def _plain_words(body: bytes) -> str:
-    """What an error's body says that is no JSON."""
+    """The text of an error's body that is not JSON."""
     return _page(_whole_words(body.decode("utf-8", "replace"), len(body)))
 
 
 def _page(text: str) -> str:
-    """A page of HTML is told by its title; other text as it is."""
+    """The title of an HTML page; other text unchanged."""
     if "<" not in text:
         return text
     lower = text.lower() if text.isascii() else text
@@ -361,7 +362,7 @@ def _page(text: str) -> str:
 
 
 def _without_tags(text: str) -> str:
-    """The text between the tags of a page; what a tag that is never closed hides is left out."""
+    """The text between the tags of a page, without anything hidden by an unclosed tag."""
     pieces: list[str] = []
     lower, at = text.lower() if text.isascii() else text, 0
     while (tag := text.find("<", at)) >= 0:
@@ -373,7 +374,7 @@ def _without_tags(text: str) -> str:
 
 
 def _words_of(value: object) -> tuple[str, frozenset[str]]:
-    """What an error body says, and its types and codes, for the shapes that providers use."""
+    """The message of an error body, and its types and codes, in any of the shapes that providers use."""
     if isinstance(value, list):
         return _words_of(value[0]) if value else ("", frozenset())
     if not isinstance(value, dict):
@@ -389,7 +390,7 @@ def _words_of(value: object) -> tuple[str, frozenset[str]]:
 
 
 def _passed_on(error: Mapping[str, object]) -> str:
-    """The words of the provider behind a router, which says itself no more than that there was an error."""
+    """The words of the provider behind a router, whose own message says only that there was an error."""
     beside = error.get("metadata")
     raw = beside.get("raw") if isinstance(beside, Mapping) else None
     return raw if isinstance(raw, str) else ""

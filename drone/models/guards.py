@@ -1,4 +1,4 @@
-"""Guards: models around a model whose replies carry no known secret, and do not repeat themselves without end."""
+"""Model wrappers that keep known secrets out of replies and stop replies that repeat themselves endlessly."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,9 +13,9 @@ from mcc.redaction import Redactor, Stream
 
 
 class RedactedModel(AroundModel):
-    """What comes out is what is journaled, shown and asked with again: the model never meets what was redacted.
+    """Redacts replies before they are journaled, shown or sent back: the model never sees again what was redacted.
 
-    So a tool is called with the redacted arguments as well: a run that goes on later has no others.
+    Tools are called with the redacted arguments as well, because a resumed run has only those.
     """
 
     def __init__(self, model: Model, redactor: Redactor) -> None:
@@ -38,7 +38,8 @@ class RedactedModel(AroundModel):
         return replace(reply, blocks=tuple(filter(None, map(self._block, reply.blocks))))
 
     def _block(self, block: ReplyBlock) -> ReplyBlock | None:
-        """What its provider signed or sealed is not sent back when it has a secret: changed, it would be refused."""
+        """Redact one block. A signed or sealed block that contains a secret is not sent back, as its provider would
+        refuse it changed."""
         match block:
             case WantedCall():
                 return self._call(block)
@@ -58,7 +59,7 @@ class RedactedModel(AroundModel):
 
 
 class _Redacting:
-    """Passes everything on, text as soon as it is known to be no part of a secret."""
+    """Forwards everything to the listener; text is held back until it cannot be part of a secret."""
 
     def __init__(self, listener: Listener, redactor: Redactor) -> None:
         self._listener = listener
@@ -66,7 +67,7 @@ class _Redacting:
         self._streams: dict[tuple[DeltaKind, int | None], tuple[Stream, GrowingCall | None]] = {}
 
     def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
-        """`call` as it was named last; a name that carries a secret is told as little as the secret."""
+        """`call` is remembered as last named; a name that contains a secret is redacted like any text."""
         clean = call and replace(call, name=self._redactor.text(call.name))
         place = (kind, None if call is None else call.index)
         stream, _ = self._streams.get(place, (None, None))
@@ -93,7 +94,7 @@ class _Redacting:
         await self._listener.go_ahead()
 
     def end(self) -> None:
-        """No more text comes of any kind that has begun."""
+        """Flush the held-back text of every kind."""
         for (kind, _), (stream, call) in self._streams.items():
             self._tell(kind, stream.end(), call)
 
@@ -103,7 +104,7 @@ class _Redacting:
 
 
 class ModelSource(Protocol):
-    """Models by their names. Raises `UnknownModel`."""
+    """Models by name. Raises `UnknownModel`."""
 
     @property
     def default(self) -> Model: ...
@@ -113,7 +114,7 @@ class ModelSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RedactedModels:
-    """All models of a source, redacted."""
+    """Wraps each model of a source in `RedactedModel`."""
 
     models: ModelSource
     redactor: Redactor
@@ -127,22 +128,23 @@ class RedactedModels:
 
 
 LONGEST_UNIT = 200
-"""Characters of what is repeated."""
+"""Longest repeated unit that is recognized, in characters."""
 
 FEWEST_TIMES = 50
 SHORTEST_STRETCH = 4_000
-"""Characters that are nothing but repetition: a ruled line or a table of zeros is shorter."""
+"""Characters of pure repetition that count as a loop; ruled lines and tables of zeros are shorter."""
 
 EVERY = 2_000
-"""Characters between two looks."""
+"""Characters between two checks."""
 
 _KEPT = LONGEST_UNIT * FEWEST_TIMES + LONGEST_UNIT
 
 
 class LoopGuard(AroundModel):
-    """Raises a `BadReply` as soon as the text or thinking on its way goes round in circles.
+    """Raises `BadReply` as soon as streamed text or thinking repeats itself in a loop.
 
-    Circles are at least `FEWEST_TIMES` the same unit of at most `LONGEST_UNIT` characters, `SHORTEST_STRETCH` in all.
+    A loop is the same unit of at most `LONGEST_UNIT` characters at least `FEWEST_TIMES` in a row, `SHORTEST_STRETCH`
+    characters in all.
     """
 
     @property
@@ -155,7 +157,7 @@ class LoopGuard(AroundModel):
 
 
 class _Watching:
-    """Passes everything on and looks at what it passes on."""
+    """Forwards everything to the listener and checks the text for loops."""
 
     def __init__(self, name: str, listener: Listener) -> None:
         self._name = name
@@ -187,7 +189,7 @@ class _Watching:
 
 
 class _Tail:
-    """The end of what was said so far."""
+    """The end of the text so far."""
 
     __slots__ = ("_pieces", "_unseen")
 
@@ -196,7 +198,7 @@ class _Tail:
         self._unseen = EVERY - SHORTEST_STRETCH
 
     def grown(self, text: str) -> bool:
-        """Take the next piece; whether it is time to look."""
+        """Append the next piece. Returns whether a check is due."""
         self._pieces.append(text)
         self._unseen += len(text)
         return self._unseen >= EVERY
@@ -209,7 +211,7 @@ class _Tail:
 
 
 def repeated(text: str) -> int:
-    """The length of the unit that the end of this text is nothing but repetitions of; 0 when there is none."""
+    """Length of the unit that the end of this text repeats; 0 when it does not repeat."""
     end = text[-LONGEST_UNIT:]
     at = text.rfind(end, max(0, len(text) - 2 * LONGEST_UNIT), len(text) - 1)
     if at < 0 or len(end) < LONGEST_UNIT:

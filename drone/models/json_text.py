@@ -1,4 +1,5 @@
-"""JSON as models write it: read exactly, lone surrogates and large integers included, or as what it can only mean."""
+"""Reading and writing JSON as models produce it: lone surrogates, large integers, and near misses that have only one
+possible meaning."""
 
 import json
 import math
@@ -14,8 +15,8 @@ _ESCAPED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def repaired(text: str) -> str:
-    """`text` without a code fence and commas before a closing bracket, with double quotes, escaped control characters
-    and JSON's words. One pass; what is still no JSON then was no near miss."""
+    """`text` as valid JSON where it nearly is: without code fence and trailing commas, with double quotes, escaped
+    control characters and JSON's literals. Takes one pass; what is not JSON afterwards was not a near miss."""
     plain = _unfenced(text.strip())
     output: list[str] = []
     at = 0
@@ -39,7 +40,7 @@ def repaired(text: str) -> str:
 
 
 def _unfenced(text: str) -> str:
-    """What stands between the lines of a code fence."""
+    """The text between the lines of a code fence."""
     if not text.startswith(_FENCE) or not text.endswith(_FENCE):
         return text
     _, _, inside = text.partition("\n")
@@ -47,7 +48,7 @@ def _unfenced(text: str) -> str:
 
 
 def _comma(text: str, at: int, output: list[str]) -> int:
-    """A comma is left out when a bracket closes after it."""
+    """Copy a comma, except where a closing bracket follows."""
     after = at + 1
     while after < len(text) and text[after].isspace():
         after += 1
@@ -57,7 +58,7 @@ def _comma(text: str, at: int, output: list[str]) -> int:
 
 
 def _string(text: str, begin: int, output: list[str]) -> int:
-    """The string that begins at `begin`, in double quotes; where the text goes on after it."""
+    """Write the string that begins at `begin` in double quotes. Returns the position after it."""
     quote, at = text[begin], begin + 1
     output.append('"')
     while at < len(text) and text[at] != quote:
@@ -81,17 +82,17 @@ def _escaped(character: str) -> str:
 
 
 MOST_REPAIRED = 256 * 1024
-"""Characters of arguments that are repaired where they only nearly are JSON. A model writes no more of them by mistake,
-and a server that sends megabytes of them would hold up the other orders of its drone."""
+"""Characters of malformed arguments that are repaired at most. Models do not produce more by mistake, and repairing
+megabytes from a server would stall the other orders of the drone."""
 
 MAX_DEPTH = 100
-"""Arguments nested deeper stay text: no tool wants them, and what stores them later must not stumble."""
+"""Arguments nested deeper stay text: no tool needs them, and later storage must not fail on them."""
 
 
 def write(value: object) -> bytes:
-    """`value` as JSON in UTF-8; what UTF-8 cannot carry is escaped.
+    """`value` as JSON in UTF-8; characters that UTF-8 cannot carry are escaped.
 
-    The bytes are copied: those of orjson keep the buffer that they were written in, several KB for a short message.
+    The bytes are copied because orjson's own bytes keep their write buffer alive, several KB even for a short message.
     """
     try:
         return memoryview(orjson.dumps(value)).tobytes()
@@ -100,7 +101,8 @@ def write(value: object) -> bytes:
 
 
 def read(raw: bytes) -> object:
-    """The JSON value in `raw`. ValueError when it is none; NaN and Infinity, which some servers write, pass."""
+    """The JSON value in `raw`. NaN and Infinity, which some servers write, are accepted. Raises ValueError for anything
+    else that is not JSON."""
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -108,7 +110,7 @@ def read(raw: bytes) -> object:
 
 
 def _read_slowly(raw: bytes) -> object:
-    """What orjson refuses: lone surrogates (escaped or raw), NaN, a byte order mark."""
+    """Read what orjson rejects: lone surrogates (escaped or raw), NaN, a byte order mark."""
     try:
         return json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))
     except RecursionError as error:
@@ -116,10 +118,10 @@ def _read_slowly(raw: bytes) -> object:
 
 
 def arguments(text: str) -> Mapping[str, object] | str:
-    """The object that a call's arguments are, or the text as it came when it is no JSON object. Nothing is {}.
+    """The object in a call's arguments, or the text unchanged when it is not a JSON object. Empty text is {}.
 
-    Some servers encode the object twice, others begin with an empty one before the real one comes. One that has a key
-    twice stays the text that it is. What only nearly is an object is read as the one that it can only mean.
+    Some servers encode the object twice, others send an empty object before the real one; both are handled. An object
+    with a repeated key stays text. A near miss is read as the only object it can mean.
     """
     if not text.strip():
         return {}
@@ -183,7 +185,7 @@ def _too_deep(text: str) -> bool:
 
 
 def joined(pieces: list[str]) -> str:
-    """The text of all pieces; a surrogate pair that was cut between two pieces is one character again."""
+    """All pieces as one text; a surrogate pair split between two pieces becomes one character again."""
     text = "".join(pieces)
     if len(pieces) < 2 or text.isascii():
         return text

@@ -1,4 +1,4 @@
-"""What models are known to be by their names, what their calls cost, usage as providers tell it, bills."""
+"""Known facts about models by name, their prices, and the usage and cost of calls."""
 
 import functools
 import json
@@ -14,18 +14,18 @@ from mcc.contracts.usage import Usage
 from mcc.rules.patterns import Pattern
 
 TABLE = Path(__file__).with_name("known_models.json")
-"""Written by `python -m scripts.known_models`; each row names its source and that source's version."""
+"""Written by `python -m scripts.known_models`; each row names its source and the source's version."""
 
 _ENDING = Pattern(r"([-@](\d{8}|\d{4}-\d{2}-\d{2}|latest|default))?(-v\d+(:\d+)?)?$")
 
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """What is known of one model; None and empty where nobody said.
+    """Known facts about one model; None or empty where unknown.
 
-    `context_tokens` hold question and reply together, `max_output_tokens` a reply with its thinking. `thinking`: the
-    levels that it takes, "off" among them where it can be kept from thinking. `thinks_by`: an effort, or a budget of
-    tokens. `thinking_off`: what says off to a model that thinks unless it is told.
+    `context_tokens` is the limit for question and reply together, `max_output_tokens` for a reply with its thinking.
+    `thinking`: the levels it accepts, with "off" if thinking can be switched off. `thinks_by`: an effort, or a budget
+    of tokens. `thinking_off`: the value that switches thinking off in a model that thinks by default.
     """
 
     context_tokens: int | None = None
@@ -44,9 +44,9 @@ UNKNOWN = KnownModel()
 
 
 def known_model(provider: str, model: str) -> KnownModel:
-    """The row of this provider, with what its maker's row says besides; `UNKNOWN` where there is none.
+    """The provider's row, completed from the row of the model's maker; `UNKNOWN` if neither exists.
 
-    Dates and versions at the end of a name (`-20251001`, `@latest`, `-v1:0`) need not be in the table.
+    Dates and versions at the end of a name (`-20251001`, `@latest`, `-v1:0`) may be missing in the table.
     """
     own = _row(provider, model.lower())
     made = [row for vendor, name in _makers(model.lower()) if (row := _row(vendor, name))]
@@ -56,8 +56,8 @@ def known_model(provider: str, model: str) -> KnownModel:
 
 
 def not_thought(name: str, level: str) -> str | None:
-    """What the model of this name (`provider/model`) does not take, and what it does; None where it takes this level,
-    or nothing is known of it."""
+    """What is wrong with this thinking level for the model `name` (`provider/model`), and which levels it accepts; None
+    if it accepts the level or nothing is known."""
     provider, _, model = name.partition("/")
     taken = known_model(provider, model).thinking
     if level == "inherit" or not taken or level in taken:
@@ -66,7 +66,7 @@ def not_thought(name: str, level: str) -> str | None:
 
 
 def listed_price(provider: str, model: str) -> Mapping[str, Any] | None:
-    """US dollars per million tokens as this provider's own row has them; None where there is none."""
+    """US dollars per million tokens in this provider's own row; None if there is none."""
     row = _row(provider, model.lower())
     return row.get("price") if row else None
 
@@ -75,7 +75,7 @@ _FIELDS = frozenset(field.name for field in fields(KnownModel))
 
 
 def _makers(model: str) -> Iterator[tuple[str, str]]:
-    """Who may have made it, and what they call it."""
+    """Possible makers of the model, each with the maker's name for it."""
     for prefix, vendor in MAKERS.items():
         for mark in (f"{prefix}/", f"{prefix}."):
             if mark in model:
@@ -105,19 +105,20 @@ def _table() -> Mapping[str, list[Mapping[str, Any]]]:
 PER = 1_000_000
 
 MOST_TOKENS = 100_000_000
-"""No single call spends more; a provider that says so is not believed."""
+"""Bound for a single call; a larger count from a provider is not believed."""
 
 MOST_DOLLARS = 10_000
-"""What a single call may cost by its provider's word."""
+"""Bound for the cost of a single call as reported by its provider."""
 
 BYTES_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """US dollars per million tokens. What is None costs as other input does; `cache_write_1h` as `cache_write`.
+    """US dollars per million tokens. A None field costs as much as plain input; `cache_write_1h` as much as
+    `cache_write`.
 
-    `above`: the price of a whole call whose input has more than so many tokens, the largest number last.
+    `above`: prices for the whole call if its input exceeds that many tokens, in ascending order.
     """
 
     input: float
@@ -128,7 +129,7 @@ class Price:
     above: tuple[tuple[int, "Price"], ...] = ()
 
     def cost(self, tokens: "Tokens") -> float:
-        """US dollars of one call."""
+        """Cost of one call in US dollars."""
         for more_than, price in reversed(self.above):
             if tokens.input > more_than:
                 return price.cost(tokens)
@@ -142,8 +143,8 @@ class Price:
 
 
 class Tokens(NamedTuple):
-    """Of one call. `input` includes those read from a cache and those written to one (`written`), `written` those that
-    are kept for an hour; `output` includes the thinking."""
+    """Token counts of one call. `input` includes tokens read from a cache and written to one (`written`); `written_1h`
+    is the part of `written` that is cached for an hour; `output` includes the thinking."""
 
     input: int
     output: int
@@ -153,18 +154,18 @@ class Tokens(NamedTuple):
 
 
 FREE = Price(0.0, 0.0)
-"""What runs inside the drone: offline and scripted models."""
+"""Price of models that run inside the drone: offline and scripted ones."""
 
 
 def count(value: object) -> int | None:
-    """A number of tokens, 0 for a negative one; None for what is no believable number."""
+    """A token count, 0 for a negative one; None for an implausible value."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value <= MOST_TOKENS:
         return None
     return int(max(0, value))
 
 
 def dollars(value: object) -> float | None:
-    """A cost in US dollars; None for what is no believable one."""
+    """A cost in US dollars; None for an implausible value."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_DOLLARS:
         return None
     return float(value)
@@ -172,10 +173,9 @@ def dollars(value: object) -> float | None:
 
 @dataclass(slots=True)
 class Spent:
-    """What the provider said so far; None = nothing believable. Token counts as in `Tokens`.
+    """What the provider reported so far; None means nothing plausible. Token counts as in `Tokens`.
 
-    `cost_usd` is what the provider itself says that the call costs: it counts before any price that is known here,
-    unless it is nothing.
+    `cost_usd` is the provider's own figure. Unless it is 0, it takes precedence over any price known here.
     """
 
     input: int | None = None
@@ -187,7 +187,7 @@ class Spent:
     cost_usd: float | None = None
 
     def usage(self, price: Price | None, request_bytes: int, reply_characters: int) -> Usage:
-        """The usage of one call. Unsaid tokens are counted at four bytes each, so that budgets hold all the same."""
+        """The usage of one call. Unreported tokens are estimated at four bytes each, so that budgets still hold."""
         taken = estimated(request_bytes) if self.input is None else self.input
         given = estimated(reply_characters) if self.output is None else self.output
         cached = min(self.cached, taken)
@@ -210,7 +210,7 @@ class Spent:
 
 
 def estimated(size: int) -> int:
-    """Tokens of so many bytes or characters that nobody counted."""
+    """Estimated tokens for this many bytes or characters."""
     return -(-size // BYTES_PER_TOKEN)
 
 
@@ -221,11 +221,11 @@ FIELDS: Mapping[str, str] = {
     "cache_write_mtok": "cache_write",
     "cache_write_1h_mtok": "cache_write_1h",
 }
-"""What genai-prices calls them, and what they are called here."""
+"""Price fields of genai-prices, and our names for them."""
 
 
 def known_price(provider: str, model: str) -> Price | None:
-    """Of this model at its provider's own address; None where no list has it."""
+    """The price of this model at its provider's own address; None if no list has it."""
     try:
         from genai_prices import Usage, calc_price
     except ImportError:
@@ -239,7 +239,7 @@ def known_price(provider: str, model: str) -> Price | None:
 
 
 def as_listed(prices: object) -> dict[str, Any] | None:
-    """Prices of genai-prices as the table has them; None without those of plain input and output."""
+    """Prices of genai-prices in the form of the table; None without prices of plain input and output."""
     rates = {ours: value for theirs, ours in FIELDS.items() if (value := getattr(prices, theirs, None)) is not None}
     if not {"input", "output"} <= rates.keys():
         return None
@@ -258,7 +258,7 @@ def _from(said: Mapping[str, Any], start: int) -> dict[str, float]:
 
 
 def _at(value: Any, start: int) -> Decimal:
-    """The price from so many tokens of input on."""
+    """The price that applies from this many input tokens on."""
     if isinstance(value, Decimal):
         return value
     steps = (tier.price for tier in sorted(value.tiers, key=lambda tier: -int(tier.start)) if tier.start <= start)

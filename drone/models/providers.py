@@ -1,4 +1,4 @@
-"""Providers: the addresses that may be asked, the default model, and keys that a program of the operator prints."""
+"""Providers: allowed addresses, the default model, and keys printed by a command of the operator."""
 
 import asyncio
 import contextlib
@@ -25,16 +25,16 @@ _API_VERSION = Pattern(r"api-version=[0-9A-Za-z.-]{1,40}")
 
 
 def addressed(name: str, settings: Settings) -> Provider | None:
-    """The provider behind the address that the operator set for it; None when there is none of this name."""
+    """The provider, at the address that the operator configured for it; None for an unknown name."""
     known = provider(name)
     address = settings.base_urls.get(name)
     return known.at(address) if known and address else known
 
 
 def default_name(settings: Settings, probe: Callable[[str], str | None]) -> str | None:
-    """The model of the first provider that has a key, or that is an Ollama with a model; None when there is none.
+    """The model of the first provider that has a key, else that of an Ollama with a model; None without either.
 
-    `probe` answers the first model of the Ollama at an address.
+    `probe` returns the first model of the Ollama at an address.
     """
     for known in PROVIDERS:
         if any(map(settings.key, known.key_names)):
@@ -45,7 +45,7 @@ def default_name(settings: Settings, probe: Callable[[str], str | None]) -> str 
 
 
 def first_model_of_ollama(base_url: str) -> str | None:
-    """The newest model that the Ollama there can chat with; None when none answers within `PROBE_SECONDS`."""
+    """The newest chat model of the Ollama at this address; None when none answers within `PROBE_SECONDS`."""
     parts = urlsplit(base_url)
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=PROBE_SECONDS)
@@ -68,7 +68,7 @@ def _chatting(listing: object) -> Iterator[str]:
 
 
 def host_of(base_url: str) -> str:
-    """Host and port, without what might be a secret."""
+    """Host and port; other parts of the address may be secret."""
     parts = _split(base_url)
     if parts is None or not parts.hostname:
         return "an unreadable address"
@@ -76,7 +76,8 @@ def host_of(base_url: str) -> str:
 
 
 def problem_with(base_url: str, *, allow_http: bool = False) -> str | None:
-    """Why models at this address cannot be asked; None when they can. `allow_http`: also at another machine."""
+    """Why models at this address cannot be used; None when they can. `allow_http`: http is accepted on other machines
+    too."""
     if not base_url:
         return "every user of its provider has an address of their own: name it as base_url in [models.ALIAS]"
     parts = _split(base_url)
@@ -104,7 +105,7 @@ def _split(base_url: str) -> SplitResult | None:
 
 
 def is_on_this_machine(host: str) -> bool:
-    """Whether the name is that of the loopback, without asking anybody."""
+    """Whether the name is a loopback address or `localhost`; no name is resolved."""
     if host == "localhost":
         return True
     try:
@@ -118,19 +119,20 @@ MOST_BYTES = 16_384
 _SAID_CHARACTERS = 300
 _LOOK_SECONDS = 0.05
 _LEFT_SECONDS = 0.5
-"""For what stands in the pipes when the command has ended."""
+"""Time limit for reading the rest of the pipes after the command has ended."""
 
 
 def _looks_like_a_key(said: str) -> bool:
-    """Neither words of a person nor a page: keys and tokens have no blanks and no angle brackets."""
+    """Keys and tokens have neither blanks nor angle brackets; error messages and HTML pages do."""
     return said.isascii() and said.isprintable() and not any(mark in said for mark in " <>")
 
 
 class KeyCommand:
-    """The key that `argv` prints on one line, kept for `key_seconds` (None: until it is refused).
+    """The key that the command `argv` prints on one line, cached for `key_seconds` (None: until the provider refuses
+    it).
 
-    It is run without a shell, in the root directory, within `SECONDS` and `MOST_BYTES`. `learn` hears of each key
-    before anybody else does, to keep it out of texts.
+    The command runs without a shell, in the root directory, within `SECONDS` and `MOST_BYTES`. `learn` receives each
+    key before it is used, so that it can be redacted from texts.
     """
 
     def __init__(
@@ -151,7 +153,7 @@ class KeyCommand:
         self._key, self._until = "", 0.0
 
     async def key(self) -> str:
-        """The key to ask with now. Raises `ModelError`."""
+        """The current key. Raises `ModelError`."""
         async with self._lock:
             if not self._key or self._clock() >= self._until:
                 key = await self._printed()
@@ -161,7 +163,7 @@ class KeyCommand:
             return self._key
 
     def refused(self, key: str) -> None:
-        """The provider does not take this key any more: the next one is asked for anew."""
+        """Drop this key, which the provider no longer accepts; the next call of `key` runs the command again."""
         if key == self._key:
             self._key = ""
 
@@ -195,7 +197,7 @@ class KeyCommand:
         return self._one_line(out)
 
     def _one_line(self, out: bytes) -> str:
-        """What was printed is never told: it may be a key all the same."""
+        """The key in the output. Errors never quote the output, since it may still be a key."""
         key = out.decode("ascii", "replace").strip()
         if not key or len(out) > MOST_BYTES or not _looks_like_a_key(key):
             raise ModelError(f"{self._name} did not print a key and nothing else, on one line.")
@@ -207,9 +209,9 @@ class KeyCommand:
 
 
 async def _read(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
-    """Both streams until the command has ended, a little more than `MOST_BYTES` of each kept.
+    """Read both streams until the command has ended, keeping a little more than `MOST_BYTES` of each.
 
-    They may be open still: a helper that the command leaves running, as an agent of keys, holds them too.
+    The pipes may stay open: a background process that the command leaves running, such as a key agent, inherits them.
     """
     assert process.stdout is not None and process.stderr is not None
     out, complaint = bytearray(), bytearray()
@@ -237,7 +239,7 @@ async def _keep(stream: asyncio.StreamReader, kept: bytearray) -> None:
 
 
 def why_not_run(program: str, error: OSError) -> str:
-    """A directory of PATH that may not be looked into hides that the program is in none of them."""
+    """The reason as a phrase. An unreadable directory on PATH makes a missing program look forbidden to the system."""
     if os.sep not in program and shutil.which(program) is None:
         return "No such file on the PATH"
     return str(error.strerror)

@@ -1,4 +1,4 @@
-"""Models by name: from configuration to a model that retries, falls back and knows its price."""
+"""Models by name: builds each from the configuration, with retries, fallbacks and prices."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 
 class UnknownModel(LookupError):
-    """Nobody configured a model of this name; the message names the nearest one."""
+    """No model of this name is configured; the message suggests the nearest name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """A model that is configured and cannot be asked; `problem` says what to do, `lacks_key` whether that is a key."""
+    """A configured model that cannot be used; `problem` says what to do, `lacks_key` whether a key is missing."""
 
     name: str
     problem: str
@@ -45,7 +45,7 @@ class Unusable:
 
 
 class Models:
-    """The models of one drone. Every name gives one model, made when it is first asked for."""
+    """The models of one drone. Each name gives one model, created on first use."""
 
     def __init__(self, settings: Settings, *, wire: Wire | None = None) -> None:
         self._settings = settings
@@ -61,7 +61,7 @@ class Models:
         return made
 
     def alone(self, name: str) -> Model:
-        """The model called `name` without anything around it: asked once, and no other in its place.
+        """The model called `name` without wrappers: no retries, no fallback.
 
         Raises `UnknownModel`.
         """
@@ -78,13 +78,13 @@ class Models:
         return self._settings.defaults.model or default_name(self._settings, first_model_of_ollama) or OFFLINE
 
     def capabilities(self) -> tuple[Capability, ...]:
-        """Every model that has a name of its own, and the default; `problem` says why one cannot be used."""
+        """Every named model and the default; `problem` says why one cannot be used."""
         default = self.default_name
         names = dict.fromkeys((default, *self._settings.models, OFFLINE))
         return tuple(self._capability(name).model_copy(update={"default": name == default}) for name in names)
 
     async def aclose(self) -> None:
-        """Close the connections; models that were given out must not be asked any more."""
+        """Close the connections; models handed out before must not be used afterwards."""
         self._made.clear()
         if self._wire is not None:
             await self._wire.aclose()
@@ -118,7 +118,7 @@ class Models:
         return Fallback([*(self._single(other, hurried=True) for other in before), self._single(last)])
 
     def _single(self, name: str, *, hurried: bool = False) -> Model:
-        """`hurried`: another model stands by, so that this one is not waited for as long."""
+        """One model with its retries, no fallbacks. `hurried`: it has a fallback, so it is retried for less long."""
         config = self._settings.models.get(name)
         model, patience = self._bare(name, config), _patience(config, hurried)
         return Unpaused(Retrying(model, patience=patience)) if isinstance(model, LoopGuard) else model
@@ -145,8 +145,8 @@ class Models:
         return self._remote(name, config, known)
 
     def _remote(self, name: str, config: ModelConfig, known: Provider) -> Model:
-        """A key goes to the address it was configured for; one of a known provider to that provider, unless its user
-        said otherwise in so many words."""
+        """The model at its address, or `Unusable`. A key is sent only to the address it was configured for, and a
+        provider's key only to that provider, unless the user allows it explicitly (`send_key_to_other_host`)."""
         base_url = config.base_url or known.base_url
         its_own = config.base_url is None or known.is_at(config.base_url)
         key_name = config.api_key_env or (self._key_name_of(known) if its_own and not config.key_command else "")
@@ -169,7 +169,7 @@ class Models:
         return self._asked_over(known, config, alias, base_url, key, key_name, price)
 
     def _key_name_of(self, known: Provider) -> str:
-        """The variable that holds its key; the first one where none does."""
+        """The environment variable that holds its key; the first one if none is set."""
         return next(filter(self._settings.key, known.key_names), known.key_name)
 
     def _asked_over(
@@ -213,7 +213,7 @@ class Models:
         return LoopGuard(Remote(endpoint, form, self._road(), asks_window=True))
 
     def _key_command(self, config: ModelConfig) -> KeyCommand | None:
-        """One for all models that have the same: they share its key."""
+        """Models with the same key command share one `KeyCommand`, and so its key."""
         if not config.key_command:
             return None
         same = (config.key_command, config.key_seconds)
@@ -238,7 +238,7 @@ def _patience(config: ModelConfig | None, hurried: bool) -> Patience:
 
 
 def _wants_key(config: ModelConfig, base_url: str) -> bool:
-    """Servers on this machine often need none; whoever named a variable expects a key in it."""
+    """Whether a key is required: servers on this machine often need none, but a configured variable must hold one."""
     return bool(config.api_key_env) or (config.base_url is None and base_url.startswith("https://"))
 
 

@@ -1,4 +1,4 @@
-"""Asking a model over the network: one request, its answer read while it arrives, one deadline."""
+"""Models over the network: one request, its answer read while it arrives, one deadline."""
 
 import asyncio
 import math
@@ -37,23 +37,23 @@ FIRST_TOKEN_SECONDS = 300.0
 STALL_SECONDS = 120.0
 
 LAST_BYTES_SECONDS = 1.0
-"""Once the reply is whole its answer should end soon; a connection that does not is cut."""
+"""Time for the rest of an answer once the reply is complete; a connection that takes longer is cut."""
 
 KEY_REFUSED = (401, 403)
-"""Statuses with which providers answer a key that lives no longer; Amazon's say 403."""
+"""Statuses of a rejected key; Amazon answers an expired one with 403."""
 
 TOO_LARGE = (400, 413, 422)
-"""Statuses of refusals that may tell the size of the context."""
+"""Statuses of refusals that may state the context size."""
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_ERROR_BYTES = 8 * 1024
-"""How much is read of an answer that tells of an error; the rest is not waited for."""
+"""Bytes read of an error answer; the rest is not waited for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Longest silences of a provider that streams, in seconds: before the first token, and after it. `call_seconds`: of
-    a whole call, None = as long as the agent that asks has."""
+    """Longest silences of a streaming provider in seconds: before the first token, and between pieces after it.
+    `call_seconds`: limit for a whole call, None = the time that the asking agent has."""
 
     first_token_seconds: float = FIRST_TOKEN_SECONDS
     stall_seconds: float = STALL_SECONDS
@@ -62,22 +62,22 @@ class Timeouts:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A model at a provider. `name` is `provider/model` as people know it, `model` as the provider does.
+    """A model at a provider. `name` is `provider/model` as people know it, `model` the provider's own name for it.
 
-    `provider` is its row in `mcc.configuration.providers`: what differs from its wire form goes by it.
+    `provider` is its entry in `mcc.configuration.providers` and selects the differences from its wire form.
 
-    `context_tokens` and `max_output_tokens` are what its user says of it, `known` what the table of models does.
+    `context_tokens` and `max_output_tokens` are the user's figures, `known` those of the table of models.
 
-    `alias` and `key_name`, the environment variable that holds the key, are for sentences; `key` may be empty. Raises
-    ValueError for a `base_url` that no key may be sent to.
+    `alias` and `key_name` (the environment variable that holds the key) are used in sentences; `key` may be empty.
+    Raises ValueError for a `base_url` that no key may be sent to.
 
-    `key_command` prints the key where there is no other.
+    `key_command` prints the key if no other is configured.
 
-    `thinking` and `temperature` stand in for what an ask leaves open. `allow_http`: `base_url` may be http at another
-    machine. `proxy`: through which it is asked; empty for none, None = that of the wire.
+    `thinking` and `temperature` apply if an ask sets none. `allow_http`: `base_url` may be http on another machine.
+    `proxy`: empty for none, None = that of the wire.
 
-    `extra_body`: written last into every request, in place of what would stand there by the same name; `extra_headers`
-    in the same way. `cache_ttl`: how long a provider that lets one choose keeps the beginning of a prompt.
+    `extra_body`: fields added last to every request, replacing those of the same name; `extra_headers` likewise.
+    `cache_ttl`: how long prompts stay cached at a provider that offers a choice.
     """
 
     name: str
@@ -111,7 +111,7 @@ class Endpoint:
         return bool(self.key) or self.key_command is not None
 
     def completed(self, ask: Ask) -> Ask:
-        """The ask, with this model's own word where it says none."""
+        """The ask, completed with this model's own settings where it leaves them open."""
         thinking = self.thinking if ask.thinking == "inherit" else ask.thinking
         temperature = self.temperature if ask.temperature is None else ask.temperature
         if (thinking, temperature) == (ask.thinking, ask.temperature):
@@ -120,9 +120,9 @@ class Endpoint:
 
 
 class Silence:
-    """Ends a call whose provider says nothing for too long: before the first token, and after it between two pieces.
+    """Ends a call whose provider is silent for too long before the first token or between two later pieces.
 
-    A reply that comes whole is bounded by its own time alone.
+    A reply that is not streamed is bounded by its own time limit alone.
     """
 
     def __init__(self, name: str, endpoint: Endpoint) -> None:
@@ -133,7 +133,7 @@ class Silence:
         self._scope = asyncio.timeout(self._first if endpoint.stream else None)
 
     def broken(self) -> None:
-        """A piece of the reply came, the first token with it or before it."""
+        """Report a piece of the reply, at or after the first token; restarts the timer."""
         self._begun = True
         self._scope.reschedule(asyncio.get_running_loop().time() + self._timeouts.stall_seconds)
 
@@ -156,44 +156,44 @@ class Silence:
 
 
 class Incoming(Protocol):
-    """A reply in one provider's format, on its way into `collected`."""
+    """Parses a reply in one provider's format into `collected`."""
 
     @property
     def collected(self) -> Collected: ...
 
     def event(self, name: bytes, data: bytes) -> None:
-        """One event of a stream. Raises `ModelError`."""
+        """Take one event of a stream. Raises `ModelError`."""
 
     def body(self, value: object) -> None:
-        """A whole answer's JSON. Raises `ModelError`."""
+        """Take the JSON of a whole answer. Raises `ModelError`."""
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """The answer has ended."""
 
 
 class Format(Protocol):
-    """What differs between providers."""
+    """What differs between wire formats."""
 
     def target(self, key: str) -> Target:
-        """Where requests go; `key` is empty where none is needed."""
+        """Where requests go; `key` is empty if none is needed."""
 
     def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterable[str]:
-        """Sentences for people: which knobs of this ask the request leaves out, or says as something near."""
+        """Sentences for people: settings of this ask that the request omits or approximates."""
 
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
-        """The request in pieces, leaving out the optional parameters in `without`."""
+        """The request in pieces, without the optional parameters in `without`."""
 
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
-        """The optional parameter of this request that the provider's words complain about."""
+        """The optional parameter of this request that the provider's words complain about; None for none."""
 
     def incoming(self, ask: Ask) -> Incoming:
-        """What takes the reply to this request in."""
+        """The parser for the reply to this request."""
 
 
 class Remote:
-    """A model over the network. Parameters that its provider refuses once are not sent again.
+    """A model over the network. Parameters that its provider refused once are not sent again.
 
-    `asks_window`: a server of open weights is asked for the size of its context beside its first call.
+    `asks_window`: a self-hosted server is asked for its context size during its first call.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class Remote:
         self._server = ServerWindow(questions, endpoint.base_url, endpoint.model, wire)
 
     def _ask_with(self, key: str) -> None:
-        """Ask with this key from now on."""
+        """Use this key from now on."""
         endpoint, self._key = self._endpoint, SecretStr(key)
         target = self._format.target(key).with_headers(endpoint.extra_headers).through(endpoint.proxy)
         self._target = target.known_as(endpoint.alias)
@@ -229,13 +229,13 @@ class Remote:
 
     @property
     def endpoint(self) -> Endpoint:
-        """What is configured and known of it."""
+        """The model's configuration and known facts."""
         return self._endpoint
 
     @property
     def context_tokens(self) -> int | None:
-        """What the server told when a request was too large; else what its user says, else the smaller one of what the
-        table of models and the server say."""
+        """The size that the server stated when a request was too large; else the user's figure; else the smaller of the
+        table's and the server's."""
         listed = min(filter(None, (self._endpoint.known.context_tokens, self._server.tokens)), default=None)
         return self._told_window or self._endpoint.context_tokens or listed
 
@@ -280,7 +280,7 @@ class Remote:
                 await listener.retried(f"{error} Asking again without {parameter}.", 0.0)
 
     def _refused(self, ask: Ask, without: frozenset[str], error: ModelError) -> str | None:
-        """What of the request its provider complains about, and what can be left out."""
+        """The part of the request that the provider complains about and that can be left out; None for none."""
         pictures = refused_pictures(ask, self.name, str(error))
         return pictures or self._format.refuses(ask, without, str(error))
 
@@ -290,7 +290,7 @@ class Remote:
         try:
             async with self._server.learning(self._target) as learning, Silence(self.name, self._endpoint) as silence:
                 posting = self._wire.post(self._target, body)
-                del body  # The wire lets go of it as soon as it is sent, and an answer may take minutes.
+                del body  # The wire frees it as soon as it is sent; an answer may take minutes.
                 answer = await posting
                 try:
                     if answer.status != 200:
@@ -318,7 +318,7 @@ class Remote:
         return collected.reply(tools, usage, first_ms, self.context_tokens)
 
     async def _read(self, answer: Answer, incoming: Incoming, listener: Listener, silence: Silence) -> float | None:
-        """Take the whole answer in; when its first token came, by the clock."""
+        """Read the whole answer. Returns when the first token arrived, by the clock."""
         kind = answer.headers.get("content-type", "")
         if "html" in kind:
             raise self._page(answer, await answer.at_most(MAX_ERROR_BYTES))
@@ -363,7 +363,7 @@ class Remote:
             incoming.event(name, data)
 
     async def _last(self, answer: Answer, stream: EventStream, incoming: Incoming) -> None:
-        """Read a whole reply's answer to its end: usage may follow, and the connection can be used again."""
+        """Read the rest of a complete reply's answer: usage may follow, and the connection becomes reusable."""
         try:
             async with asyncio.timeout(min(LAST_BYTES_SECONDS, self._endpoint.timeouts.stall_seconds)):
                 async for piece in answer:
@@ -388,7 +388,7 @@ class Remote:
 
 
 def _questions(endpoint: Endpoint) -> tuple[Question, ...]:
-    """Whom to ask for the size of the context; nobody where its user says it, or where it is known of a service."""
+    """The questions about the context size; none if the user states it, or if a hosted service is known to have it."""
     if endpoint.context_tokens is not None:
         return ()
     own = QUESTIONS.get(endpoint.provider)

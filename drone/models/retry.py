@@ -1,4 +1,4 @@
-"""Asking again: models around models that wait and ask anew, ask the next model, or go on from a paused reply."""
+"""Model wrappers that retry, fall back to other models, and continue paused replies."""
 
 import asyncio
 import random
@@ -26,15 +26,16 @@ FEWEST_TOKENS = 1_024
 
 RETRY_SECONDS = 300.0
 HURRIED_SECONDS = 10.0
-"""For so long a model is asked again that has another one to fall back on, unless its table says otherwise."""
+"""How long a model is retried that has a fallback, unless its configuration sets `retry_seconds`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long a failing model is asked again, and the waits between the tries, in seconds.
+    """How long a failing model is retried, and the waits between tries. All times in seconds.
 
-    `retry_seconds` run from the first failure on; after a pause `again_seconds`, since it was waited for already.
-    `shortest_pause` to `longest_pause`: what lies between two such stretches where the provider names no time.
+    `retry_seconds` run from the first failure. After a pause only `again_seconds` are spent, because the question has
+    waited already. `shortest_pause` to `longest_pause`: the pause between two such stretches if the provider names no
+    time.
     """
 
     retry_seconds: float = RETRY_SECONDS
@@ -49,32 +50,32 @@ class Patience:
     """So many replies are looked at that are no good."""
 
     def stretch(self, ask: Ask) -> float:
-        """For how long the question is asked again here."""
+        """How long the question is retried before it is put off with `AskLater`."""
         return min(self.retry_seconds, self.again_seconds) if ask.waited_seconds else self.retry_seconds
 
     def wait(self, tried: int, error: ModelError, jitter: float) -> float:
         """Seconds before the next try after `tried` failed ones.
 
-        `jitter` in 0..1 spreads our own waits over half of them, and what a provider told many over a tenth more.
+        `jitter` in 0..1 varies our own waits by half, and lengthens a wait that the provider named by up to a tenth.
         """
         own = min(self.longest, self.first * self.factor ** (min(tried, 64) - 1)) * (0.5 + jitter / 2)
         pause = error.retry_after
         if pause is None:
             return own
-        # Spread out: all that were told the same time would otherwise come back in the same moment.
+        # Spread out: clients that were given the same time would otherwise all return at the same moment.
         pause += jitter * min(pause / 10, self.longest_spread)
         return pause if tried == 1 else max(pause, own)
 
     def pause(self, ask: Ask, jitter: float) -> float:
-        """Seconds until a provider that names no time is asked once more: twice as many each time."""
+        """Seconds until the next stretch of tries if the provider names no time; doubles each time."""
         return min(self.longest_pause, max(self.shortest_pause, 2 * ask.waited_seconds)) * (0.75 + jitter / 4)
 
 
 class Retrying(AroundModel):
-    """Asks again after errors that may pass, for as long as `Patience` says and never past `Ask.seconds`.
+    """Retries after transient errors, for as long as `Patience` says and never past `Ask.seconds`.
 
-    Whoever cannot answer then, or wants a longer pause than that, is to be asked later: `AskLater`. A reply that ran
-    into its cap on output before it said anything is asked for once more with twice the room.
+    Raises `AskLater` when the provider still cannot answer by then, or wants a longer pause than that. A reply that hit
+    its output cap before it said anything is asked for once more with twice the room.
     """
 
     def __init__(
@@ -115,8 +116,8 @@ class Retrying(AroundModel):
             except ModelError as error:
                 tried += 1
                 if tried == 1:
-                    # From the first failure on: a try that failed late leaves as much patience as one that failed at
-                    # once.
+                    # Counted from the first failure, so that a try that failed late leaves as much patience as one that
+                    # failed at once.
                     end = min(deadline, self._clock() + self._patience.stretch(ask))
                 wait = self._next_wait(tried, error, end)
                 if wait is None:
@@ -127,18 +128,18 @@ class Retrying(AroundModel):
             ask = replace(ask, seconds=deadline - self._clock())
 
     def _next_wait(self, tried: int, error: ModelError, end: float) -> float | None:
-        """Seconds until the next try, None when there is none."""
+        """Seconds until the next try; None when there is none."""
         if not error.retryable or (isinstance(error, BadReply) and tried >= self._patience.replies):
             return None
         wait = round(self._patience.wait(tried, error, self._jitter()), 3)
         return wait if self._clock() + wait < end else None
 
     def _given_up(self, ask: Ask, error: ModelError, tried: int) -> ModelError:
-        """The last error: of a provider that cannot answer now, with when to come again."""
+        """The error to raise at the end: `AskLater` with a time if the provider is unable to answer for now."""
         if not error.retryable or isinstance(error, BadReply):
             return _final(error, tried)
         retry_after = error.retry_after
-        # A time that was kept already and brought nothing is no better than ours.
+        # A time that was kept once without success is no better than our own.
         own = 0.0 if retry_after is not None and tried == 1 else self._patience.pause(ask, self._jitter())
         seconds = max(retry_after or 0.0, own)
         when = "It is asked again in about" if seconds == own else "It wants to be asked again in"
@@ -156,7 +157,7 @@ def _twice(ask: Ask, reply: Reply) -> int:
 
 
 def _final(error: ModelError, tried: int) -> ModelError:
-    """The last error, saying how often it was tried."""
+    """The last error, with the number of tries."""
     if tried == 1 or isinstance(error, ContextOverflow):
         return error
     return ModelError(
@@ -168,16 +169,16 @@ def _final(error: ModelError, tried: int) -> ModelError:
 
 
 REST_SECONDS = 60.0
-"""A model that failed is passed over for so long, unless no other is left."""
+"""How long a failed model is skipped, unless it is the last one left."""
 
 LEAST_SECONDS = 1.0
 
 
 class Fallback:
-    """Asks the first model, and the others in turn when it fails. All share the deadline of the ask.
+    """Asks the first model, then the others in turn as each fails. All share the deadline of the ask.
 
-    When none gives a reply, the last error stands; but the soonest `AskLater`, when one of them raised that. A question
-    that is too large for a model is asked of no other: it will be shortened.
+    If none replies, raises the last error, or the soonest `AskLater` if any model raised one. A `ContextOverflow` is
+    passed on at once: the question will be shortened instead.
     """
 
     def __init__(self, models: Sequence[Model], *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -193,7 +194,7 @@ class Fallback:
 
     @property
     def context_tokens(self) -> int | None:
-        """That of the model that is asked next."""
+        """The context size of the model that is asked next."""
         last = len(self._models) - 1
         return context_tokens(next(model for at, model in enumerate(self._models) if at == last or not self._rests(at)))
 
@@ -220,30 +221,30 @@ class Fallback:
         raise AssertionError("the last model answers or raises")
 
     def _rests(self, place: int) -> str | None:
-        """Why this model is passed over now, None when it is not."""
+        """Why this model is skipped for now; None when it is not."""
         until, why = self._resting.get(place, (0.0, ""))
         return why if self._clock() < until else None
 
     def _rest(self, place: int, error: ModelError) -> None:
-        """Errors of this one request (4xx) say nothing about the next one."""
+        """Skip this model for a while, unless the error concerns this one request only (other 4xx)."""
         if error.retryable or error.status in (401, 402, 403, 404):
             self._resting[place] = (self._clock() + REST_SECONDS, _cause(error))
 
 
 def _cause(error: ModelError) -> str:
-    """Why another model is asked; when this one wanted to be asked again is soon no longer true, and nobody waits."""
+    """Why another model is asked. The time in an `AskLater` is left out: nobody waits for it."""
     return str(error.args[0] if isinstance(error, AskLater) else error)
 
 
 PAUSED = "paused"
-"""Finish reason of a reply that is to be sent back unchanged for its rest."""
+"""Finish reason of a reply that must be sent back unchanged to get its rest."""
 
 MOST_PAUSES = 8
-"""Of one reply. What is longer counts as cut off, and whoever asked decides."""
+"""Continuations of one reply. A longer reply counts as cut off."""
 
 
 class Unpaused(AroundModel):
-    """A provider pauses long replies in which its own tools work; what follows belongs to the same reply."""
+    """Joins replies that a provider pauses while its own tools work; the continuation belongs to the same reply."""
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         reply = await self._model.ask(ask, listener)

@@ -1,4 +1,4 @@
-"""The scripted model: replies that a test, or a script on file, wrote beforehand, given exactly as written."""
+"""The scripted model: replies exactly as a test or a script file lists them."""
 
 import asyncio
 import inspect
@@ -30,12 +30,12 @@ _PIECE = Pattern(r"\S+\s*|\s+")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One reply. `pieces` None: the text is streamed word by word. With `error` it is raised after the pieces.
+    """One reply. `pieces` None: the text is streamed word by word. `error` is raised after the pieces.
 
-    `blocks`, where there are any, are the reply, and text, calls and thinking only what is streamed of it.
+    If `blocks` are given, they are the reply; text, calls and thinking are then only what is streamed.
 
-    `gate`: nothing is said before the event is set. `usage` None: counted from the sizes of ask and reply.
-    `billed`: what it costs when it brings no reply.
+    `gate`: nothing is sent before the event is set. `usage` None: estimated from the sizes of ask and reply. `billed`:
+    the cost if the call fails.
     """
 
     text: str = ""
@@ -52,7 +52,7 @@ class Line:
 
 
 Said: TypeAlias = Line | str | ModelError
-"""A bare text is a reply that ends the turn, a bare error is raised."""
+"""Text alone is a reply that ends the turn; an error alone is raised."""
 
 Author: TypeAlias = Callable[[Ask], Said | Awaitable[Said]]
 """Writes the reply to an ask."""
@@ -64,7 +64,8 @@ def call(name: str, **arguments: object) -> WantedCall:
 
 
 def by_prompt(write: Callable[[str, int], Said]) -> Author:
-    """Replies from (the agent's first user message, replies it had so far): the same in every order of children."""
+    """An author that sees (the agent's first user message, number of its replies so far), and so does not depend on the
+    order in which children run."""
 
     def author(ask: Ask) -> Said:
         prompts = (message.text for message in ask.messages if isinstance(message, UserMessage))
@@ -74,7 +75,8 @@ def by_prompt(write: Callable[[str, int], Said]) -> Author:
 
 
 class ScriptedModel:
-    """Says what its script says: lines in the order of the asks, or what an `Author` writes. Keeps the asks it saw."""
+    """Replies with the lines of its script in the order of the asks, or with what an `Author` writes. Records all
+    asks."""
 
     def __init__(
         self, script: Iterable[Said] | Author, *, name: str = "scripted/model", keep_asks: bool = True
@@ -178,7 +180,7 @@ class Failure(Closed):
 
 
 class Response(Closed):
-    """One reply. A bare text as `error` is an error that may not be tried again."""
+    """One reply. An `error` given as plain text is not retryable."""
 
     text: Text = ""
     tool_calls: tuple[Call, ...] = ()
@@ -200,7 +202,8 @@ class Response(Closed):
 
 
 class Rule(Closed):
-    """Replies to a prompt (or system prompt) that contains `match`, as plain text or as a regular expression (RE2)."""
+    """Replies to a prompt (or system prompt) that contains `match` as plain text or matches it as a regular expression
+    (RE2)."""
 
     match: str
     replies: Annotated[tuple[Response, ...], Field(min_length=1)]
@@ -215,10 +218,11 @@ class Rule(Closed):
 
 
 class Script(Closed):
-    """Rules in order; the first that matches writes. Which of its replies: the number of replies since the prompt.
+    """Rules in order; the first that matches replies. The number of replies since the prompt selects which of its
+    replies.
 
     The prompt is the latest user message that any rule matches, else the system prompt. Nothing is remembered between
-    asks, so any process gives the same replies. A last reply without tool calls is repeated.
+    asks, so every process gives the same replies. A last reply without tool calls is repeated.
     """
 
     rules: Annotated[tuple[Rule, ...], Field(min_length=1)]

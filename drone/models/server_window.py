@@ -1,4 +1,4 @@
-"""The size of a model's context as its own server says it: one of open weights is started with the size it has."""
+"""The context size of a self-hosted model, asked from its server: open weights can be started with any size."""
 
 import asyncio
 from dataclasses import replace
@@ -14,17 +14,18 @@ from drone.models.json_text import read, write
 from drone.models.transport import Target, Wire
 
 MOST_TIMES = 3
-"""So many calls are accompanied by the question, until it is answered."""
+"""Calls that carry the question along before the server is given up on."""
 
 SECONDS = 5.0
-"""For one answer; once the reply is there, nobody waits longer for it than `AFTER_SECONDS`."""
+"""Time limit for one answer. After the reply has ended, the call waits for it only `AFTER_SECONDS` longer."""
 
 AFTER_SECONDS = 0.5
 MOST_BYTES = 4 * 1024 * 1024
 
 
 class ServerWindow:
-    """Of one model. Asked beside calls whose answers have begun: whoever answers has loaded the model."""
+    """The context size of one model. The server is asked while a call is running whose answer has begun, since by then
+    the model is loaded."""
 
     def __init__(self, questions: tuple[Question, ...], base_url: str, model: str, wire: Wire) -> None:
         self.tokens: int | None = None
@@ -36,12 +37,13 @@ class ServerWindow:
         self._under_way = False
 
     def learning(self, target: Target) -> "Learning":
-        """Around a call, which says when its answer has `begun`: a server that has not told yet is asked then, with the
-        headers of `target`. Its answer is waited for only briefly at the end."""
+        """A context manager around one call. When the call reports that its answer has `begun`, a server that has not
+        told its size yet is asked, with the headers of `target`. At the end of the call the answer is awaited only
+        briefly."""
         return Learning(self, target)
 
     def begun(self, target: Target) -> asyncio.Task[None] | None:
-        """Ask now, unless that is not to be."""
+        """Start asking, unless the size is known, a question is under way, or all tries are used up."""
         if not self._times or self.tokens is not None or self._under_way:
             return None
         self._times -= 1
@@ -49,7 +51,7 @@ class ServerWindow:
         return asyncio.create_task(self._ask(target))
 
     async def over(self, asking: asyncio.Task[None], seconds: float) -> None:
-        """Wait for an answer that long, and no longer."""
+        """Wait up to `seconds` for the answer, then cancel the question."""
         try:
             if seconds:
                 await asyncio.wait([asking], timeout=seconds)
@@ -84,7 +86,7 @@ class ServerWindow:
 
 
 class Learning:
-    """`ServerWindow.learning`, of one call; nearly always it does nothing."""
+    """One call's share of `ServerWindow.learning`; for nearly all calls it does nothing."""
 
     __slots__ = ("_asking", "_target", "_window")
 
@@ -94,7 +96,7 @@ class Learning:
         self._asking: asyncio.Task[None] | None = None
 
     def begun(self) -> None:
-        """The answer has begun."""
+        """Report that the answer has begun."""
         self._asking = self._window.begun(self._target)
 
     async def __aenter__(self) -> "Learning":

@@ -1,4 +1,4 @@
-"""Tools as providers take them: legal names, parameters with a plain object at the top and not too deep."""
+"""Tool definitions in a form that every provider accepts: legal names, and a shallow plain object as parameters."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from mcc.rules.patterns import Pattern
 Schema: TypeAlias = Mapping[str, Any]
 
 MOST_LEVELS = 60
-"""Mappings and lists within each other that are sent; what lies deeper is sent as "anything"."""
+"""How deeply mappings and lists may nest in what is sent; deeper values are sent as "anything"."""
 
 _CHOICES = ("anyOf", "oneOf")
 _NOT_AT_THE_TOP = frozenset({*_CHOICES, "allOf", "enum", "const", "not", "if", "then", "else", "$ref", "$dynamicRef"})
@@ -22,7 +22,7 @@ _ILLEGAL = Pattern(r"[^A-Za-z0-9_-]+")
 
 @lru_cache(maxsize=4096)
 def legal(name: str) -> str:
-    """`name`, or a legal one in its place that is as telling and differs for every name."""
+    """`name` if it is legal, else a legal name derived from it that stays readable and is unique per name."""
     if _LEGAL.fullmatch(name):
         return name
     mark = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
@@ -30,15 +30,15 @@ def legal(name: str) -> str:
 
 
 def own_names(names: Iterable[str]) -> dict[str, str]:
-    """The names as agents know them, by the names as the provider is sent them."""
+    """The agent's tool names, keyed by the names sent to the provider."""
     return {legal(name): name for name in names}
 
 
 def sendable(parameters: Schema) -> Schema:
-    """`parameters`, or a looser schema in their place that every provider takes.
+    """`parameters`, or a looser schema that every provider accepts.
 
-    Choices and references at the top become one object with the properties of all branches. Whoever judges the
-    arguments goes by the schema itself; it only says less to the model.
+    Choices and references at the top become one object with the properties of all branches. This only tells the model
+    less: arguments are still validated against the original schema.
     """
     found = parameters
     if found.get("type") != "object" or not _NOT_AT_THE_TOP.isdisjoint(found):
@@ -48,7 +48,7 @@ def sendable(parameters: Schema) -> Schema:
 
 
 def unsendable(parameters: Schema) -> str | None:
-    """Why a provider that is strict about names (Anthropic's is) refuses these parameters; None when it does not."""
+    """Why a provider with strict property names (Anthropic) refuses these parameters; None when it accepts them."""
     properties = sendable(parameters).get("properties")
     wrong = next((name for name in properties or () if not _NAME.fullmatch(name)), None)
     if wrong is None:
@@ -69,7 +69,7 @@ def _plain(schema: Schema) -> Schema:
 
 
 def _branches(schema: object, root: Schema, level: int) -> Iterator[Schema]:
-    """The schema and everything that it refers to or is joined of, at its own place."""
+    """The schema and all schemas that apply to the same value: its references, `allOf` parts and alternatives."""
     if not isinstance(schema, Mapping) or level > MOST_LEVELS:
         return
     yield schema
@@ -81,7 +81,7 @@ def _branches(schema: object, root: Schema, level: int) -> Iterator[Schema]:
 
 
 def _required(schema: object, root: Schema, level: int) -> set[str]:
-    """What every value must have: of choices only what all of them want."""
+    """Names that every value must have; of alternatives only the names that all of them require."""
     if not isinstance(schema, Mapping) or level > MOST_LEVELS:
         return set()
     names = {name for name in _listed(schema.get("required")) if isinstance(name, str)}
@@ -96,7 +96,7 @@ def _required(schema: object, root: Schema, level: int) -> set[str]:
 
 
 def _referred(root: Schema, reference: str) -> object:
-    """What a reference within the schema leads to; None for any other."""
+    """The subschema that a reference within the schema points to; None for any other reference."""
     place: object = root if reference.startswith("#") else None
     for step in filter(None, reference.removeprefix("#").split("/")):
         place = _mapping(place).get(step.replace("~1", "/").replace("~0", "~"))

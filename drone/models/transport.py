@@ -1,6 +1,6 @@
-"""The road to providers: requests over one aiohttp session, and nothing of it leaves this module.
+"""HTTP requests to providers over one aiohttp session, whose types stay inside this module.
 
-There is no client of httpx in between, on purpose: docs/decisions/07-http-without-a-client.md.
+There is deliberately no httpx client in between: docs/decisions/07-http-without-a-client.md.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ from drone.models.providers import is_on_this_machine
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 60.0
 MAX_UNPACKED_BYTES = 16 * 1024 * 1024
-"""Plain text is asked for, so a compressed answer is rare; it may grow to this and no further."""
+"""Bound on an unpacked body. Requests ask for plain text, so a compressed answer is rare."""
 
 _NOT_HERE = (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, aiohttp.ClientError, OSError)
 
 
 class Unreachable(ModelError):
-    """The connection could not be made, was silent or broke; nothing that the provider said."""
+    """The connection could not be made, was silent or broke; the provider itself said nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a model's requests go: who is asked (for sentences), the address and the headers, made once.
+    """Destination of a model's requests: its name for sentences, the address and the headers, built once.
 
-    `proxy`: through which; empty for none, None = the one of the wire. `address` and `sent` are the same as `url` and
-    `headers`, as a session takes them.
+    `proxy`: empty for none, None = the one of the wire. `address` and `sent` are `url` and `headers` as an aiohttp
+    session takes them.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Target:
         object.__setattr__(self, "sent", dict(self.headers))
 
     def known_as(self, alias: str) -> "Target":
-        """The same under the name that its user gave it, if any."""
+        """This target under the alias that the user gave the model, if any."""
         return replace(self, name=f"{alias} ({self.name})") if alias else self
 
     @property
@@ -66,7 +66,7 @@ class Target:
         return cls(name, at, httpx.Headers({"host": at.netloc.decode("ascii"), **own, **headers}))
 
     def with_headers(self, headers: Mapping[str, str]) -> "Target":
-        """The same with these, in place of those of the same names."""
+        """This target with additional headers, which replace those of the same name."""
         own = self.headers.copy()
         own.update(headers)
         return replace(self, headers=own)
@@ -77,17 +77,17 @@ class Target:
 
 REQUEST_ID_HEADERS = ("x-request-id", "request-id")
 MAX_REQUEST_ID = 200
-"""Characters that are kept of what a provider calls a request."""
+"""Longest part of a provider's request id that is kept, in characters."""
 
 
 class _Body(Protocol):
-    """The body of an answer on its way."""
+    """The body of an answer still being received."""
 
     async def piece(self) -> bytes:
-        """What comes next; nothing at the end."""
+        """The next piece; empty at the end."""
 
     async def close(self) -> None:
-        """Give the connection back, or cut it when the body was not read to its end."""
+        """Return the connection to the pool, or cut it if the body was not read to its end."""
 
 
 class _OfSession:
@@ -118,7 +118,7 @@ class _OfTransport:
 
 
 class Answer:
-    """A provider's answer whose body is still on its way. Close it in every case."""
+    """A provider's answer whose body is still being received. Must be closed in every case."""
 
     def __init__(self, name: str, status: int, headers: Mapping[str, str], body: _Body) -> None:
         self.status = status
@@ -130,7 +130,7 @@ class Answer:
 
     @property
     def request_id(self) -> str:
-        """What the provider calls the request; empty where it does not say."""
+        """The provider's id of the request; empty if it gives none."""
         for name in REQUEST_ID_HEADERS:
             if said := self.headers.get(name):
                 return said[:MAX_REQUEST_ID].encode("utf-8", "replace").decode()
@@ -140,7 +140,7 @@ class Answer:
         return self
 
     async def __anext__(self) -> bytes:
-        """The next piece of the body, unpacked. Raises `ModelError` when the connection fails."""
+        """The next piece of the body, decompressed. Raises `ModelError` when the connection fails."""
         try:
             piece = await self._body.piece()
         except _NOT_HERE as error:
@@ -150,7 +150,7 @@ class Answer:
         return piece if self._unpack is None else self._unpack(piece)
 
     async def at_most(self, limit: int) -> bytes:
-        """The body, or the beginning of it that passes `limit`. Raises `ModelError`."""
+        """The body, or its beginning up to the piece that exceeds `limit`. Raises `ModelError`."""
         pieces, size = [], 0
         async for piece in self:
             pieces.append(piece)
@@ -160,7 +160,7 @@ class Answer:
         return b"".join(pieces)
 
     async def close(self) -> None:
-        """Give the connection back, or cut it when the body was not read to its end."""
+        """Return the connection to the pool, or cut it if the body was not read to its end."""
         try:
             await self._body.close()
         except _NOT_HERE:
@@ -168,7 +168,7 @@ class Answer:
 
 
 class _Unpack:
-    """Undoes gzip and deflate within a bound: a few kilobytes may otherwise become gigabytes."""
+    """Decompresses gzip and deflate within a bound: a few kilobytes could otherwise become gigabytes."""
 
     def __init__(self, name: str, encoding: str) -> None:
         if encoding not in ("gzip", "x-gzip", "deflate"):
@@ -190,7 +190,8 @@ class _Unpack:
 
 
 class _Passing(aiohttp.payload.Payload):
-    """A body that is whole only while it is written; hundreds may wait to be sent, and then for their answers."""
+    """A payload that is joined only while it is written: hundreds of bodies may wait to be sent and then for their
+    answers."""
 
     _autoclose = True
 
@@ -213,12 +214,11 @@ _SENT = ShortBody((), 0)
 
 
 class Wire:
-    """One session for a whole process: all models share it. `transport` takes its place in tests; it stays the
-    caller's.
+    """One session per process, shared by all models. `transport` replaces it in tests and is not closed here.
 
-    `proxy` is the address of an HTTP proxy that every https request goes through, by CONNECT, so that it sees the
-    provider's host and neither key nor text. Servers on this machine, and http, are asked directly. A target with a
-    proxy of its own is asked through that, whatever its address.
+    `proxy` is the address of an HTTP proxy for all https requests. They use CONNECT, so the proxy sees the provider's
+    host but neither key nor text. Servers on this machine and http addresses are contacted directly. A target with its
+    own proxy always uses that one.
     """
 
     def __init__(self, transport: httpx.AsyncBaseTransport | None = None, *, proxy: str | None = None) -> None:
@@ -228,15 +228,16 @@ class Wire:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def post(self, target: Target, body: ShortBody | LongBody) -> Awaitable[Answer]:
-        """Send `body`; answers as soon as the status is there. Once there is a connection, how long that and the body
-        of the answer may take is for the caller to bound.
+        """Send `body` and return as soon as the status has arrived. Connecting has a time limit; the caller must bound
+        the time to the status and for the body.
 
-        Raises `ModelError`. A redirect is an answer like others, never followed: it would carry the key along.
+        Raises `ModelError`. A redirect is returned like any other answer and never followed, as it would carry the key
+        along.
         """
         return self._answer("POST", target, body)
 
     def get(self, target: Target) -> Awaitable[Answer]:
-        """What stands there, in the same way as `post`."""
+        """Fetch the target with GET, with the same promises as `post`."""
         return self._answer("GET", target, None)
 
     async def _answer(self, method: str, target: Target, body: ShortBody | LongBody | None) -> Answer:
@@ -282,11 +283,11 @@ class Wire:
 
 
 _TIMEOUTS = aiohttp.ClientTimeout(connect=CONNECT_SECONDS, sock_connect=CONNECT_SECONDS)
-"""A limit on reading would set a timer for each piece that comes, beside those of whoever asks."""
+"""No read limit: it would set a timer for each piece that arrives, on top of the caller's own."""
 
 
 def _through(proxy: str) -> dict[str, Any]:
-    """How a session is told to go through this proxy."""
+    """Session arguments for this proxy."""
     if not proxy:
         return {}
     there = httpx.Proxy(proxy)
@@ -303,22 +304,22 @@ def _request(
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Once in a process: to read whom to trust takes longer than to be answered by a model on this machine."""
+    """Cached: reading the certificates takes longer than a model on this machine takes to answer."""
     trusted = ssl.create_default_context()
     trusted.load_verify_locations(certifi.where())
     return trusted
 
 
 def _session() -> aiohttp.ClientSession:
-    # No bound on connections: orders and their limits bound the calls, and one that waited here would seem unreachable.
+    # No limit on connections: orders and their limits bound the calls, and a call queued here would seem unreachable.
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=_trusted())
-    # No cookies, which would join orders, and no proxy out of the environment, which nobody named for models.
+    # No cookies, which would link orders, and no proxy from the environment, which nobody configured for models.
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
 
 
 def _model_error(name: str, error: Exception, place: str = "") -> ModelError:
-    """What happened, as a sentence; `place` is said where nobody could be reached, never the whole address."""
-    # What comes of a session tells itself what happened; its own cause is a number of the system's.
+    """The failure as a sentence. `place` is named if the host could not be reached, never the whole address."""
+    # An error of the session says what happened itself; its cause is only a number of the operating system.
     cause = error if isinstance(error, aiohttp.ClientError) else error.__cause__ or error
     at = f" at {place}" if place else ""
     if isinstance(cause, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):

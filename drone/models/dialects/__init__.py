@@ -1,1 +1,1 @@
-"""One file per wire form and per provider that differs from its form."""
+"""One module per wire format, and per server whose use of its format differs."""

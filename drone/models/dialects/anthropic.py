@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, there and at clouds: what is asked, encoded once per message, and how much it thinks."""
+"""Requests to Anthropic's Messages API, direct or through clouds: messages encoded once, and thinking parameters."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,8 +35,8 @@ _BEARERS = frozenset({VERTEX, "bedrock"})
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """The address of requests, the headers besides the usual ones, and what stands in the body in place of the model's
-    name where the address has that."""
+    """URL and additional headers of requests, and the version that goes into the body in place of the model's name
+    where the URL contains the name."""
 
     url: str
     headers: dict[str, str]
@@ -44,9 +44,9 @@ class RequestTarget:
 
 
 def place_of(endpoint: Endpoint, key: str) -> RequestTarget:
-    """Of this endpoint. Google's cloud names model and method in the path, others do as Anthropic.
+    """The target for this endpoint. Google's cloud has model and method in the path, others use Anthropic's path.
 
-    `base_url` at Google's cloud ends in `/publishers/anthropic/models`, at Bedrock in `/anthropic`.
+    `base_url` ends in `/publishers/anthropic/models` at Google's cloud, in `/anthropic` at Bedrock.
     """
     bearer = {"authorization": f"Bearer {key}"} if key else {}
     if endpoint.provider == VERTEX:
@@ -59,19 +59,20 @@ def place_of(endpoint: Endpoint, key: str) -> RequestTarget:
 
 
 OUTPUT_TOKENS = 16_384
-"""The API wants a cap on output; this much is left for the answer when nobody sets another."""
+"""The API requires an output cap; this much is left for the answer if no cap is configured."""
 
 LEVELS = ("minimal", "low", "medium", "high", "xhigh", "max")
 
 _BUDGETS = {"minimal": 1_024, "low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 32_000}
 _LEAST_BUDGET = 1_024
 _ROOM = {**_BUDGETS, "xhigh": 32_768, "max": 49_152}
-"""Tokens that thinking may take besides the answer. An effort sets no bound of its own: high ones need more."""
+"""Tokens for thinking in addition to the answer. An effort has no limit of its own, so high ones get more room."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """What a model is asked for: `wanted` by the agent, `level` that it takes; both empty where nobody asks."""
+    """Thinking for one request: the level `wanted` by the agent, and the `level` the model supports; both empty if
+    unspecified."""
 
     known: KnownModel
     wanted: str
@@ -88,13 +89,13 @@ class Thinking:
         return _ROOM["high"] if self.known.thinks_by_default else 0
 
     def options(self, most: int) -> dict[str, object]:
-        """Parameters of a request whose output, thinking included, has at most `most` tokens."""
+        """Request parameters, for an output of at most `most` tokens including thinking."""
         known = self.known
         if self.level == "off":
             kind = known.thinking_off or ("disabled" if known.thinks_by_default is None else "")
             return {"thinking": {"type": kind}} if kind else {}
         if not self.level:
-            # Models that think anyway leave the words of it out unless they are told to sum them up.
+            # Models that think by default omit the text of it unless a summary is requested.
             return {"thinking": _ADAPTIVE} if known.thinks_by_default else {}
         if known.thinks_by != "budget":
             return {"thinking": _ADAPTIVE, "output_config": {"effort": self.level}}
@@ -116,7 +117,7 @@ _ADAPTIVE = {"type": "adaptive", "display": "summarized"}
 
 
 def _nearest(wanted: str, known: KnownModel) -> str:
-    """The level itself, else the next one below it that the model takes, else its least."""
+    """The wanted level if supported, else the next lower supported one, else the lowest supported."""
     taken = known.thinking or ("off", *LEVELS[1:])
     if wanted in taken:
         return wanted
@@ -131,7 +132,7 @@ _CACHED = {
     "1h": b',"cache_control":{"type":"ephemeral","ttl":"1h"}}',
 }
 _CACHED_TURNS = 2
-"""With system prompt or tools three marks; the API takes four."""
+"""Together with system prompt or tools these are three marks; the API allows four."""
 
 _TIERS = ("auto", "standard_only")
 _OWN_THINKING = "its earlier thinking as agent "
@@ -141,7 +142,7 @@ _NOTHING_SAID = "(empty)"
 
 
 class Messages:
-    """The format. System, tools and the last turns are marked for the prompt cache without encoding them again."""
+    """The wire format. System prompt, tools and last turns get prompt cache marks without being encoded again."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -195,15 +196,15 @@ class Messages:
         return MessageReply(self._endpoint.name)
 
     def _most(self, ask: Ask, without: frozenset[str]) -> int:
-        """The cap on output, thinking included: room is added for thinking unless someone set a cap. Never above what
-        the model gives, as the table of models or its server said."""
+        """The output cap, thinking included: room for thinking is added unless a cap was configured. Never above the
+        maximum in the table of models or stated by the server."""
         room = Thinking.asked(self._known, ask.thinking).room
         wanted = ask.max_output_tokens or self._endpoint.max_output_tokens or OUTPUT_TOKENS + room
         known = min(wanted, self._known.max_output_tokens or wanted)
         return within_cap(known, without) or known
 
     def _options(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
-        """Parameters that some models refuse, by name; those in `without` were refused already."""
+        """Parameters that some models refuse, by name; without those in `without`, which were refused before."""
         thinking = Thinking.asked(self._known, ask.thinking)
         options = thinking.options(self._most(ask, without))
         thinks = "thinking" in options and "thinking" not in without and thinking.level != "off"
@@ -212,17 +213,17 @@ class Messages:
         if ask.service_tier in _TIERS:
             options["service_tier"] = ask.service_tier
         if self._known.thinks_by == "budget" and _OWN_THINKING + ask.cache_key in without:
-            options.pop("thinking", None)  # within a budget, calls must stand behind the thinking that led to them
+            options.pop("thinking", None)  # with a budget, calls must follow the thinking that led to them
         return {name: value for name, value in options.items() if name not in without}
 
 
 def anthropic_model(endpoint: Endpoint, wire: Wire) -> Remote:
-    """A model of a server that speaks Anthropic's Messages API; `base_url` with or without its /v1."""
+    """A model on a server that speaks Anthropic's Messages API; `base_url` with or without its /v1."""
     return Remote(endpoint, Messages(endpoint), wire)
 
 
 def _turns(messages: Sequence[Message], name: str, mark: bytes) -> Iterator[bytes]:
-    """Neighbours of one role are one message; the last user turns end in a cache mark."""
+    """Consecutive messages of one role are joined into one; the last user turns end in a cache mark."""
     spoken = [message for message in messages if _says_something(message, name)]
     turns = [list(turn) for _, turn in groupby(spoken, key=lambda message: type(message) is AssistantMessage)]
     users = [number for number, turn in enumerate(turns) if type(turn[0]) is not AssistantMessage]
@@ -239,7 +240,7 @@ def _turns(messages: Sequence[Message], name: str, mark: bytes) -> Iterator[byte
 
 
 def _says_something(message: Message, name: str) -> bool:
-    """What is large always does, and is not encoded to find out."""
+    """Whether the message has content. A large one always has, and is not encoded to find out."""
     return bool(message.results) if isinstance(message, ToolResults) else bool(_blocks(message, name))
 
 
@@ -248,9 +249,9 @@ def _marked(blocks: list[bytes], mark: bytes) -> list[bytes]:
 
 
 def _blocks(message: Message, name: str) -> bytes:
-    """The message's content blocks for the model `name` (empty: for any), joined by commas; nothing for a reply that
-    said nothing."""
-    # A provider takes what it signed back from the model that it gave it to: bytes of a reply are kept by model.
+    """The message's content blocks for the model `name` (empty: for any model), joined by commas; empty for an empty
+    reply."""
+    # Signed blocks are only accepted from the model they were given to, so a reply's bytes are cached per model.
     form = f"{_WIRE} {name}" if isinstance(message, AssistantMessage) else _WIRE
     return encoded(message, form, lambda one: b",".join(map(write, _fresh(one, name))))
 
@@ -271,8 +272,8 @@ def _fresh(message: Message, name: str) -> Iterator[Mapping[str, object]]:
 
 
 def _sent_back(block: AnyBlock, *, own: bool) -> Mapping[str, object] | None:
-    """A block of a reply. Thinking that the provider signed or sealed goes back as it came, to the model that it is of
-    (`own`), and in its place between the other blocks: moved, it is refused."""
+    """One block of a reply. Signed or encrypted thinking is sent back unchanged, only to the model that gave it
+    (`own`), and in its place between the other blocks, since it is refused elsewhere."""
     match block:
         case TextBlock(text=text) | RefusalBlock(text=text):
             return {"type": "text", "text": text} if text.strip() else None
@@ -290,7 +291,7 @@ def _sent_back(block: AnyBlock, *, own: bool) -> Mapping[str, object] | None:
 
 def _call(call: ToolCallBlock) -> Mapping[str, object]:
     given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
-    # Our own ids, which differ where those of a provider repeat: docs/decisions/06-own-call-ids.md
+    # Our own ids, because ids of a provider may repeat: docs/decisions/06-own-call-ids.md
     return {"type": "tool_use", "id": call.call_id, "name": legal(call.name), "input": given}
 
 
@@ -319,7 +320,8 @@ def _tool(tool: ToolSpec) -> bytes:
 
 
 def _named_before(messages: Iterable[Message]) -> list[dict[str, object]]:
-    """Tools of earlier calls by name: the API wants them declared even when none may be called any more."""
+    """Stubs for the tools of earlier calls: the API requires their declaration even when no tool is offered any
+    more."""
     names = {
         call.name: None for message in messages if isinstance(message, AssistantMessage) for call in message.tool_calls
     }

@@ -1,4 +1,4 @@
-"""Replies in the format of Anthropic's Messages API, whole or as events."""
+"""Parses replies of Anthropic's Messages API, whole or as events."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _FINISH = {
 
 
 class MessageReply:
-    """Takes events, or one whole body, into `collected`. A block belongs to the index under which it began."""
+    """Parses events, or one whole body, into `collected`. A block belongs to the index under which it started."""
 
     def __init__(self, name: str) -> None:
         self.collected = Collected(name)
@@ -36,7 +36,7 @@ class MessageReply:
         self._written = self._written_1h = self._cached = 0
 
     def event(self, name: bytes, data: bytes) -> None:
-        """One event of the stream. Raises `ModelError` when it tells of an error, or is no JSON."""
+        """Take one event of the stream. Raises `ModelError` if it reports an error or is not JSON."""
         value = parsed(self.collected.name, data)
         if not isinstance(value, dict):
             return
@@ -58,7 +58,7 @@ class MessageReply:
                 raise error_inside(self.collected.name, value)
 
     def body(self, value: object) -> None:
-        """A whole, unstreamed reply."""
+        """Take a whole, unstreamed reply."""
         if not isinstance(value, dict) or not isinstance(value.get("content"), list):
             raise error_inside(self.collected.name, value)
         for index, block in enumerate(value["content"]):
@@ -68,7 +68,7 @@ class MessageReply:
         self.collected.complete = True
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """The answer has ended."""
         for index in list(self._opaque):
             self._end_of(index)
 
@@ -89,14 +89,16 @@ class MessageReply:
                 self._opaque[index] = _Opaque(place, dict(block))
 
     def _end_of(self, index: object) -> None:
-        """A block of the provider's own tools is whole: it goes back to the provider, and nobody else reads it."""
+        """Complete a block of the provider's own tools, which is only sent back to the provider and read by no one
+        else."""
         if (opaque := self._opaque.pop(index, None)) and opaque.pieces:
             given = arguments("".join(opaque.pieces))
             data = {**opaque.block, "input": {} if isinstance(given, str) else dict(given)}
             self.collected.parts[opaque.place] = OpaqueBlock(data=data)
 
     def _call(self, index: object, block: Json) -> None:
-        """`input` is the object itself in a whole reply, and empty where its text follows in deltas."""
+        """Start a call. In a whole reply `input` is the object itself; in a stream it is empty and deltas with its text
+        follow."""
         call = Growing(_text(block.get("id")), _text(block.get("name")))
         given = block.get("input")
         if isinstance(given, dict):
@@ -140,7 +142,7 @@ class MessageReply:
             self.collected.add(passage, piece)
 
     def _finish(self, delta: Json) -> None:
-        """Why it ended; a refusal's words, where the provider gives any, are the model's."""
+        """Set the finish reason; the provider's explanation of a refusal, if any, becomes the model's words."""
         reason = delta.get("stop_reason")
         if isinstance(reason, str) and reason:
             self.collected.finish_reason = _FINISH.get(reason, "other")
@@ -150,7 +152,7 @@ class MessageReply:
             self.collected.add(self.collected.open("refusal"), explanation)
 
     def _usage(self, usage: Json) -> None:
-        """Anthropic's input leaves cached tokens out; ours includes them. Later figures replace earlier ones."""
+        """Anthropic's input excludes cached tokens; ours includes them. Later figures replace earlier ones."""
         if not usage:
             return
         spent = self.collected.spent
@@ -170,7 +172,8 @@ class MessageReply:
 
 @dataclass(slots=True)
 class _Opaque:
-    """A block of the provider's own tools whose input may still be coming; `place` is its own among the parts."""
+    """A block of the provider's own tools whose input may still be arriving; `place` is its index in the collected
+    parts."""
 
     place: int
     block: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""OpenAI-compatible chat completions: what is asked, each message encoded once, in the way of the server asked."""
+"""Requests to OpenAI-compatible chat completions: messages encoded once, adapted to each server."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
@@ -43,10 +43,10 @@ from mcc.configuration.providers import provider_at
 from mcc.contracts.blocks import AnyBlock, TextBlock, ThinkingBlock, ToolCallBlock, refusal_in
 
 DETAILS = "reasoning_details"
-"""The field of a reply in which a router tells the thinking of other providers' models, and wants it back."""
+"""Reply field in which a router reports the thinking of other providers' models, and expects it back."""
 
 EXTRA = "extra_content"
-"""The field of a call in which a server tells what must go back with it."""
+"""Call field whose content a server expects back with the call."""
 
 _TOOL = "chat"
 _UNREADABLE = "arguments_that_were_not_a_json_object"
@@ -57,7 +57,7 @@ _SHOWN = "[The pictures that the tools brought, in their order. What is written 
 
 
 class ChatMessages:
-    """Messages for one model: `name` is what people call it, `model` what its server does."""
+    """Encodes messages for one model: `name` is its name for people, `model` the server's name for it."""
 
     def __init__(self, name: str, model: str, differences: Differences) -> None:
         self._name = name
@@ -66,7 +66,7 @@ class ChatMessages:
         self._not_its_own = differences.unsigned_call(model)
 
     def __call__(self, system: str, messages: Sequence[Message], without: frozenset[str]) -> Iterator[bytes]:
-        """All of them in order. Thinking does not go back in fields that are `without`, which the server refused."""
+        """All messages in order. Thinking is not sent back in the fields in `without`, which the server refused."""
         if system:
             encoded_system = write({"role": "system", "content": self._content(system)})
             yield _marked(encoded_system) if self._caches else encoded_system
@@ -78,7 +78,7 @@ class ChatMessages:
         def made(message: Message) -> bytes:
             return b",".join(map(write, self._fresh(message, fields)))
 
-        # What a provider wants back it wants from the model that it is of: bytes of a reply are kept by model.
+        # Thinking is only accepted from the model it was given to, so a reply's bytes are cached per model.
         form, back = self._differences.name, " ".join(sorted(fields))
         of_replies = f"{form} {back} {self._name}"
         for number, message in enumerate(messages):
@@ -101,7 +101,7 @@ class ChatMessages:
                 assert_never(message)
 
     def _results(self, results: Iterable[ToolResult]) -> Iterator[Mapping[str, object]]:
-        """A tool's message holds text alone, so pictures follow as a user's, but where none may follow."""
+        """Tool messages hold text only, so pictures follow in a user message, unless the server forbids one there."""
         beside: list[Mapping[str, object]] = []
         for result in results:
             content = self._content(result.content)
@@ -115,7 +115,8 @@ class ChatMessages:
             yield {"role": "user", "content": [{"type": "text", "text": _SHOWN}, *beside]}
 
     def _content(self, text: str) -> object:
-        """Marks for the cache stand at parts; the shape is the same with and without a mark, so that beginnings are."""
+        """Cache marks go on content parts. The shape is the same with and without a mark, so that prompts keep a common
+        beginning."""
         return [{"type": "text", "text": text}] if self._caches else text
 
     def _assistant(self, message: AssistantMessage, fields: frozenset[str]) -> Mapping[str, object]:
@@ -135,15 +136,15 @@ class ChatMessages:
         return {**{name: value for name, value in _kept(message.blocks).items() if name in fields}, **message_body}
 
     def _calls(self, calls: Sequence[ToolCallBlock], *, own: bool) -> Iterator[Mapping[str, object]]:
-        # The same model may have been asked in another form before: what that brought is no field of this one.
+        # Another wire format may have been used with this model before; its extra fields do not belong here.
         signed = own and any(EXTRA in (call.extra or {}) for call in calls)
         for number, call in enumerate(calls):
-            # Servers parse the arguments of earlier calls: what was no JSON object goes back as the text inside one.
+            # Servers parse the arguments of earlier calls, so text that is no JSON object is wrapped in one.
             given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
             extra = call.extra if signed else self._not_its_own if number == 0 else None
             yield {
                 **{name: value for name, value in (extra or {}).items() if name == EXTRA},
-                # Made of ours, which differ where a provider's repeat: docs/decisions/06-own-call-ids.md
+                # From our own ids, because ids of a provider may repeat: docs/decisions/06-own-call-ids.md
                 "id": self._differences.call_id(call.call_id),
                 "type": "function",
                 "function": {"name": legal(call.name), "arguments": write(given).decode()},
@@ -159,8 +160,7 @@ def tool(spec: ToolSpec) -> bytes:
 
 
 def _with_notices(messages: Iterable[Message]) -> Iterator[Message]:
-    """What a user says after results stands at the end of the last result instead; a reply that said nothing, which
-    such servers refuse as well, is left out."""
+    """Appends user messages after results to the last result, and drops empty replies, for servers that refuse both."""
     results: ToolResults | None = None
     for message in messages:
         if isinstance(message, AssistantMessage) and not (message.text or message.tool_calls):
@@ -178,7 +178,7 @@ def _with_notices(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 def _last_turns(messages: Sequence[Message]) -> list[int]:
-    """Where the last turns that are not the model's end."""
+    """Indices of the last messages of the last turns that are not the model's."""
     ends = [
         number
         for number, message in enumerate(messages)
@@ -197,7 +197,7 @@ def _unsigned(blocks: Iterable[AnyBlock]) -> str:
 
 
 def _kept(blocks: Iterable[AnyBlock]) -> Mapping[str, object]:
-    """Fields of the message that its server wants back unchanged."""
+    """Message fields that the server expects back unchanged."""
     kept: dict[str, object] = {}
     for block in blocks:
         if isinstance(block, TextBlock | ThinkingBlock) and block.extra:
@@ -227,8 +227,8 @@ COMMON = Differences()
 
 
 def differences(endpoint: Endpoint) -> Differences:
-    """What differs at the server behind this endpoint. The row of OpenAI stands for every server at another address
-    that speaks its form."""
+    """The differences of the server behind this endpoint. OpenAI's entry also names servers at other addresses that
+    speak its format; those get the defaults."""
     there = provider_at(endpoint.provider, endpoint.base_url)
     elsewhere = there == AT_OPENAI.name and not AT_OPENAI.is_at(endpoint.base_url)
     server = COMMON if elsewhere else CHAT_SERVERS.get(there, COMMON)
@@ -243,7 +243,7 @@ _OWN_DETAILS = f"{DETAILS} as agent "
 
 
 class ChatCompletions:
-    """The format. What differs between servers stands in `drone/models/dialects/chat.py`."""
+    """The wire format, adapted by the `differences` of the server asked."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -279,7 +279,7 @@ class ChatCompletions:
             return None if (own := _OWN_DETAILS + ask.cache_key) in without else own
         options = self._options(ask, without)
         if _EFFORT in words and "tools" in words and ask.tools and _BESIDE_TOOLS not in without:
-            # A gateway to such a model has its rule: what counts is who refuses, not whose address it is.
+            # Servers behind a gateway have this rule too, so the address does not matter.
             return _BESIDE_TOOLS
         if self._differences.no_effort and (level := effort_refused(options.get(_EFFORT), words)) is not None:
             return level
@@ -311,7 +311,7 @@ class ChatCompletions:
             yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked with {instead}."
 
     def _nearest(self, level: str) -> str | None:
-        """What the server is told instead of this level; None where it has words for it."""
+        """Phrase for what is requested instead of this level; None if the server has a word for it."""
         asked = self._levels.get(level, NOTHING)
         same = [one for one in LEVELS if self._levels.get(one, NOTHING) == asked]
         words = [one for one in same if f'"{one}"'.encode() in write(asked)]
@@ -323,7 +323,7 @@ class ChatCompletions:
         return ChatReply(self._endpoint.name, ask.tools, leaks=self._differences.leaks)
 
     def _options(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
-        """Parameters that some servers refuse, by name; those in `without` were refused already."""
+        """Parameters that some servers refuse, by name; without those in `without`, which were refused before."""
         options: dict[str, object] = {}
         if self._endpoint.stream and self._differences.stream_usage:
             options["stream_options"] = {"include_usage": True}
@@ -342,7 +342,8 @@ class ChatCompletions:
         return within_cap(ask.max_output_tokens or self._endpoint.max_output_tokens, without)
 
     def _thinking(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
-        """Where OpenAI answers, a level that was refused becomes the nearest; beside tools there may be none at all."""
+        """At OpenAI a refused level is replaced by the nearest one; together with tools there may be no effort at
+        all."""
         no_effort = self._differences.no_effort
         if _BESIDE_TOOLS in without and ask.tools:
             return {_EFFORT: no_effort or _NONE}
@@ -353,10 +354,10 @@ class ChatCompletions:
 
 
 def openai_model(endpoint: Endpoint, wire: Wire) -> Remote:
-    """A model of any server that speaks OpenAI's chat completions; `base_url` ends where /chat/completions begins."""
+    """A model on any server that speaks OpenAI's chat completions; `base_url` is the part before /chat/completions."""
     return Remote(endpoint, ChatCompletions(endpoint), wire)
 
 
 def _thought(message: Message) -> bool:
-    """Whether thinking goes back with the calls of this reply."""
+    """Whether this reply has thinking that is sent back with its calls."""
     return isinstance(message, AssistantMessage) and bool(message.tool_calls and message.thinking)

@@ -1,4 +1,4 @@
-"""Replies in the format of OpenAI's chat completions, whole or in chunks, from any server."""
+"""Parses chat completions replies from any server, whole or in chunks."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
@@ -30,9 +30,9 @@ _TICKS = 10_000_000_000
 
 
 class ChatReply:
-    """Takes chunks, or one whole body, into `collected`.
+    """Parses chunks, or one whole body, into `collected`.
 
-    `tools` were offered. `leaks`: the text may have thinking and calls in it, which are told apart.
+    `tools`: those that were offered. `leaks`: thinking and calls are separated out of the text.
     """
 
     def __init__(self, name: str, tools: Iterable[ToolSpec] = (), *, leaks: bool = False) -> None:
@@ -45,7 +45,7 @@ class ChatReply:
         self._by_id: dict[str, Growing] = {}
 
     def event(self, name: bytes, data: bytes) -> None:
-        """One event of the stream. Raises `ModelError` when it tells of an error, or is no JSON."""
+        """Take one event of the stream. Raises `ModelError` if it reports an error or is not JSON."""
         if data == b"[DONE]":
             self.collected.complete = self.collected.closed = True
             return
@@ -56,7 +56,7 @@ class ChatReply:
             self._chunk(value, "delta")
 
     def body(self, value: object) -> None:
-        """A whole, unstreamed reply."""
+        """Take a whole, unstreamed reply."""
         collected = self.collected
         if not isinstance(value, dict) or not isinstance(value.get("choices"), list):
             raise error_inside(collected.name, value)
@@ -64,7 +64,7 @@ class ChatReply:
         collected.complete = bool(value["choices"])
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """The answer has ended."""
         if self._tags is not None:
             for kind, text in self._tags.end():
                 self._say(kind, text)
@@ -74,7 +74,7 @@ class ChatReply:
             self._passage("thinking").extra = extra
 
     def _part_thinking(self) -> None:
-        """Thinking whose opening tag was never sent stands before the text."""
+        """Move thinking without an opening tag out of the text, to a passage before it."""
         passage = self._passages.get("text")
         if passage is None or "thinking" in self._passages:
             return
@@ -87,7 +87,7 @@ class ChatReply:
         self._passages["thinking"] = thought
 
     def _part_calls(self, held: str) -> None:
-        """What may be calls is calls, or else text."""
+        """Turn held-back or complete text into calls if it consists of calls, else keep it as text."""
         collected, passage = self.collected, self._passages.get("text")
         before = "".join(passage.pieces) if passage else ""
         calls: tuple[LeakedCall, ...] = ()
@@ -103,14 +103,14 @@ class ChatReply:
             self._say("text", held)
 
     def _passage(self, kind: PassageKind) -> Passage:
-        """Chunks of this form bring pieces of several kinds by turns: all of one kind are one passage."""
+        """The passage of this kind. Chunks alternate between kinds, so each kind forms one passage."""
         passage = self._passages.get(kind)
         if passage is None:
             passage = self._passages[kind] = self.collected.open(kind)
         return passage
 
     def _hear(self, text: str) -> None:
-        """Text of the answer, in which more may stand."""
+        """Add answer text, which may contain leaked thinking and calls."""
         if self._tags is None:
             self._say("text", text)
             return
@@ -154,7 +154,7 @@ class ChatReply:
             elif isinstance(content, list):
                 self._parts(content)
         calls = delta.get("tool_calls")
-        if len(delta) > 1 or not (content or calls):  # nearly every piece of a stream is one of these two alone
+        if len(delta) > 1 or not (content or calls):  # nearly all chunks have just one of these two fields
             self._aside(delta, whole=whole)
         if calls and isinstance(calls, list):
             for fragment in calls:
@@ -162,7 +162,7 @@ class ChatReply:
                     self._fragment(fragment, whole=whole)
 
     def _aside(self, delta: Json, *, whole: bool) -> None:
-        """What is neither content nor a call as they are now."""
+        """Handle the fields besides content and calls, and older forms of both."""
         details = delta.get("reasoning_details")
         readable = "".join(self._details.add(details)) if isinstance(details, list) else ""
         thinking = delta.get("reasoning_content") or delta.get("reasoning") or readable
@@ -176,7 +176,7 @@ class ChatReply:
             self._fragment({"index": 0, "function": former}, whole=whole)
 
     def _parts(self, parts: Iterable[object]) -> None:
-        """Content as a list: texts, and for some servers the thinking."""
+        """Content as a list of texts, and on some servers thinking."""
         for part in parts:
             if isinstance(part, str):
                 self._say("text", part)
@@ -213,8 +213,8 @@ class ChatReply:
     def _belongs_to(self, fragment: Json, name: str, provider_id: str) -> Growing:
         """The call that a fragment continues: by index, else by id, else the last one; or a new one.
 
-        Some servers number all calls 0, some give every fragment an id of its own, some repeat the name: a fragment
-        with a name begins a new call when its id is another's, or when the call so far has whole arguments.
+        Some servers number all calls 0, some give every fragment a new id, some repeat the name. So a fragment with a
+        name begins a new call if its id differs, or if the call so far has complete arguments.
         """
         index = fragment.get("index")
         if isinstance(index, int):
@@ -268,7 +268,7 @@ def _within(usage: Json, group: str, name: str) -> int:
 
 
 def _cost(usage: Json) -> float | None:
-    """What the provider says that the call costs, with what the provider behind it charges the user's own key."""
+    """The cost reported by the provider, including what the upstream provider charges to the user's own key."""
     ticks, cost = usage.get("cost_in_usd_ticks"), dollars(usage.get("cost"))
     if cost is None:
         return ticks / _TICKS if isinstance(ticks, int) and 0 < ticks <= MOST_DOLLARS * _TICKS else None
@@ -297,21 +297,22 @@ _SAME = ("type", "index", "format")
 
 
 class ReasoningDetails:
-    """Entries of one reply. Pieces of one text are one entry; what is encrypted stays as it is."""
+    """Reasoning entries of one reply. Pieces of one text are joined into one entry; encrypted entries stay
+    unchanged."""
 
     def __init__(self) -> None:
         self._entries: list[dict[str, object]] = []
         self._pieces: list[list[str]] = []
 
     def add(self, entries: Iterable[object]) -> Iterator[str]:
-        """Take these entries in; their readable texts."""
+        """Add entries. Yields the readable text of each."""
         for entry in entries:
             if isinstance(entry, Mapping):
                 yield self._take(entry)
 
     @property
     def extra(self) -> Mapping[str, object] | None:
-        """The field of the message in which they go back."""
+        """The message field that sends the entries back; None without entries."""
         if not self._entries:
             return None
         entries = [
@@ -340,7 +341,8 @@ def _text_field(entry: Mapping[str, object]) -> str:
 
 
 def _continues(last: Mapping[str, object], entry: Mapping[str, object]) -> bool:
-    """Texts of one place are one. Their signature may come alone, in an entry without text, and ends them."""
+    """Whether an entry continues the last one. A signature may arrive alone, in an entry without text, and completes
+    it."""
     fields = {_text_field(last), _text_field(entry)}
     if last.get("type") != entry.get("type") or last.get("signature") or "data" in last or "data" in entry:
         return False

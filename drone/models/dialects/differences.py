@@ -1,4 +1,4 @@
-"""What differs between servers that speak chat completions, and what is the same for most of them."""
+"""Differences between servers that speak chat completions, with defaults that fit most of them."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -10,11 +10,11 @@ from mcc.rules.patterns import Pattern
 
 Parameters: TypeAlias = Mapping[str, object]
 Levels: TypeAlias = Mapping[str, Parameters]
-"""How much a model is to think, to the parameters that ask for it; a level that is missing cannot be asked for."""
+"""From thinking level to the parameters that request it; a missing level cannot be requested."""
 
 NOTHING: Parameters = {}
 ABOVE = "max_tokens above "
-"""Stands before the most tokens of output that a server gives, among what its requests leave out."""
+"""Prefix, in `without`, of the server's maximum of output tokens."""
 
 _MOST = (
     Pattern(r"max_tokens: \d{1,9} > (\d{1,9})"),
@@ -29,28 +29,29 @@ THINKING_LEVELS = LEVELS[1:]
 
 
 def efforts(*words: str) -> Levels:
-    """`reasoning_effort` in a server's words for `off` to `max`; an empty word is a level that it does not have."""
+    """`reasoning_effort` in a server's words for `off` to `max`; an empty word stands for a level it lacks."""
     return {level: {"reasoning_effort": word} for level, word in zip(LEVELS, words, strict=True) if word}
 
 
 def for_all(levels: Levels) -> Callable[[str], Levels]:
-    """These levels, whatever the model."""
+    """These levels for every model."""
     return lambda model: levels
 
 
 COMMON = for_all(efforts("none", "minimal", "low", "medium", "high", "xhigh", "xhigh"))
 OPEN_WEIGHTS = efforts("", "low", "low", "medium", "high", "high", "high")
-"""Of gpt-oss, which always thinks."""
+"""Levels of gpt-oss, which always thinks."""
 
 
 def within_cap(most: int | None, without: frozenset[str]) -> int | None:
-    """The cap on output that a request asks for: never above what the server said that it gives."""
+    """The output cap for a request, limited to the maximum that the server stated."""
     limits = (int(name.removeprefix(ABOVE)) for name in without if name.startswith(ABOVE))
     return None if most is None else min((most, *limits))
 
 
 def cap_refused(most: int | None, words: str) -> str | None:
-    """What requests leave out from now on where a server refuses an output of `most` tokens in these words."""
+    """The mark to add to `without` if a server refuses `most` output tokens in these words and states its maximum, else
+    None."""
     found = next(filter(None, (pattern.search(words) for pattern in _MOST)), None)
     below = _BELOW.search(words)
     named = int(found[1]) if found else int(below[1]) - 1 if below else 0
@@ -58,8 +59,8 @@ def cap_refused(most: int | None, words: str) -> str | None:
 
 
 def cap_not_sent(name: str, most: int | None, without: frozenset[str], caps: Collection[str]) -> Iterator[str]:
-    """Sentences for people whose cap of `most` tokens is more than the server gives, or is told under none of `caps`,
-    the names that its form has for it."""
+    """Sentences for people if the cap of `most` tokens exceeds the server's maximum, or cannot be sent under any of
+    `caps`, the names that the wire format has for it."""
     if most is None:
         return
     if without.issuperset(caps):
@@ -82,21 +83,21 @@ def unsigned(model: str) -> Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """One server's way to speak chat completions; what is said here is what most servers do.
+    """How one server speaks chat completions; the defaults fit most servers.
 
-    `name` tells bytes of one server from those of another. `levels`, `caches` and `unsigned_call` go by the model's
-    name: how much it can be asked to think, whether it wants marks for its prompt cache, and what goes back with the
-    first call of a reply that another model gave.
+    `name` keeps encoded messages of different servers apart. `levels`, `caches` and `unsigned_call` take the model's
+    name: the thinking levels it offers, whether it needs prompt cache marks, and what is sent with the first call of a
+    reply by another model.
 
-    `always` are parameters of every request, `output_cap` the one that caps the output; `stream_usage`: the usage of a
-    stream has to be asked for. `no_effort` is what `reasoning_effort` says where it is refused beside tools, empty
-    where leaving it out is enough. `takes`: the knobs that are told under their own names.
+    `always`: parameters of every request. `output_cap`: the parameter that caps the output. `stream_usage`: usage of a
+    stream must be requested. `no_effort`: the value of `reasoning_effort` for models that refuse effort together with
+    tools; empty if omitting it is enough. `takes`: settings sent under their own names.
 
-    `call_id` makes an id that the server takes of one of ours. `thinking_back` is the field in which thinking goes back
-    with the calls that it led to, empty: it does not; `always_thought`: calls of a model that did not think are refused
-    without that field too. `user_after_tool`: a user's message may follow a tool's result.
+    `call_id` converts our call ids to ids that the server accepts. `thinking_back`: the field that returns thinking
+    together with the calls it led to, empty for none; `always_thought`: the field is required even for replies without
+    thinking. `user_after_tool`: a user's message may follow a tool's result.
 
-    `leaks`: the server may leave in the text what a template of the model's makers put there, thinking and calls.
+    `leaks`: the server may leave thinking and calls in the text, in the syntax of the model's chat template.
     """
 
     name: str = "chat"
@@ -116,7 +117,7 @@ class Differences:
     leaks: bool = True
 
     def key_headers(self, key: str) -> Mapping[str, str]:
-        """The header with the key. A token of an identity provider, three parts with dots, is a bearer's everywhere."""
+        """The header with the key. A token of an identity provider (three parts with dots) is always a bearer token."""
         if not key:
             return {}
         token = key.startswith("eyJ") and key.count(".") == 2
@@ -124,6 +125,6 @@ class Differences:
 
 
 def address(endpoint: Endpoint, path: str) -> str:
-    """The address of `path` at a server whose base_url may end in a query (an api-version)."""
+    """The URL of `path` at a server whose base_url may end in a query (an api-version)."""
     parts = urlsplit(endpoint.base_url)
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{path}"))

@@ -1,4 +1,4 @@
-"""The wire forms by name."""
+"""Wire formats by name."""
 
 from collections.abc import Callable, Mapping
 

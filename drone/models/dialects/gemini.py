@@ -1,4 +1,5 @@
-"""Google's Gemini, in its own form (generateContent) and in OpenAI's: what is asked, encoded once per message."""
+"""Requests to Google's Gemini in its own format (generateContent), messages encoded once; its differences in OpenAI's
+format."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,7 +30,8 @@ from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RefusalBlock, TextBlock,
 from mcc.rules.patterns import Pattern
 
 UNSIGNED = "skip_thought_signature_validator"
-"""Google's word for a call that another model made: since generation 3 the first call of a reply must be signed."""
+"""Google's placeholder signature for calls by other models: since generation 3 the first call of a reply must be
+signed."""
 
 _WIRE = "gemini"
 _GENERATION = Pattern(r"gemini-(\d{1,3})(?:\.(\d{1,3}))?")
@@ -45,7 +47,7 @@ _SAMPLING = ("maxOutputTokens", "temperature")
 
 
 class Gemini:
-    """The format. What stays the same stands before the conversation, and what may change behind it."""
+    """The wire format. Constant parts come before the conversation, changing ones after it."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -57,7 +59,7 @@ class Gemini:
         verb = "streamGenerateContent?alt=sse" if endpoint.stream else "generateContent"
         accept = "text/event-stream" if endpoint.stream else "application/json"
         model = endpoint.model if "/" in endpoint.model else f"models/{endpoint.model}"
-        # An address without a path is that of the host alone.
+        # A base_url without a path is the bare host and lacks the API version.
         base = endpoint.base_url if urlsplit(endpoint.base_url).path else f"{endpoint.base_url}/v1beta"
         headers = {**_key_header(endpoint.base_url, key), "accept": accept}
         return Target.at(endpoint.name, f"{base}/{quote(model, safe='/@.-_')}:{verb}", headers)
@@ -79,7 +81,7 @@ class Gemini:
         yield b"}"
 
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
-        """Google writes of them as `thinkingLevel`, `thinking_level` or "thinking level"."""
+        """Google writes parameter names as `thinkingLevel`, `thinking_level` or "thinking level"."""
         plain = words.replace(self._endpoint.name, "").lower().replace("_", "").replace(" ", "")
         if ask.service_tier is not None and "servicetier" in plain and "serviceTier" not in without:
             return "serviceTier"
@@ -92,7 +94,7 @@ class Gemini:
         return "thinkingConfig" if "thinking" in plain and "thinkingConfig" in options else None
 
     def not_sent(self, ask: Ask, without: frozenset[str]) -> Iterator[str]:
-        """Sentences for people: which knobs of this ask the request leaves out, or says as something near."""
+        """Sentences for people: settings of this ask that the request omits or approximates."""
         name, wanted = self._endpoint.name, ask.thinking
         yield from cap_not_sent(name, ask.max_output_tokens, without, ("maxOutputTokens",))
         if ask.temperature is not None and "temperature" in without:
@@ -115,7 +117,7 @@ class Gemini:
         return GeminiReply(self._endpoint.name)
 
     def _beside(self, ask: Ask, without: frozenset[str]) -> dict[str, object]:
-        """What a request says beside the conversation."""
+        """The request's fields after the conversation."""
         options = self._options(ask, without)
         beside: dict[str, object] = {"generationConfig": options} if options else {}
         if ask.service_tier is not None and "serviceTier" not in without:
@@ -123,7 +125,7 @@ class Gemini:
         return beside
 
     def _options(self, ask: Ask, without: frozenset[str]) -> dict[str, object]:
-        """Parameters that some models refuse, by name; those in `without` were refused already."""
+        """Parameters that some models refuse, by name; without those in `without`, which were refused before."""
         most = self._most(ask, without)
         options: dict[str, object] = {} if most is None else {"maxOutputTokens": most}
         if ask.temperature is not None:
@@ -136,7 +138,7 @@ class Gemini:
         return within_cap(ask.max_output_tokens or self._endpoint.max_output_tokens, without)
 
     def _thinking(self, wanted: str) -> dict[str, object]:
-        """Generation 2.5 thinks within a budget, later ones at a level; earlier ones do not think."""
+        """Generation 2.5 has a thinking budget, later ones a level; earlier ones do not think."""
         if self._generation < (2, 5):
             return {}
         if wanted == "inherit":
@@ -156,7 +158,8 @@ class Gemini:
         return _BUDGETS.get(wanted, _LEAST_OF_PRO if is_pro else 0)
 
     def _contents(self, messages: Sequence[Message]) -> Iterator[bytes]:
-        """Neighbours of one role are one content: results must stand right behind the calls that they answer."""
+        """Consecutive messages of one role form one content, because results must directly follow the calls they
+        answer."""
         turns = groupby(self._turns(messages), key=lambda turn: turn[0])
         for number, (is_reply, pieces) in enumerate(turns):
             role = b"model" if is_reply else b"user"
@@ -164,7 +167,7 @@ class Gemini:
             yield b'%b{"role":"%b","parts":[%b]}' % (b"," if number else b"", role, parts)
 
     def _turns(self, messages: Sequence[Message]) -> Iterator[tuple[bool, bytes]]:
-        """(whether a reply, its parts joined by commas) of every message that says something."""
+        """(whether it is a reply, its parts joined by commas) for every message with content."""
         ids: Mapping[str, str] = {}
         for message in messages:
             is_reply = isinstance(message, AssistantMessage)
@@ -174,8 +177,8 @@ class Gemini:
                 yield is_reply, parts
 
     def _ids(self, reply: AssistantMessage) -> Mapping[str, str]:
-        """Of its calls, ours to the model's. Google wants each back as it was given, and the model gave none to what
-        others called; where ids repeat, order and name tell the calls apart."""
+        """The model's call ids, by ours. Google wants back each id as given; calls of other models have none, and if
+        ids repeat, order and name identify the calls."""
         if reply.model != self._endpoint.name:
             return {}
         calls = reply.tool_calls
@@ -187,7 +190,7 @@ class Gemini:
         )
 
     def _parts(self, message: Message, ids: Mapping[str, str]) -> bytes:
-        # What stands in a reply and in its results differs between the model that gave it and all others.
+        # Replies and results are encoded differently for the model that gave the reply and for others.
         form = _WIRE if isinstance(message, UserMessage) else f"{_WIRE} {self._endpoint.name}"
         return encoded(message, form, lambda one: b",".join(map(write, self._fresh(one, ids))))
 
@@ -208,24 +211,24 @@ class Gemini:
 
 
 def gemini_model(endpoint: Endpoint, wire: Wire) -> Remote:
-    """A model of Google's Gemini API, or of Vertex AI where `base_url` ends in `/publishers/google`."""
+    """A model of Google's Gemini API, or of Vertex AI if `base_url` ends in `/publishers/google`."""
     return Remote(endpoint, Gemini(endpoint), wire)
 
 
 def signs_its_calls(model: str) -> bool:
-    """Whether the first call of each reply comes with a signature, and must go back with one."""
+    """Whether the first call of each reply is signed and must be sent back with a signature."""
     return _generation(model) >= (3, 0)
 
 
 def _generation(model: str) -> tuple[int, int]:
-    """(3, 1) of gemini-3.1-pro; a name without a number is the newest, another family's is (0, 0)."""
+    """(3, 1) for gemini-3.1-pro; newest for a Gemini name without a number, (0, 0) for other families."""
     if (found := _GENERATION.search(model)) is None:
         return _NEWEST if "gemini" in model else (0, 0)
     return int(found[1]), int(found[2] or 0)
 
 
 def _key_header(base_url: str, key: str) -> Mapping[str, str]:
-    """Vertex AI takes short-lived tokens, and keys of its own that look like the Gemini API's."""
+    """Vertex AI accepts short-lived tokens, and keys of its own that look like those of the Gemini API."""
     if not key:
         return {}
     host = urlsplit(base_url).hostname or ""
@@ -239,8 +242,8 @@ def _thinking_of(options: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _sent_back(block: AnyBlock, ids: Mapping[str, str], *, own: bool) -> Mapping[str, object] | None:
-    """A part of a reply. What the model signed goes back as it came, in its place, to the model that it is of (`own`);
-    thinking without a signature is a summary for people."""
+    """A part of a reply. Signed parts are sent back unchanged, in their place, to the model that gave them (`own`);
+    thinking without a signature is only a summary for people and is left out."""
     extra = _signature(getattr(block, "extra", None)) if own else {}
     match block:
         case TextBlock(text=text) | RefusalBlock(text=text):
@@ -256,7 +259,7 @@ def _sent_back(block: AnyBlock, ids: Mapping[str, str], *, own: bool) -> Mapping
 
 
 def _signature(extra: Mapping[str, object] | None) -> Mapping[str, object]:
-    """Of what a block brought along; the same model may have been asked in another form before."""
+    """The block's signature only; it may have other fields from another wire format used with this model before."""
     return {SIGNATURE: extra[SIGNATURE]} if extra and SIGNATURE in extra else {}
 
 
@@ -266,7 +269,7 @@ def _call(call: ToolCallBlock, ids: Mapping[str, str]) -> Mapping[str, object]:
 
 
 def _result(result: ToolResult, ids: Mapping[str, str], *, nested: bool) -> Mapping[str, object]:
-    """`nested`: pictures stand within the response, which Google takes since generation 3; before, they follow it."""
+    """`nested`: pictures go inside the response, which Google accepts since generation 3; before, they follow it."""
     response = {"error" if result.is_error else "output": result.content}
     response_body = {**_identity(result.call_id, ids), "name": callable_name(result.name), "response": response}
     parts = {"parts": _pictures(result)} if nested and result.pictures else {}
@@ -282,7 +285,7 @@ def _identity(call_id: str, ids: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _signed(parts: Sequence[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
-    """The parts with something in the place of a signature that the first call should have and has not."""
+    """The parts, with a placeholder if the first call lacks its signature."""
     first = True
     for part in parts:
         is_call = "functionCall" in part
@@ -299,7 +302,7 @@ def _tool(tool: ToolSpec) -> bytes:
 
 
 def _named_before(messages: Iterable[Message]) -> list[dict[str, object]]:
-    """Tools of earlier calls by name: they stay declared where none may be called any more."""
+    """Stubs for the tools of earlier calls: they stay declared even when no tool is offered any more."""
     names = {
         call.name: None for message in messages if isinstance(message, AssistantMessage) for call in message.tool_calls
     }

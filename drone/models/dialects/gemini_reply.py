@@ -1,4 +1,4 @@
-"""Replies in the format of Google's Gemini, whole or in chunks."""
+"""Parses replies of Google's Gemini, whole or in chunks."""
 
 from collections.abc import Mapping
 
@@ -31,38 +31,38 @@ _FILTERED = frozenset(
 )
 _UNREADABLE = frozenset({"MALFORMED_FUNCTION_CALL", "MALFORMED_RESPONSE", "UNEXPECTED_TOOL_CALL"})
 _PREFIX = "default_api."
-"""What Gemini calls the tools that it is offered by, where it writes a call as a line of a program."""
+"""Gemini's prefix for offered tools when it writes a call as a line of program code."""
 
 
 def callable_name(name: str) -> str:
-    """`name` as Google takes it: it must not begin with a digit or a dash."""
+    """`name` as Google accepts it: not beginning with a digit or a dash."""
     legal_name = legal(name)
     return legal_name if legal_name[0].isalpha() or legal_name[0] == "_" else f"_{legal_name}"
 
 
 class GeminiReply:
-    """Takes chunks, or one whole body, into `collected`. Pieces of text are one passage unless one of them is signed:
-    a signature belongs to its own part."""
+    """Parses chunks, or one whole body, into `collected`. Text pieces form one passage, except that a signed piece
+    stays a part of its own with its signature."""
 
     def __init__(self, name: str) -> None:
         self.collected = Collected(name)
         self._open: Passage | None = None
 
     def event(self, name: bytes, data: bytes) -> None:
-        """One event of the stream. Raises `ModelError` when it tells of an error, or is no JSON."""
+        """Take one event of the stream. Raises `ModelError` if it reports an error or is not JSON."""
         value = parsed(self.collected.name, data)
         if isinstance(value, dict):
             self._chunk(value)
 
     def body(self, value: object) -> None:
-        """A whole, unstreamed reply."""
+        """Take a whole, unstreamed reply."""
         if not isinstance(value, dict) or not value.keys() & {"candidates", "promptFeedback"}:
             raise error_inside(self.collected.name, value)
         self._chunk(value)
         self.collected.complete = True
 
     def end(self) -> None:
-        """Nothing more will come."""
+        """The answer has ended."""
 
     def _chunk(self, value: Json) -> None:
         collected = self.collected
@@ -127,7 +127,8 @@ class GeminiReply:
         self.collected.add(self.collected.open("refusal"), words)
 
     def _finish(self, reason: str, words: str) -> None:
-        """Raises `ModelError` where the provider could not read what its model wrote, and nothing can be made of it."""
+        """Set the finish reason. Raises `ModelError` if the provider could not parse what its model wrote and no call
+        can be recovered."""
         collected = self.collected
         if reason in _UNREADABLE and not collected.calls:
             self._unreadable(reason, words)
@@ -142,7 +143,8 @@ class GeminiReply:
         collected.complete = True
 
     def _unreadable(self, reason: str, words: str) -> None:
-        """A call as a line of a program is one whose arguments are no JSON: its model is told so, and calls anew."""
+        """Keep a call written as program code as a call whose arguments are no JSON: the model is told so and calls
+        again."""
         _, found, line = words.partition(_PREFIX)
         name, opened, rest = line.partition("(")
         if not found or not opened or legal(name.strip()) != name.strip():

@@ -1,4 +1,5 @@
-"""What a server leaves of its model's template in the text: thinking, told apart while it streams, and calls."""
+"""Thinking and calls that a server leaves in the text in its model's template syntax; thinking is separated while
+streaming."""
 
 import ast
 import json
@@ -20,8 +21,9 @@ _LONGEST = max(map(len, (*THINKING, *THINKING.values(), *CALLS)))
 
 
 class SpokenTags:
-    """The text of one reply on its way. Thinking stands at its very beginning. From the first mark of a call on that
-    begins a line, everything is held back in `held`: whether it is calls can only be said when it is whole."""
+    """Separates thinking from the text of one streamed reply; it can only stand at the very beginning. From the
+    first call mark at the start of a line, everything goes into `held`: whether it is a call shows only once it is
+    complete."""
 
     def __init__(self) -> None:
         self.held: list[str] = []
@@ -32,7 +34,7 @@ class SpokenTags:
         self._rest = ""
 
     def feed(self, piece: str) -> Iterator[tuple[Kind, str]]:
-        """What can be told of the text so far."""
+        """The (kind, text) pieces that are certain so far."""
         if self.held:
             self.held.append(piece)
             return
@@ -47,13 +49,13 @@ class SpokenTags:
             yield "text", words
 
     def end(self) -> Iterator[tuple[Kind, str]]:
-        """What was kept back because more might have come; `held` stays for whoever knows the tools."""
+        """The text kept back as a possible start of a mark; `held` is left to the caller, who knows the tools."""
         rest, self._rest = self._rest, ""
         if rest:
             yield ("thinking" if self._closing else "text"), rest
 
     def _beginning(self, text: str) -> str:
-        """What follows the opening tag, if there is one; empty as long as that is open."""
+        """Handle the opening tag. Returns the text after it, or an empty string while more text is needed to decide."""
         start = text.lstrip()
         if any(tag.startswith(start) for tag in THINKING) and len(text) < _MOST_BLANKS:
             self._rest = text
@@ -66,7 +68,7 @@ class SpokenTags:
         return start[len(tag) :].lstrip("\n")
 
     def _thinking(self, text: str) -> tuple[str, str]:
-        """The thinking in `text`, and what comes after it."""
+        """The thinking in `text`, and the text after it."""
         inside, closed, after = text.partition(self._closing)
         if closed:
             self._closing, self._after_thinking = "", True
@@ -106,13 +108,13 @@ class SpokenTags:
         return None
 
     def _begins_a_line(self, text: str, place: int) -> bool:
-        """Whether nothing but blanks stands before this place in its line."""
+        """Whether only blanks precede this place in its line."""
         line = text.rfind("\n", 0, place) + 1
         return not text[line:place].strip() and (line > 0 or self._line_begins)
 
 
 def _maybe_begun(text: str, marks: tuple[str, ...]) -> int:
-    """Where the end of `text` may be the beginning of a mark; its length where it is none."""
+    """Index from which the end of `text` may be an incomplete mark; its length if there is none."""
     begun = _beginnings(marks)
     for cut in range(max(0, len(text) - _LONGEST + 1), len(text)):
         if text[cut:] in begun:
@@ -126,8 +128,8 @@ def _beginnings(marks: tuple[str, ...]) -> frozenset[str]:
 
 
 def without_opening(text: str) -> tuple[str, str] | None:
-    """Thinking and answer of a text whose opening tag stood in the prompt: the closing one, in a line of its own, is
-    all that came."""
+    """Thinking and answer of a text whose opening tag was part of the prompt, so that only the closing tag arrived, on
+    a line of its own. None for other texts."""
     for opening, closing in THINKING.items():
         before, found, after = text.partition(closing)
         alone = before.endswith("\n") and (not after or after.startswith(("\n", "\r\n")))
@@ -137,7 +139,7 @@ def without_opening(text: str) -> tuple[str, str] | None:
 
 
 Tools: TypeAlias = Mapping[str, ToolSpec]
-"""Tools that were offered, by the names that the model was told."""
+"""The offered tools, by the names sent to the model."""
 
 MOST_CHARACTERS = 200_000
 MOST_CALLS = 64
@@ -154,12 +156,12 @@ class LeakedCall(NamedTuple):
 
 
 class _NoCalls(Exception):
-    """The text is something else."""
+    """The text is not a call in this syntax."""
 
 
 def leaked_calls(text: str, tools: Tools) -> tuple[LeakedCall, ...]:
-    """The calls that `text` is from its first character to its last; none when any of it is something else, or names no
-    tool that was offered."""
+    """The calls that `text` consists of entirely; empty if any part is something else or names a tool that was not
+    offered."""
     plain = text.strip()
     read = next((read for mark, read in _READERS.items() if plain.startswith(mark)), None)
     if read is None or len(plain) > MOST_CHARACTERS:
@@ -172,7 +174,7 @@ def leaked_calls(text: str, tools: Tools) -> tuple[LeakedCall, ...]:
 
 
 def _tool_calls(text: str, tools: Tools) -> Iterator[LeakedCall]:
-    """`<tool_call>…</tool_call>`, again and again; the last one need not be closed."""
+    """`<tool_call>…</tool_call>`, repeated; the last one may be unclosed."""
     while text:
         if not text.startswith("<tool_call>"):
             raise _NoCalls
@@ -189,7 +191,7 @@ def _tool_calls(text: str, tools: Tools) -> Iterator[LeakedCall]:
 
 
 def _functions(text: str, tools: Tools) -> Iterator[LeakedCall]:
-    """`<function=name>…</function>`, again and again."""
+    """`<function=name>…</function>`, repeated."""
     while text:
         call, rest = _function(text, tools)
         yield call
@@ -197,7 +199,7 @@ def _functions(text: str, tools: Tools) -> Iterator[LeakedCall]:
 
 
 def _function(text: str, tools: Tools) -> tuple[LeakedCall, str]:
-    """One, with its arguments as JSON or as `<parameter=name>` each; and what follows it."""
+    """One function, with arguments as JSON or as `<parameter=name>` each; and the text after it."""
     if not text.startswith("<function="):
         raise _NoCalls
     name, opened, inside = text[len("<function=") :].partition(">")
@@ -222,7 +224,7 @@ def _function(text: str, tools: Tools) -> tuple[LeakedCall, str]:
 
 
 def _keys(text: str, tools: Tools) -> tuple[LeakedCall, str]:
-    """`name<arg_key>key</arg_key><arg_value>value</arg_value>…`, and what follows it."""
+    """`name<arg_key>key</arg_key><arg_value>value</arg_value>…`, and the text after it."""
     found = _NAME.match(text)
     if found is None:
         raise _NoCalls
@@ -284,7 +286,7 @@ def _python(text: str) -> Iterator[LeakedCall]:
 
 
 def _written(text: str, tools: Tools) -> Iterator[LeakedCall]:
-    """A call, or a list of calls, as JSON."""
+    """One call, or a list of calls, as JSON."""
     if text.startswith("{"):
         given = arguments(text)
         if isinstance(given, str):
@@ -299,7 +301,7 @@ def _written(text: str, tools: Tools) -> Iterator[LeakedCall]:
 
 
 def _object(text: str, closing: str) -> tuple[dict[str, object], str]:
-    """The JSON object at the beginning, and what follows it; one that is not quite JSON ends at `closing`."""
+    """The JSON object at the start, and the text after it; an object that is not quite JSON ends at `closing`."""
     try:
         _, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
@@ -312,7 +314,7 @@ def _object(text: str, closing: str) -> tuple[dict[str, object], str]:
 
 
 def _named(value: object) -> LeakedCall:
-    """`{"name": …, "arguments": {…}}` and nothing else that is more than an id."""
+    """`{"name": …, "arguments": {…}}` with no other key than an id."""
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         raise _NoCalls
     key = next((key for key in _ARGUMENTS if key in value), None)
@@ -325,7 +327,7 @@ def _named(value: object) -> LeakedCall:
 
 
 def _typed(text: str, tool: ToolSpec | None, key: str) -> object:
-    """A value that came as bare text: text where the tool wants text, else the JSON that it is."""
+    """A value given as bare text: kept as text if the tool's schema wants text, else parsed as JSON."""
     properties = tool.parameters.get("properties") if tool is not None else None
     wanted = properties.get(key) if isinstance(properties, Mapping) else None
     if isinstance(wanted, Mapping) and wanted.get("type") == "string":
@@ -335,7 +337,7 @@ def _typed(text: str, tool: ToolSpec | None, key: str) -> object:
 
 
 def _as_json(given: object) -> Mapping[str, object]:
-    """What Python wrote, as JSON has it. Raises ValueError for what JSON does not have."""
+    """A Python literal as JSON values. Raises ValueError for values that JSON lacks."""
     read: Mapping[str, object] = json.loads(json.dumps(given, allow_nan=False))
     return read
 

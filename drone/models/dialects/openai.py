@@ -1,4 +1,4 @@
-"""Chat completions at OpenAI, strict about names, and at Azure; levels of thinking in OpenAI's words."""
+"""Chat completions at OpenAI (strict about parameter names) and at Azure; thinking levels as OpenAI's efforts."""
 
 from collections.abc import Collection, Set
 
@@ -13,25 +13,27 @@ _STEPS = {
     "xhigh": ("xhigh", "high", "medium"),
     "max": ("max", "xhigh", "high", "medium"),
 }
-"""Per level what is asked for, the nearest first: a model says itself which of them it refuses."""
+"""Per level the efforts to try, nearest first; the model itself reports which it refuses."""
 
 _REFUSED = "effort "
 _OWN_WORDS = {"off": "none"}
 
 
 def not_taken(levels: Collection[str]) -> frozenset[str]:
-    """What counts as refused of a model that is known to take these levels; nothing where none are known."""
+    """Marks of the efforts to treat as refused by a model that is known to accept only these levels; empty if no levels
+    are known."""
     words = {_OWN_WORDS.get(level, level) for level in levels}
     return frozenset(_REFUSED + words_of[0] for words_of in _STEPS.values() if words and words_of[0] not in words)
 
 
 def effort(thinking: str, without: Set[str]) -> str | None:
-    """The first of a level's words that was not refused already; None: nothing is said of effort."""
+    """The level's nearest effort that was not refused; None: the request leaves effort out."""
     return next((word for word in _STEPS.get(thinking, ()) if _REFUSED + word not in without), None)
 
 
 def effort_refused(sent: object, words: str) -> str | None:
-    """What joins the refused parameters when the provider's words complain about the effort that was sent."""
+    """The mark to add to the refused parameters if the provider's words complain about the effort that was sent, else
+    None."""
     if not isinstance(sent, str) or f"'{sent}'" not in words:
         return None
     complains = "not supported" in words or "does not support" in words or "nsupported value" in words
@@ -39,7 +41,7 @@ def effort_refused(sent: object, words: str) -> str | None:
 
 
 def replaced(thinking: str, without: Set[str]) -> str | None:
-    """What is said instead of a level that was refused, for a sentence; None where nothing was refused."""
+    """Phrase for what is sent instead of a refused level; None if nothing was refused."""
     wanted, word = effort(thinking, frozenset()), effort(thinking, without)
     if word == wanted:
         return None

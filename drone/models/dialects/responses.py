@@ -1,4 +1,4 @@
-"""OpenAI's Responses, stateless: what is asked, encoded once per message, and what the model gave, given back."""
+"""Requests to OpenAI's Responses API, stateless: messages encoded once, and earlier output items sent back."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -21,7 +21,7 @@ from mcc.rules.patterns import Pattern
 Json = Mapping[str, object]
 
 LEAST_OUTPUT_TOKENS = 16
-"""A smaller cap is refused."""
+"""The API refuses smaller caps."""
 
 _WIRE = "responses"
 _UNREADABLE = "arguments_that_were_not_a_json_object"
@@ -31,16 +31,17 @@ _SEALED_ELSEWHERE = "its sealed reasoning as agent "
 _SUMMARY = "reasoning.summary"
 _REASONING = "reasoning"
 _REFUSING = ("nsupported", "not support", "nknown parameter", "nrecognized", "not permitted", "must be verified")
-"""Parts of the words with which parameters are refused; other complaints name `reasoning` as well."""
+"""Words that mark a refused parameter; other complaints mention `reasoning` as well."""
 
 _OPTIONS = ("temperature", "max_output_tokens", "service_tier", "parallel_tool_calls", "prompt_cache_key")
 
 
 class Responses:
-    """The format. Nothing is stored there: reasoning comes sealed and goes back in its place, to the model it is of.
+    """The wire format. Nothing is stored at the provider: reasoning arrives encrypted and is sent back in its place, to
+    the same model.
 
-    What is the same in all requests of an agent stands before the messages, so that a request begins with the bytes of
-    the one before it.
+    Everything that all requests of an agent share comes before the messages, so that each request begins with the bytes
+    of the previous one.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -72,7 +73,7 @@ class Responses:
         yield b"}"
 
     def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
-        """What of reasoning is refused is left out alone: a level, the summary, or all of it."""
+        """Only the refused part of reasoning is left out: a level, the summary, or all of it."""
         if _SEALED not in without and "ncrypted content is not supported" in words:
             return _SEALED
         if "ncrypted content" in words and ("could not be" in words or "did not match" in words):
@@ -110,7 +111,7 @@ class Responses:
         return ResponseReply(self._endpoint.name)
 
     def _constant(self, ask: Ask, without: frozenset[str]) -> Json:
-        """What no later request of the same agent says otherwise."""
+        """Parameters that are the same in all requests of an agent."""
         options: dict[str, object] = {"store": False}
         if self._reasons:
             options[_SEALED] = ["reasoning.encrypted_content"]
@@ -121,7 +122,7 @@ class Responses:
         return {name: value for name, value in options.items() if name not in without}
 
     def _changing(self, ask: Ask, without: frozenset[str]) -> Json:
-        """Parameters that some models refuse, by name; those in `without` were refused already."""
+        """Parameters that some models refuse, by name; without those in `without`, which were refused before."""
         options: dict[str, object] = {}
         if ask.tools:
             options |= {"tool_choice": "auto", "parallel_tool_calls": True}
@@ -145,14 +146,14 @@ class Responses:
 
 
 def responses_model(endpoint: Endpoint, wire: Wire) -> Remote:
-    """A model of a server that speaks OpenAI's Responses; `base_url` ends where /responses begins."""
+    """A model on a server that speaks OpenAI's Responses; `base_url` is the part before /responses."""
     return Remote(endpoint, Responses(endpoint), wire)
 
 
 def _items(message: Message, name: str) -> bytes:
-    """The message's input items for the model `name` (empty: for any), joined by commas; nothing for a reply that said
-    nothing."""
-    # A provider takes what it sealed back from the model that it gave it to: bytes of a reply are kept by model.
+    """The message's input items for the model `name` (empty: for any model), joined by commas; empty for an empty
+    reply."""
+    # Encrypted reasoning is only accepted from the model it was given to, so a reply's bytes are cached per model.
     form = f"{_WIRE} {name}" if isinstance(message, AssistantMessage) else _WIRE
     return encoded(message, form, lambda one: b",".join(map(write, _fresh(one, name))))
 
@@ -175,8 +176,8 @@ def _fresh(message: Message, name: str) -> Iterator[Json]:
 
 
 def _given_back(blocks: Sequence[AnyBlock], *, own: bool) -> Iterator[Json]:
-    """A reply's items. The ids of its items go along to the model that gave them (`own`), unless some of its reasoning
-    is missing: items are refused that name themselves and not the reasoning that led to them."""
+    """A reply's items. Item ids are sent only to the model that gave them (`own`), and not if some of its reasoning is
+    missing: an item with an id is refused without the reasoning that led to it."""
     blocks = _led_somewhere(blocks)
     named = own and all(_is_whole(block) for block in blocks if isinstance(block, ThinkingBlock))
     for key, group in groupby(enumerate(blocks), lambda one: _message_of(*one, named=named)):
@@ -194,7 +195,8 @@ def _given_back(blocks: Sequence[AnyBlock], *, own: bool) -> Iterator[Json]:
 
 
 def _led_somewhere(blocks: Sequence[AnyBlock]) -> Sequence[AnyBlock]:
-    """Without reasoning at the end of a reply that was cut: it is refused where nothing follows it."""
+    """The blocks without trailing reasoning, as left by a reply that was cut: reasoning is refused if nothing follows
+    it."""
     end = len(blocks)
     while end and isinstance(blocks[end - 1], ThinkingBlock):
         end -= 1
@@ -202,13 +204,13 @@ def _led_somewhere(blocks: Sequence[AnyBlock]) -> Sequence[AnyBlock]:
 
 
 def _is_whole(thinking: ThinkingBlock) -> bool:
-    """Whether the reasoning can be given back: it is sealed, or readable as a whole."""
+    """Whether the reasoning can be sent back: it is encrypted, or readable in full."""
     item = thinking.extra or {}
     return bool(item.get("encrypted_content") or item.get("content"))
 
 
 def _message_of(place: int, block: AnyBlock, *, named: bool) -> object:
-    """What parts of one message have in common; None for what is no part of a message."""
+    """Key shared by the parts of one message; None for a block that is not part of a message."""
     match block:
         case TextBlock(extra=Mapping() as item) if named and "id" in item:
             return item["id"]
@@ -232,14 +234,15 @@ def _spoken(parts: Iterable[AnyBlock], *, named: bool) -> Json:
 
 
 def _call(call: ToolCallBlock, *, named: bool) -> Json:
-    """Servers parse the arguments of earlier calls: what was no JSON object goes back as the text inside one."""
+    """A function call item. Servers parse the arguments of earlier calls, so text that is no JSON object is wrapped in
+    one."""
     kept = dict(call.extra or {}) if named else {}
     arguments = kept.pop(ARGUMENTS, None)
     given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
     return {
         **kept,
         "type": "function_call",
-        # Our own ids, which differ where those of a provider repeat: docs/decisions/06-own-call-ids.md
+        # Our own ids, because ids of a provider may repeat: docs/decisions/06-own-call-ids.md
         "call_id": call.call_id,
         "name": legal(call.name),
         "arguments": arguments if isinstance(arguments, str) else write(given).decode(),

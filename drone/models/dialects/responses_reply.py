@@ -1,4 +1,4 @@
-"""Replies in the format of OpenAI's Responses, whole or as events."""
+"""Parses replies of OpenAI's Responses API, whole or as events."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from mcc.contracts.blocks import OpaqueBlock
 Json = Mapping[str, object]
 
 ARGUMENTS = "arguments"
-"""In a call's extra: its arguments as they were written, where encoding the object anew gives other bytes."""
+"""Key in a call's extra for its arguments as originally written; set if encoding the object again gives other bytes."""
 
 _INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
 _PART_KINDS: Mapping[object, PassageKind] = {"output_text": "text", "refusal": "refusal"}
@@ -28,7 +28,7 @@ _BETWEEN_SUMMARIES = "\n\n"
 
 @dataclass(slots=True)
 class _Item:
-    """An output item on its way: what of the reply it became, by place within the item."""
+    """An output item still arriving: the parts of the reply it became, by place within the item."""
 
     index: int
     kind: object = None
@@ -38,10 +38,11 @@ class _Item:
 
 
 class ResponseReply:
-    """Takes events, or one whole body, into `collected`. An item is as its `done` says; its deltas are for listeners.
+    """Parses events, or one whole body, into `collected`. The `done` event determines an item; its deltas only serve
+    listeners.
 
-    Items keep in `extra` what has to go back with them: reasoning all of it, messages and calls what is not theirs of
-    our own (id, status, phase).
+    Items keep in `extra` what must be sent back with them: all of a reasoning item; of messages and calls the fields
+    that our blocks lack (id, status, phase).
     """
 
     def __init__(self, name: str) -> None:
@@ -50,7 +51,7 @@ class ResponseReply:
         self._by_id: dict[str, int] = {}
 
     def event(self, name: bytes, data: bytes) -> None:
-        """One event of the stream. Raises `ModelError` when it tells of an error, or is no JSON."""
+        """Take one event of the stream. Raises `ModelError` if it reports an error or is not JSON."""
         if data == b"[DONE]":
             return
         value = parsed(self.collected.name, data)
@@ -74,13 +75,13 @@ class ResponseReply:
                 raise error_inside(self.collected.name, value)
 
     def body(self, value: object) -> None:
-        """A whole, unstreamed reply."""
+        """Take a whole, unstreamed reply."""
         if not isinstance(value, dict) or not isinstance(value.get("output"), list):
             raise error_inside(self.collected.name, value)
         self._ended(value, _text(value.get("status")) or "completed")
 
     def end(self) -> None:
-        """Nothing more will come: blocks stand in the order of their items, whichever of them was told first."""
+        """The answer has ended: order the blocks by item, whatever the order of events."""
         items = [self._items[index] for index in sorted(self._items)]
         self.collected.parts = list(chain.from_iterable(map(_in_order, items)))
 
@@ -100,7 +101,7 @@ class ResponseReply:
         self.collected.complete = True
 
     def _item(self, event: Json) -> _Item:
-        """The item that an event is about: by its place in the output, else by its id, else the latest one."""
+        """The item that an event refers to: by its place in the output, else by its id, else the latest one."""
         index, named = event.get("output_index"), event.get("item_id")
         if not isinstance(index, int):
             latest = max(self._items, default=0)
@@ -108,7 +109,7 @@ class ResponseReply:
         return self._items.setdefault(index, _Item(index))
 
     def _began(self, item: _Item, fields: Json) -> None:
-        """An item's place in the reply is where it begins. One that nobody knows has none before it is done."""
+        """Open an item's part where the item begins. Items of other types become a part only when done."""
         if item.kind is not None or not fields:
             return
         item.kind = fields.get("type")
@@ -121,14 +122,14 @@ class ResponseReply:
             item.parts[0] = self.collected.call(call)
 
     def _passage(self, item: _Item, place: int, kind: PassageKind) -> Passage | None:
-        """The passage at this place of an item; None where something else stands there."""
+        """The passage at this place of an item; None if a part of another kind is there."""
         if place not in item.parts:
             item.parts[place] = self.collected.open(kind)
         known = item.parts[place]
         return known if isinstance(known, Passage) and known.kind == kind else None
 
     def _say(self, item: _Item, kind: PassageKind, event: Json) -> None:
-        """Summaries of one piece of reasoning are one passage, with an empty line between them."""
+        """Add text. Summaries of one reasoning item form one passage, separated by an empty line."""
         piece, place = _text(event.get("delta")), _place(event)
         passage = self._passage(item, 0 if kind == "thinking" else place, kind)
         if passage is None or not piece:
@@ -179,7 +180,7 @@ class ResponseReply:
         passage.extra = _said(fields)
 
     def _fill(self, passage: Passage, text: str) -> None:
-        """What no delta told of a passage."""
+        """Set the text of a passage for which no delta arrived."""
         if text and not passage.pieces:
             self.collected.add(passage, text)
 
@@ -225,12 +226,13 @@ def _place(event: Json) -> int:
 
 
 def _said(item: Json, *leaving: str) -> dict[str, object]:
-    """The item without what is null (it says nothing, and some of it is refused when it comes back)."""
+    """The item without null fields, some of which are refused when sent back, and without the fields in `leaving`."""
     return {name: value for name, value in item.items() if value is not None and name not in leaving}
 
 
 def _same_bytes(text: str) -> bool:
-    """Whether arguments are the bytes that encoding them anew makes; text that is no object is never sent as it is."""
+    """Whether encoding the parsed arguments again gives the same bytes. Text that is no object counts as the same,
+    since it is never sent back unchanged."""
     given = arguments(text)
     return isinstance(given, str) or write(given) == text.encode("utf-8", "surrogatepass")
 

@@ -1,4 +1,4 @@
-"""What differs at each server that speaks chat completions, beside OpenAI's own and Azure's."""
+"""Differences of each server that speaks chat completions, except OpenAI and Azure."""
 
 import hashlib
 import string
@@ -32,7 +32,7 @@ _DEEPSEEK_LEVELS: Levels = {
     "max": _DEEPSEEK_MOST,
 }
 DEEPSEEK = Differences(name="deepseek", always_thought=True, levels=for_all(_DEEPSEEK_LEVELS), leaks=False)
-"""Thinking is switched on and off, and must go back with the calls that it led to."""
+"""Thinking is switched on or off, and must be sent back with the calls it led to."""
 
 
 _PARSED: Parameters = {"reasoning_format": "parsed"}
@@ -45,14 +45,14 @@ _GROQ_OTHERS = efforts("none", "low", "low", "medium", "high", "high", "high")
 
 
 def _groq_levels(model: str) -> Levels:
-    """The words for an effort are those of the model's makers."""
+    """Each maker's models have their own words for effort."""
     if "gpt-oss" in model:
         return _GPT_OSS_AT_GROQ
     return _QWEN_AT_GROQ if "qwen" in model else _GROQ_OTHERS
 
 
 GROQ = Differences(name="groq", levels=_groq_levels, output_cap="max_completion_tokens", thinking_back="")
-"""Thinking comes in a field of its own when it is asked for there, and is refused when it is sent back."""
+"""Thinking arrives in a separate field if requested there, and is refused when sent back."""
 
 
 _LETTERS = string.ascii_letters + string.digits
@@ -67,7 +67,7 @@ _OF_MISTRAL_LARGE = efforts("none", "low", "low", "medium", "high", "high", "hig
 
 @lru_cache(maxsize=4096)
 def short_id(call_id: str) -> str:
-    """Nine letters and digits, the same for the same id of ours in every process."""
+    """Nine letters and digits, derived from our id; the same in every process."""
     number = int.from_bytes(hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).digest()[:12], "big")
     letters = []
     for _ in range(_LETTERS_OF_AN_ID):
@@ -77,17 +77,17 @@ def short_id(call_id: str) -> str:
 
 
 def _mistral_levels(model: str) -> Levels:
-    """Large thinks by degrees, the others think or do not."""
+    """mistral-large has degrees of thinking, the others only on and off."""
     return _OF_MISTRAL_LARGE if "mistral-large" in model else _MISTRAL_LEVELS
 
 
 def is_of_mistral(model: str) -> bool:
-    """Whether its template and tokenizer are Mistral's, which judge ids and roles wherever they run."""
+    """Whether the model uses Mistral's template and tokenizer, which validate ids and roles on every server."""
     return any(family in model.lower() for family in _OF_MISTRAL)
 
 
 def mistral_at(server: Differences) -> Differences:
-    """A model of Mistral at another server: that server's parameters, Mistral's messages."""
+    """Differences for a Mistral model on another server: that server's parameters, Mistral's rules for messages."""
     return replace(server, name=f"{server.name}+mistral", call_id=short_id, thinking_back="", user_after_tool=False)
 
 
@@ -100,7 +100,7 @@ MISTRAL = Differences(
     user_after_tool=False,
     leaks=False,
 )
-"""Ids of nine letters and digits, no user's message after a tool's result, no thinking back."""
+"""Nine-character ids, no user message after a tool result, no thinking sent back."""
 
 
 _OPENROUTER_WORDS = ("none", "minimal", "low", "medium", "high", "xhigh", "xhigh")
@@ -110,7 +110,7 @@ _OPENROUTER_LEVELS: Levels = {
 
 
 def _caches_at_openrouter(model: str) -> bool:
-    """Claude caches nothing without marks; the others need none."""
+    """Claude caches only with marks; other models need none."""
     return "claude" in model
 
 
@@ -121,7 +121,7 @@ OPENROUTER = Differences(
     thinking_back="",
     caches=_caches_at_openrouter,
 )
-"""One key for many providers. Reasoning details go back as they came, put together."""
+"""One key for many providers. Reasoning details are sent back unchanged, joined into whole entries."""
 
 
 _XAI_LEVELS = efforts("", "low", "low", "medium", "high", "xhigh", "xhigh")
@@ -136,7 +136,7 @@ _OF_GROK: Mapping[str, Levels] = {
     "grok-build": _GROK_SWITCHED_OFF,
     "grok-4.5": _OF_GROK_4_5,
 }
-"""By a part of the name; those since 4.6 always think."""
+"""By part of the model's name; models since 4.6 always think."""
 
 
 def _xai_levels(model: str) -> Levels:
@@ -158,14 +158,14 @@ _OLLAMA = efforts("none", "low", "low", "medium", "high", "high", "max")
 
 
 def _switched(model: str) -> Levels:
-    """gpt-oss and GLM-5.3 know efforts and always think; the others think or do not."""
+    """gpt-oss and GLM-5.3 have efforts and always think; other models switch thinking on or off."""
     if "glm-5.3" in model.lower():
         return _GLM
     return OPEN_WEIGHTS if "gpt-oss" in model else _SWITCHED
 
 
 def _but_gpt_oss(levels: Levels, its_own: Levels = OPEN_WEIGHTS) -> Callable[[str], Levels]:
-    """These levels for all models but gpt-oss, which has efforts and always thinks."""
+    """`levels` for all models except gpt-oss, which has efforts and always thinks."""
     return lambda model: its_own if "gpt-oss" in model else levels
 
 

@@ -1,17 +1,17 @@
-"""Questions that a server of open weights answers with the size of its model's context, and how answers are read."""
+"""How self-hosted servers are asked for the context size of their model, and how their answers are read."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
 Reading: TypeAlias = Callable[[object, str], int | None]
-"""Takes the tokens of the model of this name out of a server's answer."""
+"""Reads the context size in tokens of the named model from a server's answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """`path` below the address of the form, or from the root of the server when it begins with a slash; {model} there
-    is the model's name. `posted`: it is sent in the body instead."""
+    """`path` is relative to the base_url, or to the server's root if it begins with a slash; {model} in it stands for
+    the model's name. `posted`: the name is sent in the body instead."""
 
     path: str
     read: Reading
@@ -19,7 +19,7 @@ class Question:
 
 
 def _listed(*fields: str) -> Reading:
-    """Reads it from a list of models, of which one has this name; else from the only one in it."""
+    """Reads the first of `fields` from the list entry with the model's name, else from the only entry."""
 
     def tokens(answer: object, model: str) -> int | None:
         rows = [row for row in _rows(answer) if isinstance(row, Mapping)]
@@ -46,7 +46,7 @@ def _of_a_slot(answer: object, model: str) -> int | None:
 
 
 def _of_a_model_file(answer: object, model: str) -> int | None:
-    """Parameters of a model file stand one in a line: a name, then its value."""
+    """A model file has one parameter per line: its name, then its value."""
     text = answer.get("parameters") if isinstance(answer, Mapping) else None
     lines = text.splitlines() if isinstance(text, str) else ()
     values = [line.split()[-1] for line in lines if line.split()[:1] == ["num_ctx"]]
@@ -58,7 +58,7 @@ def _number(value: object) -> int | None:
 
 
 ELSEWHERE = (Question("models", _listed("max_model_len", "context_length", "context_window")),)
-"""Of a server that nothing is known of but that it speaks chat completions."""
+"""For servers of which only the chat completions interface is known."""
 
 QUESTIONS: Mapping[str, tuple[Question, ...]] = {
     "vllm": (Question("models", _listed("max_model_len")),),
@@ -69,4 +69,4 @@ QUESTIONS: Mapping[str, tuple[Question, ...]] = {
         Question("/api/show", _of_a_model_file, posted=True),
     ),
 }
-"""By the provider's row. What a model could take in does not count, but what its server gives it."""
+"""By provider. Only the size configured on the server counts, not what the model itself would support."""

@@ -1,4 +1,4 @@
-"""The offline model: rules in place of a language model, deterministic, and open about it."""
+"""The offline model: deterministic rules in place of a language model, which it says openly in its replies."""
 
 from drone.models.offline.model import OfflineModel
 

@@ -1,4 +1,4 @@
-"""What the offline model knows: the request, its tools, and what they brought so far."""
+"""What the offline model knows: the request, the tools, and the results of their calls so far."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -38,16 +38,16 @@ class Done:
 
     @property
     def left_out(self) -> tuple[str, int] | None:
-        """The handle and the characters of the whole text where `content` is a part of it."""
+        """Handle and length in characters of the whole text, if `content` is only a part of it."""
         found = _LEFT_OUT.search(self.content)
         return (found[2], int(found[1].replace(",", ""))) if found else None
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """One turn, as the model sees it: `request` is what was asked last, `steers` what was said after the work began.
+    """One turn as the model sees it: `request` is the latest request, `steers` are messages sent after the work began.
 
-    `before` is what was asked in the turns before, the first of it first, `earlier` what the tools brought there.
+    `before` are the requests of earlier turns, oldest first; `earlier` are the tool results of those turns.
     """
 
     system: str
@@ -60,50 +60,51 @@ class Conversation:
     tools: Mapping[str, ToolSpec]
 
     def results(self, name: str) -> tuple[Done, ...]:
-        """What the tool called `name` brought, errors left out, in the order of the calls."""
+        """Successful results of the tool called `name`, in the order of the calls."""
         return tuple(done for done in self.done if done.name == name and not done.is_error)
 
     def remembering(self) -> "Conversation":
-        """The same, with the results of the turns before at hand; a request that speaks of them is the first again."""
+        """The same conversation including results of earlier turns. A request that refers to earlier turns is replaced
+        by the first request."""
         request = self.before[0] if self.before and _SPEAKS_OF_BEFORE.search(self.request) else self.request
         return replace(self, request=request, before=(), done=self.earlier + self.done, earlier=())
 
     @property
     def must_finish(self) -> bool:
-        """A limit was reached, or somebody asked to come to an end."""
+        """Whether a limit was reached or a user asked to finish."""
         stopped = any(done.is_error and _STOPPED.search(done.content[:300]) for done in self.done)
         return stopped or any(_WRAP_UP.search(steer) for steer in self.steers)
 
     @property
     def finish(self) -> ToolSpec | None:
-        """The tool that hands the result in, where there is one."""
+        """The tool that submits the result; None without one."""
         return next((self.tools[name] for name in FINISH if name in self.tools), None)
 
     @property
     def agent_types(self) -> tuple[str, ...]:
-        """Whom the tool `subagent` may be asked for, as its schema says; empty without that tool."""
+        """The agent types that the tool `subagent` accepts according to its schema; empty without the tool."""
         return _options(_properties(self.tools.get("subagent")).get("agent_type"))
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """Whom the tool `subagents_run` may be asked for."""
+        """The roles that the tool `subagents_run` accepts."""
         return _options(self.of_each_agent.get("role"))
 
     @property
     def helpers(self) -> tuple[str, ...]:
-        """Whom it may ask, by either tool."""
+        """The available subagents, from either tool."""
         return self.agent_types or self.roles
 
     @property
     def of_each_agent(self) -> Mapping[str, Any]:
-        """What may be said of each agent to `subagents_run`, by name: the schemas."""
+        """The schemas of one agent's fields in `subagents_run`, by name."""
         agents = _properties(self.tools.get("subagents_run")).get("agents")
         each = agents.get("items") if isinstance(agents, Mapping) else None
         properties = each.get("properties") if isinstance(each, Mapping) else None
         return properties if isinstance(properties, Mapping) else {}
 
     def reading_on(self) -> list[WantedCall]:
-        """Calls for the whole of every result that was cut."""
+        """Calls that fetch the whole of every result that was cut."""
         cut = dict.fromkeys(done.left_out for done in self.done if done.name != _READ_ON)
         calls = (
             self.call(_READ_ON, id=found[0], start=start, length=_PAGE)
@@ -114,7 +115,8 @@ class Conversation:
         return [call for call in calls if call is not None]
 
     def call(self, name: str, **arguments: object) -> WantedCall | None:
-        """A call of a tool that is there, with those of `arguments` that its schema has; None if it was made before."""
+        """A call of an available tool with those `arguments` that its schema has; None if the tool is missing or the
+        same call was made before."""
         if name not in self.tools:
             return None
         known = _properties(self.tools[name])
@@ -135,7 +137,7 @@ def _options(schema: object) -> tuple[str, ...]:
 
 
 def read(ask: Ask) -> Conversation:
-    """The present turn of `ask`. Earlier turns of the session count as said, not as to be done again."""
+    """The current turn of `ask`. Requests of earlier turns count as answered."""
     start = _start_of_turn(ask.messages)
     turn = ask.messages[start:]
     opening = _opening(turn)
@@ -156,7 +158,7 @@ def read(ask: Ask) -> Conversation:
 
 
 def _said_beside(message: Message) -> tuple[str, ...]:
-    """What a message tells that neither the model nor a tool of it said."""
+    """The texts in a message that come from neither the model nor a tool."""
     match message:
         case UserMessage(text):
             return (text,)
@@ -166,7 +168,8 @@ def _said_beside(message: Message) -> tuple[str, ...]:
 
 
 def _start_of_turn(messages: Sequence[Message]) -> int:
-    """Where the present turn begins: after a reply that ended one, or where a person gave a task in its place."""
+    """Index of the current turn's first message: after a reply that ended a turn, or at a user message that replaces
+    the task."""
     for index in range(len(messages) - 1, 0, -1):
         before, message = messages[index - 1 : index + 1]
         if isinstance(message, UserMessage) and (_NEW_TASK.match(message.text) or _is_end(before, message)):
@@ -175,7 +178,7 @@ def _start_of_turn(messages: Sequence[Message]) -> int:
 
 
 def _is_end(last: Message, following: UserMessage) -> bool:
-    """Whether the turn ended with `last`: by a reply that needed no tools, or by a result that was accepted."""
+    """Whether a turn ended with `last`: by a reply without tool calls, or by an accepted result."""
     if isinstance(last, AssistantMessage):
         return not _NOT_HANDED_IN.search(following.text)
     if isinstance(last, ToolResults):
@@ -186,7 +189,7 @@ def _is_end(last: Message, following: UserMessage) -> bool:
 
 
 def _opening(turn: Sequence[Message]) -> int:
-    """How many messages of the turn came before its first reply."""
+    """The number of messages in the turn before its first reply."""
     return next((index for index, message in enumerate(turn) if not isinstance(message, UserMessage)), len(turn))
 
 
@@ -203,7 +206,7 @@ def _done(messages: Sequence[Message]) -> Iterator[Done]:
 
 
 def _whole(done: tuple[Done, ...]) -> tuple[Done, ...]:
-    """Results that were cut, with what `read_artifact` brought of them in their place."""
+    """Replace the content of cut results by what `read_artifact` returned for them."""
     whole: dict[str, str] = {}
     for one in done:
         if one.name == _READ_ON and not one.is_error:

@@ -1,4 +1,4 @@
-"""The master's part: the work given to subagents, and one answer out of what they reported."""
+"""Delegation: splits the work among subagents and merges their reports into one answer."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ _CRITERION = "Every finding names the files that it rests on, and each of them w
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """One subagent's report. `text` is all that it wrote where it brought no findings; `failed`: it did not finish."""
+    """One subagent's report. `text` is all it wrote if it has no findings; `failed`: it did not finish."""
 
     title: str
     text: str
@@ -58,7 +58,8 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One part of the work. `wanted`: who suits it, the best first; where none of them is there, `anyone` may do."""
+    """One part of the work. `wanted`: suitable roles, best first; if none of them is available, any role does if
+    `anyone`."""
 
     title: str
     task: str
@@ -70,13 +71,13 @@ class Piece:
 
 
 def pieces_of(request: str, there: tuple[str, ...]) -> list[tuple[str, Piece]]:
-    """Who is asked for what: two readers in every case, and those with a trade where the request is about it."""
+    """The work as (role, part) pairs: two readers always, and specialists if the request is about their subject."""
     planned = [*_reading(request), *_trades(request)]
     return [(role, piece) for piece in planned if (role := piece.role(there)) is not None]
 
 
 def calls_for(conversation: Conversation, request: str) -> tuple[list[tuple[str, Piece]], list[WantedCall | None]]:
-    """The plan, and the calls that start it: all in one where several roles are asked, else one call for each."""
+    """The plan, and the calls that start it: a single call if several roles are needed, else one call per part."""
     together = conversation.roles and pieces_of(request, conversation.roles)
     if together and (len({role for role, _ in together}) > 1 or not conversation.agent_types):
         agents = [_agent(number, role, piece, conversation) for number, (role, piece) in enumerate(together, 1)]
@@ -135,7 +136,7 @@ def _asked(request: str) -> str:
 
 
 def step_of(conversation: Conversation) -> Step | None:
-    """The subagents to start; None when they have reported."""
+    """The step that starts the subagents; None when they have reported."""
     if conversation.must_finish:
         return None
     if any(done.name in DELEGATION for done in conversation.done):
@@ -152,7 +153,7 @@ def step_of(conversation: Conversation) -> Step | None:
 
 @dataclass(slots=True)
 class _Merged:
-    """The sections of the answer: lines by title, equal titles joined, a line that two of them have told once."""
+    """The sections of the answer: lines by title. Sections of equal title are joined, and repeated lines dropped."""
 
     sections: dict[str, list[str]] = field(default_factory=dict)
 
@@ -171,7 +172,7 @@ class _Merged:
 
 
 def answer(conversation: Conversation) -> str:
-    """The final answer, out of the subagents' reports and the master's own results alone."""
+    """The final answer, built only from the subagents' reports and the master's own results."""
     children = children_of(conversation)
     merged = _merged(children)
     foreign = [text for child in children if (text := _foreign(child))]
@@ -182,7 +183,7 @@ def answer(conversation: Conversation) -> str:
 
 
 def facts_of(conversation: Conversation) -> Facts:
-    """The same for a form: every child's findings, by severity."""
+    """The answer as facts for a form: every child's findings, by severity."""
     children, report = children_of(conversation), answer(conversation)
     graver = {"error": 0, "warning": 1, "info": 2}
     found = sorted((one for child in children for one in child.findings), key=lambda one: graver[one.severity])
@@ -201,7 +202,7 @@ def facts_of(conversation: Conversation) -> Facts:
 
 
 def _sections_of(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Titles with the list lines under them, as an explorer's report has them."""
+    """Titles with the lines below them, as in an explorer's report."""
     title, lines = "", list[str]()
     for line in text.splitlines():
         if heading := _HEADING.match(line):
@@ -232,7 +233,7 @@ def _merged(children: Sequence[Child]) -> _Merged:
 
 
 def _foreign(child: Child) -> str:
-    """What a subagent of another kind wrote, or why it brought nothing."""
+    """The report of another kind of subagent, or the reason why it failed; empty for reports that are merged."""
     if not child.failed and (child.findings or _HONEST in child.text):
         return ""
     return f"## {child.title}{': not finished' if child.failed else ''}\n{shortened(child.text, _FOREIGN_CHARACTERS)}"
@@ -246,7 +247,7 @@ def _heading(merged: _Merged, children: Sequence[Child]) -> str:
 
 
 def _opening(merged: _Merged) -> list[str]:
-    """One paragraph: what it calls itself, how much there is, and where to begin reading."""
+    """One paragraph: the project's own description, its size, and where to begin reading."""
     called = _CALLED.search(merged.text("Purpose"))
     size = next((line.removeprefix("- ") for line in merged.text("Layout").splitlines() if "file" in line), "")
     read = (line for line in merged.text("Read these first").splitlines() if not line.endswith(": a test"))
@@ -269,7 +270,7 @@ def _sources(conversation: Conversation, children: Sequence[Child]) -> str:
 
 
 def children_of(conversation: Conversation) -> tuple[Child, ...]:
-    """Every report so far."""
+    """All reports so far."""
     return tuple(child for done in conversation.done if done.name in DELEGATION for child in _children(done))
 
 
@@ -286,7 +287,7 @@ def _children(done: Done) -> Iterator[Child]:
 
 
 def _child(report: object, asked: Mapping[str, Any], *, failed: bool) -> Child:
-    """`failed`: the call as a whole was an error; of several children each says it for itself."""
+    """`failed`: the whole call failed; among several children each report states its own status."""
     named = report.get("display_name") if isinstance(report, dict) else None
     title = str(asked.get("title") or named or "One subagent")
     if not isinstance(report, dict):
@@ -318,7 +319,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def _json_in(text: str) -> object:
-    """The JSON object that a result is, or that begins at one of its first lines; None when there is none."""
+    """The JSON object that the text is, or that begins on one of its first lines; None if there is none."""
     start = 0 if text.startswith("{") else text.find("\n{", 0, _LEAD_CHARACTERS) + 1
     try:
         return json.JSONDecoder().raw_decode(text, start)[0] if text.startswith("{", start) else None

@@ -1,4 +1,4 @@
-"""Exploring a workspace step by step: each stage asks for what the results so far point to."""
+"""Step-by-step exploration of a workspace: each stage requests what earlier results point to."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,8 @@ _MOST_LISTED = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """`pattern` is RE2 syntax over one line; `languages` None = all of them. `is_secret`: not to be repeated."""
+    """One thing that a reviewer looks for. `pattern`: RE2 syntax, matched per line; `languages`: None = all;
+    `is_secret`: hits must not be quoted in full."""
 
     title: str
     severity: Severity
@@ -73,14 +74,14 @@ Wanted: TypeAlias = Iterator[WantedCall | None]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the explorer does next: a sentence about it, and the calls, which do not depend on each other."""
+    """The next step: a sentence about it, and calls that are independent of each other."""
 
     saying: str
     calls: tuple[WantedCall, ...]
 
 
 def next_step(conversation: Conversation, known: Survey, focus: Focus) -> Step | None:
-    """The next calls that have not been made yet; None when it is time to report."""
+    """The next calls not made yet; None when it is time to report."""
     if conversation.must_finish or conversation.rounds >= _MOST_ROUNDS:
         return None
     for saying, stage in _STAGES:
@@ -91,7 +92,7 @@ def next_step(conversation: Conversation, known: Survey, focus: Focus) -> Step |
 
 
 def read_again(conversation: Conversation, known: Survey) -> Step | None:
-    """In a later turn the files that were read in earlier ones, for they may have changed."""
+    """In a later turn, read the files of earlier turns again, as they may have changed."""
     if not conversation.earlier or conversation.must_finish or not known.pages:
         return None
     if any(done.name == "read_file" for done in conversation.done):
@@ -118,7 +119,7 @@ def _orient(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
 
 
 def _count(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
-    """Where the listing of everything was cut short, the files of each language are counted by themselves."""
+    """Count the files per language if the listing of all files was cut short."""
     if not known.whole:
         for language, _ in languages_of(known.files)[:3]:
             yield conversation.call("find_files", pattern=f"**/{glob_of(language)}", limit=_MOST_LISTED)
@@ -138,7 +139,7 @@ def _search(conversation: Conversation, known: Survey, focus: Focus) -> Wanted:
         glob = glob_of(*(language for language, _ in languages_of(known.sources)))
         yield conversation.call("search_text", pattern=watch.pattern, glob=glob, limit=_MOST_WATCHED)
     for term in focus.terms:
-        # Prose comes first in the alphabet, and would leave no room for the code.
+        # Prose sorts first alphabetically, and would leave no room for the code.
         for files, most in ((glob_of(*known.languages) if known.languages else None, 400), (None, 60)):
             yield conversation.call(
                 "search_text", pattern=term, literal=True, case_sensitive=False, glob=files, limit=most
@@ -174,7 +175,7 @@ def _around(conversation: Conversation, path: str, line: int) -> WantedCall | No
 
 
 def _head(conversation: Conversation, path: str, lines: int) -> WantedCall | None:
-    """The first lines of a file that was not opened yet."""
+    """Read the first lines of a file that has not been opened yet."""
     if any(done.name == "read_file" and done.arguments.get("path") == path for done in conversation.done):
         return None
     return conversation.call("read_file", path=path, start_line=1, end_line=lines)
@@ -189,7 +190,7 @@ def _different(wanted: Iterable[WantedCall | None]) -> tuple[WantedCall, ...]:
 
 
 def entry_files(known: Survey) -> list[str]:
-    """Files in which a program begins, those first that build files start, then the shallow ones."""
+    """Files in which a program begins: those started by build files first, then by depth."""
     patterns = {language.entry for language in known.languages}
     paths = {hit.path for search in known.searches if search.pattern in patterns for hit in search.hits}
     started = "\n".join(line for found in known.manifests for line in found.starts)
@@ -200,7 +201,7 @@ def entry_files(known: Survey) -> list[str]:
 
 
 def beginnings(known: Survey) -> list[str]:
-    """Entry files that are there to be started: in Python many a module can be run beside being imported."""
+    """Entry files meant to be started: in Python many modules can be run and are mainly imported."""
     started = "\n".join(line for found in known.manifests for line in found.starts)
     return [
         path
@@ -210,19 +211,19 @@ def beginnings(known: Survey) -> list[str]:
 
 
 def _is_started(path: str, started: str) -> bool:
-    """The lines about what is started name this file, as a path or as a module."""
+    """Whether the lines about entry points name this file, as a path or as a module."""
     module = path.rsplit(".", 1)[0].removeprefix("src/").replace("/", ".")
     return path in started or f"`{module}:" in started or f"`{module}`" in started
 
 
 def watched(known: Survey, focus: Focus) -> list[Watch]:
-    """What a reviewer of these languages looks out for; nothing where there are no sources."""
+    """What a reviewer of these languages looks for; empty without sources."""
     languages = [language.name for language, _ in languages_of(known.sources)]
     return [watch for watch in WATCHED[focus.trade] if languages and watch.fits(languages)]
 
 
 def _places(known: Survey, patterns: Sequence[str]) -> list[tuple[str, int]]:
-    """Where to read about these: the first hit of the files with the most hits, code before prose and tests."""
+    """Where to read about these patterns: the first hit of each file, most hits first, code before prose and tests."""
     first: dict[str, int] = {}
     count: dict[str, int] = {}
     for search in known.searches:

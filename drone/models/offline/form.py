@@ -1,4 +1,4 @@
-"""Forms: a JSON Schema filled with facts, by the names and types of its properties."""
+"""Fills a JSON Schema with facts, matched by names and types of its properties."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from drone.models.offline.results import Facts, Finding
 
 Schema: TypeAlias = Mapping[str, Any]
 Scope: TypeAlias = Mapping[str, object]
-"""What is known at one place of the form, by bare name (`bare`)."""
+"""Known values at one place of the form, by normalized name (`bare`)."""
 
 UNKNOWN = "not determined"
 _DEEPEST = 12
@@ -24,9 +24,9 @@ _NOTHING = object()
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`everything`: optional properties too. `without`: names that a reader refused.
+    """`everything`: fill optional properties too. `without`: property names that a check refused.
 
-    A required property that no fact fits gets the least that its schema allows.
+    A required property without a matching fact gets the smallest value that its schema allows.
     """
 
     schema: Schema
@@ -38,7 +38,7 @@ class Form:
         return value if isinstance(value, dict) else {}
 
     def _value(self, schema: object, scope: Scope, name: str, required: bool, depth: int) -> Any:
-        """The value for one place, `_NOTHING` where none is known and none is required."""
+        """The value for one place; `_NOTHING` if it is unknown and not required."""
         plain = self._plain(schema)
         if depth > _DEEPEST:
             return _NOTHING
@@ -103,7 +103,7 @@ class Form:
         return self._value(schema, {"": one, "item": one}, "item", False, depth + 1)
 
     def _plain(self, schema: object) -> Schema:
-        """The schema itself, behind references and choices; all of what `allOf` joins."""
+        """The schema behind references and choices, with the parts of `allOf` merged."""
         for _ in range(_DEEPEST):
             if not isinstance(schema, Mapping):
                 return {}
@@ -138,7 +138,8 @@ def _chosen(options: list[Any], known: object, required: bool) -> Any:
 
 
 def bare(name: str) -> str:
-    """A property's name without case, marks and plural: `recommended_next_actions` and `nextAction` are near."""
+    """A property name without case, separators and plural: `recommended_next_actions` becomes
+    `recommendednextaction`."""
     return "".join(one for one in name.lower() if one.isascii() and one.isalnum()).removesuffix("s")
 
 
@@ -190,7 +191,7 @@ def _fitted(text: str, schema: Schema) -> str:
 
 
 def _as_text(known: object, name: str) -> str:
-    """Of several texts all of them for a name in the plural, else the first."""
+    """Of several texts all for a plural name, else the first."""
     if isinstance(known, list | tuple):
         texts = [_as_text(one, name) for one in known]
         return ", ".join(texts) if name.endswith("s") else next(iter(texts), "")

@@ -1,4 +1,4 @@
-"""Handing a result in: the form filled, checked first where that is wise, corrected when refused."""
+"""Submission of the result: fills the form, checks unusual forms first, and corrects refused results."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from mcc.rules.patterns import Pattern
 
 _USUAL = frozenset({"status", "summary", "findings"})
 _SIZES = ((20, 2_000), (12, 900), (6, 300), (2, 120))
-"""Findings and characters of evidence: the first that fits into what may still be said is taken."""
+"""(findings, characters of evidence): the first pair that fits into the remaining room is used."""
 
 _MOST_CHARACTERS = 40_000
 _MOST_READ = 8
@@ -32,7 +32,7 @@ _WANTS_READING = Pattern(r"\bread\b|\breceipts?\b|\bevidence\b|\bfindings?\b|\bl
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What the gate said of the results so far, when it was asked or when they were handed in."""
+    """The gate's responses to results so far, whether checked or submitted."""
 
     finish: ToolSpec
     checks: tuple[Done, ...]
@@ -43,7 +43,7 @@ class Checks:
 
     @property
     def complaint(self) -> str:
-        """What is wrong with the last one; empty when nothing is."""
+        """The latest refusal; empty if the latest response was none."""
         return self.checks[-1].content if self.checks and self.checks[-1].is_error else ""
 
     def passed(self, arguments: Mapping[str, object]) -> bool:
@@ -52,9 +52,9 @@ class Checks:
 
 
 def step_of(conversation: Conversation, facts: Facts, tokens: int | None = None) -> Step | None:
-    """The next step towards an accepted result; None for an agent that hands nothing in.
+    """The next step towards an accepted result; None for an agent that submits nothing.
 
-    `tokens`: the room that is left for the call, None = enough.
+    `tokens`: the room left for the call, None = enough.
     """
     if conversation.finish is None:
         return None
@@ -71,7 +71,7 @@ def step_of(conversation: Conversation, facts: Facts, tokens: int | None = None)
 
 
 def _not_refused(gate: Checks, facts: Facts, tokens: int | None) -> Iterator[dict[str, object]]:
-    """The filled form, in ways that were not refused yet: as it is, else without findings, else as blocked."""
+    """Filled forms that were not refused yet: complete, else without findings, else as blocked."""
     blocked = facts.blocked(_first_line(gate.complaint))
     for way in (facts, replace(facts, findings=()), blocked, replace(blocked, findings=())):
         arguments = _arguments(gate, way, tokens)
@@ -81,7 +81,7 @@ def _not_refused(gate: Checks, facts: Facts, tokens: int | None) -> Iterator[dic
 
 
 def _check_first(conversation: Conversation, gate: Checks) -> bool:
-    """A form of an unusual kind is checked first, and whatever was refused before."""
+    """Whether to check before submitting: for unusual forms, and after a refusal."""
     properties = gate.finish.parameters.get("properties")
     if not isinstance(properties, Mapping) or CHECK_ONLY not in properties or conversation.must_finish:
         return False
@@ -91,7 +91,8 @@ def _check_first(conversation: Conversation, gate: Checks) -> bool:
 
 
 def _still_to_read(conversation: Conversation, facts: Facts, complaint: str) -> tuple[WantedCall, ...]:
-    """Files that the complaint names and nobody opened; where it wants something read and nothing was, a known file."""
+    """Reads of files that the complaint names and that were not opened. If it demands reading and nothing was read, a
+    known file."""
     if not complaint or conversation.must_finish:
         return ()
     opened = {str(done.arguments.get("path")) for done in conversation.done if done.name == "read_file"}
@@ -104,14 +105,14 @@ def _still_to_read(conversation: Conversation, facts: Facts, complaint: str) -> 
 
 
 def _is_file(path: str) -> bool:
-    """A word such as `result.status` looks like a path too."""
+    """Whether the word is a file: words such as `result.status` look like paths too."""
     return "/" in path or language_of(path) is not None or is_document(path)
 
 
 def _true(conversation: Conversation, facts: Facts, gate: Checks) -> Facts:
-    """The facts with what was read since, without files that cannot be read.
+    """The facts with files read since, and without files that cannot be read.
 
-    Findings about no file at all are left out once somebody complained of findings.
+    Findings without any file are dropped once a refusal complained about findings.
     """
     failed = {str(d.arguments.get("path")) for d in conversation.done if d.name == "read_file" and d.is_error}
     read = [str(done.arguments["path"]) for done in conversation.results("read_file") if "path" in done.arguments]
@@ -121,13 +122,13 @@ def _true(conversation: Conversation, facts: Facts, gate: Checks) -> Facts:
         if one.paths or not any(_OF_FINDINGS.search(done.content) for done in gate.refusals)
     )
     if _QUOTES_ONLY.search(conversation.system) or _QUOTES_ONLY.search(gate.complaint):
-        # Evidence of a survey is put together from many files, and names each of them itself.
+        # A survey's evidence combines many files and names each of them itself.
         kept = tuple(replace(one, paths=(), place=None) for one in kept)
     return replace(facts, findings=kept, read=unique([*facts.read, *read]))
 
 
 def _arguments(gate: Checks, facts: Facts, tokens: int | None) -> dict[str, object]:
-    """The filled form, as large as there is room for."""
+    """The filled form, as large as fits."""
     form = Form(gate.finish.parameters, without=_refused_names(gate.refusals, gate.finish.parameters) | {CHECK_ONLY})
     most = _MOST_CHARACTERS if tokens is None else min(_MOST_CHARACTERS, tokens * 3)
     filled: dict[str, object] = {}
@@ -139,7 +140,7 @@ def _arguments(gate: Checks, facts: Facts, tokens: int | None) -> dict[str, obje
 
 
 def _refused_names(refusals: Sequence[Done], schema: Mapping[str, Any]) -> frozenset[str]:
-    """Last names of places that were complained of and not missed."""
+    """The last path segments of fields that were complained about, except as missing."""
     found = (match for done in refusals for match in _FIELD.finditer(done.content.replace(_REFUSED, "")))
     known = json.dumps(schema, default=str)
     names = (_INDEX.sub("", match["place"]).split(".")[-1] for match in found if not _MISSING.search(match["words"]))
@@ -147,7 +148,7 @@ def _refused_names(refusals: Sequence[Done], schema: Mapping[str, Any]) -> froze
 
 
 def _result(done: Done) -> dict[str, object]:
-    """What was handed in, or shown for a check."""
+    """The arguments that were submitted or checked."""
     return {name: given for name, given in done.arguments.items() if name != CHECK_ONLY}
 
 

@@ -1,4 +1,4 @@
-"""How the files of a workspace use each other: their lines that import something, and which file each of them means."""
+"""The import graph of a workspace: lines that import something, resolved to files per language."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,12 +18,12 @@ _LONGEST = 500
 _SCRIPTS = (".js", ".ts", ".tsx", ".jsx", ".mjs", ".cjs", ".mts")
 
 Resolve: TypeAlias = Callable[["Tree", str, str], Iterator[str]]
-"""(all files, the importing file, its line) -> paths that the line may mean, of files that may not be there."""
+"""(all files, importing file, its line) -> paths that the line may refer to, whether or not they exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The files of a workspace by path and by name. `module` is what `go.mod` calls it."""
+    """The files of a workspace by path and by name. `module`: the module name in `go.mod`."""
 
     files: frozenset[str]
     by_name: Mapping[str, tuple[str, ...]]
@@ -32,7 +32,8 @@ class Tree:
 
     @classmethod
     def of(cls, files: Iterable[str], module: str = "") -> "Tree":
-        """In Go a directory is what is imported: its first file stands for it."""
+        """Go imports directories; each is represented by one of its files: `doc.go`, the file named after it, or the
+        first."""
         by_name: dict[str, list[str]] = {}
         go_files: dict[str, str] = {}
         for path in sorted(files):
@@ -44,7 +45,7 @@ class Tree:
         return cls(frozenset(files), {name: tuple(paths) for name, paths in by_name.items()}, go_files, module)
 
     def ending(self, path: str) -> Iterator[str]:
-        """The one file whose path ends so; nothing where there are several, which are not to be told apart."""
+        """The only file whose path ends with `path`; nothing if several do, as they cannot be told apart."""
         found = [
             one for one in self.by_name.get(path.rsplit("/", 1)[-1], ()) if one == path or one.endswith("/" + path)
         ]
@@ -54,7 +55,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Which file uses which others (`uses`), and by which it is used (`users`)."""
+    """The files that each file uses (`uses`), and the files that use it (`users`)."""
 
     uses: Mapping[str, tuple[str, ...]]
     users: Mapping[str, tuple[str, ...]]
@@ -64,7 +65,7 @@ class Graph:
 
 
 def graph(hits: Iterable[Hit], files: Iterable[str], module: str = "") -> Graph:
-    """What the importing lines of a search say. `module`: the name of the Go module."""
+    """The graph of the import lines in search hits. `module`: the name of the Go module."""
     tree = Tree.of(files, module)
     uses: dict[str, dict[str, None]] = {}
     users: dict[str, dict[str, None]] = {}
@@ -85,7 +86,7 @@ def _parent(path: str) -> str:
 
 
 def _joined(folder: str, target: str) -> str:
-    """`target` seen from `folder`, without any `..`; empty when it leaves the workspace."""
+    """`target` relative to `folder`, without `..`; empty when it leaves the workspace."""
     parts = [part for part in folder.split("/") if part]
     for part in target.split("/"):
         if part == ".." and not parts:
@@ -125,13 +126,13 @@ def _imported(text: str) -> list[str]:
 
 
 def _roots(path: str) -> Iterator[str]:
-    """Where absolute imports of a file may begin: the root, `src`, and the directories above the file."""
+    """Directories that absolute imports of a file may start from: the root, `src`, and those above the file."""
     folders = [str(one) for one in PurePosixPath(path).parents if str(one) != "."]
     yield from dict.fromkeys(("", "src", *folders[1:]))
 
 
 def _python_module(tree: Tree, module: str, names: Iterable[str]) -> Iterator[str]:
-    """A submodule that is imported by its name counts, and then its package does not."""
+    """Files of a module. If the imported names are submodules, these count instead of their package."""
     inner = [
         path for name in names for path in (f"{module}/{name}.py", f"{module}/{name}/__init__.py") if path in tree.files
     ]
@@ -180,7 +181,7 @@ def _rust(tree: Tree, path: str, line: str) -> Iterator[str]:
 
 
 def _rust_module(tree: Tree, folder: str, steps: list[str]) -> Iterator[str]:
-    """The longest beginning of the path that is a file; what follows are names in it."""
+    """The longest prefix of the path that is a file; the steps after it are names in the file."""
     for length in range(len(steps), 0, -1):
         bare = "/".join([folder, *steps[:length]] if folder else steps[:length])
         for path in (f"{bare}.rs", f"{bare}/mod.rs"):

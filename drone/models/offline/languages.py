@@ -1,4 +1,4 @@
-"""What gives a source file away: its language, where such programs begin, how they name things."""
+"""How to recognize source files: their language, where programs begin, how names are defined."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -8,9 +8,10 @@ from mcc.rules.patterns import Pattern
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One language, in RE2. `entry`: where a program begins, `public`: what others may use, `imports`: what it uses.
+    """One language, as RE2 patterns. `entry`: where a program begins, `public`: exported definitions, `imports`: import
+    lines.
 
-    `imports` is empty where such lines do not tell files.
+    `imports` is empty if such lines do not identify files.
     """
 
     name: str
@@ -68,7 +69,7 @@ _BUILT_BY: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("configure.ac", "CMakeLists.txt", "meson.build", "Makefile.am"), _CS),
 }
 BUILD_FILES = (*_BUILT_BY, "Makefile", "tox.ini", "Dockerfile")
-"""Files that say what a project is and how it is built, the most telling first."""
+"""Files that describe a project and its build, the most informative first."""
 
 _BY_SUFFIX: Mapping[str, Language] = {suffix: language for language in LANGUAGES for suffix in language.suffixes}
 _TEST = Pattern(
@@ -86,7 +87,7 @@ _README = Pattern(r"(?:^|/)readme(?:\.\w+)?$", ignore_case=True)
 
 
 def suffix_of(path: str) -> str:
-    """With its dot, in lower case; empty without one."""
+    """With the dot, in lower case; empty without one."""
     name = path.rsplit("/", 1)[-1]
     return name[name.rindex(".") :].lower() if "." in name[1:] else ""
 
@@ -96,7 +97,7 @@ def language_of(path: str) -> Language | None:
 
 
 def languages_of(paths: Iterable[str]) -> tuple[tuple[Language, int], ...]:
-    """Languages with how many of `paths` are written in each, the most frequent first."""
+    """Languages with the number of `paths` in each, most frequent first."""
     counts: dict[str, int] = {}
     for path in paths:
         if language := language_of(path):
@@ -106,9 +107,9 @@ def languages_of(paths: Iterable[str]) -> tuple[tuple[Language, int], ...]:
 
 
 def main_languages(paths: Iterable[str], build_files: Iterable[str] = ()) -> tuple[Language, ...]:
-    """The languages that a program is written in, at most three: those with a tenth of its sources each.
+    """At most three main languages of a program, each with at least a tenth of its sources.
 
-    Only such as the build files in its root are for, where there are any: a script here and there is no part of it.
+    If root build files exist, only their languages count, because occasional scripts are not part of the program.
     """
     counted = languages_of(paths)
     built = {name for path in build_files for name in _BUILT_BY.get(path, ())}
@@ -119,7 +120,7 @@ def main_languages(paths: Iterable[str], build_files: Iterable[str] = ()) -> tup
 
 
 def glob_of(*languages: Language) -> str:
-    """Matches the names of files in these languages."""
+    """A glob for files in these languages."""
     bare = [suffix.removeprefix(".") for language in languages for suffix in language.suffixes]
     return f"*.{bare[0]}" if len(bare) == 1 else f"*.{{{','.join(bare)}}}"
 
@@ -129,7 +130,7 @@ def is_test(path: str) -> bool:
 
 
 def is_aside(path: str) -> bool:
-    """In a directory that goes along with a program and is not the program itself."""
+    """Whether the path is in a directory that accompanies a program, or is a file that only builds or configures it."""
     return bool(_ASIDE.search(path))
 
 
@@ -142,7 +143,7 @@ def is_readme(path: str) -> bool:
 
 
 def is_source(path: str) -> bool:
-    """A program's own code: of a known language, and no test."""
+    """Whether it is the program's own code: of a known language, and no test."""
     return language_of(path) is not None and not is_test(path)
 
 

@@ -1,4 +1,4 @@
-"""Build files: what a project calls itself, what it starts, what it needs."""
+"""Reading build files: a project's name, entry points and dependencies."""
 
 import json
 import tomllib
@@ -11,7 +11,7 @@ from mcc.rules.patterns import Pattern
 
 _LONGEST = 50_000
 _DOTS = 200
-"""Characters of a build file that are looked at, and dots in a line of one in TOML: its reader counts them squared."""
+"""Bounds: characters read of a build file, and dots per line in TOML, whose parser takes quadratic time for them."""
 
 _MODULE = Pattern(r"^module\s+(\S+)", lines=True)
 _GO = Pattern(r"^go\s+(\S+)", lines=True)
@@ -41,7 +41,7 @@ _END_OF_NAME = Pattern(r"[\s<>=!~;\[(]")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What one build file says. `starts` are lines about what it starts, `facts` other lines worth telling.
+    """The content of one build file. `starts`: lines about entry points, `facts`: other lines worth reporting.
 
     `builds` and `tests` are commands.
     """
@@ -65,11 +65,11 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "build.gradle": ("gradle build", "gradle test"),
     "build.gradle.kts": ("gradle build", "gradle test"),
 }
-"""What builds and what tests a project that has this file, whatever it says."""
+"""(build command, test command) for a project with this file, whatever its content."""
 
 
 def manifest(path: str, page: Page) -> Manifest:
-    """Read a build file; one that is cut short or unreadable still gives its name where that can be seen."""
+    """Read a build file. For one that is cut short or unreadable, only its name and description are searched for."""
     file, text = path.rsplit("/", 1)[-1], page.text[:_LONGEST]
     reader = _READERS.get(file)
     try:
@@ -83,7 +83,7 @@ def manifest(path: str, page: Page) -> Manifest:
 
 
 def _toml(text: str) -> dict[str, Any]:
-    """Raises ValueError."""
+    """Parse TOML. Raises ValueError."""
     if any(line.count(".") > _DOTS for line in text.split("\n")):
         raise ValueError("there are too many dots in a line")
     return tomllib.loads(text)
@@ -185,7 +185,7 @@ def _meson(path: str, text: str) -> Manifest:
 
 
 def _pom(path: str, text: str) -> Manifest:
-    """The project's own name stands outside of what it inherits from and depends on."""
+    """The project's own name is outside the elements for parents and dependencies."""
     for part in ("parent", "dependencies", "build", "dependencyManagement", "profiles", "reporting", "developers"):
         begin, end = text.find(f"<{part}>"), text.find(f"</{part}>")
         if 0 <= begin < end:
@@ -230,7 +230,7 @@ _DESCRIPTION = Pattern(r"""(?:^|\n|[{,(])[^\S\n]*["']?description["']?[^\S\n]*[:
 
 
 def _first(pattern: Pattern, text: str) -> str:
-    """The first group where the pattern is first found; empty where it is not."""
+    """The first group of the first match; empty without a match."""
     found = pattern.search(text)
     return found[1] if found else ""
 

@@ -1,4 +1,4 @@
-"""Reading what tools brought: listings, search hits, file contents, the environment; paths named in prose."""
+"""Parsing tool results: listings, search hits, file contents, the environment, and paths named in prose."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ _COUNTS = Pattern(r"\d[\d,]* (?:more|files?|director(?:y|ies)|paths?|matches|ent
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Paths as a listing gave them, directories without their slash. `total` is what it says of itself, if it does."""
+    """Paths in a listing, directories without the slash. `total`: the number of files it states, if any."""
 
     files: tuple[str, ...]
     directories: tuple[str, ...]
@@ -43,7 +43,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The lines of a file that were read, line numbers taken off."""
+    """The lines of a file that was read, without line numbers."""
 
     lines: tuple[str, ...]
 
@@ -54,9 +54,10 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """`starts` are lines about how things are started, `commit` says where git stands; `files` counts all files.
+    """`starts`: lines about entry points; `commit`: the current git branch and commit; `files`: the number of all
+    files.
 
-    `has_git` is False only where the result says that there is no repository.
+    `has_git` is False only if the result says that there is no repository.
     """
 
     files: int | None = None
@@ -77,13 +78,14 @@ def looks_like_path(word: str) -> bool:
 
 
 def paths_in(text: str) -> tuple[str, ...]:
-    """Everything in prose that looks like a path of a file, in order, each once."""
+    """All words in prose that look like file paths, in order, without duplicates."""
     words = (word.rstrip(".").removeprefix("./") for word in _WORD_PATH.findall(text))
     return unique(word for word in words if looks_like_path(word) and (_SUFFIX.search(word) or word in _BARE_NAMES))
 
 
 def listing(text: str) -> Listing:
-    """A result of `list_files` or `find_files`: a path in a line, directories with a slash, and lines about it all."""
+    """Parse a result of `list_files` or `find_files`: one path per line, directories with a slash, and lines about the
+    listing."""
     names, notes = list[str](), list[str]()
     for line in text.split("\n"):
         name = _FOLDED.sub("", line[:_LONGEST_PATH].strip())
@@ -99,7 +101,7 @@ def listing(text: str) -> Listing:
 
 
 def hits(text: str) -> tuple[Hit, ...]:
-    """A result of `search_text`: a path and under it `line:text`, or `path:line:text`."""
+    """Parse a result of `search_text`: a path with lines of `line:text` below it, or lines of `path:line:text`."""
     found: list[Hit] = []
     heading = ""
     for line in text.split("\n"):
@@ -113,13 +115,13 @@ def hits(text: str) -> tuple[Hit, ...]:
 
 
 def is_cut(text: str) -> bool:
-    """What a result says of itself in its first or last line: there would have been more."""
+    """Whether the first or last line of a result says that it was cut short."""
     lines = text.strip().split("\n")
     return any(_CUT.search(line) and not _HIT.match(line) for line in (lines[0], lines[-1]))
 
 
 def page(text: str, path: str) -> Page:
-    """A result of `read_file` for `path`: a first line about the file, then its lines, numbered or not."""
+    """Parse a result of `read_file` for `path`: a first line about the file, then its lines, numbered or not."""
     lines = text.split("\n")
     if not (_ABOUT.search(lines[0]) and path in lines[0]):
         return Page(tuple(lines))
@@ -128,7 +130,7 @@ def page(text: str, path: str) -> Page:
 
 
 def environment(text: str) -> Environment:
-    """A result of `environment_detect`."""
+    """Parse a result of `environment_detect`."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -149,7 +151,7 @@ def _commit(git: Mapping[str, Any]) -> str:
 
 
 def _starts(points: object) -> Iterator[str]:
-    """Targets of make are read in its file, and what goes along with the program does not start it."""
+    """Skips make targets, which are read from the Makefile, and entry points outside the program itself."""
     for point in points if isinstance(points, list) else ():
         if isinstance(point, Mapping) and point.get("name") and point.get("kind") != "make target":
             path = str(point.get("file") or "")

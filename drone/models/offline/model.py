@@ -1,4 +1,4 @@
-"""The offline model's door: a request in, a reply out, as from any other model."""
+"""The offline model as a `Model`: a request in, a reply out."""
 
 import asyncio
 import time
@@ -35,7 +35,7 @@ _SHOWN = 200
 
 @dataclass(frozen=True, slots=True)
 class ReplyPlan:
-    """What a reply is to be. `not_done`: it says that no rule fits what was asked."""
+    """The reply to give. `not_done`: it says that no rule fits the request."""
 
     text: str
     calls: tuple[WantedCall, ...] = ()
@@ -50,8 +50,8 @@ class ReplyPlan:
 class OfflineModel:
     """Rules in place of a language model: no network, no cost, the same reply to the same request.
 
-    It sees what any model sees: system prompt, messages, tool schemas. `pace_seconds` is waited between two pieces of
-    text (0: not at all), so that a person can follow.
+    It sees what any model sees: system prompt, messages, tool schemas. `pace_seconds`: the wait between two pieces of
+    text (0: none), so that a person can follow.
     """
 
     def __init__(self, *, pace_seconds: float = 0.0) -> None:
@@ -62,7 +62,8 @@ class OfflineModel:
         return OFFLINE
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
-        """Never fails, uses no tokens; a reply of more than four characters for each of `max_output_tokens` is cut."""
+        """Never fails and uses no tokens. A reply longer than four characters per token of `max_output_tokens` is
+        cut."""
         began = time.monotonic()
         reply = replied_to(read(ask), ask.max_output_tokens)
         text, is_cut = cut_to(reply.text, ask.max_output_tokens)
@@ -80,7 +81,7 @@ class OfflineModel:
 
 
 def replied_to(conversation: Conversation, tokens: int | None = None) -> ReplyPlan:
-    """The whole policy: an errand, a delegation, an exploration, or an honest word. `tokens`: room for the reply."""
+    """The whole policy: single-tool requests, delegation, exploration, or a refusal. `tokens`: room for the reply."""
     if not conversation.must_finish and (calls := conversation.reading_on()):
         return _working(Step("A result was cut; I read the whole of it.", tuple(calls)))
     if (task := node_task(conversation)) is not None:
@@ -105,14 +106,14 @@ def replied_to(conversation: Conversation, tokens: int | None = None) -> ReplyPl
 
 
 def _explored(conversation: Conversation, whole: Conversation, focus: Focus, tokens: int | None) -> ReplyPlan:
-    """What is known from the turns before is not looked up again; its files are read once more before they count."""
+    """Results of earlier turns are reused; their files are read once more before the report."""
     known = survey(whole)
     step = next_step(whole, known, focus) or read_again(conversation, known)
     return _next(step, conversation, lambda: facts_of(whole, known, focus), tokens)
 
 
 def _next(step: Step | None, conversation: Conversation, facts: Callable[[], Facts], tokens: int | None) -> ReplyPlan:
-    """The work's next step, else the result: handed in where there is a tool for that, said where there is none."""
+    """The next step of the work, else the result: submitted if there is a tool for that, else as text."""
     if step is not None:
         return _working(step)
     result = facts()
@@ -130,7 +131,7 @@ def _working(step: Step) -> ReplyPlan:
 
 
 def _refusal(conversation: Conversation) -> str:
-    """What the offline model says where it can do nothing: that first, then what it can, then who could."""
+    """The refusal, then what can be done here, then who could do it."""
     gist = " ".join(conversation.request.split())
     shown = gist if len(gist) <= _SHOWN else gist[:_SHOWN].rsplit(" ", 1)[0] + " …"
     opening = f"{_REFUSAL} {_WHO} None of the rules fits this:"
@@ -138,7 +139,7 @@ def _refusal(conversation: Conversation) -> str:
 
 
 def _offered(conversation: Conversation) -> Iterator[str]:
-    """What can be asked for here, in the words to ask with; the first of it is near to what was asked."""
+    """Requests that work here, in words to use; the first is close to the actual request."""
     if not _WORKSPACE_TOOLS & conversation.tools.keys():
         yield "I can read a workspace, and there is none here."
         return
@@ -152,12 +153,12 @@ def _offered(conversation: Conversation) -> Iterator[str]:
 
 
 def pieces(text: str) -> Iterator[str]:
-    """`text` in pieces of a few words; joined they are the text again."""
+    """`text` in pieces of a few words, which join to the same text."""
     return (text[found.start() : found.end()] for found in _PIECE.finditer(text))
 
 
 async def say(kind: DeltaKind, text: str, listener: Listener, pace_seconds: float) -> None:
-    """Tell `text` to the listener, waiting `pace_seconds` between two pieces (0: not at all)."""
+    """Stream `text` to the listener, waiting `pace_seconds` between pieces (0: not at all)."""
     for piece in pieces(text):
         listener.delta(kind, piece)
         if pace_seconds > 0:
@@ -165,7 +166,7 @@ async def say(kind: DeltaKind, text: str, listener: Listener, pace_seconds: floa
 
 
 def cut_to(text: str, tokens: int | None) -> tuple[str, bool]:
-    """`text` within `tokens`, and whether something had to go."""
+    """`text` within `tokens`, and whether it was cut."""
     if tokens is None or len(text) <= tokens * CHARACTERS_PER_TOKEN:
         return text, False
     return text[: tokens * CHARACTERS_PER_TOKEN], True

@@ -1,4 +1,4 @@
-"""What the files of a workspace say for a node of a document: what is read first, and the values that come of it."""
+"""Values for a document node taken from workspace files: what to read first, and what the files say."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What is known of the workspace, for one node. `base`: the file or directory that it is about; "" = all."""
+    """What is known of the workspace for one node. `base`: the file or directory that the node is about; "" = all."""
 
     task: NodeTask
     known: Survey
@@ -41,7 +41,7 @@ class Files:
 
     @classmethod
     def of(cls, conversation: Conversation, task: NodeTask) -> "Files | None":
-        """None where nothing that has to be set is about files, or nothing can be read here."""
+        """None if none of the fields to set is about files, or no files can be read."""
         if not {"list_files", "read_file"} <= conversation.tools.keys() or not _is_about_files(task):
             return None
         own = (value for name, value in task.settled.items() if _names(name, *PATH_NAMES) and isinstance(value, str))
@@ -49,7 +49,7 @@ class Files:
         return cls(task, survey(conversation), "" if base == "." else base)
 
     def step(self, conversation: Conversation) -> Step | None:
-        """What to list or to read next."""
+        """The next listing or reads."""
         if conversation.must_finish:
             return None
         if not self._is_file:
@@ -61,11 +61,11 @@ class Files:
 
     @property
     def read(self) -> list[str]:
-        """Files whose text is known, those that it is about first."""
+        """Files whose text is known, those under `base` first."""
         return sorted(self.known.pages, key=lambda path: not path.startswith(self.base))
 
     def value(self, wish: Wish, words: Words, attempt: int) -> Any:
-        """None where files say nothing for this field."""
+        """The value for a field; None if the files say nothing about it."""
         paths = self.read[attempt:] or self.read
         if wish.kind == "list":
             item = wish.item.kind if wish.item else "text"
@@ -90,7 +90,7 @@ class Files:
         return words.prose(wish, attempt, 0, " ".join(self._sentences()))
 
     def parts(self, most: int) -> list[dict[str, str]]:
-        """What its children may be about, by the words in the names of their fields: parts of it, or definitions."""
+        """Subjects for the children, by the words in their field names: parts of the workspace, or definitions."""
         if self.base:
             return [{"name": one.name, "path": one.path} for one in self._definitions()][: min(most, _MOST_NAMES)]
         own = [path for path in (self.known.own or self.known.files) if not is_test(path)]
@@ -123,7 +123,7 @@ class Files:
                         yield Definition(name, path, number, text)
 
     def _subject(self) -> Definition | None:
-        """The definition of which the node has the name; else the first line that says something."""
+        """The definition with the node's name; else the first line that mentions it or has content."""
         name = next((value for key, value in self.task.settled.items() if _names(key, "name")), None)
         found = list(self._definitions())
         named = [one for one in found if one.name == name]
@@ -144,14 +144,14 @@ class Files:
         return found[0].name if found else None
 
     def _title(self) -> str:
-        """What the README calls it, else its build file, else the directory of most of it."""
+        """The README's title, else the name in the build file, else the main directory."""
         pages = [self.known.pages[path] for path in self.known.readmes if path in self.known.pages]
         named = [title_of_readme(page) for page in pages] + [found.name for found in self.known.manifests]
         named += [path.split("/")[0] for path in self.known.own if "/" in path]
         return next((name for name in named if name), "")
 
     def _sentences(self) -> Iterator[str]:
-        """What a definition is, or what the files say of themselves and define."""
+        """Sentences about the definition, or what the files say about themselves and define."""
         subject = self._subject()
         if subject is not None and subject.name and self._is_file:
             yield f"{subject.name} is defined in {subject.path}, line {subject.line}: {subject.text.strip()}"
@@ -171,7 +171,7 @@ class Files:
             yield f"Below {self.base or 'the root'} lie {len(below)} files, {sources} of them source code."
 
     def _used(self) -> list[str]:
-        """The nodes beside this one whose files its own text names."""
+        """Neighbouring nodes whose files are imported by this node's text."""
         text = "\n".join(self.known.pages[path].text for path in self.read)
         found: list[str] = []
         for path, line in self.task.beside.items():
@@ -198,7 +198,7 @@ def _head(conversation: Conversation, path: str) -> WantedCall | None:
 
 
 def _shared(paths: list[str]) -> int:
-    """How many directories all of them are below."""
+    """The number of leading directories that all paths share."""
     steps = [path.split("/")[:-1] for path in paths]
     found = 0
     while steps and all(len(one) > found and one[found] == steps[0][found] for one in steps):

@@ -1,4 +1,4 @@
-"""What an agent of a document's node is asked: read off its system prompt, its task and the schemas of its tools."""
+"""The task of a document node's agent, parsed from its system prompt, its request and the schemas of its tools."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How many characters or items, or between which numbers; None = nothing is said."""
+    """Limits for characters, items or values; None = unlimited."""
 
     least: float | None = None
     most: float | None = None
@@ -44,8 +44,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """One field that is to be set. `kind` is text, number, integer, boolean, choice, list, date or reference; `said`
-    are all the words about it."""
+    """One field to set. `kind` is text, number, integer, boolean, choice, list, date or reference; `said` is its whole
+    description."""
 
     name: str
     kind: str
@@ -63,7 +63,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A component whose nodes this node has as children; `metadata` are the fields that can be said of them."""
+    """A component whose nodes are children of this node; `metadata` are the fields that can be set on them."""
 
     name: str
     count: Bounds
@@ -72,9 +72,9 @@ class Child:
 
 @dataclass(frozen=True, slots=True)
 class NodeTask:
-    """`settled` are values that it is asked with, `present` those that it has; `beside` are the nodes that references
-    may lead to, with what they say of themselves. `anew`: what it was asked with has changed. `topic` is what the node
-    is about, `whole` what the document is about."""
+    """`settled` are the values given with the task, `present` those already set; `beside` are the nodes that references
+    may point to, with their descriptions. `anew`: the given values have changed. `topic` is the topic of the node,
+    `whole` that of the document."""
 
     path: str
     part: str
@@ -92,17 +92,17 @@ class NodeTask:
 
     @property
     def is_about_itself(self) -> bool:
-        """Whether its own metadata says what it is about."""
+        """Whether the node's own metadata states its topic."""
         return any(name.startswith("metadata.") for name in self.settled)
 
     def chance(self, *words: object) -> int:
-        """The same number for the same node and words."""
+        """A deterministic number for this node and these words."""
         text = "\n".join(map(str, (self.path, self.topic, *words)))
         return int.from_bytes(sha256(text.encode("utf-8", "replace")).digest()[:6], "big")
 
 
 def node_task(conversation: Conversation) -> NodeTask | None:
-    """None where no agent of a node is asked."""
+    """The task; None if the agent is not that of a node."""
     part = _PART.search(conversation.system)
     if part is None or "done" not in conversation.tools:
         return None
@@ -137,7 +137,7 @@ def node_task(conversation: Conversation) -> NodeTask | None:
 
 
 def _sections(text: str) -> dict[str, str]:
-    """By their titles. What stands in a fence has none, whatever strangers wrote there."""
+    """Section texts by title. Lines inside a fence are never titles, since strangers may have written them."""
     found: dict[str, list[str]] = {}
     lines: list[str] = []
     fence = ""
@@ -236,7 +236,7 @@ def _children(conversation: Conversation, to_do: str) -> Iterator[Child]:
 
 
 def _topic(settled: Mapping[str, Any], above: Sequence[str], part: str) -> str:
-    """In a few words: of its own metadata, else of what it is part of, else of the brief."""
+    """A short topic: from the node's own metadata, else from what the node is part of, else from the brief."""
     own = {key.partition(".")[2]: value for key, value in settled.items() if key.startswith("metadata.")}
     named = [own[key] for key in _TOPICS if isinstance(own.get(key), str)]
     named += [value for value in own.values() if isinstance(value, str) and len(value.split()) < 12]

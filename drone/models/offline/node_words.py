@@ -1,4 +1,4 @@
-"""Words for fields of documents: phrases, sentences, lists and figures about a topic, within what a field allows."""
+"""Texts and figures for document fields about a topic, within the limits of each field."""
 
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
@@ -74,18 +74,18 @@ _SENTENCES = (
 _FIRST_DAY = date(2026, 9, 1)
 _FEW, _SHORT, _TERM = 3, 25, 10
 _LONG = 130
-"""Characters: of a text of which nothing is said there are about so many; shorter ones are phrases."""
+"""Characters: default length of a text without limits; texts with a lower limit become phrases."""
 
 
 class Words:
-    """Makes values for the fields of one node; another `attempt` makes another value."""
+    """Makes values for the fields of one node; each `attempt` makes a different value."""
 
     def __init__(self, task: NodeTask, numbers: Mapping[str, Any]) -> None:
         self._task = task
         self._numbers = {name: one for name, one in numbers.items() if type(one) in (int, float)}
 
     def value(self, wish: Wish, attempt: int = 0) -> Any:
-        """None where there is nothing to say."""
+        """The value for a field; None if there is none."""
         match wish.kind:
             case "number" | "integer":
                 return self._number(wish, attempt)
@@ -102,7 +102,7 @@ class Words:
         return self.text(wish, attempt)
 
     def text(self, wish: Wish, attempt: int = 0, number: int = 0) -> str:
-        """The `number` tells the texts of a list apart."""
+        """`number` makes the texts of a list differ."""
         if wish.pattern:
             return example_of(wish.pattern, self._task.chance(wish.name, attempt, number))
         least, most = int(wish.bounds.least or 0), int(wish.bounds.most or 0)
@@ -113,7 +113,7 @@ class Words:
         return fitted(self.phrase(wish, attempt, number), most)
 
     def phrase(self, wish: Wish, attempt: int = 0, number: int = 0) -> str:
-        """A title: of the whole, of one side of the topic, or of one sort of it."""
+        """A title: for the whole topic, one aspect of it, or one variant."""
         place = self._task.chance(wish.name, attempt) + number
         if wish.names("name"):
             made = f"{_SORT.split(self._subject, 1)[0]} {_SORTS[place % len(_SORTS)]}"
@@ -124,7 +124,7 @@ class Words:
         return made[:1].upper() + made[1:]
 
     def prose(self, wish: Wish, attempt: int = 0, number: int = 0, first: str = "") -> str:
-        """Sentences, as many as the field needs; beside the words of `first` no more than it must have."""
+        """As many sentences as the field needs; after `first` only as many as are required."""
         least = int(wish.bounds.least or 0)
         most = int(wish.bounds.most or 0) or 10_000
         text = first if len(first) <= most else fitted(first, most)
@@ -140,16 +140,16 @@ class Words:
 
     @property
     def _subject(self) -> str:
-        """What sentences are about: the node's own topic, where that is no question; else that of the whole."""
+        """What sentences are about: the node's own topic, or the document's if that is a question."""
         own = self._task.topic
         return self._task.whole if own.lower().startswith(_ASKS) else own.partition(":")[0]
 
     def _aspect(self, attempt: int, number: int) -> tuple[str, str]:
-        """One side of the subject, as a part of a sentence and as a question."""
+        """One aspect of the subject, as a clause and as a question."""
         clause, question = _ASPECTS[(self._task.chance("aspect", attempt) + number) % len(_ASPECTS)]
         own = self._task.topic
         if own.lower().startswith(_ASKS) and self._task.is_about_itself:
-            # The node is about one side itself.
+            # The node itself is about one aspect.
             same = next(
                 (asked for template, asked in _ASPECTS if template.format(t=self._subject) == _uncapital(own)), question
             )
@@ -163,7 +163,7 @@ class Words:
             yield sentence.format(t=self._subject, a=self._aspect(attempt, number + place)[0])
 
     def _number(self, wish: Wish, attempt: int) -> int | float:
-        """Whole, and a multiple of five where there is room; below what is settled of the same thing."""
+        """An integer, and a multiple of five if there is room; below related values that are already given."""
         words = {one for one in wish.name.split("_") if len(one) > 3}
         same = [one for name, one in self._numbers.items() if words & set(name.partition(".")[2].split("_"))]
         least, most = wish.bounds.least, wish.bounds.most
@@ -171,7 +171,7 @@ class Words:
         high = min([*([most] if most is not None else []), *(one for one in same if one >= low)], default=None)
         known = sorted(one for one in self._numbers.values() if one >= low and (most is None or one <= most))
         if high is None or high > low + 10_000:
-            # Nothing near bounds it: between what is settled, else half or a multiple of what was said before.
+            # No bound nearby: choose between given values, else up to a hundred above the lower bound.
             low, high = (known[0], known[-1]) if len(known) > 1 and attempt % 2 == 0 else (max(low, 1.0), low + 100)
         spread = (self._task.chance(wish.name, attempt) % 7 + 1) / 8
         found = low + (high - low) * spread
@@ -193,7 +193,7 @@ class Words:
         return (max(after or date.min, before - timedelta(days=2)) + timedelta(days=1)).isoformat()
 
     def _reference(self, wish: Wish, attempt: int) -> str | None:
-        """A node that stands beside, and before this one where there is such a one."""
+        """A neighbouring node. An optional reference is first set only if the number of neighbours is odd."""
         paths = list(self._task.beside)
         return paths[attempt % len(paths)] if paths and (wish.required or attempt or len(paths) % 2) else None
 
@@ -230,7 +230,7 @@ def _uncapital(text: str) -> str:
 
 
 def fitted(text: str, most: int) -> str:
-    """Cut at a word where it is too long; a mark at its end stays."""
+    """Cut at a word if too long; final punctuation stays."""
     if not most or len(text) <= most:
         return text
     mark = text[-1] if text[-1] in ".?!" else ""

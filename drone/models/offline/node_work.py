@@ -1,4 +1,4 @@
-"""The offline model as the agent of a document's node: values, children, the gate, and what it complains of mended."""
+"""The offline model as the agent of a document node: sets values, adds children, and repairs what the gate reports."""
 
 import json
 from collections import Counter
@@ -16,7 +16,7 @@ from mcc.rules.patterns import Pattern
 
 MOST_REPAIRS = 12
 _SLIPS = 4
-"""One node of so many is handed in unfinished first, as it happens to anybody."""
+"""One node in this many first gets an unfinished text, as happens with any author."""
 
 _CHECKS = ("done", "validate")
 _UNFINISHED = "…"
@@ -27,7 +27,7 @@ _APART = 4
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """Why a rule of the gate does not hold; `field` "" = it is none of one field."""
+    """Why a rule of the gate fails; `field` is "" if it concerns no single field."""
 
     field: str
     rule: str
@@ -35,7 +35,7 @@ class Complaint:
 
 
 def node_step(conversation: Conversation, task: NodeTask) -> Step | None:
-    """The next calls; None when nothing helps any more."""
+    """The next calls; None when no repair is left."""
     files = Files.of(conversation, task)
     if files is not None and (step := files.step(conversation)) is not None:
         return step
@@ -63,7 +63,7 @@ class _Work:
         return [one for one in self._done if one.name == self._task.setter]
 
     def first(self) -> Step | None:
-        """All values that are to be set, and the children."""
+        """Set all wanted values and add the children."""
         if any(not one.is_error for one in self._sets) or len(self._sets) > _MORE or self._has_asked:
             return None
         wanted = [wish for wish in self._task.wishes if self._is_wanted(wish)]
@@ -74,7 +74,7 @@ class _Work:
         return Step("I fill in what is asked for.", tuple(calls)) if calls else None
 
     def mended(self) -> Step | None:
-        """What the gate complained of last, in another way each time."""
+        """Repair what the last check reported, with different values each time."""
         if not self._complaints or self._has_changed_since or self._failed > MOST_REPAIRS:
             return None
         fields = {one.field.partition(".")[2] for one in self._complaints if one.field}
@@ -99,7 +99,7 @@ class _Work:
 
     @property
     def _has_changed_since(self) -> bool:
-        """Since the last check."""
+        """Whether anything has changed since the last check."""
         names = [one.name for one in self._done if not one.is_error or one.name in _CHECKS]
         return bool(names) and names[-1] not in _CHECKS
 
@@ -123,7 +123,7 @@ class _Work:
         return wish.required or self._task.chance(wish.name, "optional") % 2 == 0
 
     def _is_of_the_whole(self, wish: Wish) -> bool:
-        """What a rule of several fields is likely about: figures and choices."""
+        """Whether a rule about several fields probably concerns this one: figures and choices."""
         return wish.kind in ("number", "integer", "choice", "boolean") and (wish.required or wish.name in self._given)
 
     def _values(self, wishes: Sequence[Wish], attempt: int) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class _Work:
 
 
 def apart(value: float, place: int, attempt: int, wish: Wish) -> int | float:
-    """Figures that do not fit together, far from each other and made of the first: rising at first, falling then."""
+    """A figure far from the others, derived from the first: rising on odd attempts, falling on even ones."""
     found = float(value * _APART**place if attempt % 2 else value / _APART**place)
     found = float(max(found, wish.bounds.least if wish.bounds.least is not None else found))
     found = min(found, wish.bounds.most if wish.bounds.most is not None else found)
@@ -200,5 +200,5 @@ def _complaints(check: Done) -> tuple[Complaint, ...]:
 
 
 def _named(refusal: str) -> Iterator[str]:
-    """Fields that a refused command names."""
+    """Fields that the refusal of a command names."""
     yield from (found[1] or found[2] for found in _NAME.finditer(refusal))

@@ -1,4 +1,4 @@
-"""The parts of a program, how they depend on each other, and which files to read first, each with its reason."""
+"""The parts of a program, their dependencies, and which files to read first and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ _GUIDES = ("architecture", "hacking", "contributing", "design", "development")
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Directories, or single files where there are few directories, that use each other; `base` is above all of them.
+    """Directories that use each other, or single files if there are few directories; `base` is their common directory.
 
-    `uses` and `users` name the other parts, those first that do so from the most files.
+    `uses` and `users` list the other parts, those with the most files involved first.
     """
 
     base: str
@@ -27,18 +27,18 @@ class Parts:
     users: Mapping[str, tuple[str, ...]]
 
     def by_use(self) -> list[str]:
-        """Every part, those first that the most others use."""
+        """All parts, most used first."""
         names = {*self.uses, *self.users}
         return sorted(names, key=lambda one: (-len(self.users.get(one, ())), -len(self.uses.get(one, ())), one))
 
     def mutual(self) -> list[tuple[str, str]]:
-        """Parts that use each other."""
+        """Pairs of parts that use each other."""
         pairs = ((one, other) for one in sorted(self.uses) for other in self.uses[one] if one < other)
         return [(one, other) for one, other in pairs if one in self.uses.get(other, ())]
 
 
 def parts_of(graph: Graph) -> Parts:
-    """The coarsest parts of which there are some; single files in the end."""
+    """The coarsest division that has enough parts; single files at the finest."""
     edges = [(user, used) for user, found in graph.uses.items() for used in found]
     paths = [path for edge in edges for path in edge]
     base = commonpath([dirname(path) for path in paths]) if paths else ""
@@ -63,7 +63,7 @@ def _joined(base: str, edges: Sequence[tuple[str, str]], depth: int) -> Parts:
 
 
 def _ordered(counted: Mapping[str, Mapping[str, int]]) -> dict[str, tuple[str, ...]]:
-    """Files that only pass on what others hold come last."""
+    """Files that only re-export others come last."""
 
     def weight(one: str, other: str) -> tuple[bool, int, str]:
         return (other.rsplit("/", 1)[-1] in _FRONTS, -counted[one][other], other)
@@ -72,7 +72,7 @@ def _ordered(counted: Mapping[str, Mapping[str, int]]) -> dict[str, tuple[str, .
 
 
 def _part(path: str, depth: int) -> str:
-    """In Go a directory is a package, of which no file stands for itself."""
+    """A Go package is a directory, so its files are never parts of their own."""
     steps = path.split("/")
     if path.endswith(".go"):
         return "/".join(steps[:-1][:depth]) + "/"
@@ -80,7 +80,7 @@ def _part(path: str, depth: int) -> str:
 
 
 def to_read(known: Survey, graph: Graph, starts: Sequence[str]) -> list[tuple[str, str]]:
-    """Up to ten files with why each of them comes here: what says most about the rest, first. `starts`: entry files."""
+    """Up to ten files, each with the reason to read it, the most informative first. `starts`: entry files."""
     found: dict[str, str] = {}
     for path, why in _candidates(known, graph, starts):
         found.setdefault(path, why)
@@ -107,7 +107,7 @@ def _candidates(known: Survey, graph: Graph, starts: Sequence[str]) -> Iterator[
 
 
 def useful_tests(known: Survey) -> list[str]:
-    """Tests in the language of the program that are called so, the shallowest first."""
+    """Tests in the program's languages whose names say so, the shallowest first."""
     names = {language.name for language in known.languages}
     found = [path for path in known.tests if (language := language_of(path)) and language.name in names]
     called = [path for path in found if is_test(path.rsplit("/", 1)[-1]) and not path.endswith("conftest.py")]
@@ -115,19 +115,19 @@ def useful_tests(known: Survey) -> list[str]:
 
 
 def fronts(known: Survey) -> list[str]:
-    """Files in which a package presents itself as a whole, the shallowest first."""
+    """Files that present a package as a whole, the shallowest first."""
     found = [path for path in known.own if path.rsplit("/", 1)[-1] in _FRONTS]
     return sorted(found, key=lambda path: (depth_of(path), path))
 
 
 def guides(known: Survey) -> list[str]:
-    """Documents for people who work on it, the shallowest first."""
+    """Documents for contributors, the shallowest first."""
     found = [path for path in known.files if is_document(path) and path.rsplit("/", 1)[-1].lower().startswith(_GUIDES)]
     return sorted(found, key=lambda path: (depth_of(path), path))
 
 
 def largest(known: Survey) -> list[tuple[str, int]]:
-    """The program's own files with how many names they define, by the search for them, the most first."""
+    """The program's own files with the number of definitions found in each, most first."""
     counts = dict.fromkeys(known.own, 0)
     for language in known.languages:
         for hit in known.found(language.public):

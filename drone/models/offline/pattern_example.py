@@ -1,4 +1,4 @@
-"""A text that a simple regular expression matches: letters, classes and how often, read from left to right."""
+"""Makes a text that matches a simple regular expression of letters, classes and repetitions."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ _LONGEST = 60
 
 
 def example_of(pattern: str, chance: int) -> str:
-    """Of an expression with choices, the first; what is not understood is taken as it is written."""
+    """A match of the first alternative; unsupported syntax is taken literally."""
     made: list[str] = []
     for number, (possible, times) in enumerate(_pieces(pattern)):
         if not possible:
@@ -26,7 +26,7 @@ def example_of(pattern: str, chance: int) -> str:
 
 
 def _pieces(pattern: str) -> Iterator[tuple[str, int]]:
-    """The characters that may stand at each place, and how many of them do."""
+    """The characters allowed at each position, and how many are needed."""
     waiting = ""
     for found in _PIECE.finditer(pattern):
         if found["least"] is not None:

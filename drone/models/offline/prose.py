@@ -1,4 +1,4 @@
-"""What files say about themselves in words: a module's own line, a README's title and opening."""
+"""What files say about themselves: a module's own description, a README's title and opening."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -14,7 +14,7 @@ _DOCSTRING = Pattern(
 )
 _LINE_COMMENT = Pattern(r"^\s*(?://[/!]?|(#)|--|;;)\s?(?P<text>.*)$")
 _NO_COMMENT = ("!", "[", "include", "define", "if", "pragma")
-"""What follows a # that begins no comment."""
+"""Text after a # that is not a comment."""
 
 _BLOCK_COMMENT = Pattern(r"\A\s*(?:<\?php\s*)?/\*[*!]?\s*(?P<text>.*?)(?:\*/|\z)", across=True)
 _STAR = Pattern(r"^\s*\*\s?")
@@ -38,10 +38,10 @@ _NO_NAMES = {"char", "int", "void", "unsigned", "signed", "long", "short", "floa
     "exports",
     "default",
 }
-"""Words that stand where names do."""
+"""Keywords that the patterns may mistake for names."""
 
 _IMAGE = Pattern(r"\[!\[[^\]]*\]\([^)]*\)\s*\]\([^)]*\)|!\[[^\]]*\]\([^)]*\)")
-"""An image, or one that is a link, also over several lines."""
+"""An image, possibly inside a link, also over several lines."""
 
 _HIDDEN = Pattern(r"<!--.*?-->", across=True)
 _REFERENCE = Pattern(r"(\w)_([\s.,;:]|$)")
@@ -65,7 +65,7 @@ def own_words(page: Page) -> str:
 
 
 def _opening_sentence(text: str) -> str:
-    """Of the first paragraph that is more than a title."""
+    """The first sentence of the first paragraph that is more than a title."""
     for paragraph in text.split("\n\n"):
         words = "\n".join(line for line in paragraph.split("\n") if not _UNDERLINE.fullmatch(line.strip()))
         if len(words.split()) > 1:
@@ -85,19 +85,19 @@ def _opening_comment(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _from_comment(lines: Iterable[str]) -> str:
-    """The first paragraph of a comment that is not about rights or tools."""
+    """The first sentence of the first paragraph that is about neither licences nor tools."""
     paragraphs = "\n".join(lines).split("\n\n")
     return next((_sentence(text) for text in paragraphs if text.strip() and not _LEGAL.search(text)), "")
 
 
 def names_defined(lines: Iterable[str], most: int = 6) -> tuple[str, ...]:
-    """Names of classes, functions and types that these lines define, in order, private ones left out."""
+    """Names of classes, functions and types that these lines define, in order, without private ones."""
     names = (name for line in lines if (name := _name(line[:_LINE])))
     return tuple(dict.fromkeys(name for name in names if not name.startswith("_")))[:most]
 
 
 def _name(line: str) -> str:
-    """What the line defines; a name for what another module brings defines nothing."""
+    """The name that the line defines; empty for an alias of an import."""
     if _IMPORTED.search(line):
         return ""
     found = next((found for pattern in (_NAMED, _ASSIGNED, _C_FUNCTION) if (found := pattern.match(line))), None)
@@ -107,7 +107,7 @@ def _name(line: str) -> str:
 
 
 def title_of_readme(page: Page) -> str:
-    """The heading that comes before any running text; empty without one."""
+    """The heading before any running text; empty without one."""
     lines = [line[:_LINE].strip() for line in page.lines]
     for line, following in pairwise([*lines, ""]):
         if _TITLE.match(line):
@@ -136,7 +136,7 @@ def opening_of_readme(page: Page, characters: int = 420) -> str:
 
 
 def _says(text: str) -> bool:
-    """It is a sentence, and no row of links."""
+    """Whether it is a sentence rather than a row of links."""
     return len(text) > 30 and len(text.split()) > 4
 
 
@@ -150,7 +150,7 @@ def _runs(line: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Markdown links, images and bold words as their text."""
+    """Markdown links, images and bold words reduced to their text."""
     text = _UNDERSCORES.sub(lambda found: found[1] or found[2] or "", _LINK.sub(lambda found: found[1], text))
     return _REFERENCE.sub(lambda found: f"{found[1]}{found[2]}", text).strip()
 

@@ -1,4 +1,4 @@
-"""Telling what a survey found: Markdown sections, every path, count and name out of tool results."""
+"""Reports of a survey as Markdown sections; every path, count and name comes from tool results."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ _QUOTED = Pattern(r"([\"'][^\"']{0,4})[^\"']*([\"'])")
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`kind`: what was found, what else was done on the way, or what is left open."""
+    """`kind`: something found, something else done on the way, or something left open."""
 
     title: str
     lines: tuple[str, ...]
@@ -43,7 +43,7 @@ class Section:
 
 
 def report(known: Survey, focus: Focus) -> str:
-    """What an explorer answers; says so when there was nothing to find."""
+    """An explorer's answer; says so if nothing was found."""
     return "\n\n".join([HONEST, *(str(section) for section in sections(known, focus))])
 
 
@@ -95,7 +95,7 @@ def _purpose(known: Survey) -> Iterator[str]:
 
 
 def total_files(known: Survey) -> str:
-    """How many files there are, and whether that is all of them."""
+    """The number of files, and whether it is exact."""
     count = known.environment.files or known.counted.get(EVERYTHING)
     files = _plural(max(count or 0, len(known.files)), "file")
     return f"at least {files}" if count is None else files
@@ -149,7 +149,7 @@ def _entries(known: Survey) -> Iterator[str]:
 
 
 def _target_of(line: str) -> str:
-    """What a line about a start starts, between the marks after its arrow; the line itself without one."""
+    """What an entry point line starts: the text after its arrow, without marks; without an arrow the line itself."""
     return line.split(" → ", 1)[1].split(" (", 1)[0].strip("`") if " → " in line else line
 
 
@@ -161,7 +161,7 @@ def _entry_hits(known: Survey) -> list[Hit]:
 
 
 def _parts(known: Survey) -> Iterator[str]:
-    """Who uses whom, by lines that import; the paths are cut off before what all of them begin with."""
+    """Which part uses which, according to import lines; paths are shown without their common prefix."""
     if not any(language.imports for language in known.languages):
         return
     parts = parts_of(known.graph())
@@ -196,7 +196,7 @@ def _parts(known: Survey) -> Iterator[str]:
 
 
 def _reading(known: Survey) -> Iterator[str]:
-    """An ordered list: each file with why, what it says of itself, and what it defines."""
+    """A numbered list of files: the reason to read each, its own description, and its definitions."""
     for number, (path, why) in enumerate(to_read(known, known.graph(), beginnings(known)), 1):
         page = known.pages.get(path)
         is_code = language_of(path) is not None and path not in known.build_files
@@ -236,7 +236,7 @@ def _documentation(known: Survey) -> Iterator[str]:
 
 
 def _reviewed(known: Survey, focus: Focus) -> Iterator[Section]:
-    """What was looked at, and each thing looked out for that is there."""
+    """What was checked, and each thing a reviewer looks for that was found."""
     yield Section("Looked at", tuple(_looked_at(known, focus)), kind="step")
     yield Section("State of the repository", tuple(_state(known)), kind="step")
     for watch in watched(known, focus):
@@ -289,7 +289,7 @@ def _mentions(known: Survey, terms: Sequence[str]) -> Iterator[str]:
 
 
 def _weight(hit: Hit, term: str) -> tuple[bool, bool]:
-    """Code before prose and tests, definitions before mentions."""
+    """Sort key: code before prose and tests, definitions before mentions."""
     defines = any(term.lower() in name.lower() for name in names_defined([hit.text]))
     return (is_test(hit.path) or language_of(hit.path) is None, not defines)
 
@@ -301,7 +301,7 @@ def _open(known: Survey) -> Iterator[str]:
 
 
 def _quoted(hit: Hit, *, hide: bool = False) -> str:
-    """`hide`: of texts in quotation marks only the beginning is shown."""
+    """`hide`: only the beginning of quoted strings is shown."""
     text = _QUOTED.sub(lambda found: f"{found[1]}…{found[2]}", hit.text.strip()) if hide else hit.text.strip()
     shown = text if len(text) <= 120 else text[:120] + " …"
     return f"- `{hit.path}:{hit.line}`: `{shown.replace('`', chr(39))}`"

@@ -1,4 +1,4 @@
-"""What a request asks for, told from its words: an errand for one tool, a look at the workspace, or neither."""
+"""Classifies a request by its words: a single tool call, a look at the workspace, or neither."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -7,10 +7,10 @@ from drone.models.offline.material import looks_like_path
 from mcc.rules.patterns import Pattern
 
 Trade: TypeAlias = Literal["", "review", "security"]
-"""What an agent is there for, as its system prompt or the request has it; empty for an explorer."""
+"""The agent's kind of review, from its system prompt or the request; empty for an explorer."""
 
 REASON = "It is wanted to answer this:"
-"""What stands between a subagent's task and the request behind it; the words after it are not the task."""
+"""Separates a subagent's task from the original request quoted after it, which is not part of the task."""
 
 _POLITE = r"(?:please\s+|can you\s+|could you\s+|would you\s+|i want you to\s+|just\s+|now\s+|then\s+)*"
 _COURTESY = Pattern(r"\b(?:could|would) you\b", ignore_case=True)
@@ -50,7 +50,7 @@ _JUDGES = Pattern(
     r"improve\w*|instead|if|would|could|faster|slow\w*)\b",
     ignore_case=True,
 )
-"""What asks for more than to be told what is there."""
+"""Words that ask for more than a description of what is there."""
 
 _GREETING = Pattern(
     r"\W*(?:hi|hello|hey|hallo|good (?:morning|day|evening)|thanks?|thank you|ping|help|who are you|"
@@ -108,7 +108,7 @@ _LONGEST_ERRAND = 160
 
 @dataclass(frozen=True, slots=True)
 class Errand:
-    """A request for one tool: its name and arguments."""
+    """A request answered by a single tool: its name and arguments."""
 
     tool: str
     arguments: tuple[tuple[str, str | bool | int], ...]
@@ -116,9 +116,9 @@ class Errand:
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """What a look at the workspace has to bring: all of it, where `terms` are mentioned, what a `trade` looks out for.
+    """What to look for in the workspace: all of it, mentions of `terms`, or what a reviewer of this `trade` looks for.
 
-    `structure` and `content` are the two halves of the whole picture, each of which a subagent may be asked for.
+    `structure` and `content` are the two halves of the whole picture; a subagent may be asked for one of them.
     """
 
     structure: bool = False
@@ -133,7 +133,7 @@ def is_greeting(request: str) -> bool:
 
 
 def errand_of(request: str) -> Errand | None:
-    """The one tool that answers the request, if it is such a request."""
+    """The single tool call that answers the request; None if there is none."""
     plain = " ".join(request.split())
     if len(plain) > _LONGEST_ERRAND:
         return None
@@ -154,9 +154,10 @@ def _anywhere(pattern: str) -> str:
 
 
 def focus_of(request: str, system: str = "") -> Focus | None:
-    """What to look at; None where the request is for something that no rule can do.
+    """What to look at; None if no rule can fulfil the request.
 
-    A reviewer, as the system prompt or the request has it, looks for what the request quotes or calls by name only.
+    A reviewer, according to system prompt or request, looks only for terms that the request quotes or that are
+    identifiers.
     """
     task = " ".join(request.split(REASON, 1)[0].split())
     if _MAKES.search(task):
@@ -170,7 +171,7 @@ def focus_of(request: str, system: str = "") -> Focus | None:
 
 
 def _is_overview(task: str) -> bool:
-    """It asks to be told of the workspace as a whole; what quotes something, or names a file, is after that alone."""
+    """Whether the task asks about the workspace as a whole, rather than about a quoted term or a named file."""
     if named_path(task) or _QUOTED.search(task) or _JUDGES.search(_COURTESY.sub("", task)):
         return False
     if not (_LOOKS.search(task) or _PARTS.search(task)) or not _ABOUT.search(task):
@@ -179,7 +180,7 @@ def _is_overview(task: str) -> bool:
 
 
 def _halves(request: str, task: str) -> Focus:
-    """Both, unless it is a part of the work that was given to a subagent."""
+    """Both halves, unless the task is one half given to a subagent."""
     if REASON not in request:
         return Focus(structure=True, content=True)
     structure = "structure" in task
@@ -187,25 +188,25 @@ def _halves(request: str, task: str) -> Focus:
 
 
 def named_path(request: str) -> str:
-    """The first word that looks like the path of a file; empty where none does."""
+    """The first word that looks like a file path; empty if none does."""
     words = (word.strip("`\"'“”,.?!:;()") for word in request.split())
     return next((word for word in words if looks_like_path(word)), "")
 
 
 def called_in(request: str, most: int = 4) -> tuple[str, ...]:
-    """What the request quotes, else the identifiers in it."""
+    """Quoted terms in the request, else identifiers."""
     quoted = [next(group for group in found.groups() if group) for found in _QUOTED.finditer(request)]
     named = [word.removesuffix("()") for word in _IDENTIFIER.findall(request)]
     return tuple(dict.fromkeys(quoted or named))[:most]
 
 
 def terms_of(request: str, most: int = 4) -> tuple[str, ...]:
-    """What to search for: what the request quotes, else identifiers in it, else its uncommon words."""
+    """Terms to search for: quoted ones, else identifiers, else uncommon words."""
     words = sorted({word.lower() for word in _WORD.findall(request)} - _USUAL, key=lambda word: (-len(word), word))
     return (called_in(request) or tuple(words))[:most]
 
 
 def _trade_of(system: str) -> Trade:
-    """What the opening of a system prompt makes of its agent."""
+    """The kind of review that the beginning of a system prompt assigns to its agent."""
     found = _TRADE.search(system[:600])
     return "" if found is None else "security" if found["security"] else "review"

@@ -1,4 +1,4 @@
-"""Results: what the offline model can say at the end, in pieces that a form can be filled with."""
+"""Final results of the offline model as facts, from which forms are filled."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ BLOCKED = "blocked"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`evidence` is Markdown lines; `paths` are files that were really read, `place` the first `(path, line)`."""
+    """`evidence`: Markdown lines; `paths`: files that were actually read; `place`: the first `(path, line)`."""
 
     title: str
     evidence: str
@@ -29,7 +29,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """`read`: every file that was read, in order. `report` is the whole as Markdown."""
+    """`read`: every file that was read, in order. `report`: the complete report as Markdown."""
 
     status: str
     summary: str
@@ -45,18 +45,19 @@ class Facts:
     tests: tuple[str, ...] = ()
 
     def within(self, findings: int, characters: int) -> "Facts":
-        """The same with so many findings at most, so many characters of evidence, and twice that of other texts."""
+        """The same facts with at most this many findings and characters of evidence, and twice as many in other
+        texts."""
         kept = tuple(replace(one, evidence=shortened(one.evidence, characters)) for one in self.findings[:findings])
         most = 2 * characters
         return replace(self, findings=kept, report=shortened(self.report, most), summary=shortened(self.summary, most))
 
     def blocked(self, why: str) -> "Facts":
-        """The same for a reader who refuses the result as a completed one."""
+        """The same facts as blocked, for a gate that refuses them as completed."""
         return replace(self, status=BLOCKED, summary=f"{self.summary} Not accepted as completed: {why}")
 
 
 def shortened(text: str, characters: int) -> str:
-    """`text`, or the whole lines of it that fit, with a mark."""
+    """`text`, or as many of its lines as fit, with a mark."""
     if len(text) <= characters:
         return text
     return text[:characters].rsplit("\n", 1)[0][: max(0, characters - 2)] + "\n…"
@@ -72,7 +73,7 @@ _HONEST = HONEST.strip("*")
 
 
 def facts_of(conversation: Conversation, known: Survey, focus: Focus) -> Facts:
-    """Everything here was read; a survey that could read nothing is blocked."""
+    """Facts of a survey, all from tool results; blocked if nothing could be read."""
     found = sections(known, focus)
     findings = tuple(_finding(known, section) for section in found if section.kind == "finding")
     open_ends = tuple(line.removeprefix("- ") for section in found if section.kind == "open" for line in section.lines)
@@ -106,7 +107,7 @@ def _finding(known: Survey, section: Section) -> Finding:
 
 
 def _summary(known: Survey, found: Sequence[Section]) -> str:
-    """What was read, and the first lines of everything that was found: enough for who reads nothing else."""
+    """What was read, and the first lines of each finding: a summary that stands on its own."""
     if not known.pages and not any(section.kind == "finding" for section in found):
         open_ends = [line.removeprefix("- ") for section in found for line in section.lines]
         return f"{_HONEST} Nothing could be found out: {'; '.join(open_ends[:3])}"
@@ -121,7 +122,7 @@ def _summary(known: Survey, found: Sequence[Section]) -> str:
 
 
 def _steps(conversation: Conversation) -> tuple[str, ...]:
-    """What was done, a line for each tool."""
+    """What was done, one line per tool."""
     calls: dict[str, list[str]] = {}
     for done in conversation.done:
         if not done.is_error:
@@ -137,7 +138,7 @@ def _step(name: str, details: list[str], count: int) -> str:
 
 
 def errand_step(conversation: Conversation, errand: Errand) -> Step | None:
-    """The call, as long as it was not made."""
+    """The tool call, unless it was made already."""
     if conversation.must_finish or any(done.name == errand.tool for done in conversation.done):
         return None
     call = conversation.call(errand.tool, **dict(errand.arguments))
@@ -145,7 +146,7 @@ def errand_step(conversation: Conversation, errand: Errand) -> Step | None:
 
 
 def errand_facts(conversation: Conversation, errand: Errand) -> Facts:
-    """What the tool brought, as a single finding."""
+    """The tool's result as a single finding."""
     text = _errand_reported(conversation, errand)
     done = next((done for done in conversation.results(errand.tool)), None)
     if done is None:
@@ -157,7 +158,7 @@ def errand_facts(conversation: Conversation, errand: Errand) -> Facts:
 
 
 def _errand_reported(conversation: Conversation, errand: Errand) -> str:
-    """What the tool brought, said in one line and shown."""
+    """The tool's result: one line about it, then its text."""
     done = next((done for done in conversation.done if done.name == errand.tool), None)
     if done is None:
         return f"{HONEST}\n\nI would have used `{errand.tool}`, but had to stop before that."

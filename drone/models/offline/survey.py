@@ -1,4 +1,4 @@
-"""The survey: everything that the tool results of a turn say about a workspace, put in order."""
+"""The survey: all tool results of a turn about a workspace, in order."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _MOST_NAMES = 40
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One `search_text` with what it found."""
+    """One `search_text` call with its hits."""
 
     pattern: str
     path: str
@@ -48,7 +48,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """`counted` says how many files each `find_files` pattern has; `whole` is False when some of them are not named."""
+    """`counted`: the number of files per `find_files` pattern; `whole`: False if a listing was cut short."""
 
     files: tuple[str, ...]
     sources: tuple[str, ...]
@@ -80,13 +80,13 @@ class Survey:
         return [manifest(path, self.pages[path]) for path in self.build_files if path in self.pages]
 
     def by_directory(self, levels: int = 1) -> list[tuple[str, int]]:
-        """Top directories (at most `levels` deep) with the number of files known below each, the fullest first."""
+        """Top directories (at most `levels` deep) with the number of known files below each, fullest first."""
         counts = Counter("/".join(path.split("/")[:-1][:levels]) for path in self.files if "/" in path)
         return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
     @property
     def own(self) -> tuple[str, ...]:
-        """The sources of the program itself: in its main languages, neither tests nor what goes along with it."""
+        """The program's own sources: in its main languages, without tests and accompanying files."""
         names = {language.name for language in self.languages}
         return tuple(path for path in self.sources if _name_of(path) in names and not is_aside(path))
 
@@ -96,7 +96,7 @@ class Survey:
         return main_languages(near or self.sources, self.build_files)
 
     def graph(self) -> Graph:
-        """How the program's own files use each other, by the searches for lines that import."""
+        """The import graph of the program's own files, from searches for import lines."""
         own = frozenset(self.own)
         lines = (hit for language in self.languages if language.imports for hit in self.found(self.importing(language)))
         return graph((hit for hit in lines if hit.path in own), own, self.go_module)
@@ -106,7 +106,7 @@ class Survey:
         return next((found.name for found in self.manifests if found.path.endswith("go.mod")), "")
 
     def importing(self, language: Language) -> str:
-        """What to search for: lines that import, in Python and Go those alone that name a part of this program."""
+        """The pattern for import lines; in Python and Go only for imports of this program's own modules."""
         match language.name:
             case "Python":
                 own = {path.removeprefix("src/").split("/")[0].removesuffix(".py") for path in self.own}
@@ -117,30 +117,30 @@ class Survey:
         return language.imports
 
     def regions(self) -> tuple[str, ...]:
-        """Where to search for lines of the program: everywhere, or in each top directory where there is much of it."""
+        """Where to search: everywhere, or in each of the largest top directories of a large program."""
         tops = Counter(path.split("/")[0] for path in self.own if "/" in path)
         if len(self.own) < _MUCH:
             return ("",)
         return tuple(name for name, _ in sorted(tops.items(), key=lambda item: (-item[1], item[0]))[:4])
 
     def names_in(self, path: str) -> tuple[str, ...]:
-        """Public names that a file defines, by the lines that were found in it or read of it."""
+        """Public names that a file defines, from search hits or from its text."""
         language = language_of(path)
         found = [hit for hit in self.found(language.public) if hit.path == path] if language else []
         lines = self.pages[path].lines if path in self.pages else ()
         return names_defined(hit.text for hit in found) or names_defined(lines)
 
     def is_cut(self, pattern: str) -> bool:
-        """There is more of `pattern` than the searches for it gave."""
+        """Whether searches for `pattern` were cut short."""
         return any(search.cut for search in self.searches if search.pattern == pattern)
 
     def found(self, pattern: str) -> tuple[Hit, ...]:
-        """All hits of the searches for `pattern`, in order."""
+        """All hits of searches for `pattern`, in order."""
         return tuple(hit for search in self.searches if search.pattern == pattern for hit in search.hits)
 
 
 def survey(conversation: Conversation) -> Survey:
-    """Sort the results of a turn by the tool that brought them."""
+    """Sort the results of a turn by tool."""
     lists = [(done, listing(done.content)) for name in _LISTS for done in conversation.results(name)]
     files = tuple(dict.fromkeys(path for done, found in lists for path in _below(done, found)))
     if not lists:
@@ -173,12 +173,12 @@ _LISTS = ("list_files", "find_files")
 
 
 def _is_refused(done: Done) -> bool:
-    """A tool said no; what a gate says of a result is no such thing."""
+    """Whether a tool refused the call; the gate's refusal of a result does not count."""
     return done.is_error and done.name not in FINISH
 
 
 def _below(done: Done, found: Listing) -> tuple[str, ...]:
-    """The files of a listing, as paths from the workspace's root even when a part of it was listed."""
+    """The files of a listing as paths from the workspace root, even if only a part was listed."""
     asked = str(done.arguments.get("path") or "").strip("./")
     if not asked or any(path.startswith(asked + "/") for path in found.files):
         return found.files
@@ -186,7 +186,7 @@ def _below(done: Done, found: Listing) -> tuple[str, ...]:
 
 
 def _pages(read: Sequence[Done]) -> dict[str, Page]:
-    """The files by path, in the order of their reading; of several parts of one the topmost."""
+    """The files by path, in the order they were read; of several parts of a file, the topmost."""
     pages: dict[str, Page] = {}
     starts: dict[str, int] = {}
     for done in read:
