@@ -12,23 +12,23 @@ from mcc.rules.patterns import Pattern
 
 FINISH = ("submit_result", "done")
 CHECK_ONLY = "check_only"
-_READ_ON = "read_artifact"
+_READ_ARTIFACT = "read_artifact"
 
 _STOPPED = Pattern(r"\bthe limit \w+.{0,40} is reached\b|\bno tool runs any more\b", ignore_case=True)
 _WRAP_UP = Pattern(r"\b(?:wrap up|finish now|answer now|stop here|with what you have)\b", ignore_case=True)
 _NEW_TASK = Pattern(r"\byour task has changed\b.*?:\s+", ignore_case=True, across=True)
-_SPEAKS_OF_BEFORE = Pattern(
+_REFERS_BACK = Pattern(
     r"\byour (?:\w+ )?(?:result|answer|report|findings?)\b|\byou (?:found|read|said)\b|\bthe same again\b",
     ignore_case=True,
 )
-_NOT_HANDED_IN = Pattern(r"\bhand the result in with\b", ignore_case=True)
+_NOT_SUBMITTED = Pattern(r"\bhand the result in with\b", ignore_case=True)
 _LEFT_OUT = Pattern(r"\bof ([\d,]{1,20}) characters\b[^\n]{0,60}\bread_artifact\b[^\n]{0,40}?\bid\W{1,4}([\w-]{8,100})")
 _PAGE = 60_000
 _MOST_PAGES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CallResult:
     """A tool call with its result."""
 
     name: str
@@ -54,19 +54,19 @@ class Conversation:
     request: str
     before: tuple[str, ...]
     steers: tuple[str, ...]
-    done: tuple[Done, ...]
-    earlier: tuple[Done, ...]
+    done: tuple[CallResult, ...]
+    earlier: tuple[CallResult, ...]
     rounds: int
     tools: Mapping[str, ToolSpec]
 
-    def results(self, name: str) -> tuple[Done, ...]:
+    def results(self, name: str) -> tuple[CallResult, ...]:
         """Successful results of the tool called `name`, in the order of the calls."""
         return tuple(done for done in self.done if done.name == name and not done.is_error)
 
-    def remembering(self) -> "Conversation":
+    def with_earlier_turns(self) -> "Conversation":
         """The same conversation including results of earlier turns. A request that refers to earlier turns is replaced
         by the first request."""
-        request = self.before[0] if self.before and _SPEAKS_OF_BEFORE.search(self.request) else self.request
+        request = self.before[0] if self.before and _REFERS_BACK.search(self.request) else self.request
         return replace(self, request=request, before=(), done=self.earlier + self.done, earlier=())
 
     @property
@@ -88,7 +88,7 @@ class Conversation:
     @property
     def roles(self) -> tuple[str, ...]:
         """The roles that the tool `subagents_run` accepts."""
-        return _options(self.of_each_agent.get("role"))
+        return _options(self.agent_fields.get("role"))
 
     @property
     def helpers(self) -> tuple[str, ...]:
@@ -96,18 +96,18 @@ class Conversation:
         return self.agent_types or self.roles
 
     @property
-    def of_each_agent(self) -> Mapping[str, Any]:
+    def agent_fields(self) -> Mapping[str, Any]:
         """The schemas of one agent's fields in `subagents_run`, by name."""
         agents = _properties(self.tools.get("subagents_run")).get("agents")
         each = agents.get("items") if isinstance(agents, Mapping) else None
         properties = each.get("properties") if isinstance(each, Mapping) else None
         return properties if isinstance(properties, Mapping) else {}
 
-    def reading_on(self) -> list[WantedCall]:
+    def calls_for_the_rest(self) -> list[WantedCall]:
         """Calls that fetch the whole of every result that was cut."""
-        cut = dict.fromkeys(done.left_out for done in self.done if done.name != _READ_ON)
+        cut = dict.fromkeys(done.left_out for done in self.done if done.name != _READ_ARTIFACT)
         calls = (
-            self.call(_READ_ON, id=found[0], start=start, length=_PAGE)
+            self.call(_READ_ARTIFACT, id=found[0], start=start, length=_PAGE)
             for found in cut
             if found
             for start in range(0, found[1], _PAGE)[:_MOST_PAGES]
@@ -140,10 +140,10 @@ def read(ask: Ask) -> Conversation:
     """The current turn of `ask`. Requests of earlier turns count as answered."""
     start = _start_of_turn(ask.messages)
     turn = ask.messages[start:]
-    opening = _opening(turn)
-    steers = tuple(text for message in turn[opening:] for text in _said_beside(message))
+    opening = _opening_length(turn)
+    steers = tuple(text for message in turn[opening:] for text in _outside_texts(message))
     asked = "\n".join(request_in(message.text) for message in turn[:opening] if isinstance(message, UserMessage))
-    done = _whole(tuple(_done(ask.messages)))
+    done = _with_whole_contents(tuple(_call_results(ask.messages)))
     now = sum(len(message.results) for message in turn if isinstance(message, ToolResults))
     return Conversation(
         system=ask.system,
@@ -157,7 +157,7 @@ def read(ask: Ask) -> Conversation:
     )
 
 
-def _said_beside(message: Message) -> tuple[str, ...]:
+def _outside_texts(message: Message) -> tuple[str, ...]:
     """The texts in a message that come from neither the model nor a tool."""
     match message:
         case UserMessage(text):
@@ -172,15 +172,15 @@ def _start_of_turn(messages: Sequence[Message]) -> int:
     the task."""
     for index in range(len(messages) - 1, 0, -1):
         before, message = messages[index - 1 : index + 1]
-        if isinstance(message, UserMessage) and (_NEW_TASK.match(message.text) or _is_end(before, message)):
+        if isinstance(message, UserMessage) and (_NEW_TASK.match(message.text) or _ends_turn(before, message)):
             return index
     return 0
 
 
-def _is_end(last: Message, following: UserMessage) -> bool:
+def _ends_turn(last: Message, following: UserMessage) -> bool:
     """Whether a turn ended with `last`: by a reply without tool calls, or by an accepted result."""
     if isinstance(last, AssistantMessage):
-        return not _NOT_HANDED_IN.search(following.text)
+        return not _NOT_SUBMITTED.search(following.text)
     if isinstance(last, ToolResults):
         return any(
             result.name in FINISH and not result.is_error and WOULD_BE not in result.content for result in last.results
@@ -188,12 +188,12 @@ def _is_end(last: Message, following: UserMessage) -> bool:
     return False
 
 
-def _opening(turn: Sequence[Message]) -> int:
+def _opening_length(turn: Sequence[Message]) -> int:
     """The number of messages in the turn before its first reply."""
     return next((index for index, message in enumerate(turn) if not isinstance(message, UserMessage)), len(turn))
 
 
-def _done(messages: Sequence[Message]) -> Iterator[Done]:
+def _call_results(messages: Sequence[Message]) -> Iterator[CallResult]:
     arguments: dict[str, Mapping[str, Any]] = {}
     for message in messages:
         if isinstance(message, AssistantMessage):
@@ -202,18 +202,18 @@ def _done(messages: Sequence[Message]) -> Iterator[Done]:
         elif isinstance(message, ToolResults):
             for result in message.results:
                 content = unfenced(result.content)
-                yield Done(result.name, arguments.get(result.call_id, {}), content, result.is_error)
+                yield CallResult(result.name, arguments.get(result.call_id, {}), content, result.is_error)
 
 
-def _whole(done: tuple[Done, ...]) -> tuple[Done, ...]:
+def _with_whole_contents(done: tuple[CallResult, ...]) -> tuple[CallResult, ...]:
     """Replace the content of cut results by what `read_artifact` returned for them."""
     whole: dict[str, str] = {}
     for one in done:
-        if one.name == _READ_ON and not one.is_error:
+        if one.name == _READ_ARTIFACT and not one.is_error:
             handle = str(one.arguments.get("id"))
             whole[handle] = whole.get(handle, "") + one.content.split("\n", 1)[-1]
-    return tuple(replace(one, content=_of(one, whole)) for one in done)
+    return tuple(replace(one, content=_content_of(one, whole)) for one in done)
 
 
-def _of(one: Done, whole: Mapping[str, str]) -> str:
-    return whole.get(one.left_out[0], one.content) if one.left_out and one.name != _READ_ON else one.content
+def _content_of(one: CallResult, whole: Mapping[str, str]) -> str:
+    return whole.get(one.left_out[0], one.content) if one.left_out and one.name != _READ_ARTIFACT else one.content

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drone.agent.model import WantedCall
-from drone.models.offline.conversation import FINISH, Conversation, Done
-from drone.models.offline.explore import WATCHED, Step
+from drone.models.offline.conversation import FINISH, CallResult, Conversation
+from drone.models.offline.explore import REVIEW_RULES, Step
 from drone.models.offline.languages import is_source
 from drone.models.offline.material import paths_in, unique
 from drone.models.offline.report import HONEST
-from drone.models.offline.request import REASON, Trade, focus_of
+from drone.models.offline.request import REASON, ReviewKind, focus_of
 from drone.models.offline.results import BLOCKED, COMPLETED, Facts, Finding, shortened
 from mcc.rules.patterns import Pattern
 
@@ -25,11 +25,11 @@ _ORDER = (
     "Layout",
     "Documentation",
 )
-_LAST = "Not settled"
+_OPEN = "Not settled"
 _HONEST = HONEST.strip("*")
-_WORTH = "Worth a second look"
-_LOOKED_OUT_FOR = frozenset(watch.title for watches in WATCHED.values() for watch in watches)
-_FOREIGN_CHARACTERS = 4_000
+_SECOND_LOOK = "Worth a second look"
+_REVIEW_TITLES = frozenset(watch.title for watches in REVIEW_RULES.values() for watch in watches)
+_UNMERGED_CHARACTERS = 4_000
 _LEAD_CHARACTERS = 2_000
 _CALLED = Pattern(r"calls it \*\*([^*\n]+)\*\*: (.+?)\.?$", lines=True)
 _BOLD = Pattern(r"\*\*([^*\n]+)\*\*")
@@ -46,7 +46,7 @@ _CRITERION = "Every finding names the files that it rests on, and each of them w
 
 
 @dataclass(frozen=True, slots=True)
-class Child:
+class ChildReport:
     """One subagent's report. `text` is all it wrote if it has no findings; `failed`: it did not finish."""
 
     title: str
@@ -57,39 +57,42 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """One part of the work. `wanted`: suitable roles, best first; if none of them is available, any role does if
-    `anyone`."""
+class Subtask:
+    """One part of the work. `preferred_roles`: suitable roles, best first. If none of them is available, any role does
+    if `any_role`."""
 
     title: str
     task: str
-    wanted: tuple[str, ...] = _READERS
-    anyone: bool = True
+    preferred_roles: tuple[str, ...] = _READERS
+    any_role: bool = True
 
-    def role(self, there: tuple[str, ...]) -> str | None:
-        return next((name for name in self.wanted if name in there), there[0] if self.anyone and there else None)
+    def role(self, available: tuple[str, ...]) -> str | None:
+        return next(
+            (name for name in self.preferred_roles if name in available),
+            available[0] if self.any_role and available else None,
+        )
 
 
-def pieces_of(request: str, there: tuple[str, ...]) -> list[tuple[str, Piece]]:
+def subtasks_of(request: str, available: tuple[str, ...]) -> list[tuple[str, Subtask]]:
     """The work as (role, part) pairs: two readers always, and specialists if the request is about their subject."""
-    planned = [*_reading(request), *_trades(request)]
-    return [(role, piece) for piece in planned if (role := piece.role(there)) is not None]
+    planned = [*_reader_tasks(request), *_specialist_tasks(request)]
+    return [(role, piece) for piece in planned if (role := piece.role(available)) is not None]
 
 
-def calls_for(conversation: Conversation, request: str) -> tuple[list[tuple[str, Piece]], list[WantedCall | None]]:
+def calls_for(conversation: Conversation, request: str) -> tuple[list[tuple[str, Subtask]], list[WantedCall | None]]:
     """The plan, and the calls that start it: a single call if several roles are needed, else one call per part."""
-    together = conversation.roles and pieces_of(request, conversation.roles)
-    if together and (len({role for role, _ in together}) > 1 or not conversation.agent_types):
-        agents = [_agent(number, role, piece, conversation) for number, (role, piece) in enumerate(together, 1)]
-        return together, [conversation.call("subagents_run", agents=agents, mode="parallel")]
-    single = pieces_of(request, conversation.agent_types)
+    batch = conversation.roles and subtasks_of(request, conversation.roles)
+    if batch and (len({role for role, _ in batch}) > 1 or not conversation.agent_types):
+        agents = [_agent_arguments(number, role, piece, conversation) for number, (role, piece) in enumerate(batch, 1)]
+        return batch, [conversation.call("subagents_run", agents=agents, mode="parallel")]
+    single = subtasks_of(request, conversation.agent_types)
     return single, [
         conversation.call("subagent", agent_type=role, prompt=piece.task, title=piece.title) for role, piece in single
     ]
 
 
-def _agent(number: int, role: str, piece: Piece, conversation: Conversation) -> dict[str, Any]:
-    known: Mapping[str, Any] = conversation.of_each_agent
+def _agent_arguments(number: int, role: str, piece: Subtask, conversation: Conversation) -> dict[str, Any]:
+    known: Mapping[str, Any] = conversation.agent_fields
     criteria = known.get("success_criteria")
     listed = isinstance(criteria, Mapping) and criteria.get("type") == "array"
     arguments = {
@@ -102,36 +105,36 @@ def _agent(number: int, role: str, piece: Piece, conversation: Conversation) -> 
     return {name: value for name, value in arguments.items() if name in known}
 
 
-def _reading(request: str) -> Iterator[Piece]:
-    yield Piece(
+def _reader_tasks(request: str) -> Iterator[Subtask]:
+    yield Subtask(
         "Structure and entry points",
         "Find the structure of this workspace: its layout, its build files, and the entry points where its programs "
-        f"begin. Report paths with lines, and counts. {_asked(request)}",
+        f"begin. Report paths with lines, and counts. {_reason(request)}",
         ("scout", *_READERS),
     )
-    if _trade(request):
+    if _review_kind(request):
         return
-    yield Piece(
+    yield Subtask(
         "What the code does",
         "Find what the code does: its purpose, its main modules and what each of them is for, its tests and its "
-        f"documentation. Report paths, names and counts. {_asked(request)}",
+        f"documentation. Report paths, names and counts. {_reason(request)}",
     )
 
 
-def _trades(request: str) -> Iterator[Piece]:
+def _specialist_tasks(request: str) -> Iterator[Subtask]:
     task = "Review this workspace: look for what is unfinished, silenced or left over in its sources."
-    yield Piece("What deserves a second look", f"{task} {_asked(request)}", ("review",), anyone=False)
-    if _trade(request) == "security":
+    yield Subtask("What deserves a second look", f"{task} {_reason(request)}", ("review",), any_role=False)
+    if _review_kind(request) == "security":
         task = "Look for weaknesses in the security of this workspace: text run as code, shells, secrets, unsafe data."
-        yield Piece("Security", f"{task} {_asked(request)}", ("security_analyst",), anyone=False)
+        yield Subtask("Security", f"{task} {_reason(request)}", ("security_analyst",), any_role=False)
 
 
-def _trade(request: str) -> Trade:
+def _review_kind(request: str) -> ReviewKind:
     focus = focus_of(request)
-    return focus.trade if focus else ""
+    return focus.review if focus else ""
 
 
-def _asked(request: str) -> str:
+def _reason(request: str) -> str:
     return f'{REASON} "{" ".join(request.split())[:300]}"'
 
 
@@ -165,28 +168,28 @@ class _Merged:
         return "\n".join(self.sections.get(title, ()))
 
     def ordered(self, *first: str) -> Iterator[str]:
-        others = [title for title in self.sections if title not in (*_ORDER, _WORTH, _LAST)]
-        for title in dict.fromkeys((*first, *_ORDER, *others, _WORTH, _LAST)):
+        others = [title for title in self.sections if title not in (*_ORDER, _SECOND_LOOK, _OPEN)]
+        for title in dict.fromkeys((*first, *_ORDER, *others, _SECOND_LOOK, _OPEN)):
             if self.sections.get(title):
                 yield f"## {title}\n{self.text(title)}"
 
 
 def answer(conversation: Conversation) -> str:
     """The final answer, built only from the subagents' reports and the master's own results."""
-    children = children_of(conversation)
+    children = reports_of(conversation)
     merged = _merged(children)
-    foreign = [text for child in children if (text := _foreign(child))]
+    foreign = [text for child in children if (text := _unmerged(child))]
     focus = focus_of(conversation.request)
-    first = (_WORTH,) if focus and focus.trade else ()
+    first = (_SECOND_LOOK,) if focus and focus.review else ()
     parts = [f"# {_heading(merged, children)}", HONEST, *_opening(merged), *merged.ordered(*first), *foreign]
     return "\n\n".join([*parts, _sources(conversation, children)])
 
 
 def facts_of(conversation: Conversation) -> Facts:
     """The answer as facts for a form: every child's findings, by severity."""
-    children, report = children_of(conversation), answer(conversation)
-    graver = {"error": 0, "warning": 1, "info": 2}
-    found = sorted((one for child in children for one in child.findings), key=lambda one: graver[one.severity])
+    children, report = reports_of(conversation), answer(conversation)
+    rank = {"error": 0, "warning": 1, "info": 2}
+    found = sorted((one for child in children for one in child.findings), key=lambda one: rank[one.severity])
     texts = (Finding(child.title, child.text, paths_in(child.text)[:12]) for child in children if not child.findings)
     findings = (*found, *(one for one in texts if one.evidence))
     paragraphs = [part for part in report.split("\n\n") if not part.startswith(("#", HONEST))]
@@ -213,7 +216,7 @@ def _sections_of(text: str) -> Iterator[tuple[str, list[str]]]:
     yield title, lines
 
 
-def _merged(children: Sequence[Child]) -> _Merged:
+def _merged(children: Sequence[ChildReport]) -> _Merged:
     merged = _Merged()
     for child in children:
         if not child.findings and not child.failed and _HONEST in child.text and HONEST not in child.text:
@@ -223,23 +226,25 @@ def _merged(children: Sequence[Child]) -> _Merged:
                 if title:
                     merged.add(title, lines)
         for one in child.findings:
-            if one.severity == "info" and one.title not in _LOOKED_OUT_FOR:
+            if one.severity == "info" and one.title not in _REVIEW_TITLES:
                 merged.add(one.title, one.evidence.splitlines())
             else:
-                graver = "" if one.severity == "info" else f" ({one.severity})"
-                merged.add(_WORTH, [f"- **{one.title}**{graver}", *(f"  {line}" for line in one.evidence.splitlines())])
-        merged.add(_LAST, [f"- {one}" for one in child.next_actions])
+                rank = "" if one.severity == "info" else f" ({one.severity})"
+                merged.add(
+                    _SECOND_LOOK, [f"- **{one.title}**{rank}", *(f"  {line}" for line in one.evidence.splitlines())]
+                )
+        merged.add(_OPEN, [f"- {one}" for one in child.next_actions])
     return merged
 
 
-def _foreign(child: Child) -> str:
+def _unmerged(child: ChildReport) -> str:
     """The report of another kind of subagent, or the reason why it failed; empty for reports that are merged."""
     if not child.failed and (child.findings or _HONEST in child.text):
         return ""
-    return f"## {child.title}{': not finished' if child.failed else ''}\n{shortened(child.text, _FOREIGN_CHARACTERS)}"
+    return f"## {child.title}{': not finished' if child.failed else ''}\n{shortened(child.text, _UNMERGED_CHARACTERS)}"
 
 
-def _heading(merged: _Merged, children: Sequence[Child]) -> str:
+def _heading(merged: _Merged, children: Sequence[ChildReport]) -> str:
     named = _BOLD.search(f"{merged.text('Purpose')}\n{merged.text('Build')}")
     if named:
         return f"{named[1]}: what is in this workspace"
@@ -260,7 +265,7 @@ def _opening(merged: _Merged) -> list[str]:
     return [sentence] if (sentence := " ".join(part for part in parts if part)) else []
 
 
-def _sources(conversation: Conversation, children: Sequence[Child]) -> str:
+def _sources(conversation: Conversation, children: Sequence[ChildReport]) -> str:
     used = {done.name for done in conversation.done if done.name not in DELEGATION and not done.is_error}
     own = sorted(used - {*FINISH})
     finished = sum(not child.failed for child in children)
@@ -269,31 +274,31 @@ def _sources(conversation: Conversation, children: Sequence[Child]) -> str:
     return f"*{sources}{beside}. What is not named here was not looked at.*"
 
 
-def children_of(conversation: Conversation) -> tuple[Child, ...]:
+def reports_of(conversation: Conversation) -> tuple[ChildReport, ...]:
     """All reports so far."""
-    return tuple(child for done in conversation.done if done.name in DELEGATION for child in _children(done))
+    return tuple(child for done in conversation.done if done.name in DELEGATION for child in _reports_in(done))
 
 
-def _children(done: Done) -> Iterator[Child]:
+def _reports_in(done: CallResult) -> Iterator[ChildReport]:
     value = _json_in(done.content)
     agents = value.get("agents") if isinstance(value, dict) else None
     if isinstance(agents, list):
         asked = done.arguments.get("agents")
         titles = [one if isinstance(one, dict) else {} for one in asked] if isinstance(asked, list) else []
         for index, one in enumerate(agents):
-            yield _child(one, titles[index] if index < len(titles) else {}, failed=False)
+            yield _report_of(one, titles[index] if index < len(titles) else {}, failed=False)
     else:
-        yield _child(value if isinstance(value, dict) else done.content, done.arguments, failed=done.is_error)
+        yield _report_of(value if isinstance(value, dict) else done.content, done.arguments, failed=done.is_error)
 
 
-def _child(report: object, asked: Mapping[str, Any], *, failed: bool) -> Child:
+def _report_of(report: object, asked: Mapping[str, Any], *, failed: bool) -> ChildReport:
     """`failed`: the whole call failed; among several children each report states its own status."""
     named = report.get("display_name") if isinstance(report, dict) else None
     title = str(asked.get("title") or named or "One subagent")
     if not isinstance(report, dict):
-        return Child(title, str(report).partition(_RECORD)[0].strip(), failed=failed)
+        return ChildReport(title, str(report).partition(_RECORD)[0].strip(), failed=failed)
     findings = report.get("findings")
-    return Child(
+    return ChildReport(
         title=title,
         text=str(report.get("summary") or report.get("error") or report.get("text") or ""),
         findings=tuple(map(_finding, findings)) if isinstance(findings, list) else (),

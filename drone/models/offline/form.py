@@ -8,11 +8,11 @@ from drone.models.offline.results import Facts, Finding
 
 Schema: TypeAlias = Mapping[str, Any]
 Scope: TypeAlias = Mapping[str, object]
-"""Known values at one place of the form, by normalized name (`bare`)."""
+"""Known values at one place of the form, by normalized name (`normalized`)."""
 
 UNKNOWN = "not determined"
 _DEEPEST = 12
-_SAME_WORD: Mapping[str, Sequence[str]] = {
+_SYNONYMS: Mapping[str, Sequence[str]] = {
     "info": ("info", "note", "low", "minor", "none"),
     "warning": ("warning", "medium", "moderate", "minor"),
     "error": ("error", "high", "critical", "major"),
@@ -34,7 +34,7 @@ class Form:
     without: frozenset[str] = frozenset()
 
     def filled(self, facts: Facts) -> dict[str, object]:
-        value = self._value(self.schema, dict(_known(facts)), "", True, 0)
+        value = self._value(self.schema, dict(_known_values(facts)), "", True, 0)
         return value if isinstance(value, dict) else {}
 
     def _value(self, schema: object, scope: Scope, name: str, required: bool, depth: int) -> Any:
@@ -44,18 +44,18 @@ class Form:
             return _NOTHING
         if "const" in plain:
             return plain["const"]
-        known = scope.get(bare(name), _NOTHING) if name else scope
+        known = scope.get(normalized(name), _NOTHING) if name else scope
         if options := plain.get("enum"):
-            return _chosen(list(options), known, required)
-        kind = _kind_of(plain, known)
-        found = self._of_kind(kind, plain, known, name, scope, depth)
+            return _choice(list(options), known, required)
+        kind = _type_of(plain, known)
+        found = self._of_type(kind, plain, known, name, scope, depth)
         if found is not _NOTHING or not required:
             return found
-        if "null" in _kinds(plain):
+        if "null" in _types(plain):
             return None
-        return _least(kind, plain)
+        return _smallest_value(kind, plain)
 
-    def _of_kind(self, kind: str, schema: Schema, known: Any, name: str, scope: Scope, depth: int) -> Any:
+    def _of_type(self, kind: str, schema: Schema, known: Any, name: str, scope: Scope, depth: int) -> Any:
         match kind:
             case "object":
                 return self._object(schema, known if isinstance(known, Mapping) else scope, depth)
@@ -97,7 +97,7 @@ class Form:
     def _item(self, schema: object, one: object, depth: int) -> Any:
         if isinstance(one, Mapping):
             plain = self._plain(schema)
-            if _kind_of(plain, one) == "object":
+            if _type_of(plain, one) == "object":
                 return self._value(plain, one, "", True, depth + 1)
             one = one.get("text", _NOTHING)
         return self._value(schema, {"": one, "item": one}, "item", False, depth + 1)
@@ -111,9 +111,9 @@ class Form:
                 schema = self._referred(reference)
             elif isinstance(options := schema.get("anyOf") or schema.get("oneOf"), list | tuple) and options:
                 rest = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
-                schema = {**rest, **self._plain(_first_said(options))}
+                schema = {**rest, **self._plain(_first_non_null(options))}
             elif isinstance(parts := schema.get("allOf"), list | tuple) and parts:
-                schema = _joined([{**schema, "allOf": None}, *map(self._plain, parts)])
+                schema = _merged([{**schema, "allOf": None}, *map(self._plain, parts)])
             else:
                 return schema
         return {}
@@ -125,11 +125,11 @@ class Form:
         return place
 
 
-def _chosen(options: list[Any], known: object, required: bool) -> Any:
+def _choice(options: list[Any], known: object, required: bool) -> Any:
     if known in options:
         return known
     words = {str(option).lower(): option for option in options}
-    for word in _SAME_WORD.get(str(known), ()):
+    for word in _SYNONYMS.get(str(known), ()):
         if word in words:
             return words[word]
     if not required:
@@ -137,18 +137,18 @@ def _chosen(options: list[Any], known: object, required: bool) -> Any:
     return next((words[word] for word in ("unknown", "other", "none", "n/a") if word in words), options[0])
 
 
-def bare(name: str) -> str:
+def normalized(name: str) -> str:
     """A property name without case, separators and plural: `recommended_next_actions` becomes
     `recommendednextaction`."""
     return "".join(one for one in name.lower() if one.isascii() and one.isalnum()).removesuffix("s")
 
 
-def _first_said(options: Sequence[object]) -> object:
+def _first_non_null(options: Sequence[object]) -> object:
     """The first choice that is not null."""
     return next((one for one in options if not (isinstance(one, Mapping) and one.get("type") == "null")), options[0])
 
 
-def _joined(parts: Sequence[Schema]) -> Schema:
+def _merged(parts: Sequence[Schema]) -> Schema:
     properties = {name: inner for part in parts for name, inner in (part.get("properties") or {}).items()}
     required = [name for part in parts for name in part.get("required") or ()]
     return {key: value for part in parts for key, value in part.items() if value is not None} | {
@@ -157,13 +157,13 @@ def _joined(parts: Sequence[Schema]) -> Schema:
     }
 
 
-def _kinds(schema: Schema) -> tuple[str, ...]:
+def _types(schema: Schema) -> tuple[str, ...]:
     kind = schema.get("type")
     return (kind,) if isinstance(kind, str) else tuple(kind) if isinstance(kind, list | tuple) else ()
 
 
-def _kind_of(schema: Schema, known: object) -> str:
-    kind = next((kind for kind in _kinds(schema) if kind != "null"), "")
+def _type_of(schema: Schema, known: object) -> str:
+    kind = next((kind for kind in _types(schema) if kind != "null"), "")
     if kind:
         return kind
     if "properties" in schema:
@@ -171,7 +171,7 @@ def _kind_of(schema: Schema, known: object) -> str:
     return "array" if "items" in schema or isinstance(known, list | tuple) else "string"
 
 
-def _least(kind: str, schema: Schema) -> object:
+def _smallest_value(kind: str, schema: Schema) -> object:
     match kind:
         case "string":
             return _fitted(UNKNOWN, schema)
@@ -225,37 +225,37 @@ _NAMES: Sequence[tuple[str, _Aspect]] = (
 )
 
 
-def _known(facts: Facts) -> Iterator[tuple[str, object]]:
+def _known_values(facts: Facts) -> Iterator[tuple[str, object]]:
     for names, aspect in _NAMES:
         value = aspect(facts)
         if value is not _NOTHING:
-            yield from _under(names, value).items()
+            yield from _named(names, value).items()
 
 
-def _under(names: str, value: object) -> dict[str, object]:
-    return dict.fromkeys(map(bare, names.split()), value)
+def _named(names: str, value: object) -> dict[str, object]:
+    return dict.fromkeys(map(normalized, names.split()), value)
 
 
 def _finding(one: Finding) -> Scope:
     return {
-        **_under("title name topic claim finding", one.title),
-        **_under("evidence quote detail description message content summary explanation proof", one.evidence),
-        **_under("severity level priority impact", one.severity),
-        **_under("path file source reference", list(one.paths)),
-        **_under("text", f"{one.title}: {one.evidence}"),
-        **({} if one.place is None else _under("line start_line", one.place[1])),
+        **_named("title name topic claim finding", one.title),
+        **_named("evidence quote detail description message content summary explanation proof", one.evidence),
+        **_named("severity level priority impact", one.severity),
+        **_named("path file source reference", list(one.paths)),
+        **_named("text", f"{one.title}: {one.evidence}"),
+        **({} if one.place is None else _named("line start_line", one.place[1])),
     }
 
 
 def _step(number: int, text: str) -> Scope:
-    return {**_under("id", str(number)), **_under("title name text detail", text), **_under("status", "completed")}
+    return {**_named("id", str(number)), **_named("title name text detail", text), **_named("status", "completed")}
 
 
 def _artifact(facts: Facts) -> Scope:
     return {
-        **_under("kind type", "report"),
-        **_under("title", "The whole report"),
-        **_under("id name path file", "report.md"),
-        **_under("mime mime_type media_type", "text/markdown"),
-        **_under("content text", facts.report),
+        **_named("kind type", "report"),
+        **_named("title", "The whole report"),
+        **_named("id name path file", "report.md"),
+        **_named("mime mime_type media_type", "text/markdown"),
+        **_named("content text", facts.report),
     }

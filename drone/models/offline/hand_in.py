@@ -7,7 +7,7 @@ from typing import Any
 
 from drone.agent.messages import ToolSpec
 from drone.agent.model import WantedCall
-from drone.models.offline.conversation import CHECK_ONLY, Conversation, Done
+from drone.models.offline.conversation import CHECK_ONLY, CallResult, Conversation
 from drone.models.offline.explore import Step
 from drone.models.offline.form import Form
 from drone.models.offline.languages import is_document, language_of
@@ -31,14 +31,14 @@ _WANTS_READING = Pattern(r"\bread\b|\breceipts?\b|\bevidence\b|\bfindings?\b|\bl
 
 
 @dataclass(frozen=True, slots=True)
-class Checks:
+class GateResponses:
     """The gate's responses to results so far, whether checked or submitted."""
 
     finish: ToolSpec
-    checks: tuple[Done, ...]
+    checks: tuple[CallResult, ...]
 
     @property
-    def refusals(self) -> tuple[Done, ...]:
+    def refusals(self) -> tuple[CallResult, ...]:
         return tuple(check for check in self.checks if check.is_error)
 
     @property
@@ -48,7 +48,7 @@ class Checks:
 
     def passed(self, arguments: Mapping[str, object]) -> bool:
         last = self.checks[-1] if self.checks else None
-        return last is not None and not last.is_error and _result(last) == arguments
+        return last is not None and not last.is_error and _submitted(last) == arguments
 
 
 def step_of(conversation: Conversation, facts: Facts, tokens: int | None = None) -> Step | None:
@@ -59,28 +59,28 @@ def step_of(conversation: Conversation, facts: Facts, tokens: int | None = None)
     if conversation.finish is None:
         return None
     finish = conversation.finish
-    gate = Checks(finish, tuple(done for done in conversation.done if done.name == finish.name))
+    gate = GateResponses(finish, tuple(done for done in conversation.done if done.name == finish.name))
     if calls := _still_to_read(conversation, facts, gate.complaint):
         return Step("The result was sent back; I read what it speaks of first.", calls)
-    arguments = next(_not_refused(gate, _true(conversation, facts, gate), tokens))
-    if _check_first(conversation, gate) and not gate.passed(arguments):
+    arguments = next(_unrefused_forms(gate, _verified(conversation, facts, gate), tokens))
+    if _needs_check(conversation, gate) and not gate.passed(arguments):
         asked = WantedCall(finish.name, {**arguments, CHECK_ONLY: True})
         return Step("I have the result checked before I hand it in.", (asked,))
     again = "I correct what was complained of, and hand it in again." if gate.refusals else "I hand in what I found."
     return Step(again, (WantedCall(gate.finish.name, arguments),))
 
 
-def _not_refused(gate: Checks, facts: Facts, tokens: int | None) -> Iterator[dict[str, object]]:
+def _unrefused_forms(gate: GateResponses, facts: Facts, tokens: int | None) -> Iterator[dict[str, object]]:
     """Filled forms that were not refused yet: complete, else without findings, else as blocked."""
     blocked = facts.blocked(_first_line(gate.complaint))
-    for way in (facts, replace(facts, findings=()), blocked, replace(blocked, findings=())):
-        arguments = _arguments(gate, way, tokens)
-        if not any(_result(done) == arguments for done in gate.refusals):
+    for variant in (facts, replace(facts, findings=()), blocked, replace(blocked, findings=())):
+        arguments = _arguments(gate, variant, tokens)
+        if not any(_submitted(done) == arguments for done in gate.refusals):
             yield arguments
     yield _arguments(gate, blocked, tokens)
 
 
-def _check_first(conversation: Conversation, gate: Checks) -> bool:
+def _needs_check(conversation: Conversation, gate: GateResponses) -> bool:
     """Whether to check before submitting: for unusual forms, and after a refusal."""
     properties = gate.finish.parameters.get("properties")
     if not isinstance(properties, Mapping) or CHECK_ONLY not in properties or conversation.must_finish:
@@ -109,7 +109,7 @@ def _is_file(path: str) -> bool:
     return "/" in path or language_of(path) is not None or is_document(path)
 
 
-def _true(conversation: Conversation, facts: Facts, gate: Checks) -> Facts:
+def _verified(conversation: Conversation, facts: Facts, gate: GateResponses) -> Facts:
     """The facts with files read since, and without files that cannot be read.
 
     Findings without any file are dropped once a refusal complained about findings.
@@ -127,7 +127,7 @@ def _true(conversation: Conversation, facts: Facts, gate: Checks) -> Facts:
     return replace(facts, findings=kept, read=unique([*facts.read, *read]))
 
 
-def _arguments(gate: Checks, facts: Facts, tokens: int | None) -> dict[str, object]:
+def _arguments(gate: GateResponses, facts: Facts, tokens: int | None) -> dict[str, object]:
     """The filled form, as large as fits."""
     form = Form(gate.finish.parameters, without=_refused_names(gate.refusals, gate.finish.parameters) | {CHECK_ONLY})
     most = _MOST_CHARACTERS if tokens is None else min(_MOST_CHARACTERS, tokens * 3)
@@ -139,7 +139,7 @@ def _arguments(gate: Checks, facts: Facts, tokens: int | None) -> dict[str, obje
     return filled
 
 
-def _refused_names(refusals: Sequence[Done], schema: Mapping[str, Any]) -> frozenset[str]:
+def _refused_names(refusals: Sequence[CallResult], schema: Mapping[str, Any]) -> frozenset[str]:
     """The last path segments of fields that were complained about, except as missing."""
     found = (match for done in refusals for match in _FIELD.finditer(done.content.replace(_REFUSED, "")))
     known = json.dumps(schema, default=str)
@@ -147,7 +147,7 @@ def _refused_names(refusals: Sequence[Done], schema: Mapping[str, Any]) -> froze
     return frozenset(name for name in names if f'"{name}"' in known and name not in _USUAL)
 
 
-def _result(done: Done) -> dict[str, object]:
+def _submitted(done: CallResult) -> dict[str, object]:
     """The arguments that were submitted or checked."""
     return {name: given for name, given in done.arguments.items() if name != CHECK_ONLY}
 

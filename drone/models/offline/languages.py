@@ -129,7 +129,7 @@ def is_test(path: str) -> bool:
     return bool(_TEST.search(path))
 
 
-def is_aside(path: str) -> bool:
+def is_accompanying(path: str) -> bool:
     """Whether the path is in a directory that accompanies a program, or is a file that only builds or configures it."""
     return bool(_ASIDE.search(path))
 

@@ -33,7 +33,7 @@ _CMAKE_BELOW = Pattern(r"^\s*add_subdirectory\s*\(\s*([\w./+-]+)", lines=True, i
 _CMAKE_TESTS = Pattern(r"^\s*(?:enable_testing|add_test|include\s*\(\s*CTest)\b", lines=True, ignore_case=True)
 _MESON_PROJECT = Pattern(r"^project\(\s*'([^']+)'", lines=True)
 _MESON_MADE = Pattern(r"\b(executable|library|shared_library|static_library)\(\s*'([^']+)'")
-_POM_SAID = Pattern(r"<(artifactId|name|description)>([^<]*)</")
+_POM_ELEMENT = Pattern(r"<(artifactId|name|description)>([^<]*)</")
 _POM_MODULES = Pattern(r"<module>([^<]*)</module>")
 _GRADLE_MAIN = Pattern(r"\bmainClass(?:Name)?(?:\.set\()?\s*[=(]?\s*[\"']([\w.]+)[\"']")
 _END_OF_NAME = Pattern(r"[\s<>=!~;\[(]")
@@ -79,7 +79,11 @@ def manifest(path: str, page: Page) -> Manifest:
     if file in _COMMANDS:
         build, test = _COMMANDS[file]
         found = replace(found, builds=(build,), tests=(test,) if test else found.tests)
-    return found if found.name else replace(found, name=_first(_NAME, text), description=_first(_DESCRIPTION, text))
+    return (
+        found
+        if found.name
+        else replace(found, name=_first_group(_NAME, text), description=_first_group(_DESCRIPTION, text))
+    )
 
 
 def _toml(text: str) -> dict[str, Any]:
@@ -95,7 +99,7 @@ def _pyproject(path: str, text: str) -> Manifest:
     scripts = _mapping(project.get("scripts"))
     needs = project.get("dependencies") or ()
     facts = [f"needs Python {project['requires-python']}"] if "requires-python" in project else []
-    facts += _needs([_package(need) for need in needs])
+    facts += _dependency_line([_package_name(need) for need in needs])
     starts = tuple(f"command `{name}` → `{target}`" for name, target in scripts.items())
     name, tests = str(project.get("name", "")), ("pytest",) if "pytest" in text else ()
     builds = ("pip install -e .",) if name else ()
@@ -110,9 +114,9 @@ def _package_json(path: str, text: str) -> Manifest:
     if "/" not in path:
         starts += [f"`{key}` is `{document[key]}`" for key in ("main", "module") if isinstance(document.get(key), str)]
     scripts = _mapping(document.get("scripts"))
-    facts = [f"npm scripts: {_ticked(list(scripts)[:10])}"] if scripts else []
+    facts = [f"npm scripts: {_in_backticks(list(scripts)[:10])}"] if scripts else []
     needs = _mapping(document.get("dependencies"))
-    facts += _needs(list(needs))
+    facts += _dependency_line(list(needs))
     return Manifest(
         path,
         str(document.get("name", "")),
@@ -134,28 +138,28 @@ def _cargo(path: str, text: str) -> Manifest:
     members = _mapping(document.get("workspace")).get("members") or ()
     facts = [f"workspace of {len(members)} crates: {', '.join(members[:8])}"] if members else []
     needs = _mapping(document.get("dependencies"))
-    facts += _needs(list(needs))
+    facts += _dependency_line(list(needs))
     return Manifest(path, str(package.get("name", "")), str(package.get("description", "")), starts, tuple(facts))
 
 
 def _go_mod(path: str, text: str) -> Manifest:
-    version = _first(_GO, text)
+    version = _first_group(_GO, text)
     facts = [f"Go {version}"] if version else []
-    facts += _needs([found[1] for found in _REQUIRED.finditer(text) if "// indirect" not in found[2]])
-    return Manifest(path, _first(_MODULE, text), facts=tuple(facts))
+    facts += _dependency_line([found[1] for found in _REQUIRED.finditer(text) if "// indirect" not in found[2]])
+    return Manifest(path, _first_group(_MODULE, text), facts=tuple(facts))
 
 
 def _makefile(path: str, text: str) -> Manifest:
     targets = list(dict.fromkeys(_TARGET.findall(text)))
     tests = tuple(f"make {name}" for name in ("test", "tests", "check") if name in targets)
-    return Manifest(path, facts=(f"targets: {_ticked(targets[:12])}",) if targets else (), tests=tests[:1])
+    return Manifest(path, facts=(f"targets: {_in_backticks(targets[:12])}",) if targets else (), tests=tests[:1])
 
 
 def _configure_ac(path: str, text: str) -> Manifest:
     found = _AC_INIT.search(text)
     headers = _AC_FILES.search(text)
     facts = [f"version {found[2]}"] if found and found[2] else []
-    facts += [f"writes {_ticked(headers[1].split()[:8])}"] if headers else []
+    facts += [f"writes {_in_backticks(headers[1].split()[:8])}"] if headers else []
     return Manifest(path, found[1] if found else "", facts=tuple(facts))
 
 
@@ -165,21 +169,21 @@ def _makefile_am(path: str, text: str) -> Manifest:
     folder = path.removesuffix("Makefile.am")
     starts = tuple(f"{_AM_KINDS[kind]} `{name}` (from `{folder or './'}`)" for kind, name in made)
     below = _AM_BELOW.search(joined)
-    facts = [f"goes down into {_ticked(below[1].split()[:8])}"] if below else []
+    facts = [f"goes down into {_in_backticks(below[1].split()[:8])}"] if below else []
     return Manifest(path, starts=starts, facts=tuple(facts), tests=("make check",) if _AM_TESTS.search(joined) else ())
 
 
 def _cmake(path: str, text: str) -> Manifest:
-    starts = tuple(f"{_made(found[1])} `{found[2]}`" for found in _CMAKE_TARGETS.finditer(text))[:12]
+    starts = tuple(f"{_target_kind(found[1])} `{found[2]}`" for found in _CMAKE_TARGETS.finditer(text))[:12]
     below = _CMAKE_BELOW.findall(text)
-    facts = (f"goes down into {_ticked(below[:8])}",) if below else ()
+    facts = (f"goes down into {_in_backticks(below[:8])}",) if below else ()
     tests = ("ctest --test-dir build",) if _CMAKE_TESTS.search(text) else ()
-    return Manifest(path, _first(_CMAKE_PROJECT, text), "", starts, facts, (), tests)
+    return Manifest(path, _first_group(_CMAKE_PROJECT, text), "", starts, facts, (), tests)
 
 
 def _meson(path: str, text: str) -> Manifest:
-    name = _first(_MESON_PROJECT, text)
-    starts = tuple(f"{_made(found[1])} `{found[2]}`" for found in _MESON_MADE.finditer(text))[:12]
+    name = _first_group(_MESON_PROJECT, text)
+    starts = tuple(f"{_target_kind(found[1])} `{found[2]}`" for found in _MESON_MADE.finditer(text))[:12]
     builds = ("meson setup build && meson compile -C build",) if name else ()
     return Manifest(path, name, "", starts, (), builds, ("meson test -C build",))
 
@@ -190,14 +194,14 @@ def _pom(path: str, text: str) -> Manifest:
         begin, end = text.find(f"<{part}>"), text.find(f"</{part}>")
         if 0 <= begin < end:
             text = text[:begin] + text[end:]
-    elements = {found[1]: " ".join(found[2].split()) for found in _POM_SAID.finditer(text)}
+    elements = {found[1]: " ".join(found[2].split()) for found in _POM_ELEMENT.finditer(text)}
     modules = _POM_MODULES.findall(text)
-    facts = (f"{len(modules)} modules: {_ticked(modules[:8])}",) if modules else ()
+    facts = (f"{len(modules)} modules: {_in_backticks(modules[:8])}",) if modules else ()
     return Manifest(path, elements.get("artifactId", ""), elements.get("description", ""), facts=facts)
 
 
 def _gradle(path: str, text: str) -> Manifest:
-    main = _first(_GRADLE_MAIN, text)
+    main = _first_group(_GRADLE_MAIN, text)
     return Manifest(path, starts=(f"main class `{main}`",) if main else ())
 
 
@@ -229,25 +233,25 @@ _NAME = Pattern(r"""(?:^|\n|[{,(])[^\S\n]*["']?name["']?[^\S\n]*[:=][^\S\n]*["']
 _DESCRIPTION = Pattern(r"""(?:^|\n|[{,(])[^\S\n]*["']?description["']?[^\S\n]*[:=][^\S\n]*["']([^"'\n]{1,300})["']""")
 
 
-def _first(pattern: Pattern, text: str) -> str:
+def _first_group(pattern: Pattern, text: str) -> str:
     """The first group of the first match; empty without a match."""
     found = pattern.search(text)
     return found[1] if found else ""
 
 
-def _made(kind: str) -> str:
+def _target_kind(kind: str) -> str:
     return "program" if kind.lower() == "executable" else "library"
 
 
-def _ticked(names: Sequence[str]) -> str:
+def _in_backticks(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _package(requirement: object) -> str:
+def _package_name(requirement: object) -> str:
     return _END_OF_NAME.split(str(requirement), 1)[0]
 
 
-def _needs(names: Sequence[str]) -> list[str]:
+def _dependency_line(names: Sequence[str]) -> list[str]:
     """A line about direct dependencies, if there are any."""
     if not names:
         return []

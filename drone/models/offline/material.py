@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from drone.agent.receipts import passages
-from drone.models.offline.languages import is_aside, is_test
+from drone.models.offline.languages import is_accompanying, is_test
 from mcc.rules.patterns import Pattern
 
 _BARE_WORDS = "Dockerfile Makefile Gemfile Rakefile Procfile Justfile LICENSE README CHANGELOG NOTICE"
 _BARE_NAMES = frozenset(_BARE_WORDS.split())
 _LONGEST_PATH = 5_000
-_NEVER = ("//", "*", "\n")
+_NOT_IN_PATHS = ("//", "*", "\n")
 _SUFFIX = Pattern(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
-_FOLDED = Pattern(r" \([\d,]+ files?\)$")
+_FILE_COUNT = Pattern(r" \([\d,]+ files?\)$")
 _WORD_PATH = Pattern(r"(?:^|[^\w/:@.])((?:\./)?[\w.@+~-]+(?:/[\w.@+~-]+)*/?)")
 _HIT = Pattern(r"^(?P<path>[^\s:][^:\n]*):(?P<line>\d+)[:-] ?(?P<text>.*)$")
 _HIT_UNDER_HEADING = Pattern(r"^(?P<line>\d+):(?P<text>.*)$")
 _CUT = Pattern(r"cut (?:at|off|short)|left out|not shown|\bfirst \d+ |\bmore (?:files|lines)\b", ignore_case=True)
-_ABOUT = Pattern(r"\b(?:lines? \d|\d+ lines?\b|bytes\b|empty\b)")
+_FILE_HEADER = Pattern(r"\b(?:lines? \d|\d+ lines?\b|bytes\b|empty\b)")
 _TOTAL_FILES = Pattern(r"\b(\d[\d,]*) (?:files?|paths?|matches)\b|\bof (\d[\d,]*)\b")
 _COUNTS = Pattern(r"\d[\d,]* (?:more|files?|director(?:y|ies)|paths?|matches|entries|results|lines?)\b")
 
@@ -72,7 +72,7 @@ def unique(words: Iterable[str]) -> tuple[str, ...]:
 
 def looks_like_path(word: str) -> bool:
     name = word.rstrip("/").rsplit("/", 1)[-1]
-    if not name or name in (".", "..") or any(mark in word for mark in _NEVER) or _COUNTS.match(word):
+    if not name or name in (".", "..") or any(mark in word for mark in _NOT_IN_PATHS) or _COUNTS.match(word):
         return False
     return word.endswith("/") or bool(_SUFFIX.search(name)) or name in _BARE_NAMES or ("/" in word and " " not in word)
 
@@ -88,7 +88,7 @@ def listing(text: str) -> Listing:
     listing."""
     names, notes = list[str](), list[str]()
     for line in text.split("\n"):
-        name = _FOLDED.sub("", line[:_LONGEST_PATH].strip())
+        name = _FILE_COUNT.sub("", line[:_LONGEST_PATH].strip())
         is_path = looks_like_path(name) or (name and " " not in name and ":" not in name)
         (names if is_path and len(line) <= _LONGEST_PATH else notes).append(name)
     joined = "\n".join(notes)
@@ -123,7 +123,7 @@ def is_cut(text: str) -> bool:
 def page(text: str, path: str) -> Page:
     """Parse a result of `read_file` for `path`: a first line about the file, then its lines, numbered or not."""
     lines = text.split("\n")
-    if not (_ABOUT.search(lines[0]) and path in lines[0]):
+    if not (_FILE_HEADER.search(lines[0]) and path in lines[0]):
         return Page(tuple(lines))
     found = next(passages(text), None)
     return Page(found.lines if found else tuple(lines[1:]))
@@ -155,7 +155,7 @@ def _starts(points: object) -> Iterator[str]:
     for point in points if isinstance(points, list) else ():
         if isinstance(point, Mapping) and point.get("name") and point.get("kind") != "make target":
             path = str(point.get("file") or "")
-            if not is_aside(path) and not is_test(path):
+            if not is_accompanying(path) and not is_test(path):
                 yield _start(point, path)
 
 

@@ -12,8 +12,8 @@ from drone.models.offline.conversation import Conversation, read
 from drone.models.offline.explore import Step, next_step, read_again
 from drone.models.offline.node_task import node_task
 from drone.models.offline.node_work import node_step
-from drone.models.offline.request import Focus, errand_of, focus_of, is_greeting, named_path, terms_of
-from drone.models.offline.results import BLOCKED, Facts, errand_facts, errand_step, facts_of
+from drone.models.offline.request import Focus, focus_of, is_greeting, named_path, terms_of, tool_request_of
+from drone.models.offline.results import BLOCKED, Facts, facts_of, tool_request_facts, tool_request_step
 from drone.models.offline.survey import survey
 from mcc.configuration.providers import KEY_NAMES, OFFLINE, any_key
 from mcc.contracts.usage import Usage
@@ -22,14 +22,14 @@ from mcc.rules.patterns import Pattern
 CHARACTERS_PER_TOKEN = 4
 _PIECE = Pattern(r"\s*(?:\S+\s*){1,4}|\s+")
 
-_WHO = "I am the offline model: fixed rules, no language model and no network."
+_SELF = "I am the offline model: fixed rules, no language model and no network."
 _ADVICE = (
     f"To have a language model do it: set {any_key(f'`{name}`' for name in KEY_NAMES)}, start Ollama, or write a table "
     "`[models.NAME]` into `mcc.toml` and name it with `--model NAME`."
 )
 _WORKSPACE_TOOLS = frozenset({"list_files", "find_files", "search_text", "read_file"})
 _REFUSAL = "This was not done."
-_NO_WAY = f"{_REFUSAL} I tried several ways, and none of them keeps to all rules."
+_OUT_OF_REPAIRS = f"{_REFUSAL} I tried several ways, and none of them keeps to all rules."
 _SHOWN = 200
 
 
@@ -65,12 +65,12 @@ class OfflineModel:
         """Never fails and uses no tokens. A reply longer than four characters per token of `max_output_tokens` is
         cut."""
         began = time.monotonic()
-        reply = replied_to(read(ask), ask.max_output_tokens)
-        text, is_cut = cut_to(reply.text, ask.max_output_tokens)
+        reply = plan_for(read(ask), ask.max_output_tokens)
+        text, is_cut = shortened_to(reply.text, ask.max_output_tokens)
         calls = () if is_cut else reply.calls
         first_token_ms = round((time.monotonic() - began) * 1000, 3)
-        await say("thinking.delta", reply.thinking, listener, self._pace_seconds)
-        await say("model.delta", text, listener, self._pace_seconds)
+        await stream("thinking.delta", reply.thinking, listener, self._pace_seconds)
+        await stream("model.delta", text, listener, self._pace_seconds)
         return Reply(
             blocks=spoken_blocks(text, calls, reply.thinking),
             finish_reason="length" if is_cut and not reply.not_done else reply.finish_reason,
@@ -80,52 +80,57 @@ class OfflineModel:
         )
 
 
-def replied_to(conversation: Conversation, tokens: int | None = None) -> ReplyPlan:
+def plan_for(conversation: Conversation, tokens: int | None = None) -> ReplyPlan:
     """The whole policy: single-tool requests, delegation, exploration, or a refusal. `tokens`: room for the reply."""
-    if not conversation.must_finish and (calls := conversation.reading_on()):
-        return _working(Step("A result was cut; I read the whole of it.", tuple(calls)))
+    if not conversation.must_finish and (calls := conversation.calls_for_the_rest()):
+        return _step_plan(Step("A result was cut; I read the whole of it.", tuple(calls)))
     if (task := node_task(conversation)) is not None:
         step = node_step(conversation, task)
-        return ReplyPlan(_NO_WAY, not_done=True) if step is None else _working(step)
+        return ReplyPlan(_OUT_OF_REPAIRS, not_done=True) if step is None else _step_plan(step)
     if is_greeting(conversation.request):
-        return ReplyPlan("\n\n".join((_WHO, *_offered(conversation), _ADVICE)))
-    errand = errand_of(conversation.request)
+        return ReplyPlan("\n\n".join((_SELF, *_offered(conversation), _ADVICE)))
+    errand = tool_request_of(conversation.request)
     if errand is not None and errand.tool in conversation.tools:
-        return _next(
-            errand_step(conversation, errand), conversation, lambda: errand_facts(conversation, errand), tokens
+        return _next_plan(
+            tool_request_step(conversation, errand),
+            conversation,
+            lambda: tool_request_facts(conversation, errand),
+            tokens,
         )
-    whole = conversation.remembering()
+    whole = conversation.with_earlier_turns()
     focus = focus_of(whole.request, whole.system)
     if focus is None:
         return ReplyPlan(_refusal(conversation), not_done=True)
     if conversation.helpers and not focus.terms:
-        return _next(delegate.step_of(conversation), conversation, lambda: delegate.facts_of(conversation), tokens)
+        return _next_plan(delegate.step_of(conversation), conversation, lambda: delegate.facts_of(conversation), tokens)
     if _WORKSPACE_TOOLS & conversation.tools.keys():
-        return _explored(conversation, whole, focus, tokens)
+        return _exploration_plan(conversation, whole, focus, tokens)
     return ReplyPlan(_refusal(conversation), not_done=True)
 
 
-def _explored(conversation: Conversation, whole: Conversation, focus: Focus, tokens: int | None) -> ReplyPlan:
+def _exploration_plan(conversation: Conversation, whole: Conversation, focus: Focus, tokens: int | None) -> ReplyPlan:
     """Results of earlier turns are reused; their files are read once more before the report."""
     known = survey(whole)
     step = next_step(whole, known, focus) or read_again(conversation, known)
-    return _next(step, conversation, lambda: facts_of(whole, known, focus), tokens)
+    return _next_plan(step, conversation, lambda: facts_of(whole, known, focus), tokens)
 
 
-def _next(step: Step | None, conversation: Conversation, facts: Callable[[], Facts], tokens: int | None) -> ReplyPlan:
+def _next_plan(
+    step: Step | None, conversation: Conversation, facts: Callable[[], Facts], tokens: int | None
+) -> ReplyPlan:
     """The next step of the work, else the result: submitted if there is a tool for that, else as text."""
     if step is not None:
-        return _working(step)
+        return _step_plan(step)
     result = facts()
     step = hand_in.step_of(conversation, result, tokens)
     if step is not None:
-        return _working(step)
+        return _step_plan(step)
     if result.status == BLOCKED:
         return ReplyPlan(f"{_REFUSAL}\n\n{result.report}", not_done=True)
     return ReplyPlan(result.report, thinking="This is enough." if conversation.done else "")
 
 
-def _working(step: Step) -> ReplyPlan:
+def _step_plan(step: Step) -> ReplyPlan:
     named = ", ".join(call.name for call in step.calls)
     return ReplyPlan(step.saying, step.calls, thinking=f"By my rules next: {named}.")
 
@@ -134,7 +139,7 @@ def _refusal(conversation: Conversation) -> str:
     """The refusal, then what can be done here, then who could do it."""
     gist = " ".join(conversation.request.split())
     shown = gist if len(gist) <= _SHOWN else gist[:_SHOWN].rsplit(" ", 1)[0] + " …"
-    opening = f"{_REFUSAL} {_WHO} None of the rules fits this:"
+    opening = f"{_REFUSAL} {_SELF} None of the rules fits this:"
     return "\n\n".join((opening, f"> {shown}", *_offered(conversation), _ADVICE))
 
 
@@ -157,7 +162,7 @@ def pieces(text: str) -> Iterator[str]:
     return (text[found.start() : found.end()] for found in _PIECE.finditer(text))
 
 
-async def say(kind: DeltaKind, text: str, listener: Listener, pace_seconds: float) -> None:
+async def stream(kind: DeltaKind, text: str, listener: Listener, pace_seconds: float) -> None:
     """Stream `text` to the listener, waiting `pace_seconds` between pieces (0: not at all)."""
     for piece in pieces(text):
         listener.delta(kind, piece)
@@ -165,7 +170,7 @@ async def say(kind: DeltaKind, text: str, listener: Listener, pace_seconds: floa
             await asyncio.sleep(pace_seconds)
 
 
-def cut_to(text: str, tokens: int | None) -> tuple[str, bool]:
+def shortened_to(text: str, tokens: int | None) -> tuple[str, bool]:
     """`text` within `tokens`, and whether it was cut."""
     if tokens is None or len(text) <= tokens * CHARACTERS_PER_TOKEN:
         return text, False

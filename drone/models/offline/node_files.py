@@ -8,8 +8,8 @@ from typing import Any
 from drone.agent.model import WantedCall
 from drone.models.offline.conversation import Conversation
 from drone.models.offline.explore import Step
-from drone.models.offline.languages import depth_of, is_aside, is_test, language_of
-from drone.models.offline.node_task import NodeTask, Wish
+from drone.models.offline.languages import depth_of, is_accompanying, is_test, language_of
+from drone.models.offline.node_task import FieldSpec, NodeTask
 from drone.models.offline.node_words import Words
 from drone.models.offline.prose import names_defined, opening_of_readme, own_words, title_of_readme
 from drone.models.offline.survey import Survey, survey
@@ -44,7 +44,7 @@ class Files:
         """None if none of the fields to set is about files, or no files can be read."""
         if not {"list_files", "read_file"} <= conversation.tools.keys() or not _is_about_files(task):
             return None
-        own = (value for name, value in task.settled.items() if _names(name, *PATH_NAMES) and isinstance(value, str))
+        own = (value for name, value in task.settled.items() if _is_named(name, *PATH_NAMES) and isinstance(value, str))
         base = next(own, "").removeprefix("./").rstrip("/")
         return cls(task, survey(conversation), "" if base == "." else base)
 
@@ -56,7 +56,7 @@ class Files:
             listing = conversation.call("list_files", path=self.base or None, depth=4, limit=_MOST_LISTED)
             if listing is not None and not self.known.files:
                 return Step("I list the files that this is about.", (listing,))
-        calls = tuple(call for path in self._to_read() if (call := _head(conversation, path)) is not None)
+        calls = tuple(call for path in self._to_read() if (call := _read_all(conversation, path)) is not None)
         return Step("I read what this is about.", calls) if calls else None
 
     @property
@@ -64,40 +64,40 @@ class Files:
         """Files whose text is known, those under `base` first."""
         return sorted(self.known.pages, key=lambda path: not path.startswith(self.base))
 
-    def value(self, wish: Wish, words: Words, attempt: int) -> Any:
+    def value(self, field: FieldSpec, words: Words, attempt: int) -> Any:
         """The value for a field; None if the files say nothing about it."""
         paths = self.read[attempt:] or self.read
-        if wish.kind == "list":
-            item = wish.item.kind if wish.item else "text"
+        if field.kind == "list":
+            item = field.item.kind if field.item else "text"
             if item == "reference":
-                return self._used() or None
-            return (paths[: int(wish.bounds.most or _MOST_READ)] or None) if wish.names(*PATH_NAMES) else None
+                return self._imported_neighbours() or None
+            return (paths[: int(field.bounds.most or _MOST_READ)] or None) if field.names(*PATH_NAMES) else None
         subject = self._subject()
-        if wish.kind in ("integer", "number"):
-            return subject.line if subject and wish.names(*_LINE) else None
-        if wish.kind == "choice":
-            return self._sort_of(wish, subject)
-        if wish.kind != "text":
+        if field.kind in ("integer", "number"):
+            return subject.line if subject and field.names(*_LINE) else None
+        if field.kind == "choice":
+            return self._definition_kind(field, subject)
+        if field.kind != "text":
             return None
-        if wish.names(*PATH_NAMES):
+        if field.names(*PATH_NAMES):
             return (subject.path if subject else "") or (paths[0] if paths else None)
-        if wish.names(*_QUOTE):
+        if field.names(*_QUOTE):
             return subject.text.strip() if subject else None
-        if wish.names("language"):
+        if field.names("language"):
             return self._language()
-        if wish.names("name", "title"):
+        if field.names("name", "title"):
             return self._title() or None
-        return words.prose(wish, attempt, 0, " ".join(self._sentences()))
+        return words.prose(field, attempt, 0, " ".join(self._sentences()))
 
     def parts(self, most: int) -> list[dict[str, str]]:
         """Subjects for the children, by the words in their field names: parts of the workspace, or definitions."""
         if self.base:
             return [{"name": one.name, "path": one.path} for one in self._definitions()][: min(most, _MOST_NAMES)]
         own = [path for path in (self.known.own or self.known.files) if not is_test(path)]
-        shared = _shared(own)
-        counted = Counter(_part(path, shared) for path in own)
+        shared = _shared_depth(own)
+        counted = Counter(_path_of_part(path, shared) for path in own)
         if len(counted) < _FEW_PARTS:
-            counted = Counter(_part(path, shared + 1) for path in own)
+            counted = Counter(_path_of_part(path, shared + 1) for path in own)
         found = sorted(sorted(counted), key=lambda path: -counted[path])[: min(most, _MOST_PARTS)]
         return [{"name": path.removesuffix(f".{path.rpartition('.')[2]}"), "path": path} for path in found]
 
@@ -109,7 +109,7 @@ class Files:
         if self._is_file:
             return [self.base]
         below = [path for path in self.known.own if path.startswith(f"{self.base}/")] if self.base else []
-        other = [path for path in self.known.files if path.startswith(self.base) and not is_aside(path)]
+        other = [path for path in self.known.files if path.startswith(self.base) and not is_accompanying(path)]
         if self.base:
             useful = sorted(below or other, key=lambda path: (path.rsplit("/", 1)[-1].startswith("__"), depth_of(path)))
             return useful[: _MOST_READ - 1]
@@ -124,7 +124,7 @@ class Files:
 
     def _subject(self) -> Definition | None:
         """The definition with the node's name; else the first line that mentions it or has content."""
-        name = next((value for key, value in self.task.settled.items() if _names(key, "name")), None)
+        name = next((value for key, value in self.task.settled.items() if _is_named(key, "name")), None)
         found = list(self._definitions())
         named = [one for one in found if one.name == name]
         for path, page in self.known.pages.items():
@@ -132,12 +132,12 @@ class Files:
             named += [Definition("", path, at, text) for at, text in enumerate(page.lines, 1) if len(text.split()) > 2]
         return next(iter(named), None)
 
-    def _sort_of(self, wish: Wish, subject: Definition | None) -> str | None:
+    def _definition_kind(self, field: FieldSpec, subject: Definition | None) -> str | None:
         line = subject.text if subject else ""
         word = (
             "class" if "class " in line else "function" if any(one in line for one in ("def ", "fn ", "func")) else ""
         )
-        return word if word in wish.options else None
+        return word if word in field.options else None
 
     def _language(self) -> str | None:
         found = self.known.languages
@@ -170,11 +170,11 @@ class Files:
         if not self._is_file and len(below) > 1:
             yield f"Below {self.base or 'the root'} lie {len(below)} files, {sources} of them source code."
 
-    def _used(self) -> list[str]:
+    def _imported_neighbours(self) -> list[str]:
         """Neighbouring nodes whose files are imported by this node's text."""
         text = "\n".join(self.known.pages[path].text for path in self.read)
         found: list[str] = []
-        for path, line in self.task.beside.items():
+        for path, line in self.task.neighbours.items():
             names = [word.strip("():,.").removesuffix(".py").replace("/", ".") for word in line.split()[1:3]]
             if any(len(name) > 2 and (f"import {name}" in text or f"from {name}" in text) for name in names):
                 found.append(path)
@@ -184,20 +184,22 @@ class Files:
 def _is_about_files(task: NodeTask) -> bool:
     if task.setter == "set_metadata" and task.topic == task.part:
         return True
-    wanted = [wish for wish in task.wishes if wish.required]
-    wanted += [wish for child in task.children for wish in child.metadata]
-    return any(wish.names(*PATH_NAMES) for wish in wanted) or any("repository" in wish.said for wish in wanted)
+    wanted = [field for field in task.field_specs if field.required]
+    wanted += [field for child in task.children for field in child.metadata]
+    return any(field.names(*PATH_NAMES) for field in wanted) or any(
+        "repository" in field.description for field in wanted
+    )
 
 
-def _names(name: str, *words: str) -> bool:
+def _is_named(name: str, *words: str) -> bool:
     return any(word in name.lower() for word in words)
 
 
-def _head(conversation: Conversation, path: str) -> WantedCall | None:
+def _read_all(conversation: Conversation, path: str) -> WantedCall | None:
     return conversation.call("read_file", path=path, start_line=1, end_line=_MOST_LINES)
 
 
-def _shared(paths: list[str]) -> int:
+def _shared_depth(paths: list[str]) -> int:
     """The number of leading directories that all paths share."""
     steps = [path.split("/")[:-1] for path in paths]
     found = 0
@@ -206,5 +208,5 @@ def _shared(paths: list[str]) -> int:
     return found
 
 
-def _part(path: str, below: int) -> str:
+def _path_of_part(path: str, below: int) -> str:
     return "/".join(path.split("/")[: below + 1])

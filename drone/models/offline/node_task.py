@@ -43,19 +43,19 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """One field to set. `kind` is text, number, integer, boolean, choice, list, date or reference; `said` is its whole
-    description."""
+class FieldSpec:
+    """One field to set. `kind` is text, number, integer, boolean, choice, list, date or reference; `description` is all
+    that is said about it."""
 
     name: str
     kind: str
-    said: str = ""
+    description: str = ""
     required: bool = False
     bounds: Bounds = Bounds()
     options: tuple[str, ...] = ()
     pattern: str = ""
     days: tuple[str, str] = ("", "")
-    item: "Wish | None" = None
+    item: "FieldSpec | None" = None
 
     def names(self, *words: str) -> bool:
         return any(word in self.name.lower() for word in words)
@@ -67,35 +67,35 @@ class Child:
 
     name: str
     count: Bounds
-    metadata: tuple[Wish, ...] = ()
+    metadata: tuple[FieldSpec, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTask:
-    """`settled` are the values given with the task, `present` those already set; `beside` are the nodes that references
-    may point to, with their descriptions. `anew`: the given values have changed. `topic` is the topic of the node,
-    `whole` that of the document."""
+    """`settled` are the values given with the task, `already_set` those that were set before; `neighbours` are the
+    nodes that references may point to, with their descriptions. `inputs_changed`: the given values have changed.
+    `topic` is the topic of the node, `document_topic` that of the document."""
 
     path: str
     part: str
     setter: str
-    wishes: tuple[Wish, ...]
+    field_specs: tuple[FieldSpec, ...]
     children: tuple[Child, ...]
     settled: Mapping[str, Any]
-    present: Mapping[str, Any]
-    there: tuple[str, ...]
-    beside: Mapping[str, str]
-    held: frozenset[str]
-    anew: bool
+    already_set: Mapping[str, Any]
+    existing: tuple[str, ...]
+    neighbours: Mapping[str, str]
+    locked: frozenset[str]
+    inputs_changed: bool
     topic: str
-    whole: str
+    document_topic: str
 
     @property
     def is_about_itself(self) -> bool:
         """Whether the node's own metadata states its topic."""
         return any(name.startswith("metadata.") for name in self.settled)
 
-    def chance(self, *words: object) -> int:
+    def seed(self, *words: object) -> int:
         """A deterministic number for this node and these words."""
         text = "\n".join(map(str, (self.path, self.topic, *words)))
         return int.from_bytes(sha256(text.encode("utf-8", "replace")).digest()[:6], "big")
@@ -112,27 +112,27 @@ def node_task(conversation: Conversation) -> NodeTask | None:
     settled = _values(sections.get("What is settled of it", ""))
     above = list(reversed(_lines(sections.get("What it is part of, from the whole down", ""))))
     brief = [] if above else _lines(sections.get("The brief", ""))[:1]
-    held = _HELD.search(request)
+    locked = _HELD.search(request)
     path = _NODE.search(sections.get("How it stands", ""))
     return NodeTask(
         path=path[1] if path else "/",
         part=part["name"],
         setter=setter,
-        wishes=tuple(_wishes(conversation, setter)),
+        field_specs=tuple(_field_specs(conversation, setter)),
         children=tuple(_children(conversation, sections.get("To do", ""))),
         settled=settled,
-        present=_values(sections.get("Values that are there", "")),
-        there=tuple(found["path"] for found in _THERE.finditer(sections.get("Children that are there", ""))),
-        beside={
+        already_set=_values(sections.get("Values that are there", "")),
+        existing=tuple(found["path"] for found in _THERE.finditer(sections.get("Children that are there", ""))),
+        neighbours={
             found["path"]: found["said"]
             for title, text in sections.items()
             if title.startswith("Nodes that are")
             for found in _THERE.finditer(text)
         },
-        held=frozenset(held["names"].split(", ")) if held else frozenset(),
-        anew="What has changed since it was made" in sections,
+        locked=frozenset(locked["names"].split(", ")) if locked else frozenset(),
+        inputs_changed="What has changed since it was made" in sections,
         topic=_topic(settled, above or brief, part["name"]),
-        whole=_topic({} if above else settled, above[-1:] or brief, part["name"]),
+        document_topic=_topic({} if above else settled, above[-1:] or brief, part["name"]),
     )
 
 
@@ -163,76 +163,76 @@ def _values(text: str) -> dict[str, Any]:
     return found
 
 
-def _wishes(conversation: Conversation, setter: str) -> Iterator[Wish]:
+def _field_specs(conversation: Conversation, setter: str) -> Iterator[FieldSpec]:
     spec = conversation.tools.get(setter)
-    values = _below(_below(spec.parameters if spec else {}, "properties").get("values"), "properties")
+    values = _mapping_at(_mapping_at(spec.parameters if spec else {}, "properties").get("values"), "properties")
     lines = {found["name"]: found for line in conversation.system.split("\n") if (found := _LINE.match(line))}
     for name, schema in values.items():
-        yield _wish(name, schema, lines.get(name))
+        yield _field_spec(name, schema, lines.get(name))
 
 
-def _wish(name: str, schema: object, line: Found | None) -> Wish:
+def _field_spec(name: str, schema: object, line: Found | None) -> FieldSpec:
     sentence = str(line["said"]) if line is not None else ""
     kind = _kind(schema)
-    description = str(_of(schema, "description") or "")
-    options = _of(schema, "enum")
+    description = str(_value_of(schema, "description") or "")
+    options = _value_of(schema, "enum")
     item = None
     if kind == "list":
         each = _ITEMS.search(sentence)
-        item = _wish(name, _of(schema, "items"), None)
-        item = _said_of(item, each["said"] if each else "")
+        item = _field_spec(name, _value_of(schema, "items"), None)
+        item = _with_description(item, each["said"] if each else "")
         sentence = sentence.replace(each.group(), " ", 1) if each else sentence
-    wish = Wish(
+    field = FieldSpec(
         name,
         kind,
         required=line is not None and bool(line["must"]),
         options=tuple(one for one in options if isinstance(one, str)) if isinstance(options, list) else (),
         item=item,
     )
-    return _said_of(wish, sentence or description)
+    return _with_description(field, sentence or description)
 
 
-def _said_of(wish: Wish, sentence: str) -> Wish:
-    head = sentence.partition(". ")[0] if wish.kind in ("number", "integer") else sentence
-    unit = {"text": " characters", "list": " items"}.get(wish.kind, "")
+def _with_description(field: FieldSpec, sentence: str) -> FieldSpec:
+    head = sentence.partition(". ")[0] if field.kind in ("number", "integer") else sentence
+    unit = {"text": " characters", "list": " items"}.get(field.kind, "")
     pattern, after, before = _PATTERN.search(sentence), _AFTER.search(sentence), _BEFORE.search(sentence)
-    kind = "date" if wish.kind == "text" and sentence.startswith("date") else wish.kind
-    kind = "reference" if wish.kind == "text" and sentence.startswith("path of a") else kind
-    return Wish(
-        wish.name,
+    kind = "date" if field.kind == "text" and sentence.startswith("date") else field.kind
+    kind = "reference" if field.kind == "text" and sentence.startswith("path of a") else kind
+    return FieldSpec(
+        field.name,
         kind,
         sentence,
-        wish.required,
+        field.required,
         Bounds.of(head.partition("`")[0] if kind in ("number", "integer") else sentence, unit),
-        wish.options,
+        field.options,
         pattern[1] if pattern else "",
         (after[1] if after else "", before[1] if before else ""),
-        wish.item,
+        field.item,
     )
 
 
 def _kind(schema: object) -> str:
-    types = _of(schema, "type")
+    types = _value_of(schema, "type")
     names = [types] if isinstance(types, str) else types if isinstance(types, list) else []
     first = next((name for name in names if name != "null"), "string")
-    if _of(schema, "enum"):
+    if _value_of(schema, "enum"):
         return "choice"
     return {"array": "list", "string": "text"}.get(first, str(first))
 
 
 def _children(conversation: Conversation, to_do: str) -> Iterator[Child]:
     spec = conversation.tools.get("add_child")
-    properties = _below(spec.parameters if spec else {}, "properties")
-    names = _of(properties.get("component"), "enum")
+    properties = _mapping_at(spec.parameters if spec else {}, "properties")
+    names = _value_of(properties.get("component"), "enum")
     counts = {found["name"]: found["count"] for found in _CHILD.finditer(to_do)}
     metadata = properties.get("metadata")
-    several = _of(metadata, "anyOf")
+    several = _value_of(metadata, "anyOf")
     for name in names if isinstance(names, list) else ():
         ways = several if isinstance(several, list) else [metadata]
-        own: object = next((way for way in ways if str(_of(way, "description")).endswith(f" {name}.")), {})
-        fields = _below(own, "properties")
-        wishes = tuple(_wish(key, schema, None) for key, schema in fields.items())
-        yield Child(name, Bounds.of(counts.get(name, ""), ""), wishes)
+        own: object = next((way for way in ways if str(_value_of(way, "description")).endswith(f" {name}.")), {})
+        fields = _mapping_at(own, "properties")
+        field_specs = tuple(_field_spec(key, schema, None) for key, schema in fields.items())
+        yield Child(name, Bounds.of(counts.get(name, ""), ""), field_specs)
 
 
 def _topic(settled: Mapping[str, Any], above: Sequence[str], part: str) -> str:
@@ -257,10 +257,10 @@ def _short(text: str) -> str:
     return plain if len(plain) <= _LONGEST else plain[:_LONGEST].rsplit(" ", 1)[0].strip(" .,:;")
 
 
-def _of(schema: object, key: str) -> Any:
+def _value_of(schema: object, key: str) -> Any:
     return schema.get(key) if isinstance(schema, Mapping) else None
 
 
-def _below(schema: object, key: str) -> Mapping[str, Any]:
-    found = _of(schema, key)
+def _mapping_at(schema: object, key: str) -> Mapping[str, Any]:
+    found = _value_of(schema, key)
     return found if isinstance(found, Mapping) else {}

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from typing import Any
 
-from drone.models.offline.node_task import NodeTask, Wish
+from drone.models.offline.node_task import FieldSpec, NodeTask
 from drone.models.offline.pattern_example import example_of
 from mcc.rules.patterns import Pattern
 
@@ -24,13 +24,13 @@ _ASPECTS = (
     ("how long {t} takes", "How long does {t} take?"),
     ("what {t} is made of", "What is {t} made of?"),
 )
-_SORTS = (
+_VARIANTS = (
     *("for beginners", "for every day", "for travel", "for small rooms", "for outdoors", "for two people"),
     *("that can be repaired", "in a set of three", "to hang up", "with a spare part", "for the workshop", "to lend"),
 )
 _TITLES = ("{t} at a glance", "{t}, step by step", "all about {t}", "a closer look at {t}", "{t} from the beginning")
-_SORT = Pattern(r" (?:for|that|in a|to|with) ")
-_ASKS = ("what ", "how ", "where ", "who ", "why ", "when ")
+_VARIANT_BEGINS = Pattern(r" (?:for|that|in a|to|with) ")
+_QUESTION_WORDS = ("what ", "how ", "where ", "who ", "why ", "when ")
 _VERBS = (
     "Explain",
     "Describe",
@@ -43,7 +43,7 @@ _VERBS = (
     "Find out",
     "Write down",
 )
-_WORDS = (
+_NOUNS = (
     "example",
     "cause",
     "effect",
@@ -82,54 +82,54 @@ class Words:
 
     def __init__(self, task: NodeTask, numbers: Mapping[str, Any]) -> None:
         self._task = task
-        self._numbers = {name: one for name, one in numbers.items() if type(one) in (int, float)}
+        self._numbers_of = {name: one for name, one in numbers.items() if type(one) in (int, float)}
 
-    def value(self, wish: Wish, attempt: int = 0) -> Any:
+    def value(self, field: FieldSpec, attempt: int = 0) -> Any:
         """The value for a field; None if there is none."""
-        match wish.kind:
+        match field.kind:
             case "number" | "integer":
-                return self._number(wish, attempt)
+                return self._number(field, attempt)
             case "boolean":
                 return attempt % 2 == 1
             case "choice":
-                return self._choice(wish, attempt)
+                return self._choice(field, attempt)
             case "date":
-                return self._day(wish, attempt)
+                return self._date(field, attempt)
             case "reference":
-                return self._reference(wish, attempt)
+                return self._reference(field, attempt)
             case "list":
-                return self._list(wish, attempt)
-        return self.text(wish, attempt)
+                return self._list(field, attempt)
+        return self.text(field, attempt)
 
-    def text(self, wish: Wish, attempt: int = 0, number: int = 0) -> str:
+    def text(self, field: FieldSpec, attempt: int = 0, number: int = 0) -> str:
         """`number` makes the texts of a list differ."""
-        if wish.pattern:
-            return example_of(wish.pattern, self._task.chance(wish.name, attempt, number))
-        least, most = int(wish.bounds.least or 0), int(wish.bounds.most or 0)
-        if "question mark" in wish.said and "full stop" not in wish.said:
+        if field.pattern:
+            return example_of(field.pattern, self._task.seed(field.name, attempt, number))
+        least, most = int(field.bounds.least or 0), int(field.bounds.most or 0)
+        if "question mark" in field.description and "full stop" not in field.description:
             return fitted(self._aspect(attempt, number)[1], most)
-        if least > _SHORT or (not most and not wish.names("title", "name", "label")) or most > _LONG:
-            return self.prose(wish, attempt, number)
-        return fitted(self.phrase(wish, attempt, number), most)
+        if least > _SHORT or (not most and not field.names("title", "name", "label")) or most > _LONG:
+            return self.prose(field, attempt, number)
+        return fitted(self.phrase(field, attempt, number), most)
 
-    def phrase(self, wish: Wish, attempt: int = 0, number: int = 0) -> str:
+    def phrase(self, field: FieldSpec, attempt: int = 0, number: int = 0) -> str:
         """A title: for the whole topic, one aspect of it, or one variant."""
-        place = self._task.chance(wish.name, attempt) + number
-        if wish.names("name"):
-            made = f"{_SORT.split(self._subject, 1)[0]} {_SORTS[place % len(_SORTS)]}"
-        elif wish.names("title") and not self._task.topic.lower().startswith(_ASKS):
+        place = self._task.seed(field.name, attempt) + number
+        if field.names("name"):
+            made = f"{_VARIANT_BEGINS.split(self._subject, 1)[0]} {_VARIANTS[place % len(_VARIANTS)]}"
+        elif field.names("title") and not self._task.topic.lower().startswith(_QUESTION_WORDS):
             made = _TITLES[place % len(_TITLES)].format(t=self._subject)
         else:
             made = self._aspect(attempt, number)[0]
         return made[:1].upper() + made[1:]
 
-    def prose(self, wish: Wish, attempt: int = 0, number: int = 0, first: str = "") -> str:
+    def prose(self, field: FieldSpec, attempt: int = 0, number: int = 0, first: str = "") -> str:
         """As many sentences as the field needs; after `first` only as many as are required."""
-        least = int(wish.bounds.least or 0)
-        most = int(wish.bounds.most or 0) or 10_000
+        least = int(field.bounds.least or 0)
+        most = int(field.bounds.most or 0) or 10_000
         text = first if len(first) <= most else fitted(first, most)
         enough = max(least, 0 if first else min(_LONG, most // 2))
-        for sentence in self._sentences(wish, attempt, number):
+        for sentence in self._sentences(field, attempt, number):
             if len(text) >= enough:
                 break
             longer = f"{text} {sentence}".strip()
@@ -142,90 +142,91 @@ class Words:
     def _subject(self) -> str:
         """What sentences are about: the node's own topic, or the document's if that is a question."""
         own = self._task.topic
-        return self._task.whole if own.lower().startswith(_ASKS) else own.partition(":")[0]
+        return self._task.document_topic if own.lower().startswith(_QUESTION_WORDS) else own.partition(":")[0]
 
     def _aspect(self, attempt: int, number: int) -> tuple[str, str]:
         """One aspect of the subject, as a clause and as a question."""
-        clause, question = _ASPECTS[(self._task.chance("aspect", attempt) + number) % len(_ASPECTS)]
+        clause, question = _ASPECTS[(self._task.seed("aspect", attempt) + number) % len(_ASPECTS)]
         own = self._task.topic
-        if own.lower().startswith(_ASKS) and self._task.is_about_itself:
+        if own.lower().startswith(_QUESTION_WORDS) and self._task.is_about_itself:
             # The node itself is about one aspect.
             same = next(
-                (asked for template, asked in _ASPECTS if template.format(t=self._subject) == _uncapital(own)), question
+                (asked for template, asked in _ASPECTS if template.format(t=self._subject) == _uncapitalized(own)),
+                question,
             )
-            clause, question = (_uncapital(own), same) if number == 0 else (clause, question)
+            clause, question = (_uncapitalized(own), same) if number == 0 else (clause, question)
         return clause.format(t=self._subject), question.format(t=self._subject)
 
-    def _sentences(self, wish: Wish, attempt: int, number: int) -> Iterator[str]:
-        start = self._task.chance(wish.name, attempt, number)
+    def _sentences(self, field: FieldSpec, attempt: int, number: int) -> Iterator[str]:
+        start = self._task.seed(field.name, attempt, number)
         for place in range(len(_SENTENCES) * 8):
             sentence = _SENTENCES[(start + place * 5) % len(_SENTENCES)]
             yield sentence.format(t=self._subject, a=self._aspect(attempt, number + place)[0])
 
-    def _number(self, wish: Wish, attempt: int) -> int | float:
+    def _number(self, field: FieldSpec, attempt: int) -> int | float:
         """An integer, and a multiple of five if there is room; below related values that are already given."""
-        words = {one for one in wish.name.split("_") if len(one) > 3}
-        same = [one for name, one in self._numbers.items() if words & set(name.partition(".")[2].split("_"))]
-        least, most = wish.bounds.least, wish.bounds.most
+        words = {one for one in field.name.split("_") if len(one) > 3}
+        same = [one for name, one in self._numbers_of.items() if words & set(name.partition(".")[2].split("_"))]
+        least, most = field.bounds.least, field.bounds.most
         low = least if least is not None else 0.0
         high = min([*([most] if most is not None else []), *(one for one in same if one >= low)], default=None)
-        known = sorted(one for one in self._numbers.values() if one >= low and (most is None or one <= most))
+        known = sorted(one for one in self._numbers_of.values() if one >= low and (most is None or one <= most))
         if high is None or high > low + 10_000:
             # No bound nearby: choose between given values, else up to a hundred above the lower bound.
             low, high = (known[0], known[-1]) if len(known) > 1 and attempt % 2 == 0 else (max(low, 1.0), low + 100)
-        spread = (self._task.chance(wish.name, attempt) % 7 + 1) / 8
+        spread = (self._task.seed(field.name, attempt) % 7 + 1) / 8
         found = low + (high - low) * spread
         fives = 5 * round(found / 5)
         found = fives if low <= fives <= high else round(found, 2)
-        return int(found) if wish.kind == "integer" or float(found).is_integer() else found
+        return int(found) if field.kind == "integer" or float(found).is_integer() else found
 
-    def _choice(self, wish: Wish, attempt: int) -> str | None:
-        if not wish.options:
+    def _choice(self, field: FieldSpec, attempt: int) -> str | None:
+        if not field.options:
             return None
-        return wish.options[(self._task.chance(wish.name) + attempt) % len(wish.options)]
+        return field.options[(self._task.seed(field.name) + attempt) % len(field.options)]
 
-    def _day(self, wish: Wish, attempt: int) -> str:
-        after, before = (date.fromisoformat(one) if one else None for one in wish.days)
+    def _date(self, field: FieldSpec, attempt: int) -> str:
+        after, before = (date.fromisoformat(one) if one else None for one in field.days)
         first = _FIRST_DAY if after is None or after < _FIRST_DAY else after + timedelta(days=1)
-        day = first + timedelta(days=self._task.chance(wish.name, attempt) % 60)
+        day = first + timedelta(days=self._task.seed(field.name, attempt) % 60)
         if before is None or day < before:
             return day.isoformat()
         return (max(after or date.min, before - timedelta(days=2)) + timedelta(days=1)).isoformat()
 
-    def _reference(self, wish: Wish, attempt: int) -> str | None:
+    def _reference(self, field: FieldSpec, attempt: int) -> str | None:
         """A neighbouring node. An optional reference is first set only if the number of neighbours is odd."""
-        paths = list(self._task.beside)
-        return paths[attempt % len(paths)] if paths and (wish.required or attempt or len(paths) % 2) else None
+        paths = list(self._task.neighbours)
+        return paths[attempt % len(paths)] if paths and (field.required or attempt or len(paths) % 2) else None
 
-    def _list(self, wish: Wish, attempt: int) -> list[Any] | None:
-        item = wish.item or Wish(wish.name, "text")
-        least, most = int(wish.bounds.least or 0), int(wish.bounds.most or 0)
+    def _list(self, field: FieldSpec, attempt: int) -> list[Any] | None:
+        item = field.item or FieldSpec(field.name, "text")
+        least, most = int(field.bounds.least or 0), int(field.bounds.most or 0)
         count = max(least, min(_FEW, most or _FEW))
         if item.kind != "text":
             found = [self.value(item, attempt + place) for place in range(count * 3)]
             kept = list(dict.fromkeys(one for one in found if one is not None))[:count]
             return kept if len(kept) >= least else None
-        lower = "lower case" in wish.said
+        lower = "lower case" in field.description
         few = (item.bounds.least or 0) < _TERM
-        made = self._terms(wish, attempt) if few else self._deeds(wish, item, attempt)
+        made = self._keywords(field, attempt) if few else self._instructions(field, item, attempt)
         texts = (one.lower() if lower else one for one in made)
         unlike: dict[str, None] = dict.fromkeys(fitted(one, int(item.bounds.most or 0)) for one in texts)
         return list(unlike)[:count]
 
-    def _terms(self, wish: Wish, attempt: int) -> Iterator[str]:
-        start = self._task.chance(wish.name, attempt)
+    def _keywords(self, field: FieldSpec, attempt: int) -> Iterator[str]:
+        start = self._task.seed(field.name, attempt)
         yield self._subject
-        for place in range(len(_WORDS)):
-            yield f"{_WORDS[(start + place * 5) % len(_WORDS)]} of {self._subject}"
+        for place in range(len(_NOUNS)):
+            yield f"{_NOUNS[(start + place * 5) % len(_NOUNS)]} of {self._subject}"
 
-    def _deeds(self, wish: Wish, item: Wish, attempt: int) -> Iterator[str]:
-        start = self._task.chance(wish.name, attempt)
+    def _instructions(self, field: FieldSpec, item: FieldSpec, attempt: int) -> Iterator[str]:
+        start = self._task.seed(field.name, attempt)
         for place in range(len(_VERBS)):
             made = f"{_VERBS[(start + place * 3) % len(_VERBS)]} {self._aspect(attempt, place)[0]}"
             yield made if len(made) >= (item.bounds.least or 0) else self.prose(item, attempt, place)
 
 
-def _uncapital(text: str) -> str:
+def _uncapitalized(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 

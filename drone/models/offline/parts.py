@@ -45,13 +45,13 @@ def parts_of(graph: Graph) -> Parts:
     start = base.count("/") + 1 if base else 0
     parts = Parts(base, {}, {})
     for depth in range(start + 1, start + _DEEPEST):
-        parts = _joined(base, edges, depth)
+        parts = _parts_at(base, edges, depth)
         if len(parts.by_use()) >= _ENOUGH_PARTS:
             break
     return parts
 
 
-def _joined(base: str, edges: Sequence[tuple[str, str]], depth: int) -> Parts:
+def _parts_at(base: str, edges: Sequence[tuple[str, str]], depth: int) -> Parts:
     uses: dict[str, dict[str, int]] = {}
     users: dict[str, dict[str, int]] = {}
     for user, used in edges:
@@ -90,7 +90,7 @@ def to_read(known: Survey, graph: Graph, starts: Sequence[str]) -> list[tuple[st
 def _candidates(known: Survey, graph: Graph, starts: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield from ((path, "what it says of itself") for path in known.readmes[:1])
     yield from ((path, "how it is built and what it needs") for path in known.build_files[:1])
-    yield from ((path, "how it presents itself to who imports it") for path in fronts(known)[:1])
+    yield from ((path, "how it presents itself to who imports it") for path in package_fronts(known)[:1])
     yield from ((path, "a program begins here") for path in starts[:2])
     used = [path for path in graph.most_used() if path.rsplit("/", 1)[-1] not in _FRONTS]
     for path in used[:4]:
@@ -101,7 +101,7 @@ def _candidates(known: Survey, graph: Graph, starts: Sequence[str]) -> Iterator[
         if len(graph.uses[path]) > 1:
             yield path, f"brings {len(graph.uses[path])} other files together"
     yield from ((path, "shows how it is used: a test") for path in useful_tests(known)[:1])
-    yield from ((path, "for whoever changes it") for path in guides(known)[:1])
+    yield from ((path, "for whoever changes it") for path in contributor_docs(known)[:1])
     for path, number in largest(known)[:_MOST]:
         yield path, f"{number} public names" if number > 1 else "one of its sources"
 
@@ -114,13 +114,13 @@ def useful_tests(known: Survey) -> list[str]:
     return sorted(called or found, key=lambda path: (depth_of(path), path))
 
 
-def fronts(known: Survey) -> list[str]:
+def package_fronts(known: Survey) -> list[str]:
     """Files that present a package as a whole, the shallowest first."""
     found = [path for path in known.own if path.rsplit("/", 1)[-1] in _FRONTS]
     return sorted(found, key=lambda path: (depth_of(path), path))
 
 
-def guides(known: Survey) -> list[str]:
+def contributor_docs(known: Survey) -> list[str]:
     """Documents for contributors, the shallowest first."""
     found = [path for path in known.files if is_document(path) and path.rsplit("/", 1)[-1].lower().startswith(_GUIDES)]
     return sorted(found, key=lambda path: (depth_of(path), path))

@@ -17,36 +17,36 @@ _LONGEST = 60
 def example_of(pattern: str, chance: int) -> str:
     """A match of the first alternative; unsupported syntax is taken literally."""
     made: list[str] = []
-    for number, (possible, times) in enumerate(_pieces(pattern)):
-        if not possible:
+    for number, (allowed, times) in enumerate(_pieces(pattern)):
+        if not allowed:
             continue
         step = chance >> (number % 40)
-        made += [possible[(step + place * 7) % len(possible)] for place in range(min(times, _LONGEST))]
+        made += [allowed[(step + place * 7) % len(allowed)] for place in range(min(times, _LONGEST))]
     return "".join(made)
 
 
 def _pieces(pattern: str) -> Iterator[tuple[str, int]]:
     """The characters allowed at each position, and how many are needed."""
-    waiting = ""
+    pending = ""
     for found in _PIECE.finditer(pattern):
         if found["least"] is not None:
-            yield waiting, int(found["least"])
-            waiting = ""
+            yield pending, int(found["least"])
+            pending = ""
             continue
         if found["sign"] in ("?", "*", "+"):
-            yield waiting, 0 if found["sign"] in "?*" else 1
-            waiting = ""
+            yield pending, 0 if found["sign"] in "?*" else 1
+            pending = ""
             continue
         if found["sign"] == "|":
             break
-        if waiting:
-            yield waiting, 1
-        waiting = _possible(found)
-    if waiting:
-        yield waiting, 1
+        if pending:
+            yield pending, 1
+        pending = _allowed(found)
+    if pending:
+        yield pending, 1
 
 
-def _possible(found: Found) -> str:
+def _allowed(found: Found) -> str:
     if found["class"]:
         inside = "".join(_members(found["class"]))
         every = _LETTERS + _LETTERS.upper() + _DIGITS

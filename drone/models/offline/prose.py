@@ -6,8 +6,8 @@ from itertools import pairwise
 from drone.models.offline.material import Page
 from mcc.rules.patterns import Pattern
 
-_LOOKED_AT = 20_000
-_LINE = 500
+_MOST_CHARACTERS = 20_000
+_LONGEST_LINE = 500
 _DOCSTRING = Pattern(
     r'\A(?:[ \t\r\f]*(?:#[^\n]*)?\n)*[ \t\r\f]*[rRuU]?(?:"""\s*(.*?)(?:"""|\z)|\'\'\'\s*(.*?)(?:\'\'\'|\z))',
     across=True,
@@ -30,11 +30,11 @@ _NAMED = Pattern(
 )
 _ASSIGNED = Pattern(r"^(?:module\.)?\w+\.(?P<name>[A-Za-z_$][\w$]*)\s*=\s*(?:async\s+)?(?:function\b|\([\w, ]*\)\s*=>)")
 _IMPORTED = Pattern(r"=\s*(?:await\s+)?(?:require|import)\s*\(")
-_NO_FUNCTION = frozenset(
+_STATEMENT_WORDS = frozenset(
     ("return", "else", "if", "while", "for", "switch", "await", "new", "throw", "assert", "raise", "yield", "print")
 ) | {"del", "typedef", "import", "from"}
 _C_FUNCTION = Pattern(r"^(?P<first>[A-Za-z_]\w*)[\s*&]+(?:[A-Za-z_]\w*[\s*&]+)*(?P<name>[A-Za-z_]\w*)\s*\([^;]*$")
-_NO_NAMES = {"char", "int", "void", "unsigned", "signed", "long", "short", "float", "double", "struct", "static"} | {
+_KEYWORDS = {"char", "int", "void", "unsigned", "signed", "long", "short", "float", "double", "struct", "static"} | {
     "exports",
     "default",
 }
@@ -56,7 +56,7 @@ _BADGE = Pattern(r"^\s*(?:\[?!\[|<|\.\. |:\w+:|\||[-=*#~`_]{3,}\s*$)")
 
 def own_words(page: Page) -> str:
     """The first sentence of a source file's docstring or opening comment; empty when it has none."""
-    text = page.text[:_LOOKED_AT]
+    text = page.text[:_MOST_CHARACTERS]
     if found := _DOCSTRING.match(text):
         return _opening_sentence(found[1] or found[2] or "")
     if found := _BLOCK_COMMENT.match(text):
@@ -92,29 +92,29 @@ def _from_comment(lines: Iterable[str]) -> str:
 
 def names_defined(lines: Iterable[str], most: int = 6) -> tuple[str, ...]:
     """Names of classes, functions and types that these lines define, in order, without private ones."""
-    names = (name for line in lines if (name := _name(line[:_LINE])))
+    names = (name for line in lines if (name := _defined_name(line[:_LONGEST_LINE])))
     return tuple(dict.fromkeys(name for name in names if not name.startswith("_")))[:most]
 
 
-def _name(line: str) -> str:
+def _defined_name(line: str) -> str:
     """The name that the line defines; empty for an alias of an import."""
     if _IMPORTED.search(line):
         return ""
     found = next((found for pattern in (_NAMED, _ASSIGNED, _C_FUNCTION) if (found := pattern.match(line))), None)
-    if found is None or found["name"] in _NO_NAMES:
+    if found is None or found["name"] in _KEYWORDS:
         return ""
-    return "" if "first" in found.groupdict() and found["first"] in _NO_FUNCTION else str(found["name"])
+    return "" if "first" in found.groupdict() and found["first"] in _STATEMENT_WORDS else str(found["name"])
 
 
 def title_of_readme(page: Page) -> str:
     """The heading before any running text; empty without one."""
-    lines = [line[:_LINE].strip() for line in page.lines]
+    lines = [line[:_LONGEST_LINE].strip() for line in page.lines]
     for line, following in pairwise([*lines, ""]):
         if _TITLE.match(line):
-            return _plain(line.lstrip("# "))
+            return _without_markup(line.lstrip("# "))
         if line and _UNDERLINE.fullmatch(following):
-            return _plain(line)
-        if _runs(line):
+            return _without_markup(line)
+        if _is_running_text(line):
             return ""
     return ""
 
@@ -123,33 +123,33 @@ def opening_of_readme(page: Page, characters: int = 420) -> str:
     """The first paragraph of running text: no heading, badge, table or code."""
     fenced = False
     paragraph: list[str] = []
-    for line in _IMAGE.sub("", _HIDDEN.sub("", page.text[:_LOOKED_AT])).split("\n"):
+    for line in _IMAGE.sub("", _HIDDEN.sub("", page.text[:_MOST_CHARACTERS])).split("\n"):
         if line.lstrip().startswith("```"):
             fenced = not fenced
-        elif not fenced and _runs(line):
-            paragraph.append(line[:_LINE].strip())
+        elif not fenced and _is_running_text(line):
+            paragraph.append(line[:_LONGEST_LINE].strip())
         elif paragraph:
-            if _says(_plain(" ".join(paragraph))):
+            if _is_sentence(_without_markup(" ".join(paragraph))):
                 break
             paragraph = []
-    return _shortened(_plain(" ".join(paragraph)), characters)
+    return _shortened(_without_markup(" ".join(paragraph)), characters)
 
 
-def _says(text: str) -> bool:
+def _is_sentence(text: str) -> bool:
     """Whether it is a sentence rather than a row of links."""
     return len(text) > 30 and len(text.split()) > 4
 
 
 def headings(page: Page, most: int = 8) -> tuple[str, ...]:
-    found = (_HEADING.match(line[:_LINE]) for line in page.lines)
-    return tuple(_plain(match[1].rstrip(" #")) for match in found if match)[:most]
+    found = (_HEADING.match(line[:_LONGEST_LINE]) for line in page.lines)
+    return tuple(_without_markup(match[1].rstrip(" #")) for match in found if match)[:most]
 
 
-def _runs(line: str) -> bool:
+def _is_running_text(line: str) -> bool:
     return bool(line.strip()) and not line.startswith(("#", "    ", "\t")) and not _BADGE.match(line)
 
 
-def _plain(text: str) -> str:
+def _without_markup(text: str) -> str:
     """Markdown links, images and bold words reduced to their text."""
     text = _UNDERSCORES.sub(lambda found: found[1] or found[2] or "", _LINK.sub(lambda found: found[1], text))
     return _REFERENCE.sub(lambda found: f"{found[1]}{found[2]}", text).strip()

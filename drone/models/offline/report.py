@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from drone.models.offline.explore import EVERYTHING, Severity, Watch, beginnings, entry_files, watched
+from drone.models.offline.explore import EVERYTHING, ReviewRule, Severity, entry_files, review_rules, started_files
 from drone.models.offline.languages import (
     glob_of,
-    is_aside,
+    is_accompanying,
     is_document,
     is_readme,
     is_test,
@@ -16,7 +16,7 @@ from drone.models.offline.languages import (
     languages_of,
 )
 from drone.models.offline.material import Hit
-from drone.models.offline.parts import fronts, parts_of, to_read, useful_tests
+from drone.models.offline.parts import package_fronts, parts_of, to_read, useful_tests
 from drone.models.offline.prose import headings, names_defined, opening_of_readme, own_words, title_of_readme
 from drone.models.offline.request import Focus
 from drone.models.offline.survey import Survey
@@ -64,7 +64,7 @@ def sections(known: Survey, focus: Focus) -> Sequence[Section]:
         found.append(Section("Documentation", tuple(_documentation(known))))
     if focus.terms:
         found.append(Section("Where it is mentioned", tuple(_mentions(known, focus.terms))))
-    if focus.trade:
+    if focus.review:
         found.extend(_reviewed(known, focus))
     found.append(Section("Not settled", tuple(_open(known)), kind="open"))
     return _kept(found)
@@ -85,7 +85,7 @@ def _purpose(known: Survey) -> Iterator[str]:
             yield f"- `{found.path}` calls it **{found.name or 'this project'}**: {found.description}"
         elif found.name:
             yield f"- `{found.path}` calls it **{found.name}**."
-    for path in () if known.readmes else fronts(known)[:1]:
+    for path in () if known.readmes else package_fronts(known)[:1]:
         if path in known.pages and (words := own_words(known.pages[path])):
             yield f"- `{path}` presents itself: “{words}”"
     for path in known.readmes:
@@ -113,14 +113,14 @@ def _layout(known: Survey) -> Iterator[str]:
         yield f"- `{directory}/`: {_plural(count, 'file')}{_inside(known, directory)}"
     roots = [path for path in known.files if "/" not in path]
     if roots:
-        yield f"- In the root: {_named(roots, 10)}."
+        yield f"- In the root: {_name_list(roots, 10)}."
     if known.environment.commit:
         yield f"- At {known.environment.commit}."
 
 
 def _inside(known: Survey, directory: str) -> str:
     below = [name for name, _ in known.by_directory(2) if name.startswith(directory + "/")]
-    return f", in it {_named([name + '/' for name in below], 6)}" if below else ""
+    return f", in it {_name_list([name + '/' for name in below], 6)}" if below else ""
 
 
 def _build(known: Survey) -> Iterator[str]:
@@ -132,14 +132,14 @@ def _build(known: Survey) -> Iterator[str]:
             yield f"- `{found.path}`: {facts}"
     unread = [path for path in known.build_files if path not in known.pages]
     if unread:
-        yield f"- Not read: {_named(unread, 6)}."
+        yield f"- Not read: {_name_list(unread, 6)}."
 
 
 def _entries(known: Survey) -> Iterator[str]:
     started = [f"- {line} (`{found.path}`)" for found in known.manifests for line in found.starts][:_MOST_PARTS]
     yield from started
     started_lines = "\n".join(started)
-    yield from (f"- {line}" for line in known.environment.starts if _target_of(line) not in started_lines)
+    yield from (f"- {line}" for line in known.environment.starts if _started_by(line) not in started_lines)
     hits = _entry_hits(known)
     yield from (_quoted(hit) for hit in hits[:_MOST_HITS])
     if not started_lines and not known.environment.starts and not hits:
@@ -148,7 +148,7 @@ def _entries(known: Survey) -> Iterator[str]:
         yield f"- … and {len(hits) - _MOST_HITS} more places like these."
 
 
-def _target_of(line: str) -> str:
+def _started_by(line: str) -> str:
     """What an entry point line starts: the text after its arrow, without marks; without an arrow the line itself."""
     return line.split(" → ", 1)[1].split(" (", 1)[0].strip("`") if " → " in line else line
 
@@ -174,19 +174,19 @@ def _parts(known: Survey) -> Iterator[str]:
     if parts.base:
         yield f"- All of it lies in `{parts.base}/`; paths below are within."
 
-    def short(found: Sequence[str], most: int) -> str:
-        return _named([one.removeprefix(parts.base + "/") if parts.base else one for one in found], most)
+    def listed_short(found: Sequence[str], most: int) -> str:
+        return _name_list([one.removeprefix(parts.base + "/") if parts.base else one for one in found], most)
 
     for one in names[:_MOST_PARTS]:
-        relations = [f"used by {short(parts.users[one], 5)}"] if one in parts.users else []
-        relations += [f"uses {short(parts.uses[one], 5)}"] if one in parts.uses else []
-        yield f"- {short([one], 1)}: {'; '.join(relations)}."
+        relations = [f"used by {listed_short(parts.users[one], 5)}"] if one in parts.users else []
+        relations += [f"uses {listed_short(parts.uses[one], 5)}"] if one in parts.uses else []
+        yield f"- {listed_short([one], 1)}: {'; '.join(relations)}."
     if bottom := [one for one in names if one not in parts.uses]:
-        yield f"- At the bottom, used and using nothing here: {short(bottom, 8)}."
+        yield f"- At the bottom, used and using nothing here: {listed_short(bottom, 8)}."
     if top := [one for one in names if one not in parts.users]:
-        yield f"- At the top, used by nothing here: {short(top, 8)}."
+        yield f"- At the top, used by nothing here: {listed_short(top, 8)}."
     if pairs := parts.mutual():
-        linked = [f"{short([one], 1)} and {short([other], 1)}" for one, other in pairs[:4]]
+        linked = [f"{listed_short([one], 1)} and {listed_short([other], 1)}" for one, other in pairs[:4]]
         more = f", and {_plural(len(pairs) - 4, 'more pair')}" if len(pairs) > 4 else ""
         yield f"- Use each other: {'; '.join(linked)}{more}."
     if any(language.name == "Java" for language in known.languages):
@@ -197,12 +197,12 @@ def _parts(known: Survey) -> Iterator[str]:
 
 def _reading(known: Survey) -> Iterator[str]:
     """A numbered list of files: the reason to read each, its own description, and its definitions."""
-    for number, (path, why) in enumerate(to_read(known, known.graph(), beginnings(known)), 1):
+    for number, (path, why) in enumerate(to_read(known, known.graph(), started_files(known)), 1):
         page = known.pages.get(path)
         is_code = language_of(path) is not None and path not in known.build_files
         words = own_words(page) if page and is_code else ""
         names = known.names_in(path) if is_code and not is_test(path) else ()
-        reasons = [why, *([f"“{words}”"] if words else []), *([f"defines {_named(names, 6)}"] if names else [])]
+        reasons = [why, *([f"“{words}”"] if words else []), *([f"defines {_name_list(names, 6)}"] if names else [])]
         yield f"{number}. `{path}`: {'; '.join(reasons)}"
 
 
@@ -217,9 +217,9 @@ def _tests(known: Survey) -> Iterator[str]:
         yield f"- No test file was found by its name{named}."
         return
     folders = Counter(path.rsplit("/", 1)[0] if "/" in path else "." for path in tests)
-    where = _named([f"{folder}/" for folder in _first(folders)[:5]], 5)
+    where = _name_list([f"{folder}/" for folder in _most_frequent(folders)[:5]], 5)
     least = "" if known.whole else "at least "
-    shown = _named(useful_tests(known) or tests, 3)
+    shown = _name_list(useful_tests(known) or tests, 3)
     yield f"- {least}{_plural(len(tests), 'test file')}, in {where}; for example {shown}.{run}"
 
 
@@ -232,37 +232,39 @@ def _documentation(known: Survey) -> Iterator[str]:
     near = [path for path in known.files if path.lower().endswith(_PROSE) and not is_readme(path) and not is_test(path)]
     if near:
         near.sort(key=lambda path: (not is_document(path), path.count("/"), path))
-        yield f"- {_plural(len(near), 'further document')}: {_named(near, 6)}."
+        yield f"- {_plural(len(near), 'further document')}: {_name_list(near, 6)}."
 
 
 def _reviewed(known: Survey, focus: Focus) -> Iterator[Section]:
     """What was checked, and each thing a reviewer looks for that was found."""
     yield Section("Looked at", tuple(_looked_at(known, focus)), kind="step")
     yield Section("State of the repository", tuple(_state(known)), kind="step")
-    for watch in watched(known, focus):
-        if hits := _own(known.found(watch.pattern)):
-            yield Section(watch.title, tuple(_seen(known, watch, hits)), watch.severity)
+    for watch in review_rules(known, focus):
+        if hits := _without_tests(known.found(watch.pattern)):
+            yield Section(watch.title, tuple(_review_lines(known, watch, hits)), watch.severity)
 
 
 def _looked_at(known: Survey, focus: Focus) -> Iterator[str]:
     languages = ", ".join(f"{count} {language.name}" for language, count in languages_of(known.sources)[:4])
     yield f"- {total_files(known)}; sources without tests: {languages or 'none'}."
-    absent = [watch.title.lower() for watch in watched(known, focus) if not _own(known.found(watch.pattern))]
+    absent = [
+        watch.title.lower() for watch in review_rules(known, focus) if not _without_tests(known.found(watch.pattern))
+    ]
     if absent:
         yield f"- Looked out for and not found by pattern: {'; '.join(absent)}."
 
 
-def _own(hits: Iterable[Hit]) -> list[Hit]:
+def _without_tests(hits: Iterable[Hit]) -> list[Hit]:
     return [hit for hit in hits if not is_test(hit.path)]
 
 
-def _seen(known: Survey, watch: Watch, hits: Sequence[Hit]) -> Iterator[str]:
+def _review_lines(known: Survey, watch: ReviewRule, hits: Sequence[Hit]) -> Iterator[str]:
     files = Counter(hit.path for hit in hits)
     least = "at least " if known.is_cut(watch.pattern) else ""
     extent = f"{least}{_plural(len(hits), 'place')} in {_plural(len(files), 'file')}"
     if len(files) > 1:
-        yield f"- {extent}, most in {_named(_first(files), 3)}."
-    read = sorted(hits, key=lambda hit: (hit.path not in known.pages, is_aside(hit.path), -files[hit.path]))
+        yield f"- {extent}, most in {_name_list(_most_frequent(files), 3)}."
+    read = sorted(hits, key=lambda hit: (hit.path not in known.pages, is_accompanying(hit.path), -files[hit.path]))
     yield from (_quoted(hit, hide=watch.is_secret) for hit in read[: 3 if watch.severity == "info" else 5])
 
 
@@ -280,12 +282,12 @@ def _mentions(known: Survey, terms: Sequence[str]) -> Iterator[str]:
         files = Counter(hit.path for hit in hits)
         least = "at least " if known.is_cut(term) else ""
         extent = f"{least}{_plural(len(hits), 'line')} in {_plural(len(files), 'file')}"
-        yield f"- “{term}”: {extent}, most in {_named(_first(files), 4)}."
+        yield f"- “{term}”: {extent}, most in {_name_list(_most_frequent(files), 4)}."
         ranked = sorted(hits, key=lambda hit: (*_weight(hit, term), -files[hit.path]))
         yield from (f"  {_quoted(hit)}" for hit in ranked[:5])
     mentioned = {hit.path for term in terms for hit in known.found(term)}
     if read := [path for path in known.pages if path in mentioned]:
-        yield f"- Read around these places: {_named(read, 6)}."
+        yield f"- Read around these places: {_name_list(read, 6)}."
 
 
 def _weight(hit: Hit, term: str) -> tuple[bool, bool]:
@@ -307,12 +309,12 @@ def _quoted(hit: Hit, *, hide: bool = False) -> str:
     return f"- `{hit.path}:{hit.line}`: `{shown.replace('`', chr(39))}`"
 
 
-def _named(names: Sequence[str], most: int) -> str:
+def _name_list(names: Sequence[str], most: int) -> str:
     shown = ", ".join(f"`{name}`" for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _first(counts: Counter[str]) -> list[str]:
+def _most_frequent(counts: Counter[str]) -> list[str]:
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 

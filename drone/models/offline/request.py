@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from drone.models.offline.material import looks_like_path
 from mcc.rules.patterns import Pattern
 
-Trade: TypeAlias = Literal["", "review", "security"]
+ReviewKind: TypeAlias = Literal["", "review", "security"]
 """The agent's kind of review, from its system prompt or the request; empty for an explorer."""
 
 REASON = "It is wanted to answer this:"
@@ -14,14 +14,14 @@ REASON = "It is wanted to answer this:"
 
 _POLITE = r"(?:please\s+|can you\s+|could you\s+|would you\s+|i want you to\s+|just\s+|now\s+|then\s+)*"
 _COURTESY = Pattern(r"\b(?:could|would) you\b", ignore_case=True)
-_MAKING = (
+_CHANGE_VERBS = (
     "write|create|implement|fix|add|translate|refactor|rename|delete|remove|port|convert|change|replace|commit|push|"
     "install|deploy|migrate|upgrade|edit|modify|generate|rewrite|move|insert|append|save|send|download|merge|repair|"
     "solve|optimi[sz]e|format"
 )
-_MAKES = Pattern(
-    rf"(?:^|[.;!?:]\s+)\W*{_POLITE}(?:{_MAKING}|build|run|execute|test|update|make|document|compute|calculate|set)\b"
-    rf"|\b(?:and|then)\s+(?:then\s+)?(?:{_MAKING})\b",
+_CHANGES = Pattern(
+    rf"(?:^|[.;!?:]\s+)\W*{_POLITE}(?:{_CHANGE_VERBS}|build|run|execute|test|update|make|document|compute|calculate|set)\b"
+    rf"|\b(?:and|then)\s+(?:then\s+)?(?:{_CHANGE_VERBS})\b",
     ignore_case=True,
 )
 _THINGS = (
@@ -33,7 +33,7 @@ _THIS = Pattern(
     rf"\b(?:this|the|that|whole|entire|my|our|it|here)\b(?:\s+\S+){{0,2}}?\s*\b{_THINGS}\b", ignore_case=True
 )
 _ABOUT = Pattern(rf"\b{_THINGS}\b|\b(?:this|here|it)\b", ignore_case=True)
-_LOOKS = Pattern(
+_ASKS_DESCRIPTION = Pattern(
     r"\b(?:explain|describe|explore|summari[sz]e|overview|understand|tour|introduc\w+|walk me through|tell me about|"
     r"inspect|survey|look(?:ing)? (?:at|around)|get to know|analy[sz]e|outline|"
     r"what(?:'s| is| does| do| are| can| tests)"
@@ -45,7 +45,7 @@ _PARTS = Pattern(
     r"depend(?:s|encies)? on|dependencies|organi[sz]ed|structured|built|tests?|start(?:s|ed)?|begin(?:s|ning)?)\b",
     ignore_case=True,
 )
-_JUDGES = Pattern(
+_ASKS_OPINION = Pattern(
     r"\b(?:no|not|without|why|should|shall|better|best|worse|wrong|correct|missing|lacks?|compare[ds]?|differ\w*|"
     r"improve\w*|instead|if|would|could|faster|slow\w*)\b",
     ignore_case=True,
@@ -59,7 +59,7 @@ _GREETING = Pattern(
 )
 _REVIEW = Pattern(rf"^\W*{_POLITE}(?:review|audit|criti\w+)\b|\bcode review\b", ignore_case=True)
 _SECURITY = Pattern(r"\b(?:security|vulnerabilit\w+|insecure)\b", ignore_case=True)
-_TRADE = Pattern(
+_REVIEWER = Pattern(
     r"\byou\b[^.\n]{0,80}?\b(?P<security>security|vulnerabilit)|\byou\b[^.\n]{0,80}?\breview", ignore_case=True
 )
 _LOOKUP = Pattern(
@@ -107,7 +107,7 @@ _LONGEST_ERRAND = 160
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
+class ToolRequest:
     """A request answered by a single tool: its name and arguments."""
 
     tool: str
@@ -116,7 +116,7 @@ class Errand:
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """What to look for in the workspace: all of it, mentions of `terms`, or what a reviewer of this `trade` looks for.
+    """What to look for in the workspace: all of it, mentions of `terms`, or what a reviewer of this `review` looks for.
 
     `structure` and `content` are the two halves of the whole picture; a subagent may be asked for one of them.
     """
@@ -124,7 +124,7 @@ class Focus:
     structure: bool = False
     content: bool = False
     terms: tuple[str, ...] = ()
-    trade: Trade = ""
+    review: ReviewKind = ""
 
 
 def is_greeting(request: str) -> bool:
@@ -132,20 +132,20 @@ def is_greeting(request: str) -> bool:
     return bool(_GREETING.match(request))
 
 
-def errand_of(request: str) -> Errand | None:
+def tool_request_of(request: str) -> ToolRequest | None:
     """The single tool call that answers the request; None if there is none."""
     plain = " ".join(request.split())
     if len(plain) > _LONGEST_ERRAND:
         return None
     if found := _LIST.match(plain):
         target = (found["target"] or "").strip()
-        return Errand("list_files", () if target.lower() in ("", *_HERE) else (("path", target),))
+        return ToolRequest("list_files", () if target.lower() in ("", *_HERE) else (("path", target),))
     if (found := _READ.match(plain)) and looks_like_path(found["target"]):
-        return Errand("read_file", (("path", found["target"]),))
+        return ToolRequest("read_file", (("path", found["target"]),))
     if (found := _FIND.match(plain)) and ("*" in found["target"] or looks_like_path(found["target"])):
-        return Errand("find_files", (("pattern", _anywhere(found["target"])),))
+        return ToolRequest("find_files", (("pattern", _anywhere(found["target"])),))
     if (found := _SEARCH.match(plain)) and not looks_like_path(found["target"]):
-        return Errand("search_text", (("pattern", found["target"]), ("literal", True), ("case_sensitive", False)))
+        return ToolRequest("search_text", (("pattern", found["target"]), ("literal", True), ("case_sensitive", False)))
     return None
 
 
@@ -160,21 +160,25 @@ def focus_of(request: str, system: str = "") -> Focus | None:
     identifiers.
     """
     task = " ".join(request.split(REASON, 1)[0].split())
-    if _MAKES.search(task):
+    if _CHANGES.search(task):
         return None
-    trade = _trade_of(system) or ("security" if _SECURITY.search(task) else "review" if _REVIEW.search(task) else "")
-    if trade:
-        return Focus(terms=called_in(task), trade=trade)
-    if _LOOKUP.match(task) and (terms := called_in(task) or (() if _PARTS.search(task) else terms_of(task))):
-        return Focus(terms=terms) if len(task) <= _LONGEST_ERRAND or called_in(task) else None
+    review = _review_kind_of(system) or (
+        "security" if _SECURITY.search(task) else "review" if _REVIEW.search(task) else ""
+    )
+    if review:
+        return Focus(terms=quoted_or_identifiers(task), review=review)
+    if _LOOKUP.match(task) and (
+        terms := quoted_or_identifiers(task) or (() if _PARTS.search(task) else terms_of(task))
+    ):
+        return Focus(terms=terms) if len(task) <= _LONGEST_ERRAND or quoted_or_identifiers(task) else None
     return _halves(request, task) if _is_overview(task) else None
 
 
 def _is_overview(task: str) -> bool:
     """Whether the task asks about the workspace as a whole, rather than about a quoted term or a named file."""
-    if named_path(task) or _QUOTED.search(task) or _JUDGES.search(_COURTESY.sub("", task)):
+    if named_path(task) or _QUOTED.search(task) or _ASKS_OPINION.search(_COURTESY.sub("", task)):
         return False
-    if not (_LOOKS.search(task) or _PARTS.search(task)) or not _ABOUT.search(task):
+    if not (_ASKS_DESCRIPTION.search(task) or _PARTS.search(task)) or not _ABOUT.search(task):
         return False
     return bool(_THIS.search(task)) or not _IDENTIFIER.search(task)
 
@@ -193,7 +197,7 @@ def named_path(request: str) -> str:
     return next((word for word in words if looks_like_path(word)), "")
 
 
-def called_in(request: str, most: int = 4) -> tuple[str, ...]:
+def quoted_or_identifiers(request: str, most: int = 4) -> tuple[str, ...]:
     """Quoted terms in the request, else identifiers."""
     quoted = [next(group for group in found.groups() if group) for found in _QUOTED.finditer(request)]
     named = [word.removesuffix("()") for word in _IDENTIFIER.findall(request)]
@@ -203,10 +207,10 @@ def called_in(request: str, most: int = 4) -> tuple[str, ...]:
 def terms_of(request: str, most: int = 4) -> tuple[str, ...]:
     """Terms to search for: quoted ones, else identifiers, else uncommon words."""
     words = sorted({word.lower() for word in _WORD.findall(request)} - _USUAL, key=lambda word: (-len(word), word))
-    return (called_in(request) or tuple(words))[:most]
+    return (quoted_or_identifiers(request) or tuple(words))[:most]
 
 
-def _trade_of(system: str) -> Trade:
+def _review_kind_of(system: str) -> ReviewKind:
     """The kind of review that the beginning of a system prompt assigns to its agent."""
-    found = _TRADE.search(system[:600])
+    found = _REVIEWER.search(system[:600])
     return "" if found is None else "security" if found["security"] else "review"

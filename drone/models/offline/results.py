@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from drone.models.offline.conversation import Conversation, Done
+from drone.models.offline.conversation import CallResult, Conversation
 from drone.models.offline.explore import Severity, Step, entry_files
 from drone.models.offline.languages import languages_of
 from drone.models.offline.material import hits, listing, unique
 from drone.models.offline.report import HONEST, Section, report, sections, total_files
-from drone.models.offline.request import Errand, Focus
+from drone.models.offline.request import Focus, ToolRequest
 from drone.models.offline.survey import Survey
 from mcc.rules.patterns import Pattern
 
@@ -137,7 +137,7 @@ def _step(name: str, details: list[str], count: int) -> str:
     return f"{name} ×{count}" + (f": {shown}" if shown else "")
 
 
-def errand_step(conversation: Conversation, errand: Errand) -> Step | None:
+def tool_request_step(conversation: Conversation, errand: ToolRequest) -> Step | None:
     """The tool call, unless it was made already."""
     if conversation.must_finish or any(done.name == errand.tool for done in conversation.done):
         return None
@@ -145,19 +145,19 @@ def errand_step(conversation: Conversation, errand: Errand) -> Step | None:
     return Step(f"I use `{errand.tool}` for this.", (call,)) if call else None
 
 
-def errand_facts(conversation: Conversation, errand: Errand) -> Facts:
+def tool_request_facts(conversation: Conversation, errand: ToolRequest) -> Facts:
     """The tool's result as a single finding."""
-    text = _errand_reported(conversation, errand)
+    text = _reported_call(conversation, errand)
     done = next((done for done in conversation.results(errand.tool)), None)
     if done is None:
         return Facts(status=BLOCKED, summary=text.removeprefix(HONEST).strip(), report=text)
     path = str(done.arguments.get("path") or "")
     read = (path,) if done.name == "read_file" else ()
-    found = Finding(_errand_summary(done).rstrip(":"), done.content, read)
+    found = Finding(_call_summary(done).rstrip(":"), done.content, read)
     return Facts(status=COMPLETED, summary=found.title, report=text, findings=(found,), read=read)
 
 
-def _errand_reported(conversation: Conversation, errand: Errand) -> str:
+def _reported_call(conversation: Conversation, errand: ToolRequest) -> str:
     """The tool's result: one line about it, then its text."""
     done = next((done for done in conversation.done if done.name == errand.tool), None)
     if done is None:
@@ -167,10 +167,10 @@ def _errand_reported(conversation: Conversation, errand: Errand) -> str:
     lines = done.content.rstrip("\n").split("\n")
     shown = "\n".join(lines[:_SHOWN_LINES]) + ("\n…" if len(lines) > _SHOWN_LINES else "")
     fence = "````" if "```" in shown else "```"
-    return f"{HONEST}\n\n{_errand_summary(done)}\n\n{fence}\n{shown}\n{fence}"
+    return f"{HONEST}\n\n{_call_summary(done)}\n\n{fence}\n{shown}\n{fence}"
 
 
-def _errand_summary(done: Done) -> str:
+def _call_summary(done: CallResult) -> str:
     if done.name == "search_text":
         found = hits(done.content)
         return (

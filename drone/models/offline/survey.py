@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from drone.models.offline.conversation import FINISH, Conversation, Done
+from drone.models.offline.conversation import FINISH, CallResult, Conversation
 from drone.models.offline.imports import Graph, graph
 from drone.models.offline.languages import (
     BUILD_FILES,
     Language,
     depth_of,
-    is_aside,
+    is_accompanying,
     is_readme,
     is_source,
     is_test,
@@ -32,7 +32,7 @@ from drone.models.offline.material import (
 )
 from drone.models.offline.prose import names_defined
 
-_MUCH = 200
+_LARGE_PROGRAM = 200
 _MOST_NAMES = 40
 
 
@@ -71,7 +71,9 @@ class Survey:
     def build_files(self) -> list[str]:
         rank = {name: index for index, name in enumerate(BUILD_FILES)}
         found = [path for path in self.files if path.rsplit("/", 1)[-1] in rank]
-        near = [path for path in found if not is_aside(path) and (not is_test(path) or depth_of(path) == 1)] or found
+        near = [
+            path for path in found if not is_accompanying(path) and (not is_test(path) or depth_of(path) == 1)
+        ] or found
         return sorted(near, key=lambda path: (depth_of(path), rank[path.rsplit("/", 1)[-1]], path))
 
     @property
@@ -88,11 +90,11 @@ class Survey:
     def own(self) -> tuple[str, ...]:
         """The program's own sources: in its main languages, without tests and accompanying files."""
         names = {language.name for language in self.languages}
-        return tuple(path for path in self.sources if _name_of(path) in names and not is_aside(path))
+        return tuple(path for path in self.sources if _language_name(path) in names and not is_accompanying(path))
 
     @property
     def languages(self) -> tuple[Language, ...]:
-        near = [path for path in self.sources if not is_aside(path)]
+        near = [path for path in self.sources if not is_accompanying(path)]
         return main_languages(near or self.sources, self.build_files)
 
     def graph(self) -> Graph:
@@ -119,7 +121,7 @@ class Survey:
     def regions(self) -> tuple[str, ...]:
         """Where to search: everywhere, or in each of the largest top directories of a large program."""
         tops = Counter(path.split("/")[0] for path in self.own if "/" in path)
-        if len(self.own) < _MUCH:
+        if len(self.own) < _LARGE_PROGRAM:
             return ("",)
         return tuple(name for name, _ in sorted(tops.items(), key=lambda item: (-item[1], item[0]))[:4])
 
@@ -142,7 +144,7 @@ class Survey:
 def survey(conversation: Conversation) -> Survey:
     """Sort the results of a turn by tool."""
     lists = [(done, listing(done.content)) for name in _LISTS for done in conversation.results(name)]
-    files = tuple(dict.fromkeys(path for done, found in lists for path in _below(done, found)))
+    files = tuple(dict.fromkeys(path for done, found in lists for path in _root_paths(done, found)))
     if not lists:
         files = paths_in("\n".join(done.content for done in conversation.done if not done.is_error))
     return Survey(
@@ -160,11 +162,13 @@ def survey(conversation: Conversation) -> Survey:
         environment=environment("\n".join(done.content for done in conversation.results("environment_detect"))),
         status=_lines(conversation.results("git_status")),
         log=_lines(conversation.results("git_log")),
-        problems=tuple(f"{done.name}: {_first_line(done.content)}" for done in conversation.done if _is_refused(done)),
+        problems=tuple(
+            f"{done.name}: {_first_line(done.content)}" for done in conversation.done if _is_tool_refusal(done)
+        ),
     )
 
 
-def _name_of(path: str) -> str:
+def _language_name(path: str) -> str:
     language = language_of(path)
     return language.name if language else ""
 
@@ -172,12 +176,12 @@ def _name_of(path: str) -> str:
 _LISTS = ("list_files", "find_files")
 
 
-def _is_refused(done: Done) -> bool:
+def _is_tool_refusal(done: CallResult) -> bool:
     """Whether a tool refused the call; the gate's refusal of a result does not count."""
     return done.is_error and done.name not in FINISH
 
 
-def _below(done: Done, found: Listing) -> tuple[str, ...]:
+def _root_paths(done: CallResult, found: Listing) -> tuple[str, ...]:
     """The files of a listing as paths from the workspace root, even if only a part was listed."""
     asked = str(done.arguments.get("path") or "").strip("./")
     if not asked or any(path.startswith(asked + "/") for path in found.files):
@@ -185,7 +189,7 @@ def _below(done: Done, found: Listing) -> tuple[str, ...]:
     return tuple(f"{asked}/{path}" for path in found.files)
 
 
-def _pages(read: Sequence[Done]) -> dict[str, Page]:
+def _pages(read: Sequence[CallResult]) -> dict[str, Page]:
     """The files by path, in the order they were read; of several parts of a file, the topmost."""
     pages: dict[str, Page] = {}
     starts: dict[str, int] = {}
@@ -200,14 +204,14 @@ def _line_of(start: object) -> int:
     return start if isinstance(start, int) else 1
 
 
-def _search(done: Done) -> Search:
+def _search(done: CallResult) -> Search:
     arguments = done.arguments
     return Search(
         str(arguments.get("pattern", "")), str(arguments.get("path", "")), hits(done.content), is_cut(done.content)
     )
 
 
-def _lines(results: Sequence[Done]) -> tuple[str, ...]:
+def _lines(results: Sequence[CallResult]) -> tuple[str, ...]:
     return tuple(line.rstrip() for done in results for line in done.content.splitlines() if line.strip())
 
 

@@ -7,7 +7,7 @@ from drone.agent.model import NOT_DONE
 from drone.agent.report import Cause, outcome_of
 from drone.agent.report_gate import ReportGate
 from drone.models.offline import OfflineModel
-from drone.models.offline.request import Focus, errand_of, focus_of
+from drone.models.offline.request import Focus, focus_of, tool_request_of
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
@@ -69,7 +69,7 @@ async def test_what_no_rule_fits_is_not_done_and_nothing_is_called(request_: str
     ],
 )
 def test_whoever_asks_for_the_whole_picture_gets_it(request_: str) -> None:
-    assert errand_of(request_) is None and focus_of(request_) == WHOLE
+    assert tool_request_of(request_) is None and focus_of(request_) == WHOLE
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_whoever_asks_for_the_whole_picture_gets_it(request_: str) -> None:
         ("Where is `hum_loudly` defined?", Focus(terms=("hum_loudly",))),
         ("Which files mention the parser?", Focus(terms=("parser",))),
         ("Who calls frob_it()?", Focus(terms=("frob_it",))),
-        ("Review this code", Focus(trade="review")),
-        ("Is the security of this code good?", Focus(trade="security")),
+        ("Review this code", Focus(review="review")),
+        ("Is the security of this code good?", Focus(review="security")),
     ],
 )
 def test_words_are_looked_up_and_code_is_looked_through(request_: str, focus: Focus) -> None:
