@@ -21,7 +21,7 @@ from drone.agent.transcript import note_of
 from drone.agent.turn import Turn
 from drone.agent.verifier import VERDICT, VERDICT_RULES, Verifier
 from drone.models.guards import ModelSource
-from drone.models.prices import not_thought
+from drone.models.prices import unsupported_level
 from drone.models.registry import UnknownModel
 from drone.tools.catalog import SHELL_WRITE, passed_on, provision
 from drone.tools.tool import Joined
@@ -173,7 +173,7 @@ class Hiring:
             notes.append(note_of(session))
         how = wanted.over(ModelSettings.of(definition))
         parent = Parent(self.model(asked), tools, model_settings=how, egress=self.place.egress)
-        if wanted.thinking != INHERIT and (problem := not_thought(parent.model.name, wanted.thinking)):
+        if wanted.thinking != INHERIT and (problem := unsupported_level(parent.model.name, wanted.thinking)):
             raise CannotHire(f"{parent.model.name} {problem}.")
         return self._agent(definition, parent, Wanted(name, 0, model=asked), notes, session)
 
@@ -188,7 +188,7 @@ class Hiring:
         have those that only read, as far as its definition names them. Raises `CannotHire`."""
         model = parent.model if definition.model == INHERIT else self.model(definition.model)
         asked = parent.model_settings.over(ModelSettings.of(definition))
-        if problem := not_thought(model.name, asked.thinking):
+        if problem := unsupported_level(model.name, asked.thinking):
             raise CannotHire(f"{model.name} {problem}.")
         given = provision([spec for spec in parent.tools.specs() if spec.only_reads], definition)
         reads = (*given.names, *(_for_reports(definition) if given.names else ()))

@@ -11,10 +11,13 @@ from drone.agent.messages import AssistantMessage, Message, each_result, has_pic
 from drone.agent.model import Ask
 from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RedactedBlock, ThinkingBlock
 
+UNREADABLE_ARGUMENTS = "arguments_that_were_not_a_json_object"
+"""Key of the object that carries a call's text arguments back to providers, all of which require an object."""
+
 _PICTURES = "the pictures of agent "
 
 
-def left_behind(messages: Sequence[Message], name: str) -> Iterator[str]:
+def unreadable_thinking(messages: Sequence[Message], name: str) -> Iterator[str]:
     """Sentences for people: the other models whose sealed thinking is not sent to the model `name`, which gets only the
     words and calls of their replies."""
     others = {one.model: None for one in messages if isinstance(one, AssistantMessage) and one.model not in ("", name)}
@@ -33,7 +36,7 @@ def _is_sealed(block: AnyBlock) -> bool:
     return False
 
 
-def as_seen(ask: Ask, name: str, takes_pictures: bool, without: frozenset[str]) -> tuple[Ask, str]:
+def with_readable_pictures(ask: Ask, name: str, takes_pictures: bool, without: frozenset[str]) -> tuple[Ask, str]:
     """The question without pictures where the model `name` cannot take them, and then a sentence about that for people.
 
     `without`: what the provider refused before.
@@ -78,7 +81,7 @@ def encoded(message: M, form: str, encode: Callable[[M], bytes]) -> bytes:
     return known
 
 
-def listed(elements: Iterable[bytes]) -> Iterator[bytes]:
+def comma_separated(elements: Iterable[bytes]) -> Iterator[bytes]:
     """The elements of a JSON list with commas between them."""
     first = True
     for element in elements:
@@ -89,7 +92,7 @@ def listed(elements: Iterable[bytes]) -> Iterator[bytes]:
         yield element
 
 
-def joined_small(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def coalesced(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """The same bytes in fewer pieces: small pieces are joined, because each piece sent costs CPU."""
     together: list[bytes] = []
     size = 0
@@ -131,7 +134,7 @@ class LongBody(httpx.AsyncByteStream):
         return self._size
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in joined_small(self._pieces()):
+        for piece in coalesced(self._pieces()):
             yield piece
 
 

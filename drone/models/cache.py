@@ -12,7 +12,7 @@ MOST_REPLIES = 1_000
 MOST_CHARACTERS = 20_000_000
 """Characters of all cached replies together; the least recently used are dropped first."""
 
-WHOLE = frozenset({"stop", "tool_calls"})
+CACHED_REASONS = frozenset({"stop", "tool_calls"})
 """Finish reasons of replies worth caching. Other replies were cut off, filtered or refused; asking again may do
 better."""
 
@@ -34,35 +34,35 @@ class CachedModel(AroundModel):
         super().__init__(model)
         self._most_replies = most_replies
         self._most_characters = most_characters
-        self._kept: OrderedDict[str, tuple[Reply, int]] = OrderedDict()
+        self._cached: OrderedDict[str, tuple[Reply, int]] = OrderedDict()
         self._characters = 0
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
-        question = question_of(self._model.name, ask)
-        if (known := self._kept.get(question)) is not None:
-            self._kept.move_to_end(question)
-            return _replayed(known[0], question, listener)
+        question = question_hash(self._model.name, ask)
+        if (cached := self._cached.get(question)) is not None:
+            self._cached.move_to_end(question)
+            return _replayed(cached[0], question, listener)
         reply = await self._model.ask(ask, listener)
-        if reply.finish_reason in WHOLE:
-            self._keep(question, reply)
+        if reply.finish_reason in CACHED_REASONS:
+            self._store(question, reply)
         return reply
 
-    def _keep(self, question: str, reply: Reply) -> None:
+    def _store(self, question: str, reply: Reply) -> None:
         size = len(repr(reply.blocks))
         self._forget(question)
         if size > self._most_characters:
             return
-        self._kept[question] = reply, size
+        self._cached[question] = reply, size
         self._characters += size
-        while len(self._kept) > self._most_replies or self._characters > self._most_characters:
-            self._forget(next(iter(self._kept)))
+        while len(self._cached) > self._most_replies or self._characters > self._most_characters:
+            self._forget(next(iter(self._cached)))
 
     def _forget(self, question: str) -> None:
-        known = self._kept.pop(question, None)
-        self._characters -= known[1] if known else 0
+        cached = self._cached.pop(question, None)
+        self._characters -= cached[1] if cached else 0
 
 
-def question_of(model: str, ask: Ask) -> str:
+def question_hash(model: str, ask: Ask) -> str:
     """SHA-256 (hex) of everything a reply may depend on. Time and the identity of the asking agent are left out."""
     tools = [(tool.name, tool.description, tool.parameters) for tool in ask.tools]
     settings = (ask.max_output_tokens, ask.temperature, ask.thinking, ask.service_tier)

@@ -83,7 +83,7 @@ async def check(
 ) -> ModelCheck:
     """Ask the model once, without its retries and fallbacks. An error becomes the `problem` of the result."""
     try:
-        model = models.alone(name)
+        model = models.unwrapped(name)
     except UnknownModel as error:
         return ModelCheck(name=name, problem=str(error))
     if isinstance(model, Unusable):

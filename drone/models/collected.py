@@ -9,18 +9,18 @@ from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.model import Listener, ModelError, Reply, ReplyBlock, WantedCall
 from drone.models.json_text import arguments, joined
 from drone.models.prices import Price, Spent, estimated
-from drone.models.tool_specs import own_names
+from drone.models.tool_specs import agent_names
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, RefusalBlock, TextBlock, ThinkingBlock, refusal_in
 from mcc.contracts.shape import unchecked
 from mcc.contracts.usage import Usage
 
-PassageKind: TypeAlias = Literal["text", "thinking", "refusal"]
+BlockKind: TypeAlias = Literal["text", "thinking", "refusal"]
 
 MAX_CHARACTERS = 16 * 1024 * 1024
 """Bound on text, thinking and arguments of one reply together. No model writes as much; a broken server might."""
 
 
-class Growing:
+class PartialCall:
     """A tool call whose pieces are still arriving. `whole` holds its arguments if the provider sent them as an
     object."""
 
@@ -34,7 +34,7 @@ class Growing:
         self.whole: Mapping[str, object] | None = None
         self.extra: Mapping[str, object] | None = None
 
-    def untold(self) -> str:
+    def new_pieces(self) -> str:
         """The pieces of its arguments that arrived since the last call of this method."""
         text = "".join(self.pieces[self._told :])
         self._told = len(self.pieces)
@@ -52,12 +52,12 @@ class Growing:
         return arguments(joined(self.pieces))
 
 
-class Passage:
+class PartialBlock:
     """A block of text, thinking or refusal whose pieces are still arriving."""
 
     __slots__ = ("extra", "kind", "pieces", "signature")
 
-    def __init__(self, kind: PassageKind, signature: str = "") -> None:
+    def __init__(self, kind: BlockKind, signature: str = "") -> None:
         self.kind = kind
         self.pieces: list[str] = []
         self.signature = signature
@@ -85,8 +85,8 @@ class Collected:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.parts: list[Passage | Growing | RedactedBlock | OpaqueBlock] = []
-        self.calls: list[Growing] = []
+        self.parts: list[PartialBlock | PartialCall | RedactedBlock | OpaqueBlock] = []
+        self.calls: list[PartialCall] = []
         self.spent = Spent()
         self.finish_reason = ""
         self.request_id = ""
@@ -94,51 +94,51 @@ class Collected:
         self.complete = False
         self.closed = False
         self.characters = 0
-        self._untold: dict[DeltaKind, list[str]] = {}
+        self._pending: dict[DeltaKind, list[str]] = {}
 
     @property
     def begun(self) -> bool:
         return bool(self.characters or self.calls)
 
-    def open(self, kind: PassageKind, signature: str = "") -> Passage:
+    def open(self, kind: BlockKind, signature: str = "") -> PartialBlock:
         """Start a new passage after everything received so far."""
-        passage = Passage(kind, signature)
+        passage = PartialBlock(kind, signature)
         self.parts.append(passage)
         return passage
 
-    def add(self, passage: Passage, text: str) -> None:
+    def add(self, passage: PartialBlock, text: str) -> None:
         passage.pieces.append(text)
-        self.grow(text)
-        self._untold.setdefault("thinking.delta" if passage.kind == "thinking" else "model.delta", []).append(text)
+        self.add_characters(text)
+        self._pending.setdefault("thinking.delta" if passage.kind == "thinking" else "model.delta", []).append(text)
 
-    def call(self, call: Growing) -> Growing:
+    def call(self, call: PartialCall) -> PartialCall:
         """Add a new call after everything received so far."""
         self.parts.append(call)
         self.calls.append(call)
         return call
 
-    def grow(self, text: str) -> None:
+    def add_characters(self, text: str) -> None:
         """Count the characters of `text`. Raises `ModelError` past `MAX_CHARACTERS`."""
         self.characters += len(text)
         if self.characters > MAX_CHARACTERS:
             limit = MAX_CHARACTERS >> 20
             raise ModelError(f"{self.name} sent a reply of more than {limit} million characters; it was cut off.")
 
-    def tell(self, listener: Listener) -> None:
+    def pass_on(self, listener: Listener) -> None:
         """Pass on what arrived since the last call, as one piece per kind."""
-        if self._untold:
-            untold, self._untold = self._untold, {}
-            for kind in sorted(untold, reverse=True):
-                listener.delta(kind, "".join(untold[kind]))
+        if self._pending:
+            new_pieces, self._pending = self._pending, {}
+            for kind in sorted(new_pieces, reverse=True):
+                listener.delta(kind, "".join(new_pieces[kind]))
         for index, call in enumerate(self.calls):
-            if text := call.untold():
+            if text := call.new_pieces():
                 listener.delta("tool_call.delta", text, GrowingCall(index, call.name))
 
     def reply(
         self, tools: Iterable[str], usage: Usage, first_token_ms: float | None, context_tokens: int | None
     ) -> Reply:
         """The whole reply. `tools`: their names as the agent knows them."""
-        blocks = tuple(self._blocks(own_names(tools) if self.calls else {}))
+        blocks = tuple(self._blocks(agent_names(tools) if self.calls else {}))
         return Reply(
             blocks=blocks,
             finish_reason=self._finish(blocks),
@@ -161,10 +161,10 @@ class Collected:
     def _blocks(self, ours: Mapping[str, str]) -> Iterator[ReplyBlock]:
         for part in self.parts:
             match part:
-                case Passage():
+                case PartialBlock():
                     if (block := part.block()) is not None:
                         yield block
-                case Growing():
+                case PartialCall():
                     yield WantedCall(ours.get(part.name, part.name), part.arguments(), part.provider_id, part.extra)
                 case _:
                     yield part

@@ -32,11 +32,11 @@ def window_in(words: str) -> int | None:
     plain = _GROUPED.sub(lambda found: found.group().replace(",", "").replace("_", ""), words)
     for pattern in _WINDOWS:
         if found := pattern.search(plain):
-            return believed(int(found[1]))
+            return plausible_window(int(found[1]))
     return None
 
 
-def believed(tokens: int | None) -> int | None:
+def plausible_window(tokens: int | None) -> int | None:
     """`tokens` if it is plausible as a context size, else None."""
     return tokens if tokens is not None and LEAST_TOKENS <= tokens <= MOST_TOKENS else None
 
@@ -88,7 +88,7 @@ _WORDED = Pattern(
     rf"((?:\d{{1,9}}(?:\.\d{{1,9}})?\s{{0,2}}{_UNIT}(?:[\s,]| and){{0,2}})+)(?:[^a-z0-9]|$)"
 )
 _DELAY = Pattern(r'"retryDelay"\s*:\s*"(\d{1,9}(?:\.\d{1,9})?s)"')
-_LONG = Pattern(
+_LONG_LIMIT = Pattern(
     r"(?i)\bper[ -_]?(?:day|month)\b|PerDay|\b(?:daily|monthly)\b|\b[RT]PD\b|for today|"
     r"check your plan and billing|credit balance is too low|out of credits"
 )
@@ -107,7 +107,7 @@ def header_seconds(headers: Mapping[str, str], now: float, *, limited: bool = Tr
         return seconds
     if header and (date := _date(header, now)) is not None:
         return date
-    return _room_again(headers, now) if limited else None
+    return _until_reset(headers, now) if limited else None
 
 
 def worded_seconds(words: str) -> float | None:
@@ -119,19 +119,19 @@ def worded_seconds(words: str) -> float | None:
     return None
 
 
-def spent_for_long(words: str, retry_after: float | None) -> bool:
+def is_quota_exhausted(words: str, retry_after: float | None) -> bool:
     """Whether a quota of a day or more, or the account's balance, is used up and the provider named no time worth
     waiting for."""
     return (retry_after is None or retry_after < SOON_SECONDS) and _speaks_of_long(words, retry_after)
 
 
 def _speaks_of_long(words: str, retry_after: float | None) -> bool:
-    found = [match.group() for match in _LONG.finditer(words)]
+    found = [match.group() for match in _LONG_LIMIT.finditer(words)]
     # Some providers mention plan and billing with every limit: together with a time, those words mean nothing.
     return any("billing" not in one.lower() for one in found) if retry_after is not None else bool(found)
 
 
-def _room_again(headers: Mapping[str, str], now: float) -> float | None:
+def _until_reset(headers: Mapping[str, str], now: float) -> float | None:
     """Seconds until all exhausted limits have room again; if none is reported as exhausted, until the nearest reset."""
     limits = list(_limits(headers, now))
     used = [seconds for seconds, is_used in limits if is_used]
@@ -172,10 +172,10 @@ def _future(moment: float, now: float) -> float | None:
 
 
 def _duration(text: str) -> float:
-    return sum(float(found[1]) * _of(str(found[2]).lower()) for found in _PART.finditer(text))
+    return sum(float(found[1]) * _unit_seconds(str(found[2]).lower()) for found in _PART.finditer(text))
 
 
-def _of(unit: str) -> float:
+def _unit_seconds(unit: str) -> float:
     return 0.001 if unit == "ms" or unit.startswith("milli") else _IN_SECONDS[unit[0]]
 
 
@@ -194,7 +194,7 @@ MAX_WORDS = 400
 """Characters of a provider's own words that are passed on."""
 
 RETRYABLE = frozenset({408, 409, 425, 429})
-NEVER = frozenset({501, 505})
+NOT_RETRYABLE = frozenset({501, 505})
 """Server errors that a later try cannot change."""
 
 _STATUS_BY_TYPE = {
@@ -217,13 +217,11 @@ _STATUS_BY_TYPE = {
     "misalignment_policy_violation": 400,
     "content_policy_violation": 400,
 }
-_EMPTY_PURSE = frozenset(
-    {"insufficient_quota", "billing_error", "insufficient_balance", "exceeded_current_quota_error"}
-)
+_NO_BALANCE = frozenset({"insufficient_quota", "billing_error", "insufficient_balance", "exceeded_current_quota_error"})
 _LIMITED = frozenset({429, 503, 529})
 """Statuses with which rate-limit headers say when to try again."""
 
-_BY_CHANCE = frozenset({"tool_use_failed"})
+_TRANSIENT_CODES = frozenset({"tool_use_failed"})
 """The model wrote a call that its server could not parse; another try may produce a valid one."""
 
 _ADVICE = {
@@ -276,14 +274,16 @@ def refused(
     )
     if (overflow := overflow_of(said, words, kinds, status, body.decode("utf-8", "replace"))) is not None:
         return overflow
-    if kinds & _BY_CHANCE:
+    if kinds & _TRANSIENT_CODES:
         return BadReply(said, status=status)
     asked_for = header_seconds(headers, now, limited=status in _LIMITED)
     raw = body[:_LOOKED_AT].decode("utf-8", "replace")
     wait = worded_seconds(raw) if asked_for is None else asked_for
     return ModelError(
         said,
-        retryable=_may_help(status) and not kinds & _EMPTY_PURSE and not (status == 429 and spent_for_long(raw, wait)),
+        retryable=_is_transient(status)
+        and not kinds & _NO_BALANCE
+        and not (status == 429 and is_quota_exhausted(raw, wait)),
         retry_after=wait,
         status=status,
     )
@@ -306,19 +306,19 @@ def error_inside(name: str, value: object) -> ModelError:
     said = f"{name} broke off with an error{_quoted(words, '')}"
     if (overflow := overflow_of(said, words, kinds, status)) is not None:
         return overflow
-    passing = status is None or _may_help(status)
+    passing = status is None or _is_transient(status)
     asked = write(value)[:_LOOKED_AT].decode("utf-8", "replace")
     wait = worded_seconds(asked)
     return ModelError(
         said,
-        retryable=passing and not kinds & _EMPTY_PURSE and not (status == 429 and spent_for_long(asked, wait)),
+        retryable=passing and not kinds & _NO_BALANCE and not (status == 429 and is_quota_exhausted(asked, wait)),
         retry_after=wait,
         status=status,
     )
 
 
-def _may_help(status: int) -> bool:
-    return status in RETRYABLE or (500 <= status < 600 and status not in NEVER)
+def _is_transient(status: int) -> bool:
+    return status in RETRYABLE or (500 <= status < 600 and status not in NOT_RETRYABLE)
 
 
 def _quoted(words: str, key: str) -> str:
@@ -384,12 +384,12 @@ def _words_of(value: object) -> tuple[str, frozenset[str]]:
         if inner := value.get(name):
             words, deeper = _words_of(inner)
             if words:
-                return " ".join(filter(None, (words, _passed_on(value)))), kinds | deeper
+                return " ".join(filter(None, (words, _upstream_words(value)))), kinds | deeper
             kinds |= deeper
     return "", kinds
 
 
-def _passed_on(error: Mapping[str, object]) -> str:
+def _upstream_words(error: Mapping[str, object]) -> str:
     """The words of the provider behind a router, whose own message says only that there was an error."""
     beside = error.get("metadata")
     raw = beside.get("raw") if isinstance(beside, Mapping) else None

@@ -23,9 +23,9 @@ class RedactedModel(AroundModel):
         self._redactor = redactor
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
-        ear = _Redacting(listener, self._redactor)
+        redacting = _RedactingListener(listener, self._redactor)
         try:
-            reply = await self._model.ask(ask, ear)
+            reply = await self._model.ask(ask, redacting)
         except ModelError as error:
             error.args = tuple(map(self._redactor.value, error.args))
             raise
@@ -34,7 +34,7 @@ class RedactedModel(AroundModel):
             if (clean := self._redactor.text(sentence)) == sentence:
                 raise
             raise ModelError(f"The model {self.name} broke: {clean}") from error
-        ear.end()
+        redacting.end()
         return replace(reply, blocks=tuple(filter(None, map(self._block, reply.blocks))))
 
     def _block(self, block: ReplyBlock) -> ReplyBlock | None:
@@ -58,7 +58,7 @@ class RedactedModel(AroundModel):
         return WantedCall(clean(wanted.name), arguments, clean(wanted.provider_id), extra)
 
 
-class _Redacting:
+class _RedactingListener:
     """Forwards everything to the listener; text is held back until it cannot be part of a secret."""
 
     def __init__(self, listener: Listener, redactor: Redactor) -> None:
@@ -74,7 +74,7 @@ class _Redacting:
         if stream is None:
             stream = self._redactor.stream()
         self._streams[place] = (stream, clean)
-        self._tell(kind, stream.feed(text), clean)
+        self._pass_on(kind, stream.feed(text), clean)
 
     async def retried(self, error: str, wait_seconds: float) -> None:
         self._streams.clear()
@@ -96,9 +96,9 @@ class _Redacting:
     def end(self) -> None:
         """Flush the held-back text of every kind."""
         for (kind, _), (stream, call) in self._streams.items():
-            self._tell(kind, stream.end(), call)
+            self._pass_on(kind, stream.end(), call)
 
-    def _tell(self, kind: DeltaKind, text: str, call: GrowingCall | None) -> None:
+    def _pass_on(self, kind: DeltaKind, text: str, call: GrowingCall | None) -> None:
         if text:
             self._listener.delta(kind, text, call)
 
@@ -134,7 +134,7 @@ FEWEST_TIMES = 50
 SHORTEST_STRETCH = 4_000
 """Characters of pure repetition that count as a loop; ruled lines and tables of zeros are shorter."""
 
-EVERY = 2_000
+CHECK_EVERY = 2_000
 """Characters between two checks."""
 
 _KEPT = LONGEST_UNIT * FEWEST_TIMES + LONGEST_UNIT
@@ -153,10 +153,10 @@ class LoopGuard(AroundModel):
         return self._model
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
-        return await self._model.ask(ask, _Watching(self.name, listener))
+        return await self._model.ask(ask, _LoopListener(self.name, listener))
 
 
-class _Watching:
+class _LoopListener:
     """Forwards everything to the listener and checks the text for loops."""
 
     def __init__(self, name: str, listener: Listener) -> None:
@@ -167,7 +167,7 @@ class _Watching:
     def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
         self._listener.delta(kind, text, call)
         tail = self._tails.setdefault((kind, None if call is None else call.index), _Tail())
-        if tail.grown(text) and (unit := repeated(tail.text())):
+        if tail.append(text) and (unit := repeated(tail.text())):
             raise BadReply(f"{self._name} said the same {unit} characters over and over; it was cut off.")
 
     async def retried(self, error: str, wait_seconds: float) -> None:
@@ -195,13 +195,13 @@ class _Tail:
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._unseen = EVERY - SHORTEST_STRETCH
+        self._unseen = CHECK_EVERY - SHORTEST_STRETCH
 
-    def grown(self, text: str) -> bool:
+    def append(self, text: str) -> bool:
         """Append the next piece. Returns whether a check is due."""
         self._pieces.append(text)
         self._unseen += len(text)
-        return self._unseen >= EVERY
+        return self._unseen >= CHECK_EVERY
 
     def text(self) -> str:
         self._unseen = 0

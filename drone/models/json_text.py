@@ -4,10 +4,14 @@ possible meaning."""
 import json
 import math
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import orjson
 
 from mcc.contracts.shape import refuse_repeated_keys, repeated_key, to_json
+
+Json: TypeAlias = Mapping[str, object]
+_NO_FIELDS: Json = {}
 
 _FENCE = "```"
 _WORDS = {"True": "true", "False": "false", "None": "null"}
@@ -182,6 +186,16 @@ def _too_deep(text: str) -> bool:
         elif character in "}]":
             depth -= 1
     return deepest > MAX_DEPTH
+
+
+def object_in(value: object) -> Json:
+    """`value` if it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else _NO_FIELDS
+
+
+def text_in(value: object) -> str:
+    """`value` if it is a string, else an empty one."""
+    return value if isinstance(value, str) else ""
 
 
 def joined(pieces: list[str]) -> str:

@@ -55,7 +55,7 @@ def known_model(provider: str, model: str) -> KnownModel:
     return KnownModel(**fields | {"thinking": tuple(fields.get("thinking", ()))}) if fields else UNKNOWN
 
 
-def not_thought(name: str, level: str) -> str | None:
+def unsupported_level(name: str, level: str) -> str | None:
     """What is wrong with this thinking level for the model `name` (`provider/model`), and which levels it accepts; None
     if it accepts the level or nothing is known."""
     provider, _, model = name.partition("/")
@@ -102,7 +102,7 @@ def _table() -> Mapping[str, list[Mapping[str, Any]]]:
     return by_provider
 
 
-PER = 1_000_000
+TOKENS_PER_PRICE = 1_000_000
 
 MOST_TOKENS = 100_000_000
 """Bound for a single call; a larger count from a provider is not believed."""
@@ -139,7 +139,7 @@ class Price:
         short = tokens.written - tokens.written_1h
         fresh = tokens.input - tokens.cached - tokens.written
         taken = fresh * self.input + tokens.cached * cached + short * written + tokens.written_1h * written_1h
-        return (taken + tokens.output * self.output) / PER
+        return (taken + tokens.output * self.output) / TOKENS_PER_PRICE
 
 
 class Tokens(NamedTuple):
@@ -243,21 +243,21 @@ def as_listed(prices: object) -> dict[str, Any] | None:
     rates = {ours: value for theirs, ours in FIELDS.items() if (value := getattr(prices, theirs, None)) is not None}
     if not {"input", "output"} <= rates.keys():
         return None
-    above = [{"tokens": start, **_from(rates, start)} for start in sorted({*_starts(rates.values())})]
-    return {**_from(rates, 0), **({"above": above} if above else {})}
+    above = [{"tokens": start, **_rates_at(rates, start)} for start in sorted({*_tier_starts(rates.values())})]
+    return {**_rates_at(rates, 0), **({"above": above} if above else {})}
 
 
-def _starts(values: Any) -> Iterator[int]:
+def _tier_starts(values: Any) -> Iterator[int]:
     for value in values:
         if not isinstance(value, Decimal):
             yield from (tier.start for tier in value.tiers)
 
 
-def _from(said: Mapping[str, Any], start: int) -> dict[str, float]:
-    return {name: round(float(_at(value, start)), 6) for name, value in said.items()}
+def _rates_at(said: Mapping[str, Any], start: int) -> dict[str, float]:
+    return {name: round(float(_rate_at(value, start)), 6) for name, value in said.items()}
 
 
-def _at(value: Any, start: int) -> Decimal:
+def _rate_at(value: Any, start: int) -> Decimal:
     """The price that applies from this many input tokens on."""
     if isinstance(value, Decimal):
         return value

@@ -24,7 +24,7 @@ PROBE_SECONDS = 0.3
 _API_VERSION = Pattern(r"api-version=[0-9A-Za-z.-]{1,40}")
 
 
-def addressed(name: str, settings: Settings) -> Provider | None:
+def configured_provider(name: str, settings: Settings) -> Provider | None:
     """The provider, at the address that the operator configured for it; None for an unknown name."""
     known = provider(name)
     address = settings.base_urls.get(name)
@@ -52,14 +52,14 @@ def first_model_of_ollama(base_url: str) -> str | None:
     try:
         connection.request("GET", f"{parts.path}/api/tags")
         listing = json.loads(connection.getresponse().read(1 << 20))
-        return next(_chatting(listing), None)
+        return next(_chat_models(listing), None)
     except (OSError, ValueError, http.client.HTTPException, RecursionError):
         return None
     finally:
         connection.close()
 
 
-def _chatting(listing: object) -> Iterator[str]:
+def _chat_models(listing: object) -> Iterator[str]:
     models = listing.get("models") if isinstance(listing, dict) else None
     for model in models if isinstance(models, list) else ():
         name = model.get("name") if isinstance(model, dict) else None
@@ -75,7 +75,7 @@ def host_of(base_url: str) -> str:
     return parts.hostname if parts.port is None else f"{parts.hostname}:{parts.port}"
 
 
-def problem_with(base_url: str, *, allow_http: bool = False) -> str | None:
+def address_problem(base_url: str, *, allow_http: bool = False) -> str | None:
     """Why models at this address cannot be used; None when they can. `allow_http`: http is accepted on other machines
     too."""
     if not base_url:
@@ -117,8 +117,8 @@ def is_on_this_machine(host: str) -> bool:
 SECONDS = 30.0
 MOST_BYTES = 16_384
 _SAID_CHARACTERS = 300
-_LOOK_SECONDS = 0.05
-_LEFT_SECONDS = 0.5
+_POLL_SECONDS = 0.05
+_PIPE_SECONDS = 0.5
 """Time limit for reading the rest of the pipes after the command has ended."""
 
 
@@ -156,7 +156,7 @@ class KeyCommand:
         """The current key. Raises `ModelError`."""
         async with self._lock:
             if not self._key or self._clock() >= self._until:
-                key = await self._printed()
+                key = await self._run()
                 self._learn(key)
                 self._key = key
                 self._until = float("inf") if self._key_seconds is None else self._clock() + self._key_seconds
@@ -167,7 +167,7 @@ class KeyCommand:
         if key == self._key:
             self._key = ""
 
-    async def _printed(self) -> str:
+    async def _run(self) -> str:
         try:
             with PROCESSORS.all_available():
                 process = await asyncio.create_subprocess_exec(
@@ -182,7 +182,7 @@ class KeyCommand:
             raise ModelError(f"{self._name} cannot be run: {why_not_run(self._argv[0], error)}.") from error
         try:
             async with asyncio.timeout(self._seconds):
-                out, complaint = await _read(process)
+                out, errors = await _read(process)
                 status = process.returncode if process.returncode is not None else await process.wait()
         except TimeoutError as late:
             raise BadReply(f"{self._name} printed no key within {self._seconds:g} seconds.") from late
@@ -192,7 +192,7 @@ class KeyCommand:
             await process.wait()
             process._transport.close()  # type: ignore[attr-defined]  # its pipes may be open still; no public name closes
         if status != 0:
-            said = complaint.decode("utf-8", "replace").strip().rpartition("\n")[2][:_SAID_CHARACTERS]
+            said = errors.decode("utf-8", "replace").strip().rpartition("\n")[2][:_SAID_CHARACTERS]
             raise BadReply(f"{self._name} ended with status {status}{f': {said}' if said else ''}.")
         return self._one_line(out)
 
@@ -214,22 +214,22 @@ async def _read(process: asyncio.subprocess.Process) -> tuple[bytes, bytes]:
     The pipes may stay open: a background process that the command leaves running, such as a key agent, inherits them.
     """
     assert process.stdout is not None and process.stderr is not None
-    out, complaint = bytearray(), bytearray()
+    out, errors = bytearray(), bytearray()
     reading = [
         asyncio.create_task(_keep(process.stdout, out)),
-        asyncio.create_task(_keep(process.stderr, complaint)),
+        asyncio.create_task(_keep(process.stderr, errors)),
     ]
     try:
         left: set[asyncio.Task[None]] = set(reading)
         while left and process.returncode is None:  # `wait` would wait for the pipes as well
-            _, left = await asyncio.wait(left, timeout=_LOOK_SECONDS)
+            _, left = await asyncio.wait(left, timeout=_POLL_SECONDS)
         if left:
-            await asyncio.wait(left, timeout=_LEFT_SECONDS)
+            await asyncio.wait(left, timeout=_PIPE_SECONDS)
     finally:
         for task in reading:
             task.cancel()
         await asyncio.wait(reading)
-    return bytes(out), bytes(complaint)
+    return bytes(out), bytes(errors)
 
 
 async def _keep(stream: asyncio.StreamReader, kept: bytearray) -> None:

@@ -16,9 +16,16 @@ from drone.agent.model import (
 )
 from drone.models.cache import CachedModel
 from drone.models.guards import LoopGuard
-from drone.models.prices import Price, known_model, known_price, not_thought
-from drone.models.providers import KeyCommand, addressed, default_name, first_model_of_ollama, host_of, problem_with
-from drone.models.retry import HURRIED_SECONDS, RETRY_SECONDS, Fallback, Patience, Retrying, Unpaused
+from drone.models.prices import Price, known_model, known_price, unsupported_level
+from drone.models.providers import (
+    KeyCommand,
+    address_problem,
+    configured_provider,
+    default_name,
+    first_model_of_ollama,
+    host_of,
+)
+from drone.models.retry import RETRY_SECONDS, RETRY_SECONDS_WITH_FALLBACK, Fallback, Retrying, RetryPolicy, Unpaused
 from drone.settings import ModelConfig, Settings
 from mcc.configuration.providers import OFFLINE, PROVIDERS, SCRIPTED, Provider, form_at, provider_at, refusal
 from mcc.contracts.drones import Capability
@@ -57,15 +64,15 @@ class Models:
         """The model called `name` (alias, `provider/model`, or `offline`). Raises `UnknownModel`."""
         made = self._made.get(name)
         if made is None:
-            made = self._made[name] = self._remembering(name, self._with_fallbacks(name))
+            made = self._made[name] = self._with_cache(name, self._with_fallbacks(name))
         return made
 
-    def alone(self, name: str) -> Model:
+    def unwrapped(self, name: str) -> Model:
         """The model called `name` without wrappers: no retries, no fallback.
 
         Raises `UnknownModel`.
         """
-        model = self._bare(name, self._settings.models.get(name))
+        model = self._without_retries(name, self._settings.models.get(name))
         return model.model if isinstance(model, LoopGuard) else model
 
     @property
@@ -89,7 +96,7 @@ class Models:
         if self._wire is not None:
             await self._wire.aclose()
 
-    def _road(self) -> Wire:
+    def _shared_wire(self) -> Wire:
         if self._wire is None:
             from drone.models.transport import Wire
 
@@ -105,7 +112,7 @@ class Models:
         problem = made.problem if isinstance(made, Unusable) else None
         return Capability(name=name, description=_description(config, made), problem=problem)
 
-    def _remembering(self, name: str, model: Model) -> Model:
+    def _with_cache(self, name: str, model: Model) -> Model:
         config = self._settings.models.get(name)
         keeps = config is not None and config.cache_replies and not isinstance(model, Unusable)
         return CachedModel(model) if keeps else model
@@ -115,31 +122,31 @@ class Models:
         if config is None or not config.fallback:
             return self._single(name)
         *before, last = name, *(other for other in config.fallback if other != name)
-        return Fallback([*(self._single(other, hurried=True) for other in before), self._single(last)])
+        return Fallback([*(self._single(other, has_fallback=True) for other in before), self._single(last)])
 
-    def _single(self, name: str, *, hurried: bool = False) -> Model:
-        """One model with its retries, no fallbacks. `hurried`: it has a fallback, so it is retried for less long."""
+    def _single(self, name: str, *, has_fallback: bool = False) -> Model:
+        """One model with its retries, no fallbacks. A model that `has_fallback` is retried for less long."""
         config = self._settings.models.get(name)
-        model, patience = self._bare(name, config), _patience(config, hurried)
-        return Unpaused(Retrying(model, patience=patience)) if isinstance(model, LoopGuard) else model
+        model, policy = self._without_retries(name, config), _retry_policy(config, has_fallback)
+        return Unpaused(Retrying(model, policy=policy)) if isinstance(model, LoopGuard) else model
 
-    def _bare(self, name: str, config: ModelConfig | None) -> Model:
+    def _without_retries(self, name: str, config: ModelConfig | None) -> Model:
         if config is not None:
             return self._configured(name, config)
         if name == OFFLINE:
             return _offline()
         prefix, _, model = name.partition("/")
-        known = addressed(prefix, self._settings)
+        known = configured_provider(prefix, self._settings)
         if known is not None and model:
             return self._remote(name, ModelConfig(provider=known.name, model=model), known)
-        raise UnknownModel(self._unknown(name))
+        raise UnknownModel(self._unknown_message(name))
 
     def _configured(self, name: str, config: ModelConfig) -> Model:
         if config.provider == OFFLINE:
             return _offline()
         if config.provider == SCRIPTED:
             return _scripted(name, Path(config.model))
-        known = addressed(config.provider, self._settings)
+        known = configured_provider(config.provider, self._settings)
         if known is None:
             raise UnknownModel(f"The model {name} names a provider that does not exist, {config.provider!r}.")
         return self._remote(name, config, known)
@@ -148,14 +155,14 @@ class Models:
         """The model at its address, or `Unusable`. A key is sent only to the address it was configured for, and a
         provider's key only to that provider, unless the user allows it explicitly (`send_key_to_other_host`)."""
         base_url = config.base_url or known.base_url
-        its_own = config.base_url is None or known.is_at(config.base_url)
-        key_name = config.api_key_env or (self._key_name_of(known) if its_own and not config.key_command else "")
+        is_own_address = config.base_url is None or known.is_at(config.base_url)
+        key_name = config.api_key_env or (self._key_name_of(known) if is_own_address and not config.key_command else "")
         key = (self._settings.key(key_name) or "").strip() if key_name else ""
         effective = f"{known.name}/{config.model}"
-        problem = problem_with(base_url, allow_http=config.allow_http)
-        if problem is None and (not_taken := not_thought(effective, config.thinking)):
+        problem = address_problem(base_url, allow_http=config.allow_http)
+        if problem is None and (not_taken := unsupported_level(effective, config.thinking)):
             problem = f"it {not_taken}"
-        lacks_key = problem is None and not key and bool(key_name) and _wants_key(config, base_url)
+        lacks_key = problem is None and not key and bool(key_name) and _needs_key(config, base_url)
         if lacks_key:
             problem = f"it needs a key: set the environment variable {key_name}"
         if problem is None and key and not config.send_key_to_other_host:
@@ -166,13 +173,13 @@ class Models:
             return Unusable(effective, f"The model {name} cannot be used: {problem}.", lacks_key)
         price = _price(config) or (None if config.base_url else known_price(known.name, config.model))
         alias = name if name in self._settings.models else ""
-        return self._asked_over(known, config, alias, base_url, key, key_name, price)
+        return self._over_network(known, config, alias, base_url, key, key_name, price)
 
     def _key_name_of(self, known: Provider) -> str:
         """The environment variable that holds its key; the first one if none is set."""
         return next(filter(self._settings.key, known.key_names), known.key_name)
 
-    def _asked_over(
+    def _over_network(
         self,
         known: Provider,
         config: ModelConfig,
@@ -210,7 +217,7 @@ class Models:
             timeouts=Timeouts(config.first_token_seconds, config.stall_seconds, config.call_seconds),
         )
         form = formats[config.api or form_at(known.name, base_url)](endpoint)
-        return LoopGuard(Remote(endpoint, form, self._road(), asks_window=True))
+        return LoopGuard(Remote(endpoint, form, self._shared_wire(), asks_window=True))
 
     def _key_command(self, config: ModelConfig) -> KeyCommand | None:
         """Models with the same key command share one `KeyCommand`, and so its key."""
@@ -222,7 +229,7 @@ class Models:
             self._keys[same] = KeyCommand(argv, self._settings.learn, key_seconds=seconds)
         return self._keys[same]
 
-    def _unknown(self, name: str) -> str:
+    def _unknown_message(self, name: str) -> str:
         names = [*self._settings.models, OFFLINE]
         prefix, slash, model = name.partition("/")
         owners = close_matches(prefix, [one.name for one in PROVIDERS], n=1) if slash and model else []
@@ -232,12 +239,12 @@ class Models:
         return f"There is no model {name!r}. {hint}"
 
 
-def _patience(config: ModelConfig | None, hurried: bool) -> Patience:
+def _retry_policy(config: ModelConfig | None, has_fallback: bool) -> RetryPolicy:
     said = None if config is None else config.retry_seconds
-    return Patience(said if said is not None else HURRIED_SECONDS if hurried else RETRY_SECONDS)
+    return RetryPolicy(said if said is not None else RETRY_SECONDS_WITH_FALLBACK if has_fallback else RETRY_SECONDS)
 
 
-def _wants_key(config: ModelConfig, base_url: str) -> bool:
+def _needs_key(config: ModelConfig, base_url: str) -> bool:
     """Whether a key is required: servers on this machine often need none, but a configured variable must hold one."""
     return bool(config.api_key_env) or (config.base_url is None and base_url.startswith("https://"))
 

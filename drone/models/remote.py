@@ -17,18 +17,17 @@ from drone.models.body import (
     Event,
     EventStream,
     TooLarge,
-    as_seen,
     body_of,
     is_page,
-    left_behind,
     refused_pictures,
+    unreadable_thinking,
+    with_readable_pictures,
 )
 from drone.models.collected import Collected
-from drone.models.dialects.window_questions import ELSEWHERE, QUESTIONS, Question
 from drone.models.failures import parsed, refused, window_in
 from drone.models.prices import UNKNOWN, KnownModel, Price
-from drone.models.providers import KeyCommand, problem_with
-from drone.models.server_window import ServerWindow
+from drone.models.providers import KeyCommand, address_problem
+from drone.models.server_window import ELSEWHERE, QUESTIONS, Question, ServerWindow
 from drone.models.transport import Answer, Target, Unreachable, Wire
 from mcc.configuration.providers import OPENAI
 from mcc.contracts.order import Thinking
@@ -103,7 +102,7 @@ class Endpoint:
     timeouts: Timeouts = Timeouts()
 
     def __post_init__(self) -> None:
-        if problem := problem_with(self.base_url, allow_http=self.allow_http):
+        if problem := address_problem(self.base_url, allow_http=self.allow_http):
             raise ValueError(f"The model {self.name} cannot be used: {problem}.")
 
     @property
@@ -119,7 +118,7 @@ class Endpoint:
         return replace(ask, thinking=thinking, temperature=temperature)
 
 
-class Silence:
+class Watchdog:
     """Ends a call whose provider is silent for too long before the first token or between two later pieces.
 
     A reply that is not streamed is bounded by its own time limit alone.
@@ -132,12 +131,12 @@ class Silence:
         self._begun = False
         self._scope = asyncio.timeout(self._first if endpoint.stream else None)
 
-    def broken(self) -> None:
+    def extend(self) -> None:
         """Report a piece of the reply, at or after the first token; restarts the timer."""
         self._begun = True
         self._scope.reschedule(asyncio.get_running_loop().time() + self._timeouts.stall_seconds)
 
-    async def __aenter__(self) -> "Silence":
+    async def __aenter__(self) -> "Watchdog":
         await self._scope.__aenter__()
         return self
 
@@ -155,7 +154,7 @@ class Silence:
         return f"said nothing for {self._first:g} seconds"
 
 
-class Incoming(Protocol):
+class ReplyParser(Protocol):
     """Parses a reply in one provider's format into `collected`."""
 
     @property
@@ -183,10 +182,10 @@ class Format(Protocol):
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
         """The request in pieces, without the optional parameters in `without`."""
 
-    def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
+    def refused_parameter(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         """The optional parameter of this request that the provider's words complain about; None for none."""
 
-    def incoming(self, ask: Ask) -> Incoming:
+    def parser(self, ask: Ask) -> ReplyParser:
         """The parser for the reply to this request."""
 
 
@@ -211,17 +210,17 @@ class Remote:
         self._wire = wire
         self._clock = clock
         self._wall = wall
-        self._ask_with(endpoint.key)
+        self._use_key(endpoint.key)
         self._without: frozenset[str] = frozenset()
-        self._told_window: int | None = None
+        self._stated_window: int | None = None
         questions = _questions(endpoint) if asks_window else ()
         self._server = ServerWindow(questions, endpoint.base_url, endpoint.model, wire)
 
-    def _ask_with(self, key: str) -> None:
+    def _use_key(self, key: str) -> None:
         """Use this key from now on."""
         endpoint, self._key = self._endpoint, SecretStr(key)
-        target = self._format.target(key).with_headers(endpoint.extra_headers).through(endpoint.proxy)
-        self._target = target.known_as(endpoint.alias)
+        target = self._format.target(key).with_headers(endpoint.extra_headers).with_proxy(endpoint.proxy)
+        self._target = target.with_alias(endpoint.alias)
 
     @property
     def name(self) -> str:
@@ -237,7 +236,7 @@ class Remote:
         """The size that the server stated when a request was too large; else the user's figure; else the smaller of the
         table's and the server's."""
         listed = min(filter(None, (self._endpoint.known.context_tokens, self._server.tokens)), default=None)
-        return self._told_window or self._endpoint.context_tokens or listed
+        return self._stated_window or self._endpoint.context_tokens or listed
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         ask = self._endpoint.completed(ask)
@@ -251,65 +250,65 @@ class Remote:
             raise ModelError(said, retryable=True) from late
 
     async def _asked(self, ask: Ask, listener: Listener) -> Reply:
-        for what in left_behind(ask.messages, self.name):
+        for what in unreadable_thinking(ask.messages, self.name):
             await listener.not_sent(what)
         renewed, pictured = False, ask
         while True:
             without, keys = self._without, self._endpoint.key_command
             if keys is not None and (key := await keys.key()) != self._key.get_secret_value():
-                self._ask_with(key)
-            ask, unseen = as_seen(pictured, self._endpoint.name, bool(self._endpoint.known.images), without)
+                self._use_key(key)
+            ask, unseen = with_readable_pictures(
+                pictured, self._endpoint.name, bool(self._endpoint.known.images), without
+            )
             if unseen:
                 await listener.not_sent(unseen)
             for what in self._format.not_sent(ask, without):
                 await listener.not_sent(what)
             try:
-                return await self._once(ask, listener, without)
+                return await self._attempt(ask, listener, without)
             except ModelError as error:
                 if keys is not None and error.status in KEY_REFUSED and not renewed:
                     keys.refused(key)
                     renewed = True
                     await listener.retried(f"{error} Asking again with a new key.", 0.0)
                     continue
-                parameter = self._refused(ask, without, error) if error.status in (400, 422) else None
+                words, parameter = str(error), None
+                if error.status in (400, 422):
+                    pictures = refused_pictures(ask, self.name, words)
+                    parameter = pictures or self._format.refused_parameter(ask, without, words)
                 if parameter is None:
                     if error.status in TOO_LARGE:
-                        self._told_window = window_in(str(error)) or self._told_window
+                        self._stated_window = window_in(str(error)) or self._stated_window
                     raise
                 self._without |= {parameter}
                 await listener.retried(f"{error} Asking again without {parameter}.", 0.0)
 
-    def _refused(self, ask: Ask, without: frozenset[str], error: ModelError) -> str | None:
-        """The part of the request that the provider complains about and that can be left out; None for none."""
-        pictures = refused_pictures(ask, self.name, str(error))
-        return pictures or self._format.refuses(ask, without, str(error))
-
-    async def _once(self, ask: Ask, listener: Listener, without: frozenset[str]) -> Reply:
-        body, incoming = body_of(partial(self._format.body, ask, without)), self._format.incoming(ask)
+    async def _attempt(self, ask: Ask, listener: Listener, without: frozenset[str]) -> Reply:
+        body, parser = body_of(partial(self._format.body, ask, without)), self._format.parser(ask)
         size, asked_at = len(body), self._clock()
         try:
-            async with self._server.learning(self._target) as learning, Silence(self.name, self._endpoint) as silence:
+            async with self._server.during_call(self._target) as query, Watchdog(self.name, self._endpoint) as timer:
                 posting = self._wire.post(self._target, body)
                 del body  # The wire frees it as soon as it is sent; an answer may take minutes.
                 answer = await posting
                 try:
                     if answer.status != 200:
                         raise await self._refusal(answer)
-                    incoming.collected.request_id = answer.request_id
-                    learning.begun()
-                    first_at = await self._read(answer, incoming, listener, silence)
+                    parser.collected.request_id = answer.request_id
+                    query.answer_begun()
+                    first_at = await self._read(answer, parser, listener, timer)
                 finally:
                     await answer.close()
-            incoming.end()
-            incoming.collected.tell(listener)
-            return self._reply(incoming, ask, size, None if first_at is None else first_at - asked_at)
+            parser.end()
+            parser.collected.pass_on(listener)
+            return self._reply(parser, ask, size, None if first_at is None else first_at - asked_at)
         except BaseException:
-            if (usage := incoming.collected.billed(self._endpoint.price, size)) is not None:
+            if (usage := parser.collected.billed(self._endpoint.price, size)) is not None:
                 listener.billed(usage)
             raise
 
-    def _reply(self, incoming: Incoming, ask: Ask, request_bytes: int, first_seconds: float | None) -> Reply:
-        collected = incoming.collected
+    def _reply(self, parser: ReplyParser, ask: Ask, request_bytes: int, first_seconds: float | None) -> Reply:
+        collected = parser.collected
         if not collected.complete:
             raise ModelError(f"{self.name} ended its reply in the middle.", retryable=True)
         first_ms = None if first_seconds is None else round(first_seconds * 1000, 3)
@@ -317,36 +316,36 @@ class Remote:
         usage = collected.spent.usage(self._endpoint.price, request_bytes, collected.characters)
         return collected.reply(tools, usage, first_ms, self.context_tokens)
 
-    async def _read(self, answer: Answer, incoming: Incoming, listener: Listener, silence: Silence) -> float | None:
+    async def _read(self, answer: Answer, parser: ReplyParser, listener: Listener, timer: Watchdog) -> float | None:
         """Read the whole answer. Returns when the first token arrived, by the clock."""
         kind = answer.headers.get("content-type", "")
         if "html" in kind:
             raise self._page(answer, await answer.at_most(MAX_ERROR_BYTES))
         if "event-stream" in kind or (self._endpoint.stream and "json" not in kind):
-            return await self._events(answer, incoming, listener, silence)
+            return await self._events(answer, parser, listener, timer)
         body = await self._whole(answer, MAX_BODY_BYTES)
         if is_page(body):
             raise self._page(answer, body)
-        incoming.body(parsed(self.name, body))
-        incoming.collected.tell(listener)
+        parser.body(parsed(self.name, body))
+        parser.collected.pass_on(listener)
         return self._clock()
 
-    async def _events(self, answer: Answer, incoming: Incoming, listener: Listener, silence: Silence) -> float | None:
-        stream, collected = EventStream(), incoming.collected
+    async def _events(self, answer: Answer, parser: ReplyParser, listener: Listener, timer: Watchdog) -> float | None:
+        stream, collected = EventStream(), parser.collected
         collected.streamed = True
         first_token_at: float | None = None
         try:
             async for piece in answer:
                 if first_token_at is None and is_page(piece):
                     raise self._page(answer, piece)
-                self._take(stream.feed(piece), incoming)
-                collected.tell(listener)
+                self._parse(stream.feed(piece), parser)
+                collected.pass_on(listener)
                 if collected.begun:
                     first_token_at = first_token_at or self._clock()
-                    silence.broken()
+                    timer.extend()
                 if collected.complete:
-                    await self._last(answer, stream, incoming)
-                    collected.tell(listener)
+                    await self._drain(answer, stream, parser)
+                    collected.pass_on(listener)
                     break
         except TooLarge as error:
             limit = MAX_EVENT_BYTES >> 20
@@ -356,18 +355,18 @@ class Remote:
     def _page(self, answer: Answer, page: bytes) -> ModelError:
         return refused(self._target.name, answer.status, answer.headers, page[:MAX_ERROR_BYTES], now=self._wall())
 
-    def _take(self, events: list[Event], incoming: Incoming) -> None:
+    def _parse(self, events: list[Event], parser: ReplyParser) -> None:
         for name, data in events:
-            if incoming.collected.closed:
+            if parser.collected.closed:
                 return
-            incoming.event(name, data)
+            parser.event(name, data)
 
-    async def _last(self, answer: Answer, stream: EventStream, incoming: Incoming) -> None:
+    async def _drain(self, answer: Answer, stream: EventStream, parser: ReplyParser) -> None:
         """Read the rest of a complete reply's answer: usage may follow, and the connection becomes reusable."""
         try:
             async with asyncio.timeout(min(LAST_BYTES_SECONDS, self._endpoint.timeouts.stall_seconds)):
                 async for piece in answer:
-                    self._take(stream.feed(piece), incoming)
+                    self._parse(stream.feed(piece), parser)
         except (TimeoutError, Unreachable):
             return
 

@@ -22,15 +22,15 @@ from drone.agent.model import (
 )
 from mcc.contracts.usage import Usage
 
-FEWEST_TOKENS = 1_024
+LEAST_OUTPUT_TOKENS = 1_024
 
 RETRY_SECONDS = 300.0
-HURRIED_SECONDS = 10.0
+RETRY_SECONDS_WITH_FALLBACK = 10.0
 """How long a model is retried that has a fallback, unless its configuration sets `retry_seconds`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How long a failing model is retried, and the waits between tries. All times in seconds.
 
     `retry_seconds` run from the first failure. After a pause only `again_seconds` are spent, because the question has
@@ -49,7 +49,7 @@ class Patience:
     replies: int = 4
     """So many replies are looked at that are no good."""
 
-    def stretch(self, ask: Ask) -> float:
+    def retry_window(self, ask: Ask) -> float:
         """How long the question is retried before it is put off with `AskLater`."""
         return min(self.retry_seconds, self.again_seconds) if ask.waited_seconds else self.retry_seconds
 
@@ -58,13 +58,13 @@ class Patience:
 
         `jitter` in 0..1 varies our own waits by half, and lengthens a wait that the provider named by up to a tenth.
         """
-        own = min(self.longest, self.first * self.factor ** (min(tried, 64) - 1)) * (0.5 + jitter / 2)
+        ours = min(self.longest, self.first * self.factor ** (min(tried, 64) - 1)) * (0.5 + jitter / 2)
         pause = error.retry_after
         if pause is None:
-            return own
+            return ours
         # Spread out: clients that were given the same time would otherwise all return at the same moment.
         pause += jitter * min(pause / 10, self.longest_spread)
-        return pause if tried == 1 else max(pause, own)
+        return pause if tried == 1 else max(pause, ours)
 
     def pause(self, ask: Ask, jitter: float) -> float:
         """Seconds until the next stretch of tries if the provider names no time; doubles each time."""
@@ -72,7 +72,7 @@ class Patience:
 
 
 class Retrying(AroundModel):
-    """Retries after transient errors, for as long as `Patience` says and never past `Ask.seconds`.
+    """Retries after transient errors, for as long as `RetryPolicy` says and never past `Ask.seconds`.
 
     Raises `AskLater` when the provider still cannot answer by then, or wants a longer pause than that. A reply that hit
     its output cap before it said anything is asked for once more with twice the room.
@@ -82,33 +82,33 @@ class Retrying(AroundModel):
         self,
         model: Model,
         *,
-        patience: Patience | None = None,
+        policy: RetryPolicy | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         super().__init__(model)
-        self._patience = patience or Patience()
+        self._policy = policy or RetryPolicy()
         self._clock = clock
         self._sleep = sleep
         self._jitter = jitter
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         deadline = self._clock() + ask.seconds
-        reply = await self._insist(ask, listener, deadline)
+        reply = await self._ask_with_retries(ask, listener, deadline)
         left = deadline - self._clock()
-        if not _said_nothing(reply) or left <= 0:
+        if not _is_empty(reply) or left <= 0:
             return reply
         wider = replace(ask, max_output_tokens=_twice(ask, reply), seconds=left)
         why = f"{self.name} used up its output without a word; asking again with {wider.max_output_tokens} tokens."
         await listener.retried(why, 0.0)
         listener.billed(reply.usage)
         try:
-            return await self._insist(wider, listener, deadline)
+            return await self._ask_with_retries(wider, listener, deadline)
         except ModelError:
             return replace(reply, usage=Usage())
 
-    async def _insist(self, ask: Ask, listener: Listener, deadline: float) -> Reply:
+    async def _ask_with_retries(self, ask: Ask, listener: Listener, deadline: float) -> Reply:
         tried, end = 0, deadline
         while True:
             try:
@@ -118,10 +118,10 @@ class Retrying(AroundModel):
                 if tried == 1:
                     # Counted from the first failure, so that a try that failed late leaves as much patience as one that
                     # failed at once.
-                    end = min(deadline, self._clock() + self._patience.stretch(ask))
+                    end = min(deadline, self._clock() + self._policy.retry_window(ask))
                 wait = self._next_wait(tried, error, end)
                 if wait is None:
-                    raise self._given_up(ask, error, tried) from error
+                    raise self._error_to_raise(ask, error, tried) from error
                 await listener.retried(str(error), wait)
             await self._sleep(wait)
             await listener.go_ahead()
@@ -129,34 +129,34 @@ class Retrying(AroundModel):
 
     def _next_wait(self, tried: int, error: ModelError, end: float) -> float | None:
         """Seconds until the next try; None when there is none."""
-        if not error.retryable or (isinstance(error, BadReply) and tried >= self._patience.replies):
+        if not error.retryable or (isinstance(error, BadReply) and tried >= self._policy.replies):
             return None
-        wait = round(self._patience.wait(tried, error, self._jitter()), 3)
+        wait = round(self._policy.wait(tried, error, self._jitter()), 3)
         return wait if self._clock() + wait < end else None
 
-    def _given_up(self, ask: Ask, error: ModelError, tried: int) -> ModelError:
+    def _error_to_raise(self, ask: Ask, error: ModelError, tried: int) -> ModelError:
         """The error to raise at the end: `AskLater` with a time if the provider is unable to answer for now."""
         if not error.retryable or isinstance(error, BadReply):
-            return _final(error, tried)
+            return _with_tries(error, tried)
         retry_after = error.retry_after
         # A time that was kept once without success is no better than our own.
-        own = 0.0 if retry_after is not None and tried == 1 else self._patience.pause(ask, self._jitter())
-        seconds = max(retry_after or 0.0, own)
-        when = "It is asked again in about" if seconds == own else "It wants to be asked again in"
+        ours = 0.0 if retry_after is not None and tried == 1 else self._policy.pause(ask, self._jitter())
+        seconds = max(retry_after or 0.0, ours)
+        when = "It is asked again in about" if seconds == ours else "It wants to be asked again in"
         said = str(error) if tried == 1 else f"{error} (tried {tried} times)"
         when = f"{when} {round(seconds, 1):.10g} s."
         return AskLater(said, seconds, named=retry_after is not None, when=when, status=error.status)
 
 
-def _said_nothing(reply: Reply) -> bool:
+def _is_empty(reply: Reply) -> bool:
     return reply.finish_reason == "length" and not reply.tool_calls and not reply.text.strip()
 
 
 def _twice(ask: Ask, reply: Reply) -> int:
-    return 2 * max(FEWEST_TOKENS, ask.max_output_tokens or reply.usage.output_tokens)
+    return 2 * max(LEAST_OUTPUT_TOKENS, ask.max_output_tokens or reply.usage.output_tokens)
 
 
-def _final(error: ModelError, tried: int) -> ModelError:
+def _with_tries(error: ModelError, tried: int) -> ModelError:
     """The last error, with the number of tries."""
     if tried == 1 or isinstance(error, ContextOverflow):
         return error
@@ -168,10 +168,10 @@ def _final(error: ModelError, tried: int) -> ModelError:
     )
 
 
-REST_SECONDS = 60.0
+COOLDOWN_SECONDS = 60.0
 """How long a failed model is skipped, unless it is the last one left."""
 
-LEAST_SECONDS = 1.0
+LEAST_SECONDS_LEFT = 1.0
 
 
 class Fallback:
@@ -186,7 +186,7 @@ class Fallback:
             raise ValueError("a fallback needs at least one model")
         self._models = tuple(models)
         self._clock = clock
-        self._resting: dict[int, tuple[float, str]] = {}
+        self._cooling_down: dict[int, tuple[float, str]] = {}
 
     @property
     def name(self) -> str:
@@ -196,42 +196,44 @@ class Fallback:
     def context_tokens(self) -> int | None:
         """The context size of the model that is asked next."""
         last = len(self._models) - 1
-        return context_tokens(next(model for at, model in enumerate(self._models) if at == last or not self._rests(at)))
+        return context_tokens(
+            next(model for at, model in enumerate(self._models) if at == last or not self._cooldown_reason(at))
+        )
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         deadline = self._clock() + ask.seconds
         last = len(self._models) - 1
         later: list[AskLater] = []
         for place, model in enumerate(self._models):
-            why = self._rests(place)
+            why = self._cooldown_reason(place)
             if place == last or why is None:
                 try:
-                    timed = replace(ask, seconds=deadline - self._clock()) if place else ask
-                    return await model.ask(timed, listener)
+                    ask_in_time = replace(ask, seconds=deadline - self._clock()) if place else ask
+                    return await model.ask(ask_in_time, listener)
                 except ContextOverflow:
                     raise
                 except ModelError as error:
-                    self._rest(place, error)
+                    self._cool_down(place, error)
                     later += [error] if isinstance(error, AskLater) else []
-                    if place == last or deadline - self._clock() < LEAST_SECONDS:
+                    if place == last or deadline - self._clock() < LEAST_SECONDS_LEFT:
                         standing = min(later, key=lambda one: one.seconds, default=error)
                         raise standing from error.__cause__
-                    why = _cause(error)
+                    why = _lasting_cause(error)
             await listener.fell_back(model.name, self._models[place + 1].name, why)
         raise AssertionError("the last model answers or raises")
 
-    def _rests(self, place: int) -> str | None:
+    def _cooldown_reason(self, place: int) -> str | None:
         """Why this model is skipped for now; None when it is not."""
-        until, why = self._resting.get(place, (0.0, ""))
+        until, why = self._cooling_down.get(place, (0.0, ""))
         return why if self._clock() < until else None
 
-    def _rest(self, place: int, error: ModelError) -> None:
+    def _cool_down(self, place: int, error: ModelError) -> None:
         """Skip this model for a while, unless the error concerns this one request only (other 4xx)."""
         if error.retryable or error.status in (401, 402, 403, 404):
-            self._resting[place] = (self._clock() + REST_SECONDS, _cause(error))
+            self._cooling_down[place] = (self._clock() + COOLDOWN_SECONDS, _lasting_cause(error))
 
 
-def _cause(error: ModelError) -> str:
+def _lasting_cause(error: ModelError) -> str:
     """Why another model is asked. The time in an `AskLater` is left out: nobody waits for it."""
     return str(error.args[0] if isinstance(error, AskLater) else error)
 

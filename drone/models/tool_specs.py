@@ -29,7 +29,7 @@ def legal(name: str) -> str:
     return f"{_ILLEGAL.sub('_', name)[:55]}_{mark}"
 
 
-def own_names(names: Iterable[str]) -> dict[str, str]:
+def agent_names(names: Iterable[str]) -> dict[str, str]:
     """The agent's tool names, keyed by the names sent to the provider."""
     return {legal(name): name for name in names}
 
@@ -42,8 +42,8 @@ def sendable(parameters: Schema) -> Schema:
     """
     found = parameters
     if found.get("type") != "object" or not _NOT_AT_THE_TOP.isdisjoint(found):
-        found = _plain(found)
-    shallow = _shallow(found, MOST_LEVELS) if _is_deeper(found, MOST_LEVELS) else found
+        found = _merged_object(found)
+    shallow = _shallow(found, MOST_LEVELS) if _exceeds(found, MOST_LEVELS) else found
     return shallow if isinstance(shallow, Mapping) else {"type": "object"}
 
 
@@ -56,7 +56,7 @@ def unsendable(parameters: Schema) -> str | None:
     return f"its parameter {wrong[:80]!r} must be named with 1 to 64 letters, digits, _, . or -; rename it"
 
 
-def _plain(schema: Schema) -> Schema:
+def _merged_object(schema: Schema) -> Schema:
     own = {key: value for key, value in schema.items() if key not in _NOT_AT_THE_TOP}
     branches = list(_branches(schema, schema, 0))[:_MOST_BRANCHES]
     properties: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def _branches(schema: object, root: Schema, level: int) -> Iterator[Schema]:
         return
     yield schema
     if isinstance(schema.get("$ref"), str):
-        yield from _branches(_referred(root, schema["$ref"]), root, level + 1)
+        yield from _branches(_resolved(root, schema["$ref"]), root, level + 1)
     for key in ("allOf", *_CHOICES):
         for part in _listed(schema.get(key)):
             yield from _branches(part, root, level + 1)
@@ -86,7 +86,7 @@ def _required(schema: object, root: Schema, level: int) -> set[str]:
         return set()
     names = {name for name in _listed(schema.get("required")) if isinstance(name, str)}
     if isinstance(schema.get("$ref"), str):
-        names |= _required(_referred(root, schema["$ref"]), root, level + 1)
+        names |= _required(_resolved(root, schema["$ref"]), root, level + 1)
     for part in _listed(schema.get("allOf")):
         names |= _required(part, root, level + 1)
     for key in _CHOICES:
@@ -95,7 +95,7 @@ def _required(schema: object, root: Schema, level: int) -> set[str]:
     return names
 
 
-def _referred(root: Schema, reference: str) -> object:
+def _resolved(root: Schema, reference: str) -> object:
     """The subschema that a reference within the schema points to; None for any other reference."""
     place: object = root if reference.startswith("#") else None
     for step in filter(None, reference.removeprefix("#").split("/")):
@@ -103,11 +103,11 @@ def _referred(root: Schema, reference: str) -> object:
     return place
 
 
-def _is_deeper(value: object, levels: int) -> bool:
+def _exceeds(value: object, levels: int) -> bool:
     if not isinstance(value, Mapping | list | tuple):
         return False
     inner = value.values() if isinstance(value, Mapping) else value
-    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner)
+    return levels == 0 or any(_exceeds(one, levels - 1) for one in inner)
 
 
 def _shallow(value: object, levels: int) -> object:

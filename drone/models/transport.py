@@ -50,7 +50,7 @@ class Target:
         object.__setattr__(self, "address", str(self.url))
         object.__setattr__(self, "sent", dict(self.headers))
 
-    def known_as(self, alias: str) -> "Target":
+    def with_alias(self, alias: str) -> "Target":
         """This target under the alias that the user gave the model, if any."""
         return replace(self, name=f"{alias} ({self.name})") if alias else self
 
@@ -71,7 +71,7 @@ class Target:
         own.update(headers)
         return replace(self, headers=own)
 
-    def through(self, proxy: str | None) -> "Target":
+    def with_proxy(self, proxy: str | None) -> "Target":
         return replace(self, proxy=proxy)
 
 
@@ -90,7 +90,7 @@ class _Body(Protocol):
         """Return the connection to the pool, or cut it if the body was not read to its end."""
 
 
-class _OfSession:
+class _SessionBody:
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
         self.piece = response.content.readany
@@ -100,7 +100,7 @@ class _OfSession:
         await self._response.wait_for_close()
 
 
-class _OfTransport:
+class _TransportBody:
     def __init__(self, response: httpx.Response) -> None:
         self._stream = cast(httpx.AsyncByteStream, response.stream)
         self._pieces = aiter(self._stream)
@@ -189,7 +189,7 @@ class _Unpack:
         return unpacked
 
 
-class _Passing(aiohttp.payload.Payload):
+class _JoinedPayload(aiohttp.payload.Payload):
     """A payload that is joined only while it is written: hundreds of bodies may wait to be sent and then for their
     answers."""
 
@@ -248,10 +248,10 @@ class Wire:
             if self._given is not None:
                 request = _request(method, target, headers, body)
                 given = await self._given.handle_async_request(request)
-                return Answer(target.name, given.status_code, given.headers, _OfTransport(given))
-            data = _Passing(body) if isinstance(body, ShortBody) else body
+                return Answer(target.name, given.status_code, given.headers, _TransportBody(given))
+            data = _JoinedPayload(body) if isinstance(body, ShortBody) else body
             del body
-            response = await self._here().request(
+            response = await self._open_session().request(
                 method,
                 target.address,
                 headers=headers,
@@ -259,18 +259,18 @@ class Wire:
                 allow_redirects=False,
                 auto_decompress=False,
                 timeout=_TIMEOUTS,
-                **_through(self._proxy_of(target)),
+                **_proxy_arguments(self._proxy_of(target)),
             )
         except _NOT_HERE as error:
             raise _model_error(target.name, error, target.place) from error
-        return Answer(target.name, response.status, response.headers, _OfSession(response))
+        return Answer(target.name, response.status, response.headers, _SessionBody(response))
 
     async def aclose(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
-    def _here(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         loop = asyncio.get_running_loop()
         if self._session is None or loop is not self._loop:
             self._loop, self._session = loop, _session()
@@ -286,7 +286,7 @@ _TIMEOUTS = aiohttp.ClientTimeout(connect=CONNECT_SECONDS, sock_connect=CONNECT_
 """No read limit: it would set a timer for each piece that arrives, on top of the caller's own."""
 
 
-def _through(proxy: str) -> dict[str, Any]:
+def _proxy_arguments(proxy: str) -> dict[str, Any]:
     """Session arguments for this proxy."""
     if not proxy:
         return {}
@@ -303,7 +303,7 @@ def _request(
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _ssl_context() -> ssl.SSLContext:
     """Cached: reading the certificates takes longer than a model on this machine takes to answer."""
     trusted = ssl.create_default_context()
     trusted.load_verify_locations(certifi.where())
@@ -312,7 +312,7 @@ def _trusted() -> ssl.SSLContext:
 
 def _session() -> aiohttp.ClientSession:
     # No limit on connections: orders and their limits bound the calls, and a call queued here would seem unreachable.
-    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=_trusted())
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=_ssl_context())
     # No cookies, which would link orders, and no proxy from the environment, which nobody configured for models.
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
 
@@ -330,10 +330,10 @@ def _model_error(name: str, error: Exception, place: str = "") -> ModelError:
         return ModelError(f"The base_url of {name} is not an address that can be asked; correct it.")
     if isinstance(cause, aiohttp.ClientHttpProxyError):
         return ModelError(f"{name} could not be reached{at}: the proxy answered {cause.status}; allow its host there.")
-    return Unreachable(f"{name} {_happened(cause, at)}.", retryable=True)
+    return Unreachable(f"{name} {_what_happened(cause, at)}.", retryable=True)
 
 
-def _happened(cause: BaseException, at: str) -> str:
+def _what_happened(cause: BaseException, at: str) -> str:
     match cause:
         case aiohttp.ConnectionTimeoutError() | httpx.ConnectTimeout() | httpx.PoolTimeout():
             return f"could not be reached{at} within {CONNECT_SECONDS:g} seconds"

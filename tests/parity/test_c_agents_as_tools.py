@@ -15,7 +15,7 @@ from drone.agent.model import (
     ModelError,
 )
 from drone.agent.toolset import Call, Output
-from drone.models.retry import Fallback, Patience, Retrying
+from drone.models.retry import Fallback, Retrying, RetryPolicy
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.schema import ToolDeclarationError
 from drone.tools.tool import FunctionTools, ToolContext, tool
@@ -268,7 +268,7 @@ async def test_retry_with_growing_waits_then_fall_back_in_order_all_journaled() 
         waits.append(seconds)
 
     down = ScriptedModel([ModelError("busy", retryable=True, status=503)] * 9, name="first/model")
-    ladder = Retrying(down, patience=Patience(10.0), clock=lambda: now, sleep=sleep, jitter=lambda: 1.0)
+    ladder = Retrying(down, policy=RetryPolicy(10.0), clock=lambda: now, sleep=sleep, jitter=lambda: 1.0)
     model = Fallback([ladder, ScriptedModel(["Here."], name="second/model")])
     agent = drone.Agent(drone.AgentDefinition(name="helper", prompt="Help."), model=model)
     journal = drone.MemoryJournal("order")

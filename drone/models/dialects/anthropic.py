@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from drone.agent.messages import AssistantMessage, Message, Picture, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, ModelError
-from drone.models.body import encoded
+from drone.models.body import UNREADABLE_ARGUMENTS, encoded
 from drone.models.dialects.anthropic_reply import MessageReply
 from drone.models.dialects.differences import cap_not_sent, cap_refused, within_cap
 from drone.models.json_text import write
@@ -43,7 +43,7 @@ class RequestTarget:
     version_in_body: str = ""
 
 
-def place_of(endpoint: Endpoint, key: str) -> RequestTarget:
+def request_target(endpoint: Endpoint, key: str) -> RequestTarget:
     """The target for this endpoint. Google's cloud has model and method in the path, others use Anthropic's path.
 
     `base_url` ends in `/publishers/anthropic/models` at Google's cloud, in `/anthropic` at Bedrock.
@@ -79,7 +79,7 @@ class Thinking:
     level: str
 
     @classmethod
-    def asked(cls, known: KnownModel, wanted: str) -> "Thinking":
+    def resolved(cls, known: KnownModel, wanted: str) -> "Thinking":
         return cls(known, "", "") if wanted == "inherit" else cls(known, wanted, _nearest(wanted, known))
 
     @property
@@ -137,7 +137,6 @@ _CACHED_TURNS = 2
 _TIERS = ("auto", "standard_only")
 _OWN_THINKING = "its earlier thinking as agent "
 _MODIFIED = ("cannot be modified", "nvalid `signature`")
-_UNREADABLE = "arguments_that_were_not_a_json_object"
 _NOTHING_SAID = "(empty)"
 
 
@@ -148,14 +147,14 @@ class Messages:
         self._endpoint = endpoint
         self._known = known_model(_WIRE, endpoint.model) if endpoint.known is UNKNOWN else endpoint.known
         self._cached = _CACHED[endpoint.cache_ttl]
-        version = place_of(endpoint, "").version_in_body
+        version = request_target(endpoint, "").version_in_body
         named = b'{"anthropic_version":' + write(version) if version else b'{"model":' + write(endpoint.model)
         self._head = named + (b',"stream":true' if endpoint.stream else b"")
 
     def target(self, key: str) -> Target:
         endpoint = self._endpoint
         accept = "text/event-stream" if endpoint.stream else "application/json"
-        place = place_of(endpoint, key)
+        place = request_target(endpoint, key)
         return Target.at(endpoint.name, place.url, {"accept": accept, **place.headers})
 
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
@@ -166,7 +165,7 @@ class Messages:
         if ask.system:
             yield b',"system":[{"type":"text","text":' + write(ask.system) + self._cached + b"]"
         if tools := [_tool(tool) for tool in ask.tools]:
-            yield b',"tools":[' + b",".join(tools if ask.system else _marked(tools, self._cached)) + b"]"
+            yield b',"tools":[' + b",".join(tools if ask.system else _with_mark(tools, self._cached)) + b"]"
         elif stubs := _named_before(ask.messages):
             yield b',"tools":' + write(stubs) + b',"tool_choice":{"type":"none"}'
         most = self._most(ask, without)
@@ -175,7 +174,7 @@ class Messages:
             yield b",%b:%b" % (write(name), write(value))
         yield b"}"
 
-    def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
+    def refused_parameter(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         if (cap := cap_refused(self._most(ask, without), words)) is not None:
             return cap
         if "thinking" in words and any(sign in words for sign in _MODIFIED):
@@ -190,22 +189,22 @@ class Messages:
         yield from cap_not_sent(self._endpoint.name, ask.max_output_tokens, without, ("max_tokens",))
         if _OWN_THINKING + ask.cache_key in without:
             yield f"{self._endpoint.name} is not given back its earlier thinking: it does not know it again."
-        yield from Thinking.asked(self._known, ask.thinking).not_sent(self._endpoint.name)
+        yield from Thinking.resolved(self._known, ask.thinking).not_sent(self._endpoint.name)
 
-    def incoming(self, ask: Ask) -> MessageReply:
+    def parser(self, ask: Ask) -> MessageReply:
         return MessageReply(self._endpoint.name)
 
     def _most(self, ask: Ask, without: frozenset[str]) -> int:
         """The output cap, thinking included: room for thinking is added unless a cap was configured. Never above the
         maximum in the table of models or stated by the server."""
-        room = Thinking.asked(self._known, ask.thinking).room
+        room = Thinking.resolved(self._known, ask.thinking).room
         wanted = ask.max_output_tokens or self._endpoint.max_output_tokens or OUTPUT_TOKENS + room
         known = min(wanted, self._known.max_output_tokens or wanted)
         return within_cap(known, without) or known
 
     def _options(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
         """Parameters that some models refuse, by name; without those in `without`, which were refused before."""
-        thinking = Thinking.asked(self._known, ask.thinking)
+        thinking = Thinking.resolved(self._known, ask.thinking)
         options = thinking.options(self._most(ask, without))
         thinks = "thinking" in options and "thinking" not in without and thinking.level != "off"
         if ask.temperature is not None and not thinks:
@@ -224,7 +223,7 @@ def anthropic_model(endpoint: Endpoint, wire: Wire) -> Remote:
 
 def _turns(messages: Sequence[Message], name: str, mark: bytes) -> Iterator[bytes]:
     """Consecutive messages of one role are joined into one; the last user turns end in a cache mark."""
-    spoken = [message for message in messages if _says_something(message, name)]
+    spoken = [message for message in messages if _has_content(message, name)]
     turns = [list(turn) for _, turn in groupby(spoken, key=lambda message: type(message) is AssistantMessage)]
     users = [number for number, turn in enumerate(turns) if type(turn[0]) is not AssistantMessage]
     marked = users[-_CACHED_TURNS:]
@@ -239,12 +238,12 @@ def _turns(messages: Sequence[Message], name: str, mark: bytes) -> Iterator[byte
         yield b"]}"
 
 
-def _says_something(message: Message, name: str) -> bool:
+def _has_content(message: Message, name: str) -> bool:
     """Whether the message has content. A large one always has, and is not encoded to find out."""
     return bool(message.results) if isinstance(message, ToolResults) else bool(_blocks(message, name))
 
 
-def _marked(blocks: list[bytes], mark: bytes) -> list[bytes]:
+def _with_mark(blocks: list[bytes], mark: bytes) -> list[bytes]:
     return [*blocks[:-1], blocks[-1][:-1] + mark]
 
 
@@ -253,10 +252,10 @@ def _blocks(message: Message, name: str) -> bytes:
     reply."""
     # Signed blocks are only accepted from the model they were given to, so a reply's bytes are cached per model.
     form = f"{_WIRE} {name}" if isinstance(message, AssistantMessage) else _WIRE
-    return encoded(message, form, lambda one: b",".join(map(write, _fresh(one, name))))
+    return encoded(message, form, lambda one: b",".join(map(write, _json_blocks(one, name))))
 
 
-def _fresh(message: Message, name: str) -> Iterator[Mapping[str, object]]:
+def _json_blocks(message: Message, name: str) -> Iterator[Mapping[str, object]]:
     match message:
         case UserMessage():
             yield {"type": "text", "text": message.text if message.text.strip() else _NOTHING_SAID}
@@ -290,7 +289,7 @@ def _sent_back(block: AnyBlock, *, own: bool) -> Mapping[str, object] | None:
 
 
 def _call(call: ToolCallBlock) -> Mapping[str, object]:
-    given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
+    given = call.arguments if not isinstance(call.arguments, str) else {UNREADABLE_ARGUMENTS: call.arguments}
     # Our own ids, because ids of a provider may repeat: docs/decisions/06-own-call-ids.md
     return {"type": "tool_use", "id": call.call_id, "name": legal(call.name), "input": given}
 

@@ -4,14 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
+from drone.models.collected import BlockKind, Collected, PartialBlock, PartialCall, as_text
 from drone.models.failures import error_inside, parsed
-from drone.models.json_text import arguments
+from drone.models.json_text import Json, arguments, object_in, text_in
 from drone.models.prices import count
 from drone.models.retry import PAUSED
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock
-
-Json = Mapping[str, object]
 
 _FINISH = {
     "end_turn": "stop",
@@ -29,8 +27,8 @@ class MessageReply:
 
     def __init__(self, name: str) -> None:
         self.collected = Collected(name)
-        self._calls: dict[object, Growing] = {}
-        self._passages: dict[object, Passage] = {}
+        self._calls: dict[object, PartialCall] = {}
+        self._passages: dict[object, PartialBlock] = {}
         self._opaque: dict[object, _Opaque] = {}
         self._fresh: int | None = None
         self._written = self._written_1h = self._cached = 0
@@ -42,16 +40,16 @@ class MessageReply:
             return
         match value.get("type") or name.decode("ascii", "replace"):
             case "content_block_delta":
-                self._delta(value.get("index"), _object(value.get("delta")))
+                self._delta(value.get("index"), object_in(value.get("delta")))
             case "content_block_start":
-                self._block(value.get("index"), _object(value.get("content_block")))
+                self._block(value.get("index"), object_in(value.get("content_block")))
             case "message_start":
-                self._usage(_object(_object(value.get("message")).get("usage")))
+                self._usage(object_in(object_in(value.get("message")).get("usage")))
             case "message_delta":
-                self._finish(_object(value.get("delta")))
-                self._usage(_object(value.get("usage")))
+                self._finish(object_in(value.get("delta")))
+                self._usage(object_in(value.get("usage")))
             case "content_block_stop":
-                self._end_of(value.get("index"))
+                self._end_block(value.get("index"))
             case "message_stop":
                 self.collected.complete = self.collected.closed = True
             case "error":
@@ -62,25 +60,25 @@ class MessageReply:
         if not isinstance(value, dict) or not isinstance(value.get("content"), list):
             raise error_inside(self.collected.name, value)
         for index, block in enumerate(value["content"]):
-            self._block(index, _object(block))
+            self._block(index, object_in(block))
         self._finish(value)
-        self._usage(_object(value.get("usage")))
+        self._usage(object_in(value.get("usage")))
         self.collected.complete = True
 
     def end(self) -> None:
         """The answer has ended."""
         for index in list(self._opaque):
-            self._end_of(index)
+            self._end_block(index)
 
     def _block(self, index: object, block: Json) -> None:
         collected = self.collected
         match block.get("type"):
             case "text":
-                self._open(index, "text", _text(block.get("text")))
+                self._open(index, "text", text_in(block.get("text")))
             case "thinking":
-                self._open(index, "thinking", _text(block.get("thinking")), _text(block.get("signature")))
+                self._open(index, "thinking", text_in(block.get("thinking")), text_in(block.get("signature")))
             case "redacted_thinking":
-                collected.parts.append(RedactedBlock(data=_text(block.get("data"))))
+                collected.parts.append(RedactedBlock(data=text_in(block.get("data"))))
             case "tool_use":
                 self._call(index, block)
             case str() as kind if kind.startswith("server_tool_") or kind.endswith("_tool_result"):
@@ -88,7 +86,7 @@ class MessageReply:
                 collected.parts.append(OpaqueBlock(data=dict(block)))
                 self._opaque[index] = _Opaque(place, dict(block))
 
-    def _end_of(self, index: object) -> None:
+    def _end_block(self, index: object) -> None:
         """Complete a block of the provider's own tools, which is only sent back to the provider and read by no one
         else."""
         if (opaque := self._opaque.pop(index, None)) and opaque.pieces:
@@ -99,44 +97,44 @@ class MessageReply:
     def _call(self, index: object, block: Json) -> None:
         """Start a call. In a whole reply `input` is the object itself; in a stream it is empty and deltas with its text
         follow."""
-        call = Growing(_text(block.get("id")), _text(block.get("name")))
+        call = PartialCall(text_in(block.get("id")), text_in(block.get("name")))
         given = block.get("input")
         if isinstance(given, dict):
             call.whole = given
             if given:
-                self.collected.grow(as_text(given))
+                self.collected.add_characters(as_text(given))
         elif given is not None:
             call.pieces.append(given if isinstance(given, str) else as_text(given))
-            self.collected.grow(call.pieces[0])
+            self.collected.add_characters(call.pieces[0])
         self._calls[index] = self.collected.call(call)
 
     def _delta(self, index: object, delta: Json) -> None:
         match delta.get("type"):
             case "text_delta":
-                self._say(index, "text", _text(delta.get("text")))
+                self._add(index, "text", text_in(delta.get("text")))
             case "input_json_delta":
-                self._input(index, _text(delta.get("partial_json")))
+                self._input(index, text_in(delta.get("partial_json")))
             case "thinking_delta":
-                self._say(index, "thinking", _text(delta.get("thinking")))
+                self._add(index, "thinking", text_in(delta.get("thinking")))
             case "signature_delta":
                 if passage := self._passages.get(index):
-                    passage.signature += _text(delta.get("signature"))
+                    passage.signature += text_in(delta.get("signature"))
 
     def _input(self, index: object, piece: str) -> None:
         call = self._calls.get(index)
         if piece and (opaque := self._opaque.get(index)):
             opaque.pieces.append(piece)
-            self.collected.grow(piece)
+            self.collected.add_characters(piece)
         if call is not None and piece:
             call.pieces.append(piece)
-            self.collected.grow(piece)
+            self.collected.add_characters(piece)
 
-    def _open(self, index: object, kind: PassageKind, text: str, signature: str = "") -> None:
+    def _open(self, index: object, kind: BlockKind, text: str, signature: str = "") -> None:
         passage = self._passages[index] = self.collected.open(kind, signature)
         if text:
             self.collected.add(passage, text)
 
-    def _say(self, index: object, kind: PassageKind, piece: str) -> None:
+    def _add(self, index: object, kind: BlockKind, piece: str) -> None:
         passage = self._passages.get(index)
         if passage is not None and passage.kind == kind and piece:
             self.collected.add(passage, piece)
@@ -146,8 +144,8 @@ class MessageReply:
         reason = delta.get("stop_reason")
         if isinstance(reason, str) and reason:
             self.collected.finish_reason = _FINISH.get(reason, "other")
-        details = _object(delta.get("stop_details"))
-        explanation = _text(details.get("explanation")) or _text(details.get("category"))
+        details = object_in(delta.get("stop_details"))
+        explanation = text_in(details.get("explanation")) or text_in(details.get("category"))
         if reason == "refusal" and explanation:
             self.collected.add(self.collected.open("refusal"), explanation)
 
@@ -160,13 +158,13 @@ class MessageReply:
         self._fresh = self._fresh if fresh is None else fresh
         self._written = _newer(usage, "cache_creation_input_tokens", self._written)
         self._cached = _newer(usage, "cache_read_input_tokens", self._cached)
-        self._written_1h = _newer(_object(usage.get("cache_creation")), "ephemeral_1h_input_tokens", self._written_1h)
+        self._written_1h = _newer(object_in(usage.get("cache_creation")), "ephemeral_1h_input_tokens", self._written_1h)
         if self._fresh is not None:
             spent.input = self._fresh + self._written + self._cached
             spent.cached, spent.written, spent.written_1h = self._cached, self._written, self._written_1h
         output = count(usage.get("output_tokens"))
         spent.output = spent.output if output is None else output
-        details = _object(usage.get("output_tokens_details"))
+        details = object_in(usage.get("output_tokens_details"))
         spent.reasoning = count(details.get("thinking_tokens")) or spent.reasoning
 
 
@@ -183,11 +181,3 @@ class _Opaque:
 def _newer(usage: Json, name: str, known: int) -> int:
     counted = count(usage.get(name))
     return known if counted is None else counted
-
-
-def _object(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -5,7 +5,7 @@ from typing import assert_never
 
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask
-from drone.models.body import encoded, listed
+from drone.models.body import UNREADABLE_ARGUMENTS, comma_separated, encoded
 from drone.models.dialects.chat_reply import ChatReply
 from drone.models.dialects.differences import (
     LEVELS,
@@ -15,11 +15,15 @@ from drone.models.dialects.differences import (
     address,
     cap_not_sent,
     cap_refused,
+    effort,
+    effort_refused,
+    replacement_for,
+    unsupported_efforts,
     within_cap,
 )
 from drone.models.dialects.gemini import GOOGLE, VERTEX
-from drone.models.dialects.openai import AZURE, OPENAI, effort, effort_refused, not_taken, replaced
 from drone.models.dialects.servers import (
+    AZURE,
     BEDROCK,
     DEEPSEEK,
     GROQ,
@@ -27,6 +31,7 @@ from drone.models.dialects.servers import (
     LMSTUDIO,
     MISTRAL,
     OLLAMA,
+    OPENAI,
     OPENROUTER,
     TOGETHER,
     VLLM,
@@ -49,7 +54,6 @@ EXTRA = "extra_content"
 """Call field whose content a server expects back with the call."""
 
 _TOOL = "chat"
-_UNREADABLE = "arguments_that_were_not_a_json_object"
 _END_OF_PARTS = b"}]}"
 _MARKED_END = b',"cache_control":{"type":"ephemeral"}}]}'
 _MARKED_TURNS = 2
@@ -63,20 +67,20 @@ class ChatMessages:
         self._name = name
         self._differences = differences
         self._caches = differences.caches(model)
-        self._not_its_own = differences.unsigned_call(model)
+        self._foreign_call_fields = differences.unsigned_call(model)
 
     def __call__(self, system: str, messages: Sequence[Message], without: frozenset[str]) -> Iterator[bytes]:
         """All messages in order. Thinking is not sent back in the fields in `without`, which the server refused."""
         if system:
             encoded_system = write({"role": "system", "content": self._content(system)})
-            yield _marked(encoded_system) if self._caches else encoded_system
+            yield _with_mark(encoded_system) if self._caches else encoded_system
         if not self._differences.user_after_tool:
-            messages = list(_with_notices(messages))
+            messages = list(_without_user_after_tool(messages))
         marked = set(_last_turns(messages)) if self._caches else ()
         fields = frozenset(filter(None, (self._differences.thinking_back, DETAILS))) - without
 
         def made(message: Message) -> bytes:
-            return b",".join(map(write, self._fresh(message, fields)))
+            return b",".join(map(write, self._json_messages(message, fields)))
 
         # Thinking is only accepted from the model it was given to, so a reply's bytes are cached per model.
         form, back = self._differences.name, " ".join(sorted(fields))
@@ -87,9 +91,9 @@ class ChatMessages:
             if text is None:
                 text = encoded(message, own, made)
             if text:
-                yield _marked(text) if number in marked else text
+                yield _with_mark(text) if number in marked else text
 
-    def _fresh(self, message: Message, fields: frozenset[str]) -> Iterator[Mapping[str, object]]:
+    def _json_messages(self, message: Message, fields: frozenset[str]) -> Iterator[Mapping[str, object]]:
         match message:
             case UserMessage():
                 yield {"role": "user", "content": self._content(message.text)}
@@ -133,15 +137,18 @@ class ChatMessages:
                 message_body[field] = thinking
         if not own:
             return message_body
-        return {**{name: value for name, value in _kept(message.blocks).items() if name in fields}, **message_body}
+        return {
+            **{name: value for name, value in _returned_fields(message.blocks).items() if name in fields},
+            **message_body,
+        }
 
     def _calls(self, calls: Sequence[ToolCallBlock], *, own: bool) -> Iterator[Mapping[str, object]]:
         # Another wire format may have been used with this model before; its extra fields do not belong here.
         signed = own and any(EXTRA in (call.extra or {}) for call in calls)
         for number, call in enumerate(calls):
             # Servers parse the arguments of earlier calls, so text that is no JSON object is wrapped in one.
-            given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
-            extra = call.extra if signed else self._not_its_own if number == 0 else None
+            given = call.arguments if not isinstance(call.arguments, str) else {UNREADABLE_ARGUMENTS: call.arguments}
+            extra = call.extra if signed else self._foreign_call_fields if number == 0 else None
             yield {
                 **{name: value for name, value in (extra or {}).items() if name == EXTRA},
                 # From our own ids, because ids of a provider may repeat: docs/decisions/06-own-call-ids.md
@@ -159,7 +166,7 @@ def tool(spec: ToolSpec) -> bytes:
     return known
 
 
-def _with_notices(messages: Iterable[Message]) -> Iterator[Message]:
+def _without_user_after_tool(messages: Iterable[Message]) -> Iterator[Message]:
     """Appends user messages after results to the last result, and drops empty replies, for servers that refuse both."""
     results: ToolResults | None = None
     for message in messages:
@@ -188,7 +195,7 @@ def _last_turns(messages: Sequence[Message]) -> list[int]:
     return ends[-_MARKED_TURNS:]
 
 
-def _marked(encoded_message: bytes) -> bytes:
+def _with_mark(encoded_message: bytes) -> bytes:
     return encoded_message.removesuffix(_END_OF_PARTS) + _MARKED_END
 
 
@@ -196,7 +203,7 @@ def _unsigned(blocks: Iterable[AnyBlock]) -> str:
     return "".join([block.text for block in blocks if isinstance(block, ThinkingBlock) and block.signature is None])
 
 
-def _kept(blocks: Iterable[AnyBlock]) -> Mapping[str, object]:
+def _returned_fields(blocks: Iterable[AnyBlock]) -> Mapping[str, object]:
     """Message fields that the server expects back unchanged."""
     kept: dict[str, object] = {}
     for block in blocks:
@@ -250,7 +257,7 @@ class ChatCompletions:
         self._differences = differences(endpoint)
         self._messages = ChatMessages(endpoint.name, endpoint.model, self._differences)
         self._levels = self._differences.levels(endpoint.model)
-        self._not_taken = not_taken(endpoint.known.thinking)
+        self._unsupported_efforts = unsupported_efforts(endpoint.known.thinking)
         self._head = b'{"model":' + write(endpoint.model) + (b',"stream":true' if endpoint.stream else b"")
 
     def target(self, key: str) -> Target:
@@ -262,7 +269,7 @@ class ChatCompletions:
     def body(self, ask: Ask, without: frozenset[str]) -> Iterator[bytes]:
         yield self._head + b',"messages":['
         back = without | {DETAILS} if _OWN_DETAILS + ask.cache_key in without else without
-        yield from listed(self._messages(ask.system, ask.messages, back))
+        yield from comma_separated(self._messages(ask.system, ask.messages, back))
         yield b"]"
         if ask.tools:
             yield b',"tools":[' + b",".join([tool(spec) for spec in ask.tools]) + b"]"
@@ -271,9 +278,9 @@ class ChatCompletions:
             yield b",%b:%b" % (write(name), write(value))
         yield b"}"
 
-    def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
+    def refused_parameter(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         field = self._differences.thinking_back
-        if field and field in words and field not in without and any(map(_thought, ask.messages)):
+        if field and field in words and field not in without and any(map(_has_thinking, ask.messages)):
             return field
         if "thinking" in words and "cannot be modified" in words:
             return None if (own := _OWN_DETAILS + ask.cache_key) in without else own
@@ -298,7 +305,7 @@ class ChatCompletions:
         yield from cap_not_sent(self._endpoint.name, ask.max_output_tokens, without, _CAPS)
         if ask.thinking != "inherit" and ask.thinking not in self._levels:
             yield f"{self._endpoint.name} cannot be told to think {ask.thinking}: it knows {', '.join(self._levels)}."
-        elif not self._differences.no_effort and (near := self._nearest(ask.thinking)):
+        elif not self._differences.no_effort and (near := self._nearest_phrase(ask.thinking)):
             yield f"{self._endpoint.name} {near}."
         if _OWN_DETAILS + ask.cache_key in without:
             yield f"{self._endpoint.name} is not given back its earlier thinking: it does not know it again."
@@ -307,10 +314,12 @@ class ChatCompletions:
                 f"{self._endpoint.name} does not think beside tools in this form of requests; its server offers that "
                 'where it is asked with api = "responses".'
             )
-        elif self._differences.no_effort and (instead := replaced(ask.thinking, without | self._not_taken)):
+        elif self._differences.no_effort and (
+            instead := replacement_for(ask.thinking, without | self._unsupported_efforts)
+        ):
             yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked with {instead}."
 
-    def _nearest(self, level: str) -> str | None:
+    def _nearest_phrase(self, level: str) -> str | None:
         """Phrase for what is requested instead of this level; None if the server has a word for it."""
         asked = self._levels.get(level, NOTHING)
         same = [one for one in LEVELS if self._levels.get(one, NOTHING) == asked]
@@ -319,7 +328,7 @@ class ChatCompletions:
             return f"knows thinking only as on or off: it is told to think, but not that it is to be {level}"
         return f"is told thinking {words[0]}, its nearest to {level}" if words and level not in words else None
 
-    def incoming(self, ask: Ask) -> ChatReply:
+    def parser(self, ask: Ask) -> ChatReply:
         return ChatReply(self._endpoint.name, ask.tools, leaks=self._differences.leaks)
 
     def _options(self, ask: Ask, without: frozenset[str]) -> Mapping[str, object]:
@@ -349,7 +358,7 @@ class ChatCompletions:
             return {_EFFORT: no_effort or _NONE}
         if not no_effort:
             return self._levels.get(ask.thinking, NOTHING)
-        level = effort(ask.thinking, without | self._not_taken)
+        level = effort(ask.thinking, without | self._unsupported_efforts)
         return NOTHING if level is None else {_EFFORT: level}
 
 
@@ -358,6 +367,6 @@ def openai_model(endpoint: Endpoint, wire: Wire) -> Remote:
     return Remote(endpoint, ChatCompletions(endpoint), wire)
 
 
-def _thought(message: Message) -> bool:
+def _has_thinking(message: Message) -> bool:
     """Whether this reply has thinking that is sent back with its calls."""
     return isinstance(message, AssistantMessage) and bool(message.tool_calls and message.thinking)

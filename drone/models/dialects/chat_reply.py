@@ -4,13 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
 from drone.agent.messages import ToolSpec
-from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
-from drone.models.dialects.leaked_calls import LeakedCall, SpokenTags, leaked_calls, without_opening
+from drone.models.collected import BlockKind, Collected, PartialBlock, PartialCall, as_text
+from drone.models.dialects.leaked_calls import LeakedCall, TagSplitter, leaked_calls, without_opening
 from drone.models.failures import error_inside, parsed
+from drone.models.json_text import Json, object_in, text_in
 from drone.models.prices import MOST_DOLLARS, count, dollars
 from drone.models.tool_specs import legal
-
-Json = Mapping[str, object]
 
 _FINISH = {
     "stop": "stop",
@@ -24,7 +23,6 @@ _FINISH = {
     "content_filter": "content_filter",
 }
 _BROKEN_OFF = frozenset({"error", "insufficient_system_resource"})
-_NOTHING: Json = {}
 _FENCE = "```"
 _TICKS = 10_000_000_000
 
@@ -38,11 +36,11 @@ class ChatReply:
     def __init__(self, name: str, tools: Iterable[ToolSpec] = (), *, leaks: bool = False) -> None:
         self.collected = Collected(name)
         self._tools = {legal(tool.name): tool for tool in tools}
-        self._tags = SpokenTags() if leaks else None
+        self._tags = TagSplitter() if leaks else None
         self._details = ReasoningDetails()
-        self._passages: dict[PassageKind, Passage] = {}
-        self._by_index: dict[int, Growing] = {}
-        self._by_id: dict[str, Growing] = {}
+        self._passages: dict[BlockKind, PartialBlock] = {}
+        self._by_index: dict[int, PartialCall] = {}
+        self._by_id: dict[str, PartialCall] = {}
 
     def event(self, name: bytes, data: bytes) -> None:
         """Take one event of the stream. Raises `ModelError` if it reports an error or is not JSON."""
@@ -67,13 +65,13 @@ class ChatReply:
         """The answer has ended."""
         if self._tags is not None:
             for kind, text in self._tags.end():
-                self._say(kind, text)
-            self._part_thinking()
-            self._part_calls("".join(self._tags.held))
+                self._add(kind, text)
+            self._split_thinking()
+            self._split_calls("".join(self._tags.held))
         if extra := self._details.extra:
             self._passage("thinking").extra = extra
 
-    def _part_thinking(self) -> None:
+    def _split_thinking(self) -> None:
         """Move thinking without an opening tag out of the text, to a passage before it."""
         passage = self._passages.get("text")
         if passage is None or "thinking" in self._passages:
@@ -81,12 +79,12 @@ class ChatReply:
         parted = without_opening("".join(passage.pieces))
         if parted is None:
             return
-        thought = Passage("thinking")
+        thought = PartialBlock("thinking")
         thought.pieces, passage.pieces = [parted[0]], [parted[1]]
         self.collected.parts.insert(self.collected.parts.index(passage), thought)
         self._passages["thinking"] = thought
 
-    def _part_calls(self, held: str) -> None:
+    def _split_calls(self, held: str) -> None:
         """Turn held-back or complete text into calls if it consists of calls, else keep it as text."""
         collected, passage = self.collected, self._passages.get("text")
         before = "".join(passage.pieces) if passage else ""
@@ -96,30 +94,30 @@ class ChatReply:
         if calls and passage is not None and not held:
             passage.pieces.clear()
         for name, given in calls:
-            call = collected.call(Growing(name=name))
+            call = collected.call(PartialCall(name=name))
             call.whole = given
         if held and not calls:
             collected.characters -= len(held)
-            self._say("text", held)
+            self._add("text", held)
 
-    def _passage(self, kind: PassageKind) -> Passage:
+    def _passage(self, kind: BlockKind) -> PartialBlock:
         """The passage of this kind. Chunks alternate between kinds, so each kind forms one passage."""
         passage = self._passages.get(kind)
         if passage is None:
             passage = self._passages[kind] = self.collected.open(kind)
         return passage
 
-    def _hear(self, text: str) -> None:
+    def _add_text(self, text: str) -> None:
         """Add answer text, which may contain leaked thinking and calls."""
         if self._tags is None:
-            self._say("text", text)
+            self._add("text", text)
             return
         for kind, piece in self._tags.feed(text):
-            self._say(kind, piece)
+            self._add(kind, piece)
         if self._tags.held:
-            self.collected.grow(self._tags.held[-1])
+            self.collected.add_characters(self._tags.held[-1])
 
-    def _say(self, kind: PassageKind, text: str) -> None:
+    def _add(self, kind: BlockKind, text: str) -> None:
         self.collected.add(self._passage(kind), text)
 
     def _chunk(self, value: Json, part: str) -> None:
@@ -131,7 +129,7 @@ class ChatReply:
                 if isinstance(choice, dict) and not choice.get("index"):
                     self._choice(choice, part)
                     break
-        usage = value.get("usage") or ("x_groq" in value and _mapping(value["x_groq"]).get("usage"))
+        usage = value.get("usage") or ("x_groq" in value and object_in(value["x_groq"]).get("usage"))
         if usage:
             self._usage(usage)
 
@@ -150,27 +148,27 @@ class ChatReply:
         content = delta.get("content")
         if content:
             if isinstance(content, str):
-                self._hear(content)
+                self._add_text(content)
             elif isinstance(content, list):
                 self._parts(content)
         calls = delta.get("tool_calls")
         if len(delta) > 1 or not (content or calls):  # nearly all chunks have just one of these two fields
-            self._aside(delta, whole=whole)
+            self._rare_fields(delta, whole=whole)
         if calls and isinstance(calls, list):
             for fragment in calls:
                 if isinstance(fragment, dict):
                     self._fragment(fragment, whole=whole)
 
-    def _aside(self, delta: Json, *, whole: bool) -> None:
+    def _rare_fields(self, delta: Json, *, whole: bool) -> None:
         """Handle the fields besides content and calls, and older forms of both."""
         details = delta.get("reasoning_details")
         readable = "".join(self._details.add(details)) if isinstance(details, list) else ""
         thinking = delta.get("reasoning_content") or delta.get("reasoning") or readable
         if thinking and isinstance(thinking, str):
-            self._say("thinking", thinking)
+            self._add("thinking", thinking)
         refusal = delta.get("refusal")
         if refusal and isinstance(refusal, str):
-            self._say("refusal", refusal)
+            self._add("refusal", refusal)
         former = delta.get("function_call")
         if isinstance(former, dict):
             self._fragment({"index": 0, "function": former}, whole=whole)
@@ -179,23 +177,23 @@ class ChatReply:
         """Content as a list of texts, and on some servers thinking."""
         for part in parts:
             if isinstance(part, str):
-                self._say("text", part)
+                self._add("text", part)
             elif isinstance(part, dict):
                 text, refusal, inner = part.get("text"), part.get("refusal"), part.get("thinking")
                 if isinstance(text, str):
-                    self._say("text", text)
+                    self._add("text", text)
                 elif isinstance(refusal, str):
-                    self._say("refusal", refusal)
+                    self._add("refusal", refusal)
                 elif isinstance(inner, str):
-                    self._say("thinking", inner)
+                    self._add("thinking", inner)
                 elif isinstance(inner, list):
-                    self._say("thinking", "".join(_texts(inner)))
+                    self._add("thinking", "".join(_texts(inner)))
 
     def _fragment(self, fragment: Json, *, whole: bool) -> None:
         function = fragment.get("function")
         call_fields = cast(Json, function) if isinstance(function, dict) else fragment
-        name, provider_id = _text(call_fields.get("name")), _text(fragment.get("id"))
-        call = self._new(fragment, provider_id) if whole else self._belongs_to(fragment, name, provider_id)
+        name, provider_id = text_in(call_fields.get("name")), text_in(fragment.get("id"))
+        call = self._new_call(fragment, provider_id) if whole else self._call_of(fragment, name, provider_id)
         if name and name != call.name:
             call.name += name
         call.provider_id = call.provider_id or provider_id
@@ -204,13 +202,13 @@ class ChatReply:
         given = call_fields.get("arguments")
         if isinstance(given, dict):
             call.whole = given
-            self.collected.grow(as_text(given))
+            self.collected.add_characters(as_text(given))
         elif given is not None:
             text = given if isinstance(given, str) else as_text(given)
             call.pieces.append(text)
-            self.collected.grow(text)
+            self.collected.add_characters(text)
 
-    def _belongs_to(self, fragment: Json, name: str, provider_id: str) -> Growing:
+    def _call_of(self, fragment: Json, name: str, provider_id: str) -> PartialCall:
         """The call that a fragment continues: by index, else by id, else the last one; or a new one.
 
         Some servers number all calls 0, some give every fragment a new id, some repeat the name. So a fragment with a
@@ -225,17 +223,17 @@ class ChatReply:
                 known = self.collected.calls[-1]
         else:
             known = self.collected.calls[-1] if self.collected.calls else None
-        if known is None or (name and self._is_another(known, name, provider_id)):
-            return self._new(fragment, provider_id)
+        if known is None or (name and self._begins_another(known, name, provider_id)):
+            return self._new_call(fragment, provider_id)
         return known
 
-    def _is_another(self, known: Growing, name: str, provider_id: str) -> bool:
+    def _begins_another(self, known: PartialCall, name: str, provider_id: str) -> bool:
         if provider_id and known.provider_id:
             return provider_id != known.provider_id
         return known.is_whole() or (bool(known.pieces) and any(known.pieces) and name != known.name)
 
-    def _new(self, fragment: Json, provider_id: str) -> Growing:
-        call = self.collected.call(Growing(provider_id))
+    def _new_call(self, fragment: Json, provider_id: str) -> PartialCall:
+        call = self.collected.call(PartialCall(provider_id))
         index = fragment.get("index")
         if isinstance(index, int):
             self._by_index[index] = call
@@ -249,11 +247,11 @@ class ChatReply:
         spent = self.collected.spent
         taken, given = count(usage.get("prompt_tokens")), count(usage.get("completion_tokens"))
         spent.input = spent.input if taken is None else taken
-        cached = _within(usage, "prompt_tokens_details", "cached_tokens")
+        cached = _nested_count(usage, "prompt_tokens_details", "cached_tokens")
         spent.cached = cached or count(usage.get("prompt_cache_hit_tokens")) or spent.cached
-        spent.written = _within(usage, "prompt_tokens_details", "cache_write_tokens") or spent.written
-        spent.reasoning = _within(usage, "completion_tokens_details", "reasoning_tokens") or spent.reasoning
-        spent.written = _within(usage, "prompt_tokens_details", "cache_write_tokens") or spent.written
+        spent.written = _nested_count(usage, "prompt_tokens_details", "cache_write_tokens") or spent.written
+        spent.reasoning = _nested_count(usage, "completion_tokens_details", "reasoning_tokens") or spent.reasoning
+        spent.written = _nested_count(usage, "prompt_tokens_details", "cache_write_tokens") or spent.written
         cost = _cost(usage)
         spent.cost_usd = spent.cost_usd if cost is None else cost
         if given is not None:
@@ -262,7 +260,7 @@ class ChatReply:
                 spent.output += spent.reasoning
 
 
-def _within(usage: Json, group: str, name: str) -> int:
+def _nested_count(usage: Json, group: str, name: str) -> int:
     details = usage.get(group)
     return (count(details.get(name)) or 0) if isinstance(details, dict) else 0
 
@@ -272,16 +270,8 @@ def _cost(usage: Json) -> float | None:
     ticks, cost = usage.get("cost_in_usd_ticks"), dollars(usage.get("cost"))
     if cost is None:
         return ticks / _TICKS if isinstance(ticks, int) and 0 < ticks <= MOST_DOLLARS * _TICKS else None
-    upstream = _mapping(usage.get("cost_details")).get("upstream_inference_cost") if usage.get("is_byok") else None
+    upstream = object_in(usage.get("cost_details")).get("upstream_inference_cost") if usage.get("is_byok") else None
     return cost + (dollars(upstream) or 0.0)
-
-
-def _mapping(value: object) -> Json:
-    return value if isinstance(value, Mapping) else _NOTHING
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _texts(parts: Iterable[object]) -> Iterable[str]:
@@ -289,7 +279,7 @@ def _texts(parts: Iterable[object]) -> Iterable[str]:
         if isinstance(part, str):
             yield part
         elif isinstance(part, dict):
-            yield _text(part.get("text"))
+            yield text_in(part.get("text"))
 
 
 _TEXTS = ("text", "summary")

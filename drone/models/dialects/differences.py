@@ -1,6 +1,6 @@
 """Differences between servers that speak chat completions, with defaults that fit most of them."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit, urlunsplit
@@ -13,17 +13,17 @@ Levels: TypeAlias = Mapping[str, Parameters]
 """From thinking level to the parameters that request it; a missing level cannot be requested."""
 
 NOTHING: Parameters = {}
-ABOVE = "max_tokens above "
+CAP_PREFIX = "max_tokens above "
 """Prefix, in `without`, of the server's maximum of output tokens."""
 
-_MOST = (
+_STATED_CAP = (
     Pattern(r"max_tokens: \d{1,9} > (\d{1,9})"),
     Pattern(r"supports at most (\d{1,9}) completion tokens"),
     Pattern(r"max_(?:output_|completion_)?tokens'?: integer above maximum value\. Expected a value <= (\d{1,9})"),
     Pattern(r"max_(?:completion_)?tokens`? must be less than or equal to `?(\d{1,9})"),
     Pattern(r"valid range of max_tokens is \[1, ?(\d{1,9})\]"),
 )
-_BELOW = Pattern(r"(?i)max_?output_?tokens[^.]{0,100} to (\d{1,9}) \(exclusive\)")
+_STATED_BOUND = Pattern(r"(?i)max_?output_?tokens[^.]{0,100} to (\d{1,9}) \(exclusive\)")
 LEVELS = ("off", "minimal", "low", "medium", "high", "xhigh", "max")
 THINKING_LEVELS = LEVELS[1:]
 
@@ -45,17 +45,17 @@ OPEN_WEIGHTS = efforts("", "low", "low", "medium", "high", "high", "high")
 
 def within_cap(most: int | None, without: frozenset[str]) -> int | None:
     """The output cap for a request, limited to the maximum that the server stated."""
-    limits = (int(name.removeprefix(ABOVE)) for name in without if name.startswith(ABOVE))
+    limits = (int(name.removeprefix(CAP_PREFIX)) for name in without if name.startswith(CAP_PREFIX))
     return None if most is None else min((most, *limits))
 
 
 def cap_refused(most: int | None, words: str) -> str | None:
     """The mark to add to `without` if a server refuses `most` output tokens in these words and states its maximum, else
     None."""
-    found = next(filter(None, (pattern.search(words) for pattern in _MOST)), None)
-    below = _BELOW.search(words)
+    found = next(filter(None, (pattern.search(words) for pattern in _STATED_CAP)), None)
+    below = _STATED_BOUND.search(words)
     named = int(found[1]) if found else int(below[1]) - 1 if below else 0
-    return f"{ABOVE}{named}" if most and 0 < named < most else None
+    return f"{CAP_PREFIX}{named}" if most and 0 < named < most else None
 
 
 def cap_not_sent(name: str, most: int | None, without: frozenset[str], caps: Collection[str]) -> Iterator[str]:
@@ -67,6 +67,52 @@ def cap_not_sent(name: str, most: int | None, without: frozenset[str], caps: Col
         yield f"{name} does not take a cap on its output; it is not sent."
     elif (given := within_cap(most, without)) is not None and given < most:
         yield f"{name} gives at most {given:,} tokens of output, and more was asked for."
+
+
+_EFFORTS = {
+    "off": ("none", "minimal", "low", "medium", "high"),
+    "minimal": ("minimal", "low", "medium", "high"),
+    "low": ("low", "medium", "high"),
+    "medium": ("medium", "high"),
+    "high": ("high", "medium"),
+    "xhigh": ("xhigh", "high", "medium"),
+    "max": ("max", "xhigh", "high", "medium"),
+}
+"""Per level the efforts to try, nearest first; the model itself reports which it refuses."""
+
+_REFUSED_EFFORT = "effort "
+_OWN_WORDS = {"off": "none"}
+
+
+def unsupported_efforts(levels: Collection[str]) -> frozenset[str]:
+    """Marks of the efforts to treat as refused by a model that is known to accept only these levels; empty if no levels
+    are known."""
+    words = {_OWN_WORDS.get(level, level) for level in levels}
+    return frozenset(
+        _REFUSED_EFFORT + efforts_of[0] for efforts_of in _EFFORTS.values() if words and efforts_of[0] not in words
+    )
+
+
+def effort(thinking: str, without: Set[str]) -> str | None:
+    """The level's nearest effort that was not refused; None: the request leaves effort out."""
+    return next((word for word in _EFFORTS.get(thinking, ()) if _REFUSED_EFFORT + word not in without), None)
+
+
+def effort_refused(sent: object, words: str) -> str | None:
+    """The mark to add to the refused parameters if the provider's words complain about the effort that was sent, else
+    None."""
+    if not isinstance(sent, str) or f"'{sent}'" not in words:
+        return None
+    complains = "not supported" in words or "does not support" in words or "nsupported value" in words
+    return _REFUSED_EFFORT + sent if complains or "nvalid value" in words else None
+
+
+def replacement_for(thinking: str, without: Set[str]) -> str | None:
+    """Phrase for what is sent instead of a refused level; None if nothing was refused."""
+    wanted, word = effort(thinking, frozenset()), effort(thinking, without)
+    if word == wanted:
+        return None
+    return f"effort {word}" if word else "no word on effort"
 
 
 def as_it_is(call_id: str) -> str:

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask
-from drone.models.body import encoded
+from drone.models.body import UNREADABLE_ARGUMENTS, encoded
 from drone.models.dialects.differences import (
     NOTHING,
     Differences,
@@ -40,7 +40,6 @@ _BUDGETS = {"minimal": 512, "low": 2_048, "medium": 8_192, "high": 16_384, "xhig
 _LEAST_OF_PRO, _MOST_OF_PRO = 128, 32_768
 _LEVELS = {"low": "LOW", "medium": "MEDIUM", "high": "HIGH", "xhigh": "HIGH", "max": "HIGH"}
 _NEWEST = (99, 0)
-_UNREADABLE = "arguments_that_were_not_a_json_object"
 _NOTHING_SAID = "(empty)"
 _AMOUNTS = ("thinkingConfig", "thinkingLevel", "thinkingBudget")
 _SAMPLING = ("maxOutputTokens", "temperature")
@@ -76,17 +75,17 @@ class Gemini:
         yield b'"contents":['
         yield from self._contents(ask.messages)
         yield b"]"
-        for name, value in {**self._beside(ask, without), **self._endpoint.extra_body}.items():
+        for name, value in {**self._trailing_fields(ask, without), **self._endpoint.extra_body}.items():
             yield b",%b:%b" % (write(name), write(value))
         yield b"}"
 
-    def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
+    def refused_parameter(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         """Google writes parameter names as `thinkingLevel`, `thinking_level` or "thinking level"."""
         plain = words.replace(self._endpoint.name, "").lower().replace("_", "").replace(" ", "")
         if ask.service_tier is not None and "servicetier" in plain and "serviceTier" not in without:
             return "serviceTier"
         options = self._options(ask, without)
-        if (cap := cap_refused(self._most(ask, without), words)) is not None:
+        if (cap := cap_refused(self._output_cap(ask, without), words)) is not None:
             return cap
         for name in (*_SAMPLING, "thinkingLevel", "thinkingBudget", "includeThoughts"):
             if name.lower() in plain and (name in options or name in _thinking_of(options)):
@@ -113,10 +112,10 @@ class Gemini:
         elif wanted == "off" and self._budget(wanted):
             yield f"{name} cannot be told not to think; it is told to think as little as it can."
 
-    def incoming(self, ask: Ask) -> GeminiReply:
+    def parser(self, ask: Ask) -> GeminiReply:
         return GeminiReply(self._endpoint.name)
 
-    def _beside(self, ask: Ask, without: frozenset[str]) -> dict[str, object]:
+    def _trailing_fields(self, ask: Ask, without: frozenset[str]) -> dict[str, object]:
         """The request's fields after the conversation."""
         options = self._options(ask, without)
         beside: dict[str, object] = {"generationConfig": options} if options else {}
@@ -126,7 +125,7 @@ class Gemini:
 
     def _options(self, ask: Ask, without: frozenset[str]) -> dict[str, object]:
         """Parameters that some models refuse, by name; without those in `without`, which were refused before."""
-        most = self._most(ask, without)
+        most = self._output_cap(ask, without)
         options: dict[str, object] = {} if most is None else {"maxOutputTokens": most}
         if ask.temperature is not None:
             options["temperature"] = ask.temperature
@@ -134,7 +133,7 @@ class Gemini:
             options["thinkingConfig"] = thinking
         return {name: value for name, value in options.items() if name not in without}
 
-    def _most(self, ask: Ask, without: frozenset[str]) -> int | None:
+    def _output_cap(self, ask: Ask, without: frozenset[str]) -> int | None:
         return within_cap(ask.max_output_tokens or self._endpoint.max_output_tokens, without)
 
     def _thinking(self, wanted: str) -> dict[str, object]:
@@ -192,16 +191,16 @@ class Gemini:
     def _parts(self, message: Message, ids: Mapping[str, str]) -> bytes:
         # Replies and results are encoded differently for the model that gave the reply and for others.
         form = _WIRE if isinstance(message, UserMessage) else f"{_WIRE} {self._endpoint.name}"
-        return encoded(message, form, lambda one: b",".join(map(write, self._fresh(one, ids))))
+        return encoded(message, form, lambda one: b",".join(map(write, self._json_parts(one, ids))))
 
-    def _fresh(self, message: Message, ids: Mapping[str, str]) -> Iterable[Mapping[str, object]]:
+    def _json_parts(self, message: Message, ids: Mapping[str, str]) -> Iterable[Mapping[str, object]]:
         match message:
             case UserMessage():
                 return [{"text": message.text if message.text.strip() else _NOTHING_SAID}]
             case AssistantMessage():
                 own = message.model == self._endpoint.name
                 parts = [part for block in message.blocks if (part := _sent_back(block, ids, own=own)) is not None]
-                return _signed(parts) if self._signs else parts
+                return _with_placeholder(parts) if self._signs else parts
             case ToolResults():
                 results = [_result(result, ids, nested=self._signs) for result in message.as_shown]
                 beside = [] if self._signs else [one for result in message.as_shown for one in _pictures(result)]
@@ -264,14 +263,14 @@ def _signature(extra: Mapping[str, object] | None) -> Mapping[str, object]:
 
 
 def _call(call: ToolCallBlock, ids: Mapping[str, str]) -> Mapping[str, object]:
-    given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
-    return {**_identity(call.call_id, ids), "name": callable_name(call.name), "args": given}
+    given = call.arguments if not isinstance(call.arguments, str) else {UNREADABLE_ARGUMENTS: call.arguments}
+    return {**_id_field(call.call_id, ids), "name": callable_name(call.name), "args": given}
 
 
 def _result(result: ToolResult, ids: Mapping[str, str], *, nested: bool) -> Mapping[str, object]:
     """`nested`: pictures go inside the response, which Google accepts since generation 3; before, they follow it."""
     response = {"error" if result.is_error else "output": result.content}
-    response_body = {**_identity(result.call_id, ids), "name": callable_name(result.name), "response": response}
+    response_body = {**_id_field(result.call_id, ids), "name": callable_name(result.name), "response": response}
     parts = {"parts": _pictures(result)} if nested and result.pictures else {}
     return {"functionResponse": {**response_body, **parts}}
 
@@ -280,11 +279,11 @@ def _pictures(result: ToolResult) -> list[Mapping[str, object]]:
     return [{"inlineData": {"mimeType": one.image.media_type, "data": one.data}} for one in result.pictures]
 
 
-def _identity(call_id: str, ids: Mapping[str, str]) -> Mapping[str, str]:
+def _id_field(call_id: str, ids: Mapping[str, str]) -> Mapping[str, str]:
     return {"id": ids[call_id]} if call_id in ids else {}
 
 
-def _signed(parts: Sequence[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
+def _with_placeholder(parts: Sequence[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
     """The parts, with a placeholder if the first call lacks its signature."""
     first = True
     for part in parts:

@@ -1,15 +1,12 @@
 """Parses replies of Google's Gemini, whole or in chunks."""
 
-from collections.abc import Mapping
-
 from drone.agent.model import ModelError
-from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
+from drone.models.collected import BlockKind, Collected, PartialBlock, PartialCall, as_text
 from drone.models.failures import error_inside, parsed
+from drone.models.json_text import Json, object_in, text_in
 from drone.models.prices import count
 from drone.models.tool_specs import legal
 from mcc.contracts.blocks import OpaqueBlock
-
-Json = Mapping[str, object]
 
 SIGNATURE = "thoughtSignature"
 
@@ -46,7 +43,7 @@ class GeminiReply:
 
     def __init__(self, name: str) -> None:
         self.collected = Collected(name)
-        self._open: Passage | None = None
+        self._open: PartialBlock | None = None
 
     def event(self, name: bytes, data: bytes) -> None:
         """Take one event of the stream. Raises `ModelError` if it reports an error or is not JSON."""
@@ -68,11 +65,11 @@ class GeminiReply:
         collected = self.collected
         if value.get("error"):
             raise error_inside(collected.name, value)
-        collected.request_id = _text(value.get("responseId")) or collected.request_id
-        self._usage(_object(value.get("usageMetadata")))
-        blocked = _object(value.get("promptFeedback"))
-        if reason := _text(blocked.get("blockReason")):
-            self._refuse(_text(blocked.get("blockReasonMessage")) or f"The request was blocked: {reason}.")
+        collected.request_id = text_in(value.get("responseId")) or collected.request_id
+        self._usage(object_in(value.get("usageMetadata")))
+        blocked = object_in(value.get("promptFeedback"))
+        if reason := text_in(blocked.get("blockReason")):
+            self._refuse(text_in(blocked.get("blockReasonMessage")) or f"The request was blocked: {reason}.")
             collected.finish_reason, collected.complete = "refusal", True
         candidates = value.get("candidates")
         if isinstance(candidates, list):
@@ -81,24 +78,24 @@ class GeminiReply:
                 self._candidate(candidate)
 
     def _candidate(self, candidate: Json) -> None:
-        parts = _object(candidate.get("content")).get("parts")
+        parts = object_in(candidate.get("content")).get("parts")
         for part in parts if isinstance(parts, list) else ():
             if isinstance(part, dict):
                 self._part(part)
-        if reason := _text(candidate.get("finishReason")):
-            self._finish(reason, _text(candidate.get("finishMessage")))
+        if reason := text_in(candidate.get("finishReason")):
+            self._finish(reason, text_in(candidate.get("finishMessage")))
 
     def _part(self, part: Json) -> None:
         if isinstance(call := part.get("functionCall"), dict):
             self._call(call, part)
         elif isinstance(text := part.get("text"), str):
-            self._say("thinking" if part.get("thought") is True else "text", text, _extra(part))
+            self._add("thinking" if part.get("thought") is True else "text", text, _extra(part))
         elif part:
             self._open = None
-            self.collected.grow(as_text(part))
+            self.collected.add_characters(as_text(part))
             self.collected.parts.append(OpaqueBlock(data=dict(part)))
 
-    def _say(self, kind: PassageKind, text: str, extra: Json | None) -> None:
+    def _add(self, kind: BlockKind, text: str, extra: Json | None) -> None:
         if not text and extra is None:
             return
         passage = self._open
@@ -111,9 +108,9 @@ class GeminiReply:
 
     def _call(self, fields: Json, part: Json) -> None:
         self._open = None
-        name = _text(fields.get("name"))
+        name = text_in(fields.get("name"))
         ours = name[1:] if name.startswith("_") and callable_name(name[1:] or "_") == name else name
-        call = self.collected.call(Growing(_text(fields.get("id")), ours))
+        call = self.collected.call(PartialCall(text_in(fields.get("id")), ours))
         call.extra = _extra(part)
         given = fields.get("args")
         if isinstance(given, dict):
@@ -121,7 +118,7 @@ class GeminiReply:
         elif given is not None:
             call.pieces.append(given if isinstance(given, str) else as_text(given))
         if given is not None:
-            self.collected.grow(as_text(given))
+            self.collected.add_characters(as_text(given))
 
     def _refuse(self, words: str) -> None:
         self.collected.add(self.collected.open("refusal"), words)
@@ -151,9 +148,9 @@ class GeminiReply:
             raise ModelError(
                 f"{self.collected.name} wrote a tool call that its provider could not read ({reason}).", retryable=True
             )
-        call = self.collected.call(Growing("", name.strip()))
+        call = self.collected.call(PartialCall("", name.strip()))
         call.pieces.append(rest)
-        self.collected.grow(rest)
+        self.collected.add_characters(rest)
 
     def _usage(self, usage: Json) -> None:
         """Google counts thoughts beside the output; ours includes them. Later figures replace earlier ones."""
@@ -171,11 +168,3 @@ class GeminiReply:
 def _extra(part: Json) -> Json | None:
     signature = part.get(SIGNATURE)
     return {SIGNATURE: signature} if isinstance(signature, str) and signature else None
-
-
-def _object(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -20,7 +20,7 @@ _MOST_BLANKS = 1_000
 _LONGEST = max(map(len, (*THINKING, *THINKING.values(), *CALLS)))
 
 
-class SpokenTags:
+class TagSplitter:
     """Separates thinking from the text of one streamed reply; it can only stand at the very beginning. From the
     first call mark at the start of a line, everything goes into `held`: whether it is a call shows only once it is
     complete."""
@@ -40,12 +40,12 @@ class SpokenTags:
             return
         text, self._rest = self._rest + piece, ""
         if not self._begun:
-            text = self._beginning(text)
+            text = self._after_opening(text)
         if self._closing:
             thought, text = self._thinking(text)
             if thought:
                 yield "thinking", thought
-        if text and not self._closing and self._begun and (words := self._saying(text)):
+        if text and not self._closing and self._begun and (words := self._answer(text)):
             yield "text", words
 
     def end(self) -> Iterator[tuple[Kind, str]]:
@@ -54,7 +54,7 @@ class SpokenTags:
         if rest:
             yield ("thinking" if self._closing else "text"), rest
 
-    def _beginning(self, text: str) -> str:
+    def _after_opening(self, text: str) -> str:
         """Handle the opening tag. Returns the text after it, or an empty string while more text is needed to decide."""
         start = text.lstrip()
         if any(tag.startswith(start) for tag in THINKING) and len(text) < _MOST_BLANKS:
@@ -73,11 +73,11 @@ class SpokenTags:
         if closed:
             self._closing, self._after_thinking = "", True
             return inside, after
-        cut = _maybe_begun(text, (self._closing,))
+        cut = _start_of_mark(text, (self._closing,))
         self._rest = text[cut:]
         return text[:cut], ""
 
-    def _saying(self, text: str) -> str:
+    def _answer(self, text: str) -> str:
         if self._after_thinking:
             text = text.lstrip()
             if not text:
@@ -87,7 +87,7 @@ class SpokenTags:
         if begin is not None:
             self.held.append(text[begin:])
             return text[:begin]
-        cut = _maybe_begun(text, CALLS)
+        cut = _start_of_mark(text, CALLS)
         if cut < len(text) and self._begins_a_line(text, cut):
             self._rest, text = text[cut:], text[:cut]
         if text:
@@ -113,9 +113,9 @@ class SpokenTags:
         return not text[line:place].strip() and (line > 0 or self._line_begins)
 
 
-def _maybe_begun(text: str, marks: tuple[str, ...]) -> int:
+def _start_of_mark(text: str, marks: tuple[str, ...]) -> int:
     """Index from which the end of `text` may be an incomplete mark; its length if there is none."""
-    begun = _beginnings(marks)
+    begun = _prefixes(marks)
     for cut in range(max(0, len(text) - _LONGEST + 1), len(text)):
         if text[cut:] in begun:
             return cut
@@ -123,7 +123,7 @@ def _maybe_begun(text: str, marks: tuple[str, ...]) -> int:
 
 
 @cache
-def _beginnings(marks: tuple[str, ...]) -> frozenset[str]:
+def _prefixes(marks: tuple[str, ...]) -> frozenset[str]:
     return frozenset(mark[:end] for mark in marks for end in range(1, len(mark) + 1))
 
 
@@ -155,7 +155,7 @@ class LeakedCall(NamedTuple):
     arguments: Mapping[str, object]
 
 
-class _NoCalls(Exception):
+class _NotACall(Exception):
     """The text is not a call in this syntax."""
 
 
@@ -168,7 +168,7 @@ def leaked_calls(text: str, tools: Tools) -> tuple[LeakedCall, ...]:
         return ()
     try:
         calls = tuple(islice(read(plain, tools), MOST_CALLS + 1))
-    except _NoCalls:
+    except _NotACall:
         return ()
     return calls if len(calls) <= MOST_CALLS and all(call.name in tools for call in calls) else ()
 
@@ -177,13 +177,13 @@ def _tool_calls(text: str, tools: Tools) -> Iterator[LeakedCall]:
     """`<tool_call>…</tool_call>`, repeated; the last one may be unclosed."""
     while text:
         if not text.startswith("<tool_call>"):
-            raise _NoCalls
+            raise _NotACall
         inside = text[len("<tool_call>") :].lstrip()
         if inside.startswith("<function="):
             call, rest = _function(inside, tools)
         elif inside.startswith("{"):
             value, rest = _object(inside, "</tool_call>")
-            call = _named(value)
+            call = _call_in(value)
         else:
             call, rest = _keys(inside, tools)
         yield call
@@ -201,10 +201,10 @@ def _functions(text: str, tools: Tools) -> Iterator[LeakedCall]:
 def _function(text: str, tools: Tools) -> tuple[LeakedCall, str]:
     """One function, with arguments as JSON or as `<parameter=name>` each; and the text after it."""
     if not text.startswith("<function="):
-        raise _NoCalls
+        raise _NotACall
     name, opened, inside = text[len("<function=") :].partition(">")
     if not opened:
-        raise _NoCalls
+        raise _NotACall
     inside = inside.lstrip()
     if inside.startswith("{"):
         given, rest = _object(inside, "</function>")
@@ -214,12 +214,12 @@ def _function(text: str, tools: Tools) -> tuple[LeakedCall, str]:
             key, _, rest = rest[len("<parameter=") :].partition(">")
             value, closed, rest = rest.partition("</parameter>")
             if not closed:
-                raise _NoCalls
+                raise _NotACall
             given[key] = _typed(value.removeprefix("\n").removesuffix("\n"), tools.get(name), key)
             rest = rest.lstrip()
     rest = rest.lstrip()
     if rest and not rest.startswith("</function>"):
-        raise _NoCalls
+        raise _NotACall
     return LeakedCall(name, given), rest.removeprefix("</function>")
 
 
@@ -227,20 +227,20 @@ def _keys(text: str, tools: Tools) -> tuple[LeakedCall, str]:
     """`name<arg_key>key</arg_key><arg_value>value</arg_value>…`, and the text after it."""
     found = _NAME.match(text)
     if found is None:
-        raise _NoCalls
+        raise _NotACall
     name, rest, given = found[1], text[found.end() :].lstrip(), dict[str, object]()
     while rest.startswith("<arg_key>"):
         key, _, rest = rest[len("<arg_key>") :].partition("</arg_key>")
         rest = rest.lstrip()
         if not rest.startswith("<arg_value>"):
-            raise _NoCalls
+            raise _NotACall
         value, closed, rest = rest[len("<arg_value>") :].partition("</arg_value>")
         if not closed:
-            raise _NoCalls
+            raise _NotACall
         given[key] = _typed(value, tools.get(name), key)
         rest = rest.lstrip()
     if not rest.startswith("</tool_call>"):
-        raise _NoCalls
+        raise _NotACall
     return LeakedCall(name, given), rest
 
 
@@ -254,10 +254,10 @@ def _marked(text: str, tools: Tools) -> Iterator[LeakedCall]:
         while rest_of_text:
             found = _NAME.match(rest_of_text)
             if found is None:
-                raise _NoCalls
+                raise _NotACall
             between, brace, rest = rest_of_text[found.end() :].partition("{")
             if between and not (between.startswith(("[ARGS]", "[CALL_ID]")) and between.endswith("[ARGS]")):
-                raise _NoCalls
+                raise _NotACall
             given, rest_of_text = _object(brace + rest, "[TOOL_CALLS]")
             rest_of_text = rest_of_text.strip()
             yield LeakedCall(found[1], given)
@@ -270,19 +270,19 @@ def _listed(text: str, tools: Tools) -> Iterator[LeakedCall]:
 def _python(text: str) -> Iterator[LeakedCall]:
     """`[name(key="value", …), …]`."""
     if len(text) > _MOST_OF_PYTHON:
-        raise _NoCalls
+        raise _NotACall
     try:
-        listed = ast.parse(text, mode="eval").body
-        calls = listed.elts if isinstance(listed, ast.List) else []
+        comma_separated = ast.parse(text, mode="eval").body
+        calls = comma_separated.elts if isinstance(comma_separated, ast.List) else []
         for call in calls:
             if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
-                raise _NoCalls
+                raise _NotACall
             given = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
             if len(given) < len(call.keywords):
-                raise _NoCalls
+                raise _NotACall
             yield LeakedCall(call.func.id, _as_json(given))
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
-        raise _NoCalls from error
+        raise _NotACall from error
 
 
 def _written(text: str, tools: Tools) -> Iterator[LeakedCall]:
@@ -290,14 +290,14 @@ def _written(text: str, tools: Tools) -> Iterator[LeakedCall]:
     if text.startswith("{"):
         given = arguments(text)
         if isinstance(given, str):
-            raise _NoCalls
-        yield _named(given)
+            raise _NotACall
+        yield _call_in(given)
         return
     inside = arguments('{"calls":' + text + "}")
     calls = None if isinstance(inside, str) else inside.get("calls")
     if not isinstance(calls, list) or not calls:
-        raise _NoCalls
-    yield from map(_named, calls)
+        raise _NotACall
+    yield from map(_call_in, calls)
 
 
 def _object(text: str, closing: str) -> tuple[dict[str, object], str]:
@@ -309,20 +309,20 @@ def _object(text: str, closing: str) -> tuple[dict[str, object], str]:
         end = len(text) if end < 0 else end
     given = arguments(text[:end])
     if isinstance(given, str):
-        raise _NoCalls
+        raise _NotACall
     return dict(given), text[end:]
 
 
-def _named(value: object) -> LeakedCall:
+def _call_in(value: object) -> LeakedCall:
     """`{"name": …, "arguments": {…}}` with no other key than an id."""
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
-        raise _NoCalls
+        raise _NotACall
     key = next((key for key in _ARGUMENTS if key in value), None)
     if key is None or not value.keys() <= {"name", "id", "type", key}:
-        raise _NoCalls
+        raise _NotACall
     given = arguments(value[key]) if isinstance(value[key], str) else value[key]
     if not isinstance(given, Mapping):
-        raise _NoCalls
+        raise _NotACall
     return LeakedCall(value["name"], given)
 
 

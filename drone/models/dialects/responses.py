@@ -6,25 +6,30 @@ from typing import assert_never
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask
-from drone.models.body import encoded, listed
+from drone.models.body import UNREADABLE_ARGUMENTS, comma_separated, encoded
 from drone.models.dialects.chat import differences
-from drone.models.dialects.differences import address, cap_not_sent, cap_refused, within_cap
-from drone.models.dialects.openai import effort, effort_refused, not_taken, replaced
+from drone.models.dialects.differences import (
+    address,
+    cap_not_sent,
+    cap_refused,
+    effort,
+    effort_refused,
+    replacement_for,
+    unsupported_efforts,
+    within_cap,
+)
 from drone.models.dialects.responses_reply import ARGUMENTS, ResponseReply
-from drone.models.json_text import write
+from drone.models.json_text import Json, write
 from drone.models.remote import Endpoint, Remote
 from drone.models.tool_specs import legal, sendable
 from drone.models.transport import Target, Wire
 from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from mcc.rules.patterns import Pattern
 
-Json = Mapping[str, object]
-
 LEAST_OUTPUT_TOKENS = 16
 """The API refuses smaller caps."""
 
 _WIRE = "responses"
-_UNREADABLE = "arguments_that_were_not_a_json_object"
 _NEVER_REASONS = Pattern(r"gpt-[34]|chatgpt-|gpt-.*-chat-latest$")
 _SEALED = "include"
 _SEALED_ELSEWHERE = "its sealed reasoning as agent "
@@ -46,7 +51,7 @@ class Responses:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._not_taken = not_taken(endpoint.known.thinking)
+        self._unsupported_efforts = unsupported_efforts(endpoint.known.thinking)
         self._reasons = _NEVER_REASONS.match(endpoint.model) is None
         self._head = b'{"model":' + write(endpoint.model) + (b',"stream":true' if endpoint.stream else b"")
 
@@ -66,13 +71,13 @@ class Responses:
             yield b',"tools":[' + b",".join([_tool(tool) for tool in ask.tools]) + b"]"
         yield b',"input":['
         giver = "" if _SEALED_ELSEWHERE + ask.cache_key in without else self._endpoint.name
-        yield from listed(item for message in ask.messages if (item := _items(message, giver)))
+        yield from comma_separated(item for message in ask.messages if (item := _items(message, giver)))
         yield b"]"
         for name, value in {**self._changing(ask, without), **own}.items():
             yield b",%b:%b" % (write(name), write(value))
         yield b"}"
 
-    def refuses(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
+    def refused_parameter(self, ask: Ask, without: frozenset[str], words: str) -> str | None:
         """Only the refused part of reasoning is left out: a level, the summary, or all of it."""
         if _SEALED not in without and "ncrypted content is not supported" in words:
             return _SEALED
@@ -104,10 +109,10 @@ class Responses:
             if ask.thinking in ("inherit", "off"):
                 return
             yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked without."
-        elif instead := replaced(ask.thinking, without | self._not_taken):
+        elif instead := replacement_for(ask.thinking, without | self._unsupported_efforts):
             yield f"{self._endpoint.name} does not take thinking {ask.thinking}; it is asked with {instead}."
 
-    def incoming(self, ask: Ask) -> ResponseReply:
+    def parser(self, ask: Ask) -> ResponseReply:
         return ResponseReply(self._endpoint.name)
 
     def _constant(self, ask: Ask, without: frozenset[str]) -> Json:
@@ -141,7 +146,7 @@ class Responses:
         if _REASONING in without or (not self._reasons and ask.thinking in ("inherit", "off")):
             return {}
         reasoning = {"summary": "auto"} if self._reasons and _SUMMARY not in without else {}
-        level = effort(ask.thinking, without | self._not_taken)
+        level = effort(ask.thinking, without | self._unsupported_efforts)
         return reasoning if level is None else {"effort": level, **reasoning}
 
 
@@ -155,15 +160,15 @@ def _items(message: Message, name: str) -> bytes:
     reply."""
     # Encrypted reasoning is only accepted from the model it was given to, so a reply's bytes are cached per model.
     form = f"{_WIRE} {name}" if isinstance(message, AssistantMessage) else _WIRE
-    return encoded(message, form, lambda one: b",".join(map(write, _fresh(one, name))))
+    return encoded(message, form, lambda one: b",".join(map(write, _json_items(one, name))))
 
 
-def _fresh(message: Message, name: str) -> Iterator[Json]:
+def _json_items(message: Message, name: str) -> Iterator[Json]:
     match message:
         case UserMessage():
             yield {"role": "user", "content": message.text}
         case AssistantMessage():
-            yield from _given_back(message.blocks, own=bool(name) and message.model == name)
+            yield from _sent_back(message.blocks, own=bool(name) and message.model == name)
         case ToolResults():
             for result in message.as_shown:
                 output: object = result.content
@@ -175,26 +180,26 @@ def _fresh(message: Message, name: str) -> Iterator[Json]:
             assert_never(message)
 
 
-def _given_back(blocks: Sequence[AnyBlock], *, own: bool) -> Iterator[Json]:
+def _sent_back(blocks: Sequence[AnyBlock], *, own: bool) -> Iterator[Json]:
     """A reply's items. Item ids are sent only to the model that gave them (`own`), and not if some of its reasoning is
     missing: an item with an id is refused without the reasoning that led to it."""
-    blocks = _led_somewhere(blocks)
-    named = own and all(_is_whole(block) for block in blocks if isinstance(block, ThinkingBlock))
-    for key, group in groupby(enumerate(blocks), lambda one: _message_of(*one, named=named)):
+    blocks = _without_trailing_reasoning(blocks)
+    with_ids = own and all(_is_returnable(block) for block in blocks if isinstance(block, ThinkingBlock))
+    for key, group in groupby(enumerate(blocks), lambda one: _message_key(*one, with_ids=with_ids)):
         if key is not None:
-            yield _spoken([block for _, block in group], named=named)
+            yield _message_item([block for _, block in group], with_ids=with_ids)
             continue
         for _, block in group:
             match block:
-                case ThinkingBlock(extra=Mapping() as item) if own and _is_whole(block):
+                case ThinkingBlock(extra=Mapping() as item) if own and _is_returnable(block):
                     yield item
                 case ToolCallBlock():
-                    yield _call(block, named=named)
+                    yield _call_item(block, with_ids=with_ids)
                 case OpaqueBlock(data=item) if own:
                     yield item
 
 
-def _led_somewhere(blocks: Sequence[AnyBlock]) -> Sequence[AnyBlock]:
+def _without_trailing_reasoning(blocks: Sequence[AnyBlock]) -> Sequence[AnyBlock]:
     """The blocks without trailing reasoning, as left by a reply that was cut: reasoning is refused if nothing follows
     it."""
     end = len(blocks)
@@ -203,23 +208,23 @@ def _led_somewhere(blocks: Sequence[AnyBlock]) -> Sequence[AnyBlock]:
     return blocks[:end]
 
 
-def _is_whole(thinking: ThinkingBlock) -> bool:
+def _is_returnable(thinking: ThinkingBlock) -> bool:
     """Whether the reasoning can be sent back: it is encrypted, or readable in full."""
     item = thinking.extra or {}
     return bool(item.get("encrypted_content") or item.get("content"))
 
 
-def _message_of(place: int, block: AnyBlock, *, named: bool) -> object:
+def _message_key(place: int, block: AnyBlock, *, with_ids: bool) -> object:
     """Key shared by the parts of one message; None for a block that is not part of a message."""
     match block:
-        case TextBlock(extra=Mapping() as item) if named and "id" in item:
+        case TextBlock(extra=Mapping() as item) if with_ids and "id" in item:
             return item["id"]
         case TextBlock() | RefusalBlock():
             return place
     return None
 
 
-def _spoken(parts: Iterable[AnyBlock], *, named: bool) -> Json:
+def _message_item(parts: Iterable[AnyBlock], *, with_ids: bool) -> Json:
     content: list[Json] = []
     kept: Json = {}
     for part in parts:
@@ -229,16 +234,16 @@ def _spoken(parts: Iterable[AnyBlock], *, named: bool) -> Json:
                 kept = part.extra or kept
             case RefusalBlock():
                 content.append({"type": "refusal", "refusal": part.text})
-    known = kept if named else {name: value for name, value in kept.items() if name == "phase"}
+    known = kept if with_ids else {name: value for name, value in kept.items() if name == "phase"}
     return {"type": "message", "role": "assistant", **known, "content": content}
 
 
-def _call(call: ToolCallBlock, *, named: bool) -> Json:
+def _call_item(call: ToolCallBlock, *, with_ids: bool) -> Json:
     """A function call item. Servers parse the arguments of earlier calls, so text that is no JSON object is wrapped in
     one."""
-    kept = dict(call.extra or {}) if named else {}
+    kept = dict(call.extra or {}) if with_ids else {}
     arguments = kept.pop(ARGUMENTS, None)
-    given = call.arguments if not isinstance(call.arguments, str) else {_UNREADABLE: call.arguments}
+    given = call.arguments if not isinstance(call.arguments, str) else {UNREADABLE_ARGUMENTS: call.arguments}
     return {
         **kept,
         "type": "function_call",

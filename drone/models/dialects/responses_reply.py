@@ -4,20 +4,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 
-from drone.models.collected import Collected, Growing, Passage, PassageKind, as_text
+from drone.models.collected import BlockKind, Collected, PartialBlock, PartialCall, as_text
 from drone.models.failures import error_inside, parsed
-from drone.models.json_text import arguments, joined, write
+from drone.models.json_text import Json, arguments, joined, object_in, text_in, write
 from drone.models.prices import count
 from mcc.contracts.blocks import OpaqueBlock
-
-Json = Mapping[str, object]
 
 ARGUMENTS = "arguments"
 """Key in a call's extra for its arguments as originally written; set if encoding the object again gives other bytes."""
 
 _INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
-_PART_KINDS: Mapping[object, PassageKind] = {"output_text": "text", "refusal": "refusal"}
-_DELTAS: Mapping[object, PassageKind] = {
+_PART_KINDS: Mapping[object, BlockKind] = {"output_text": "text", "refusal": "refusal"}
+_DELTAS: Mapping[object, BlockKind] = {
     "response.output_text.delta": "text",
     "response.refusal.delta": "refusal",
     "response.reasoning_summary_text.delta": "thinking",
@@ -32,7 +30,7 @@ class _Item:
 
     index: int
     kind: object = None
-    parts: dict[int, Passage | Growing | OpaqueBlock] = field(default_factory=dict)
+    parts: dict[int, PartialBlock | PartialCall | OpaqueBlock] = field(default_factory=dict)
     place: int = 0
     done: bool = False
 
@@ -59,17 +57,17 @@ class ResponseReply:
             return
         kind = value.get("type") or name.decode("ascii", "replace")
         if kind in _DELTAS:
-            self._say(self._item(value), _DELTAS[kind], value)
+            self._add(self._item(value), _DELTAS[kind], value)
             return
         match kind:
             case "response.output_item.added":
-                self._began(self._item(value), _object(value.get("item")))
+                self._start_item(self._item(value), object_in(value.get("item")))
             case "response.output_item.done":
-                self._done(self._item(value), _object(value.get("item")))
+                self._finish_item(self._item(value), object_in(value.get("item")))
             case "response.function_call_arguments.delta":
-                self._argue(self._item(value), _text(value.get("delta")))
+                self._add_arguments(self._item(value), text_in(value.get("delta")))
             case "response.completed" | "response.incomplete" | "response.failed":
-                self._ended(_object(value.get("response")), kind.removeprefix("response."))
+                self._ended(object_in(value.get("response")), kind.removeprefix("response."))
                 self.collected.closed = True
             case "error":
                 raise error_inside(self.collected.name, value)
@@ -78,7 +76,7 @@ class ResponseReply:
         """Take a whole, unstreamed reply."""
         if not isinstance(value, dict) or not isinstance(value.get("output"), list):
             raise error_inside(self.collected.name, value)
-        self._ended(value, _text(value.get("status")) or "completed")
+        self._ended(value, text_in(value.get("status")) or "completed")
 
     def end(self) -> None:
         """The answer has ended: order the blocks by item, whatever the order of events."""
@@ -86,18 +84,18 @@ class ResponseReply:
         self.collected.parts = list(chain.from_iterable(map(_in_order, items)))
 
     def _ended(self, response: Json, status: str) -> None:
-        self._usage(_object(response.get("usage")))
+        self._usage(object_in(response.get("usage")))
         if status not in ("completed", "incomplete"):
             raise error_inside(self.collected.name, response)
         output = response.get("output")
         for index, item in enumerate(output if isinstance(output, list) else ()):
             known = self._items.setdefault(index, _Item(index))
             if not known.done:
-                self._done(known, _object(item))
+                self._finish_item(known, object_in(item))
         if status == "incomplete":
-            reason = _object(response.get("incomplete_details")).get("reason")
+            reason = object_in(response.get("incomplete_details")).get("reason")
             self.collected.finish_reason = _INCOMPLETE.get(reason, "other") if isinstance(reason, str) else "other"
-        self.collected.request_id = self.collected.request_id or _text(response.get("id"))
+        self.collected.request_id = self.collected.request_id or text_in(response.get("id"))
         self.collected.complete = True
 
     def _item(self, event: Json) -> _Item:
@@ -108,7 +106,7 @@ class ResponseReply:
             index = self._by_id.get(named, latest) if isinstance(named, str) else latest
         return self._items.setdefault(index, _Item(index))
 
-    def _began(self, item: _Item, fields: Json) -> None:
+    def _start_item(self, item: _Item, fields: Json) -> None:
         """Open an item's part where the item begins. Items of other types become a part only when done."""
         if item.kind is not None or not fields:
             return
@@ -118,19 +116,19 @@ class ResponseReply:
         if item.kind == "reasoning":
             self._passage(item, 0, "thinking")
         elif item.kind == "function_call":
-            call = Growing(_text(fields.get("call_id")), _text(fields.get("name")))
+            call = PartialCall(text_in(fields.get("call_id")), text_in(fields.get("name")))
             item.parts[0] = self.collected.call(call)
 
-    def _passage(self, item: _Item, place: int, kind: PassageKind) -> Passage | None:
+    def _passage(self, item: _Item, place: int, kind: BlockKind) -> PartialBlock | None:
         """The passage at this place of an item; None if a part of another kind is there."""
         if place not in item.parts:
             item.parts[place] = self.collected.open(kind)
         known = item.parts[place]
-        return known if isinstance(known, Passage) and known.kind == kind else None
+        return known if isinstance(known, PartialBlock) and known.kind == kind else None
 
-    def _say(self, item: _Item, kind: PassageKind, event: Json) -> None:
+    def _add(self, item: _Item, kind: BlockKind, event: Json) -> None:
         """Add text. Summaries of one reasoning item form one passage, separated by an empty line."""
-        piece, place = _text(event.get("delta")), _place(event)
+        piece, place = text_in(event.get("delta")), _place(event)
         passage = self._passage(item, 0 if kind == "thinking" else place, kind)
         if passage is None or not piece:
             return
@@ -139,14 +137,14 @@ class ResponseReply:
         item.place = place
         self.collected.add(passage, piece)
 
-    def _argue(self, item: _Item, piece: str) -> None:
+    def _add_arguments(self, item: _Item, piece: str) -> None:
         call = item.parts.get(0)
-        if isinstance(call, Growing) and piece:
+        if isinstance(call, PartialCall) and piece:
             call.pieces.append(piece)
-            self.collected.grow(piece)
+            self.collected.add_characters(piece)
 
-    def _done(self, item: _Item, fields: Json) -> None:
-        self._began(item, fields)
+    def _finish_item(self, item: _Item, fields: Json) -> None:
+        self._start_item(item, fields)
         item.done = bool(fields)
         match item.kind:
             case "message":
@@ -156,19 +154,19 @@ class ResponseReply:
             case "function_call":
                 self._call(item, fields)
             case str():
-                self.collected.grow(as_text(fields))
-                item.parts[0] = OpaqueBlock(data=_said(fields))
+                self.collected.add_characters(as_text(fields))
+                item.parts[0] = OpaqueBlock(data=_without_nulls(fields))
 
     def _message(self, item: _Item, fields: Json) -> None:
-        kept = _said(fields, "type", "role", "content")
+        kept = _without_nulls(fields, "type", "role", "content")
         content = fields.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
-            kind = _PART_KINDS.get(_object(part).get("type"))
+            kind = _PART_KINDS.get(object_in(part).get("type"))
             passage = self._passage(item, place, kind) if kind else None
             if passage is not None and kind:
-                self._fill(passage, _text(part.get("text" if kind == "text" else "refusal")))
+                self._fill_if_empty(passage, text_in(part.get("text" if kind == "text" else "refusal")))
         for known in item.parts.values():
-            if isinstance(known, Passage) and known.kind == "text":
+            if isinstance(known, PartialBlock) and known.kind == "text":
                 known.extra = kept or None
 
     def _reasoning(self, item: _Item, fields: Json) -> None:
@@ -176,28 +174,28 @@ class ResponseReply:
         if passage is None:
             return
         texts = list(_texts(fields.get("summary"))) or list(_texts(fields.get("content")))
-        self._fill(passage, _BETWEEN_SUMMARIES.join(texts))
-        passage.extra = _said(fields)
+        self._fill_if_empty(passage, _BETWEEN_SUMMARIES.join(texts))
+        passage.extra = _without_nulls(fields)
 
-    def _fill(self, passage: Passage, text: str) -> None:
+    def _fill_if_empty(self, passage: PartialBlock, text: str) -> None:
         """Set the text of a passage for which no delta arrived."""
         if text and not passage.pieces:
             self.collected.add(passage, text)
 
     def _call(self, item: _Item, fields: Json) -> None:
         call = item.parts.get(0)
-        if not isinstance(call, Growing):
+        if not isinstance(call, PartialCall):
             return
-        call.name = _text(fields.get("name")) or call.name
-        call.provider_id = _text(fields.get("call_id")) or call.provider_id
+        call.name = text_in(fields.get("name")) or call.name
+        call.provider_id = text_in(fields.get("call_id")) or call.provider_id
         given = fields.get("arguments")
         text = given if isinstance(given, str) else "" if given is None else as_text(given)
         if text and text != joined(call.pieces):
             if not call.pieces:
-                self.collected.grow(text)
+                self.collected.add_characters(text)
             call.pieces = [text]
-        extra = _said(fields, "type", "call_id", "name", "arguments")
-        if not _same_bytes(text):
+        extra = _without_nulls(fields, "type", "call_id", "name", "arguments")
+        if not _is_canonical(text):
             extra[ARGUMENTS] = text
         call.extra = extra or None
 
@@ -206,14 +204,14 @@ class ResponseReply:
         taken, given = count(usage.get("input_tokens")), count(usage.get("output_tokens"))
         spent.input = spent.input if taken is None else taken
         spent.output = spent.output if given is None else given
-        details = _object(usage.get("input_tokens_details"))
+        details = object_in(usage.get("input_tokens_details"))
         cached, written = count(details.get("cached_tokens")), count(details.get("cache_write_tokens"))
         spent.written = written or spent.written
-        reasoning = count(_object(usage.get("output_tokens_details")).get("reasoning_tokens"))
+        reasoning = count(object_in(usage.get("output_tokens_details")).get("reasoning_tokens"))
         spent.cached, spent.reasoning = cached or spent.cached, reasoning or spent.reasoning
 
 
-def _in_order(item: _Item) -> Iterator[Passage | Growing | OpaqueBlock]:
+def _in_order(item: _Item) -> Iterator[PartialBlock | PartialCall | OpaqueBlock]:
     for place in sorted(item.parts):
         yield item.parts[place]
 
@@ -225,12 +223,12 @@ def _place(event: Json) -> int:
     return 0
 
 
-def _said(item: Json, *leaving: str) -> dict[str, object]:
+def _without_nulls(item: Json, *leaving: str) -> dict[str, object]:
     """The item without null fields, some of which are refused when sent back, and without the fields in `leaving`."""
     return {name: value for name, value in item.items() if value is not None and name not in leaving}
 
 
-def _same_bytes(text: str) -> bool:
+def _is_canonical(text: str) -> bool:
     """Whether encoding the parsed arguments again gives the same bytes. Text that is no object counts as the same,
     since it is never sent back unchanged."""
     given = arguments(text)
@@ -239,12 +237,4 @@ def _same_bytes(text: str) -> bool:
 
 def _texts(parts: object) -> Iterator[str]:
     for part in parts if isinstance(parts, list) else ():
-        yield _text(_object(part).get("text"))
-
-
-def _object(value: object) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
+        yield text_in(object_in(part).get("text"))

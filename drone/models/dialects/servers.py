@@ -1,4 +1,4 @@
-"""Differences of each server that speaks chat completions, except OpenAI and Azure."""
+"""Differences of each server that speaks chat completions."""
 
 import hashlib
 import string
@@ -17,6 +17,30 @@ from drone.models.dialects.differences import (
     efforts,
     for_all,
 )
+
+_OPENAI_LEVELS = for_all(efforts("none", "minimal", "low", "medium", "high", "xhigh", "max"))
+
+OPENAI = Differences(
+    name="openai",
+    levels=_OPENAI_LEVELS,
+    output_cap="max_completion_tokens",
+    no_effort="none",
+    takes=frozenset(("service_tier", "prompt_cache_key")),
+    thinking_back="",
+    leaks=False,
+)
+
+AZURE = Differences(
+    name="azure",
+    key_header="api-key",
+    levels=_OPENAI_LEVELS,
+    output_cap="max_completion_tokens",
+    no_effort="none",
+    takes=frozenset(("service_tier", "prompt_cache_key")),
+    thinking_back="",
+    leaks=False,
+)
+
 
 _THINKS: Parameters = {"thinking": {"type": "enabled"}}
 _DEEPSEEK_LOW: Parameters = {**_THINKS, "reasoning_effort": "low"}

@@ -8,7 +8,7 @@ import pytest
 
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage, has_pictures
 from drone.agent.model import Ask
-from drone.models.body import as_seen
+from drone.models.body import with_readable_pictures
 from mcc.contracts.blocks import ToolCall
 
 
@@ -42,7 +42,9 @@ def calls_of_functions(work: Callable[[], object]) -> int:
     "look",
     [
         pytest.param(has_pictures, id="pictures"),
-        pytest.param(lambda messages: as_seen(Ask("", messages, ()), "one", False, frozenset()), id="as-seen"),
+        pytest.param(
+            lambda messages: with_readable_pictures(Ask("", messages, ()), "one", False, frozenset()), id="as-seen"
+        ),
     ],
 )
 def test_looking_for_pictures_calls_as_much_in_a_long_history_as_in_a_short_one(

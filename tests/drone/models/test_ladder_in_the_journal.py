@@ -11,7 +11,7 @@ from drone.agent.journal import MemoryJournal
 from drone.agent.model import Model
 from drone.agent.report import Cause, Report
 from drone.models.prices import Price
-from drone.models.retry import Fallback, Patience, Retrying
+from drone.models.retry import Fallback, Retrying, RetryPolicy
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.limits import Limits
@@ -43,7 +43,7 @@ def clock() -> Clock:
 
 
 def patient(model: Model, clock: Clock, seconds: float = 300.0) -> Retrying:
-    return Retrying(model, patience=Patience(seconds), clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
+    return Retrying(model, policy=RetryPolicy(seconds), clock=clock, sleep=clock.sleep, jitter=lambda: 1.0)
 
 
 def answer(status: int, **headers: str) -> httpx.Response:

@@ -6,7 +6,7 @@ import pytest
 
 from drone.agent.messages import ToolResult, ToolResults
 from drone.agent.model import Ask
-from drone.models.body import LARGE_BYTES, LongBody, ShortBody, body_of, joined_small, listed
+from drone.models.body import LARGE_BYTES, LongBody, ShortBody, body_of, coalesced, comma_separated
 from drone.models.dialects.anthropic import Messages
 from drone.models.dialects.chat import ChatCompletions
 from drone.models.remote import Endpoint, Format
@@ -42,13 +42,13 @@ async def test_a_long_request_is_never_whole_and_says_how_long_it_is(form: Forma
 @pytest.mark.parametrize("sizes", [[], [1], [10, 20], [LARGE_BYTES + 1], [5, LARGE_BYTES + 1, 7], [LARGE_BYTES] * 3])
 def test_a_list_comes_in_few_pieces_with_commas_between_its_elements(sizes: list[int]) -> None:
     elements = [b"x" * size for size in sizes]
-    pieces = list(joined_small(listed(elements)))
+    pieces = list(coalesced(comma_separated(elements)))
     assert b"".join(pieces) == b",".join(elements)
     assert len(pieces) <= 1 + sum(size > LARGE_BYTES // 2 for size in sizes)
 
 
 def test_a_short_request_is_put_together_of_its_pieces_when_it_is_sent() -> None:
-    pieces = [b"[", *listed([b"1", b"22"]), b"]"]
+    pieces = [b"[", *comma_separated([b"1", b"22"]), b"]"]
     body = body_of(lambda: iter(pieces))
     assert isinstance(body, ShortBody)
     assert (body.whole(), len(body)) == (b"[1,22]", 6)

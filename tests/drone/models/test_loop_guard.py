@@ -14,9 +14,9 @@ from drone.agent.agent import Agent
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import ModelError
 from drone.agent.report import Cause
-from drone.models.guards import EVERY, FEWEST_TIMES, LONGEST_UNIT, SHORTEST_STRETCH, LoopGuard, repeated
+from drone.models.guards import CHECK_EVERY, FEWEST_TIMES, LONGEST_UNIT, SHORTEST_STRETCH, LoopGuard, repeated
 from drone.models.registry import Models
-from drone.models.retry import Fallback, Patience, Retrying
+from drone.models.retry import Fallback, Retrying, RetryPolicy
 from drone.models.scripted import Line, ScriptedModel
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings
@@ -80,7 +80,7 @@ async def test_a_guarded_model_stops_soon_after_the_circle_is_long_enough(bench:
     assert error.retryable
     assert str(error) == "scripted/model said the same 31 characters over and over; it was cut off."
     if kind == "text":
-        assert len(bench.ear.heard()) < 5_000 + SHORTEST_STRETCH + LONGEST_UNIT + 2 * EVERY
+        assert len(bench.ear.heard()) < 5_000 + SHORTEST_STRETCH + LONGEST_UNIT + 2 * CHECK_EVERY
 
 
 async def test_a_long_reply_passes_untouched_and_so_does_its_listener(bench: Any) -> None:
@@ -121,7 +121,7 @@ async def _at_once(_: float) -> None:
 
 async def test_a_model_that_never_stops_repeating_itself_gives_way_to_the_next(bench: Any) -> None:
     looped = LoopGuard(bench.openai(bench.Provider(looping(bench), looping(bench))))
-    first = Retrying(looped, patience=Patience(replies=2), sleep=_at_once)
+    first = Retrying(looped, policy=RetryPolicy(replies=2), sleep=_at_once)
     agent = Agent(AgentDefinition(name="worker", prompt="Work."), model=Fallback([first, ScriptedModel(["Hello."])]))
     journal = MemoryJournal(fresh_id())
     report = await agent.run("Say hello.", agent.turn(journal))
@@ -132,7 +132,7 @@ async def test_a_model_that_never_stops_repeating_itself_gives_way_to_the_next(b
 
 async def test_without_another_model_the_run_fails_with_the_reason(bench: Any) -> None:
     model = Retrying(
-        LoopGuard(bench.openai(bench.Provider(looping(bench)))), patience=Patience(replies=1), sleep=_at_once
+        LoopGuard(bench.openai(bench.Provider(looping(bench)))), policy=RetryPolicy(replies=1), sleep=_at_once
     )
     agent = Agent(AgentDefinition(name="worker", prompt="Work."), model=model)
     report = await agent.run("Say hello.")

@@ -16,7 +16,7 @@ from drone.agent.model import (
     ModelError,
     Reply,
 )
-from drone.models.retry import REST_SECONDS, Fallback, Patience, Retrying
+from drone.models.retry import COOLDOWN_SECONDS, Fallback, Retrying, RetryPolicy
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from mcc.contracts.usage import Usage
 
@@ -103,7 +103,7 @@ async def test_what_was_waited_for_already_is_asked_for_half_a_minute(bench: Any
 
 
 def test_pauses_double_up_to_a_quarter_of_an_hour_and_jitter_only_shortens_them(bench: Any) -> None:
-    patience = Patience()
+    patience = RetryPolicy()
     pauses = [patience.pause(bench.asking(waited_seconds=waited), 1.0) for waited in (0.0, 60.0, 400.0, 800.0)]
     assert pauses == [60.0, 120.0, 800.0, 900.0]
     assert patience.pause(bench.asking(), 0.0) == 45.0
@@ -123,7 +123,7 @@ async def test_what_is_wrong_is_not_tried_again(bench: Any, clock: Clock) -> Non
 
 
 def test_waits_double_up_to_their_cap_and_jitter_only_shortens_them() -> None:
-    patience = Patience()
+    patience = RetryPolicy()
     waits = [patience.wait(tried, BUSY, 1.0) for tried in range(1, 2_000)]
     assert waits[:4] == [0.5, 1.0, 2.0, 4.0]
     assert max(waits) == 30.0
@@ -270,7 +270,7 @@ async def test_a_model_that_is_down_rests_for_a_while(bench: Any, clock: Clock) 
     for _ in range(2):
         assert (await model.ask(bench.asking(), bench.ear)).text == "Two"
     assert (len(one.asks), len(two.asks), len(bench.ear.fallbacks)) == (1, 2, 2)
-    clock.now += REST_SECONDS
+    clock.now += COOLDOWN_SECONDS
     assert (await model.ask(bench.asking(), bench.ear)).text == "One"
 
 

@@ -12,7 +12,7 @@ from drone.crew import Crew
 from drone.models.dialects.anthropic import anthropic_model
 from drone.models.prices import Price
 from drone.models.remote import Endpoint
-from drone.models.retry import Fallback, Patience, Retrying
+from drone.models.retry import Fallback, Retrying, RetryPolicy
 from drone.models.transport import Wire
 from drone.settings import Settings
 from drone.worker.executions import Stop
@@ -103,7 +103,7 @@ async def test_so_has_one_that_ran_out_of_time() -> None:
 async def test_tries_and_another_model_before_it_count_too() -> None:
     body = Endless(BEGUN)
     broken = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=BEGUN)
-    first = Retrying(asked(broken), patience=Patience(retry_seconds=0.0))
+    first = Retrying(asked(broken), policy=RetryPolicy(retry_seconds=0.0))
     model = Fallback([first, asked(stream(body))])
     async with drone_with(model) as bench:
         order = bench.place("go")

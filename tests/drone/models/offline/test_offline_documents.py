@@ -11,7 +11,7 @@ from drone.generation import generate
 from drone.generation.library import GenerationReport
 from drone.generation.outline import OrderParked
 from drone.models.offline import OfflineModel
-from drone.models.offline.pattern_example import example_of
+from drone.models.offline.node_words import example_of
 from drone.tools.catalog import Toolbox
 from mcc.contracts.generation import Generation
 from mcc.contracts.journal import ToolFinished
