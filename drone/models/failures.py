@@ -122,10 +122,8 @@ def worded_seconds(words: str) -> float | None:
 def is_quota_exhausted(words: str, retry_after: float | None) -> bool:
     """Whether a quota of a day or more, or the account's balance, is used up and the provider named no time worth
     waiting for."""
-    return (retry_after is None or retry_after < SOON_SECONDS) and _speaks_of_long(words, retry_after)
-
-
-def _speaks_of_long(words: str, retry_after: float | None) -> bool:
+    if retry_after is not None and retry_after >= SOON_SECONDS:
+        return False
     found = [match.group() for match in _LONG_LIMIT.finditer(words)]
     # Some providers mention plan and billing with every limit: together with a time, those words mean nothing.
     return any("billing" not in one.lower() for one in found) if retry_after is not None else bool(found)

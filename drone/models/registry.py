@@ -110,7 +110,8 @@ class Models:
         except UnknownModel as error:
             return Capability(name=name, problem=str(error))
         problem = made.problem if isinstance(made, Unusable) else None
-        return Capability(name=name, description=_description(config, made), problem=problem)
+        at = f" at {host_of(config.base_url)}" if config is not None and config.base_url else ""
+        return Capability(name=name, description=f"{made.name}{at}", problem=problem)
 
     def _with_cache(self, name: str, model: Model) -> Model:
         config = self._settings.models.get(name)
@@ -269,8 +270,3 @@ def _scripted(name: str, path: Path) -> Model:
         return ScriptedModel(load(path), name=f"{SCRIPTED}/{name}", keep_asks=False)
     except ScriptProblem as error:
         return Unusable(f"{SCRIPTED}/{name}", str(error))
-
-
-def _description(config: ModelConfig | None, model: Model) -> str:
-    at = f" at {host_of(config.base_url)}" if config is not None and config.base_url else ""
-    return f"{model.name}{at}"

@@ -99,7 +99,8 @@ class Retrying(AroundModel):
         left = deadline - self._clock()
         if not _is_empty(reply) or left <= 0:
             return reply
-        wider = replace(ask, max_output_tokens=_twice(ask, reply), seconds=left)
+        room = 2 * max(LEAST_OUTPUT_TOKENS, ask.max_output_tokens or reply.usage.output_tokens)
+        wider = replace(ask, max_output_tokens=room, seconds=left)
         why = f"{self.name} used up its output without a word; asking again with {wider.max_output_tokens} tokens."
         await listener.retried(why, 0.0)
         listener.billed(reply.usage)
@@ -150,10 +151,6 @@ class Retrying(AroundModel):
 
 def _is_empty(reply: Reply) -> bool:
     return reply.finish_reason == "length" and not reply.tool_calls and not reply.text.strip()
-
-
-def _twice(ask: Ask, reply: Reply) -> int:
-    return 2 * max(LEAST_OUTPUT_TOKENS, ask.max_output_tokens or reply.usage.output_tokens)
 
 
 def _with_tries(error: ModelError, tried: int) -> ModelError:

@@ -212,8 +212,9 @@ def _with_whole_contents(done: tuple[CallResult, ...]) -> tuple[CallResult, ...]
         if one.name == _READ_ARTIFACT and not one.is_error:
             handle = str(one.arguments.get("id"))
             whole[handle] = whole.get(handle, "") + one.content.split("\n", 1)[-1]
-    return tuple(replace(one, content=_content_of(one, whole)) for one in done)
-
-
-def _content_of(one: CallResult, whole: Mapping[str, str]) -> str:
-    return whole.get(one.left_out[0], one.content) if one.left_out and one.name != _READ_ARTIFACT else one.content
+    return tuple(
+        replace(one, content=whole.get(one.left_out[0], one.content))
+        if one.left_out and one.name != _READ_ARTIFACT
+        else one
+        for one in done
+    )

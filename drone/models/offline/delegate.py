@@ -8,11 +8,11 @@ from typing import Any
 from drone.agent.model import WantedCall
 from drone.models.offline.conversation import FINISH, CallResult, Conversation
 from drone.models.offline.explore import REVIEW_RULES, Step
+from drone.models.offline.facts import BLOCKED, COMPLETED, Facts, Finding, shortened
 from drone.models.offline.languages import is_source
-from drone.models.offline.material import paths_in, unique
 from drone.models.offline.report import HONEST
 from drone.models.offline.request import REASON, ReviewKind, focus_of
-from drone.models.offline.results import BLOCKED, COMPLETED, Facts, Finding, shortened
+from drone.models.offline.tool_output import paths_in, unique
 from mcc.rules.patterns import Pattern
 
 _ORDER = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import basename
 from typing import Literal, TypeAlias
 
 from drone.agent.model import WantedCall
@@ -210,7 +211,7 @@ def started_files(known: Survey) -> list[str]:
     return [
         path
         for path in entry_files(known)
-        if not path.endswith(".py") or path.rsplit("/", 1)[-1] in _PROGRAMS or _is_started(path, started)
+        if not path.endswith(".py") or basename(path) in _PROGRAMS or _is_started(path, started)
     ]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from drone.models.offline.results import Facts, Finding
+from drone.models.offline.facts import Facts, Finding
 
 Schema: TypeAlias = Mapping[str, Any]
 Scope: TypeAlias = Mapping[str, object]

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from posixpath import basename
 from typing import TypeAlias
 
 from drone.models.offline.languages import language_of
-from drone.models.offline.material import Hit
+from drone.models.offline.tool_output import Hit
 from mcc.rules.patterns import Pattern
 
 _PYTHON = Pattern(r"^\s*(?:from\s+(?P<module>[.\w]+)\s+import\s+(?P<names>.*)|import\s+(?P<modules>.*))$")
@@ -37,7 +38,7 @@ class Tree:
         by_name: dict[str, list[str]] = {}
         go_files: dict[str, str] = {}
         for path in sorted(files):
-            by_name.setdefault(path.rsplit("/", 1)[-1], []).append(path)
+            by_name.setdefault(basename(path), []).append(path)
             if path.endswith(".go"):
                 folder = _parent(path)
                 if folder not in go_files or path.endswith(("/doc.go", f"/{folder.rsplit('/', 1)[-1]}.go")):
@@ -46,9 +47,7 @@ class Tree:
 
     def ending(self, path: str) -> Iterator[str]:
         """The only file whose path ends with `path`; nothing if several do, as they cannot be told apart."""
-        found = [
-            one for one in self.by_name.get(path.rsplit("/", 1)[-1], ()) if one == path or one.endswith("/" + path)
-        ]
+        found = [one for one in self.by_name.get(basename(path), ()) if one == path or one.endswith("/" + path)]
         if len(found) == 1:
             yield found[0]
 

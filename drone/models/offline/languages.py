@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from posixpath import basename
 
 from mcc.rules.patterns import Pattern
 
@@ -88,7 +89,7 @@ _README = Pattern(r"(?:^|/)readme(?:\.\w+)?$", ignore_case=True)
 
 def suffix_of(path: str) -> str:
     """With the dot, in lower case; empty without one."""
-    name = path.rsplit("/", 1)[-1]
+    name = basename(path)
     return name[name.rindex(".") :].lower() if "." in name[1:] else ""
 
 

@@ -4,9 +4,10 @@ import json
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from posixpath import basename
 from typing import Any
 
-from drone.models.offline.material import Page
+from drone.models.offline.tool_output import Page
 from mcc.rules.patterns import Pattern
 
 _LONGEST = 50_000
@@ -70,7 +71,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 
 def manifest(path: str, page: Page) -> Manifest:
     """Read a build file. For one that is cut short or unreadable, only its name and description are searched for."""
-    file, text = path.rsplit("/", 1)[-1], page.text[:_LONGEST]
+    file, text = basename(path), page.text[:_LONGEST]
     reader = _READERS.get(file)
     try:
         found = reader(path, text) if reader else Manifest(path)
@@ -99,7 +100,7 @@ def _pyproject(path: str, text: str) -> Manifest:
     scripts = _mapping(project.get("scripts"))
     needs = project.get("dependencies") or ()
     facts = [f"needs Python {project['requires-python']}"] if "requires-python" in project else []
-    facts += _dependency_line([_package_name(need) for need in needs])
+    facts += _dependency_line([_END_OF_NAME.split(str(need), 1)[0] for need in needs])
     starts = tuple(f"command `{name}` → `{target}`" for name, target in scripts.items())
     name, tests = str(project.get("name", "")), ("pytest",) if "pytest" in text else ()
     builds = ("pip install -e .",) if name else ()
@@ -245,10 +246,6 @@ def _target_kind(kind: str) -> str:
 
 def _in_backticks(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
-
-
-def _package_name(requirement: object) -> str:
-    return _END_OF_NAME.split(str(requirement), 1)[0]
 
 
 def _dependency_line(names: Sequence[str]) -> list[str]:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from drone.agent.journal import DeltaKind
 from drone.agent.model import NOT_DONE, Ask, Listener, Reply, WantedCall, spoken_blocks
-from drone.models.offline import delegate, hand_in
+from drone.models.offline import delegate, submission
 from drone.models.offline.conversation import Conversation, read
 from drone.models.offline.explore import Step, next_step, read_again
+from drone.models.offline.facts import BLOCKED, Facts, facts_of, tool_request_facts, tool_request_step
 from drone.models.offline.node_task import node_task
 from drone.models.offline.node_work import node_step
 from drone.models.offline.request import Focus, focus_of, is_greeting, named_path, terms_of, tool_request_of
-from drone.models.offline.results import BLOCKED, Facts, facts_of, tool_request_facts, tool_request_step
 from drone.models.offline.survey import survey
 from mcc.configuration.providers import KEY_NAMES, OFFLINE, any_key
 from mcc.contracts.usage import Usage
@@ -122,7 +122,7 @@ def _next_plan(
     if step is not None:
         return _step_plan(step)
     result = facts()
-    step = hand_in.step_of(conversation, result, tokens)
+    step = submission.step_of(conversation, result, tokens)
     if step is not None:
         return _step_plan(step)
     if result.status == BLOCKED:

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from posixpath import basename
 from typing import Any
 
-from drone.agent.model import WantedCall
 from drone.models.offline.conversation import Conversation
 from drone.models.offline.explore import Step
 from drone.models.offline.languages import depth_of, is_accompanying, is_test, language_of
@@ -56,7 +56,10 @@ class Files:
             listing = conversation.call("list_files", path=self.base or None, depth=4, limit=_MOST_LISTED)
             if listing is not None and not self.known.files:
                 return Step("I list the files that this is about.", (listing,))
-        calls = tuple(call for path in self._to_read() if (call := _read_all(conversation, path)) is not None)
+        reads = (
+            conversation.call("read_file", path=path, start_line=1, end_line=_MOST_LINES) for path in self._to_read()
+        )
+        calls = tuple(call for call in reads if call is not None)
         return Step("I read what this is about.", calls) if calls else None
 
     @property
@@ -84,7 +87,7 @@ class Files:
         if field.names(*_QUOTE):
             return subject.text.strip() if subject else None
         if field.names("language"):
-            return self._language()
+            return self.known.languages[0].name if self.known.languages else None
         if field.names("name", "title"):
             return self._title() or None
         return words.prose(field, attempt, 0, " ".join(self._sentences()))
@@ -111,7 +114,7 @@ class Files:
         below = [path for path in self.known.own if path.startswith(f"{self.base}/")] if self.base else []
         other = [path for path in self.known.files if path.startswith(self.base) and not is_accompanying(path)]
         if self.base:
-            useful = sorted(below or other, key=lambda path: (path.rsplit("/", 1)[-1].startswith("__"), depth_of(path)))
+            useful = sorted(below or other, key=lambda path: (basename(path).startswith("__"), depth_of(path)))
             return useful[: _MOST_READ - 1]
         return [*self.known.readmes[:1], *self.known.build_files[:1], *self.known.own[:2]][:_MOST_READ] or other[:1]
 
@@ -138,10 +141,6 @@ class Files:
             "class" if "class " in line else "function" if any(one in line for one in ("def ", "fn ", "func")) else ""
         )
         return word if word in field.options else None
-
-    def _language(self) -> str | None:
-        found = self.known.languages
-        return found[0].name if found else None
 
     def _title(self) -> str:
         """The README's title, else the name in the build file, else the main directory."""
@@ -193,10 +192,6 @@ def _is_about_files(task: NodeTask) -> bool:
 
 def _is_named(name: str, *words: str) -> bool:
     return any(word in name.lower() for word in words)
-
-
-def _read_all(conversation: Conversation, path: str) -> WantedCall | None:
-    return conversation.call("read_file", path=path, start_line=1, end_line=_MOST_LINES)
 
 
 def _shared_depth(paths: list[str]) -> int:

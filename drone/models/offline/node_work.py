@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import basename
 from typing import Any
 
 from drone.agent.model import WantedCall
@@ -57,7 +58,8 @@ class _Work:
         checks = [_complaints(one) for one in self._done if one.name in _CHECKS]
         self._complaints = checks[-1] if checks else ()
         self._failed = sum(bool(found) for found in checks)
-        self._refusals = Counter(name for one in self._sets if one.is_error for name in _named(one.content))
+        refused = (found for one in self._sets if one.is_error for found in _NAME.finditer(one.content))
+        self._refusals = Counter(found[1] or found[2] for found in refused)
 
     @property
     def _sets(self) -> list[CallResult]:
@@ -135,7 +137,8 @@ class _Work:
         made: dict[str, Any] = {}
         figures = [field.name for field in field_specs if field.kind in ("number", "integer")]
         for place, field in enumerate(field_specs):
-            words = Words(self._task, {**self._task.settled, **self._numbers_of(made)})
+            numbers = {f"props.{name}": one for name, one in made.items() if type(one) in (int, float)}
+            words = Words(self._task, {**self._task.settled, **numbers})
             found = self._files.value(field, words, attempt) if self._files else None
             value = found if found is not None else words.value(field, attempt + (place if attempt else 0))
             if attempt and type(value) in (int, float) and len(figures) > 1:
@@ -146,9 +149,6 @@ class _Work:
             if value is not None or attempt > 1:
                 made[field.name] = value
         return made
-
-    def _numbers_of(self, made: Mapping[str, Any]) -> dict[str, Any]:
-        return {f"props.{name}": one for name, one in made.items() if type(one) in (int, float)}
 
     def _unfinished_text(self, field_specs: Sequence[FieldSpec]) -> dict[str, Any]:
         if self._task.setter == "set_metadata" or self._task.seed("slip") % _ONE_UNFINISHED_IN or self._sets:
@@ -165,7 +165,7 @@ class _Work:
             yield from self._missing_children(child)
 
     def _missing_children(self, child: Child) -> list[WantedCall]:
-        existing = sum(path.rsplit("/", 1)[-1].rpartition("-")[0] == child.name for path in self._task.existing)
+        existing = sum(basename(path).rpartition("-")[0] == child.name for path in self._task.existing)
         added = sum(one.arguments.get("component") == child.name for one in self._added)
         least, most = int(child.count.least or 0), int(child.count.most or 10_000)
         about = self._files.parts(most) if self._files else []
@@ -204,8 +204,3 @@ def _complaints(check: CallResult) -> tuple[GateError, ...]:
         return tuple(GateError(str(one["field"] or ""), str(one["rule"]), str(one["message"])) for one in errors)
     except (ValueError, TypeError, KeyError):
         return ()
-
-
-def _named(refusal: str) -> Iterator[str]:
-    """Fields that the refusal of a command names."""
-    yield from (found[1] or found[2] for found in _NAME.finditer(refusal))

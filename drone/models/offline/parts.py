@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from posixpath import commonpath, dirname
+from posixpath import basename, commonpath, dirname
 
 from drone.models.offline.imports import Graph
 from drone.models.offline.languages import depth_of, is_document, is_test, language_of
@@ -66,7 +66,7 @@ def _ordered(counted: Mapping[str, Mapping[str, int]]) -> dict[str, tuple[str, .
     """Files that only re-export others come last."""
 
     def weight(one: str, other: str) -> tuple[bool, int, str]:
-        return (other.rsplit("/", 1)[-1] in _FRONTS, -counted[one][other], other)
+        return (basename(other) in _FRONTS, -counted[one][other], other)
 
     return {one: tuple(sorted(found, key=lambda other: weight(one, other))) for one, found in counted.items()}
 
@@ -92,7 +92,7 @@ def _candidates(known: Survey, graph: Graph, starts: Sequence[str]) -> Iterator[
     yield from ((path, "how it is built and what it needs") for path in known.build_files[:1])
     yield from ((path, "how it presents itself to who imports it") for path in package_fronts(known)[:1])
     yield from ((path, "a program begins here") for path in starts[:2])
-    used = [path for path in graph.most_used() if path.rsplit("/", 1)[-1] not in _FRONTS]
+    used = [path for path in graph.most_used() if basename(path) not in _FRONTS]
     for path in used[:4]:
         if len(graph.users[path]) > 1:
             yield path, f"used by {len(graph.users[path])} other files"
@@ -110,19 +110,19 @@ def useful_tests(known: Survey) -> list[str]:
     """Tests in the program's languages whose names say so, the shallowest first."""
     names = {language.name for language in known.languages}
     found = [path for path in known.tests if (language := language_of(path)) and language.name in names]
-    called = [path for path in found if is_test(path.rsplit("/", 1)[-1]) and not path.endswith("conftest.py")]
+    called = [path for path in found if is_test(basename(path)) and not path.endswith("conftest.py")]
     return sorted(called or found, key=lambda path: (depth_of(path), path))
 
 
 def package_fronts(known: Survey) -> list[str]:
     """Files that present a package as a whole, the shallowest first."""
-    found = [path for path in known.own if path.rsplit("/", 1)[-1] in _FRONTS]
+    found = [path for path in known.own if basename(path) in _FRONTS]
     return sorted(found, key=lambda path: (depth_of(path), path))
 
 
 def contributor_docs(known: Survey) -> list[str]:
     """Documents for contributors, the shallowest first."""
-    found = [path for path in known.files if is_document(path) and path.rsplit("/", 1)[-1].lower().startswith(_GUIDES)]
+    found = [path for path in known.files if is_document(path) and basename(path).lower().startswith(_GUIDES)]
     return sorted(found, key=lambda path: (depth_of(path), path))
 
 

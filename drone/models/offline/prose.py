@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from drone.models.offline.material import Page
+from drone.models.offline.tool_output import Page
 from mcc.rules.patterns import Pattern
 
 _MOST_CHARACTERS = 20_000

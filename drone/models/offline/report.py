@@ -15,11 +15,11 @@ from drone.models.offline.languages import (
     language_of,
     languages_of,
 )
-from drone.models.offline.material import Hit
 from drone.models.offline.parts import package_fronts, parts_of, to_read, useful_tests
 from drone.models.offline.prose import headings, names_defined, opening_of_readme, own_words, title_of_readme
 from drone.models.offline.request import Focus
 from drone.models.offline.survey import Survey
+from drone.models.offline.tool_output import Hit
 from mcc.rules.patterns import Pattern
 
 HONEST = "*The offline model read this by fixed rules; no language model was asked.*"
@@ -49,7 +49,9 @@ def report(known: Survey, focus: Focus) -> str:
 
 def sections(known: Survey, focus: Focus) -> Sequence[Section]:
     if not known.files and not known.pages:
-        return _kept([_nothing(known)])
+        lines = tuple(f"- {problem}" for problem in known.problems)
+        lines = lines or ("- The workspace has no files that the tools would list.",)
+        return [Section("Layout", lines, kind="open")]
     found: list[Section] = []
     if focus.content:
         found.append(Section("Purpose", tuple(_purpose(known))))
@@ -67,16 +69,7 @@ def sections(known: Survey, focus: Focus) -> Sequence[Section]:
     if focus.review:
         found.extend(_reviewed(known, focus))
     found.append(Section("Not settled", tuple(_open(known)), kind="open"))
-    return _kept(found)
-
-
-def _kept(found: Iterable[Section]) -> list[Section]:
     return [section for section in found if section.lines]
-
-
-def _nothing(known: Survey) -> Section:
-    lines = [f"- {problem}" for problem in known.problems]
-    return Section("Layout", tuple(lines) or ("- The workspace has no files that the tools would list.",), kind="open")
 
 
 def _purpose(known: Survey) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from drone.models.offline.material import looks_like_path
+from drone.models.offline.tool_output import looks_like_path
 from mcc.rules.patterns import Pattern
 
 ReviewKind: TypeAlias = Literal["", "review", "security"]
@@ -143,14 +143,11 @@ def tool_request_of(request: str) -> ToolRequest | None:
     if (found := _READ.match(plain)) and looks_like_path(found["target"]):
         return ToolRequest("read_file", (("path", found["target"]),))
     if (found := _FIND.match(plain)) and ("*" in found["target"] or looks_like_path(found["target"])):
-        return ToolRequest("find_files", (("pattern", _anywhere(found["target"])),))
+        pattern = found["target"] if "/" in found["target"] else f"**/{found['target']}"
+        return ToolRequest("find_files", (("pattern", pattern),))
     if (found := _SEARCH.match(plain)) and not looks_like_path(found["target"]):
         return ToolRequest("search_text", (("pattern", found["target"]), ("literal", True), ("case_sensitive", False)))
     return None
-
-
-def _anywhere(pattern: str) -> str:
-    return pattern if "/" in pattern else f"**/{pattern}"
 
 
 def focus_of(request: str, system: str = "") -> Focus | None:

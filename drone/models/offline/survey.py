@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import basename
 
 from drone.models.offline.conversation import FINISH, CallResult, Conversation
 from drone.models.offline.imports import Graph, graph
@@ -18,7 +19,8 @@ from drone.models.offline.languages import (
     main_languages,
 )
 from drone.models.offline.manifests import Manifest, manifest
-from drone.models.offline.material import (
+from drone.models.offline.prose import names_defined
+from drone.models.offline.tool_output import (
     Environment,
     Hit,
     Listing,
@@ -30,7 +32,6 @@ from drone.models.offline.material import (
     page,
     paths_in,
 )
-from drone.models.offline.prose import names_defined
 
 _LARGE_PROGRAM = 200
 _MOST_NAMES = 40
@@ -70,11 +71,11 @@ class Survey:
     @property
     def build_files(self) -> list[str]:
         rank = {name: index for index, name in enumerate(BUILD_FILES)}
-        found = [path for path in self.files if path.rsplit("/", 1)[-1] in rank]
+        found = [path for path in self.files if basename(path) in rank]
         near = [
             path for path in found if not is_accompanying(path) and (not is_test(path) or depth_of(path) == 1)
         ] or found
-        return sorted(near, key=lambda path: (depth_of(path), rank[path.rsplit("/", 1)[-1]], path))
+        return sorted(near, key=lambda path: (depth_of(path), rank[basename(path)], path))
 
     @property
     def manifests(self) -> list[Manifest]:
@@ -163,7 +164,9 @@ def survey(conversation: Conversation) -> Survey:
         status=_lines(conversation.results("git_status")),
         log=_lines(conversation.results("git_log")),
         problems=tuple(
-            f"{done.name}: {_first_line(done.content)}" for done in conversation.done if _is_tool_refusal(done)
+            f"{done.name}: {_first_line(done.content)}"
+            for done in conversation.done
+            if done.is_error and done.name not in FINISH
         ),
     )
 
@@ -174,11 +177,6 @@ def _language_name(path: str) -> str:
 
 
 _LISTS = ("list_files", "find_files")
-
-
-def _is_tool_refusal(done: CallResult) -> bool:
-    """Whether a tool refused the call; the gate's refusal of a result does not count."""
-    return done.is_error and done.name not in FINISH
 
 
 def _root_paths(done: CallResult, found: Listing) -> tuple[str, ...]:
@@ -194,14 +192,11 @@ def _pages(read: Sequence[CallResult]) -> dict[str, Page]:
     pages: dict[str, Page] = {}
     starts: dict[str, int] = {}
     for done in read:
-        path, start = str(done.arguments.get("path")).removeprefix("./"), _line_of(done.arguments.get("start_line"))
+        path, first = str(done.arguments.get("path")).removeprefix("./"), done.arguments.get("start_line")
+        start = first if isinstance(first, int) else 1
         if start < starts.setdefault(path, start + 1):
             pages[path], starts[path] = page(done.content, path), start
     return pages
-
-
-def _line_of(start: object) -> int:
-    return start if isinstance(start, int) else 1
 
 
 def _search(done: CallResult) -> Search:

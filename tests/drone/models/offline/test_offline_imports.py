@@ -3,8 +3,8 @@
 import pytest
 
 from drone.models.offline.imports import graph
-from drone.models.offline.material import Hit
 from drone.models.offline.parts import parts_of
+from drone.models.offline.tool_output import Hit
 
 
 def uses(path: str, line: str, *files: str, module: str = "") -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 import pytest
 
 from drone.models.offline.manifests import Manifest, manifest
-from drone.models.offline.material import Page
+from drone.models.offline.tool_output import Page
 
 
 def read(path: str, text: str) -> Manifest:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from drone.models.offline.material import Page
 from drone.models.offline.prose import names_defined, opening_of_readme, own_words
+from drone.models.offline.tool_output import Page
 
 
 def page(text: str) -> Page:

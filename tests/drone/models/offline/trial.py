@@ -5,8 +5,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from drone.models.offline.material import paths_in
 from drone.models.offline.report import HONEST
+from drone.models.offline.tool_output import paths_in
 from drone.tools.catalog import Toolbox
 from tests.drone.models.offline.playing import play
 from tests.drone.models.offline.test_offline_on_real_trees import with_explorers

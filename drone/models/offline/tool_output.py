@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from posixpath import basename
 from typing import Any
 
 from drone.agent.receipts import passages
@@ -71,7 +72,7 @@ def unique(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def looks_like_path(word: str) -> bool:
-    name = word.rstrip("/").rsplit("/", 1)[-1]
+    name = basename(word.rstrip("/"))
     if not name or name in (".", "..") or any(mark in word for mark in _NOT_IN_PATHS) or _COUNTS.match(word):
         return False
     return word.endswith("/") or bool(_SUFFIX.search(name)) or name in _BARE_NAMES or ("/" in word and " " not in word)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from drone.models.offline.conversation import CallResult, Conversation
 from drone.models.offline.explore import Severity, Step, entry_files
 from drone.models.offline.languages import languages_of
-from drone.models.offline.material import hits, listing, unique
 from drone.models.offline.report import HONEST, Section, report, sections, total_files
 from drone.models.offline.request import Focus, ToolRequest
 from drone.models.offline.survey import Survey
+from drone.models.offline.tool_output import hits, listing, unique
 from mcc.rules.patterns import Pattern
 
 COMPLETED = "completed"

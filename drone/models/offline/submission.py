@@ -9,10 +9,10 @@ from drone.agent.messages import ToolSpec
 from drone.agent.model import WantedCall
 from drone.models.offline.conversation import CHECK_ONLY, CallResult, Conversation
 from drone.models.offline.explore import Step
+from drone.models.offline.facts import Facts
 from drone.models.offline.form import Form
 from drone.models.offline.languages import is_document, language_of
-from drone.models.offline.material import paths_in, unique
-from drone.models.offline.results import Facts
+from drone.models.offline.tool_output import paths_in, unique
 from mcc.rules.patterns import Pattern
 
 _USUAL = frozenset({"status", "summary", "findings"})
