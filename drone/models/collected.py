@@ -63,8 +63,8 @@ class PartialBlock:
         self.signature = signature
         self.extra: Mapping[str, object] | None = None
 
-    def block(self) -> TextBlock | ThinkingBlock | RefusalBlock | None:
-        """None for a passage without content worth keeping."""
+    def finished(self) -> TextBlock | ThinkingBlock | RefusalBlock | None:
+        """None for a block without content worth keeping."""
         text = joined(self.pieces)
         match self.kind:
             case "thinking":
@@ -101,15 +101,15 @@ class Collected:
         return bool(self.characters or self.calls)
 
     def open(self, kind: BlockKind, signature: str = "") -> PartialBlock:
-        """Start a new passage after everything received so far."""
-        passage = PartialBlock(kind, signature)
-        self.parts.append(passage)
-        return passage
+        """Start a new block after everything received so far."""
+        block = PartialBlock(kind, signature)
+        self.parts.append(block)
+        return block
 
-    def add(self, passage: PartialBlock, text: str) -> None:
-        passage.pieces.append(text)
+    def add(self, block: PartialBlock, text: str) -> None:
+        block.pieces.append(text)
         self.add_characters(text)
-        self._pending.setdefault("thinking.delta" if passage.kind == "thinking" else "model.delta", []).append(text)
+        self._pending.setdefault("thinking.delta" if block.kind == "thinking" else "model.delta", []).append(text)
 
     def call(self, call: PartialCall) -> PartialCall:
         """Add a new call after everything received so far."""
@@ -162,14 +162,14 @@ class Collected:
         for part in self.parts:
             match part:
                 case PartialBlock():
-                    if (block := part.block()) is not None:
+                    if (block := part.finished()) is not None:
                         yield block
                 case PartialCall():
                     yield WantedCall(ours.get(part.name, part.name), part.arguments(), part.provider_id, part.extra)
                 case _:
                     yield part
 
-    def billed(self, price: Price | None, request_bytes: int) -> Usage | None:
+    def usage_if_interrupted(self, price: Price | None, request_bytes: int) -> Usage | None:
         """Usage of a reply that will never be complete; None when nothing arrived and the provider reported no usage.
 
         Providers bill the tokens they streamed, but report the count only at the end of the stream. Without that end

@@ -303,7 +303,7 @@ class Remote:
             parser.collected.pass_on(listener)
             return self._reply(parser, ask, size, None if first_at is None else first_at - asked_at)
         except BaseException:
-            if (usage := parser.collected.billed(self._endpoint.price, size)) is not None:
+            if (usage := parser.collected.usage_if_interrupted(self._endpoint.price, size)) is not None:
                 listener.billed(usage)
             raise
 

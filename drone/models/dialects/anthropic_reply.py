@@ -28,7 +28,7 @@ class MessageReply:
     def __init__(self, name: str) -> None:
         self.collected = Collected(name)
         self._calls: dict[object, PartialCall] = {}
-        self._passages: dict[object, PartialBlock] = {}
+        self._open_blocks: dict[object, PartialBlock] = {}
         self._opaque: dict[object, _Opaque] = {}
         self._fresh: int | None = None
         self._written = self._written_1h = self._cached = 0
@@ -117,8 +117,8 @@ class MessageReply:
             case "thinking_delta":
                 self._add(index, "thinking", text_in(delta.get("thinking")))
             case "signature_delta":
-                if passage := self._passages.get(index):
-                    passage.signature += text_in(delta.get("signature"))
+                if opened := self._open_blocks.get(index):
+                    opened.signature += text_in(delta.get("signature"))
 
     def _input(self, index: object, piece: str) -> None:
         call = self._calls.get(index)
@@ -130,14 +130,14 @@ class MessageReply:
             self.collected.add_characters(piece)
 
     def _open(self, index: object, kind: BlockKind, text: str, signature: str = "") -> None:
-        passage = self._passages[index] = self.collected.open(kind, signature)
+        opened = self._open_blocks[index] = self.collected.open(kind, signature)
         if text:
-            self.collected.add(passage, text)
+            self.collected.add(opened, text)
 
     def _add(self, index: object, kind: BlockKind, piece: str) -> None:
-        passage = self._passages.get(index)
-        if passage is not None and passage.kind == kind and piece:
-            self.collected.add(passage, piece)
+        opened = self._open_blocks.get(index)
+        if opened is not None and opened.kind == kind and piece:
+            self.collected.add(opened, piece)
 
     def _finish(self, delta: Json) -> None:
         """Set the finish reason; the provider's explanation of a refusal, if any, becomes the model's words."""

@@ -38,7 +38,7 @@ class ChatReply:
         self._tools = {legal(tool.name): tool for tool in tools}
         self._tags = TagSplitter() if leaks else None
         self._details = ReasoningDetails()
-        self._passages: dict[BlockKind, PartialBlock] = {}
+        self._open_blocks: dict[BlockKind, PartialBlock] = {}
         self._by_index: dict[int, PartialCall] = {}
         self._by_id: dict[str, PartialCall] = {}
 
@@ -69,30 +69,30 @@ class ChatReply:
             self._split_thinking()
             self._split_calls("".join(self._tags.held))
         if extra := self._details.extra:
-            self._passage("thinking").extra = extra
+            self._open_block("thinking").extra = extra
 
     def _split_thinking(self) -> None:
-        """Move thinking without an opening tag out of the text, to a passage before it."""
-        passage = self._passages.get("text")
-        if passage is None or "thinking" in self._passages:
+        """Move thinking without an opening tag out of the text, to a block before it."""
+        block = self._open_blocks.get("text")
+        if block is None or "thinking" in self._open_blocks:
             return
-        parted = without_opening("".join(passage.pieces))
+        parted = without_opening("".join(block.pieces))
         if parted is None:
             return
         thought = PartialBlock("thinking")
-        thought.pieces, passage.pieces = [parted[0]], [parted[1]]
-        self.collected.parts.insert(self.collected.parts.index(passage), thought)
-        self._passages["thinking"] = thought
+        thought.pieces, block.pieces = [parted[0]], [parted[1]]
+        self.collected.parts.insert(self.collected.parts.index(block), thought)
+        self._open_blocks["thinking"] = thought
 
     def _split_calls(self, held: str) -> None:
         """Turn held-back or complete text into calls if it consists of calls, else keep it as text."""
-        collected, passage = self.collected, self._passages.get("text")
-        before = "".join(passage.pieces) if passage else ""
+        collected, block = self.collected, self._open_blocks.get("text")
+        before = "".join(block.pieces) if block else ""
         calls: tuple[LeakedCall, ...] = ()
         if self._tools and not collected.calls and collected.finish_reason != "length" and not before.count(_FENCE) % 2:
             calls = leaked_calls(held or before, self._tools)
-        if calls and passage is not None and not held:
-            passage.pieces.clear()
+        if calls and block is not None and not held:
+            block.pieces.clear()
         for name, given in calls:
             call = collected.call(PartialCall(name=name))
             call.whole = given
@@ -100,12 +100,12 @@ class ChatReply:
             collected.characters -= len(held)
             self._add("text", held)
 
-    def _passage(self, kind: BlockKind) -> PartialBlock:
-        """The passage of this kind. Chunks alternate between kinds, so each kind forms one passage."""
-        passage = self._passages.get(kind)
-        if passage is None:
-            passage = self._passages[kind] = self.collected.open(kind)
-        return passage
+    def _open_block(self, kind: BlockKind) -> PartialBlock:
+        """The block of this kind. Chunks alternate between kinds, so each kind forms one block."""
+        block = self._open_blocks.get(kind)
+        if block is None:
+            block = self._open_blocks[kind] = self.collected.open(kind)
+        return block
 
     def _add_text(self, text: str) -> None:
         """Add answer text, which may contain leaked thinking and calls."""
@@ -118,7 +118,7 @@ class ChatReply:
             self.collected.add_characters(self._tags.held[-1])
 
     def _add(self, kind: BlockKind, text: str) -> None:
-        self.collected.add(self._passage(kind), text)
+        self.collected.add(self._open_block(kind), text)
 
     def _chunk(self, value: Json, part: str) -> None:
         choices = value.get("choices")
@@ -251,7 +251,6 @@ class ChatReply:
         spent.cached = cached or count(usage.get("prompt_cache_hit_tokens")) or spent.cached
         spent.written = _nested_count(usage, "prompt_tokens_details", "cache_write_tokens") or spent.written
         spent.reasoning = _nested_count(usage, "completion_tokens_details", "reasoning_tokens") or spent.reasoning
-        spent.written = _nested_count(usage, "prompt_tokens_details", "cache_write_tokens") or spent.written
         cost = _cost(usage)
         spent.cost_usd = spent.cost_usd if cost is None else cost
         if given is not None:

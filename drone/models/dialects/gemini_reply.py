@@ -38,7 +38,7 @@ def callable_name(name: str) -> str:
 
 
 class GeminiReply:
-    """Parses chunks, or one whole body, into `collected`. Text pieces form one passage, except that a signed piece
+    """Parses chunks, or one whole body, into `collected`. Text pieces form one block, except that a signed piece
     stays a part of its own with its signature."""
 
     def __init__(self, name: str) -> None:
@@ -98,13 +98,13 @@ class GeminiReply:
     def _add(self, kind: BlockKind, text: str, extra: Json | None) -> None:
         if not text and extra is None:
             return
-        passage = self._open
-        if passage is None or passage.kind != kind or extra is not None:
-            passage = self.collected.open(kind)
-            passage.extra = extra
-        self._open = passage if extra is None else None
+        block = self._open
+        if block is None or block.kind != kind or extra is not None:
+            block = self.collected.open(kind)
+            block.extra = extra
+        self._open = block if extra is None else None
         if text:
-            self.collected.add(passage, text)
+            self.collected.add(block, text)
 
     def _call(self, fields: Json, part: Json) -> None:
         self._open = None

@@ -114,28 +114,28 @@ class ResponseReply:
         if isinstance(named := fields.get("id"), str):
             self._by_id[named] = item.index
         if item.kind == "reasoning":
-            self._passage(item, 0, "thinking")
+            self._open_block(item, 0, "thinking")
         elif item.kind == "function_call":
             call = PartialCall(text_in(fields.get("call_id")), text_in(fields.get("name")))
             item.parts[0] = self.collected.call(call)
 
-    def _passage(self, item: _Item, place: int, kind: BlockKind) -> PartialBlock | None:
-        """The passage at this place of an item; None if a part of another kind is there."""
+    def _open_block(self, item: _Item, place: int, kind: BlockKind) -> PartialBlock | None:
+        """The block at this place of an item; None if a part of another kind is there."""
         if place not in item.parts:
             item.parts[place] = self.collected.open(kind)
         known = item.parts[place]
         return known if isinstance(known, PartialBlock) and known.kind == kind else None
 
     def _add(self, item: _Item, kind: BlockKind, event: Json) -> None:
-        """Add text. Summaries of one reasoning item form one passage, separated by an empty line."""
+        """Add text. Summaries of one reasoning item form one block, separated by an empty line."""
         piece, place = text_in(event.get("delta")), _place(event)
-        passage = self._passage(item, 0 if kind == "thinking" else place, kind)
-        if passage is None or not piece:
+        block = self._open_block(item, 0 if kind == "thinking" else place, kind)
+        if block is None or not piece:
             return
-        if kind == "thinking" and passage.pieces and place != item.place:
+        if kind == "thinking" and block.pieces and place != item.place:
             piece = _BETWEEN_SUMMARIES + piece
         item.place = place
-        self.collected.add(passage, piece)
+        self.collected.add(block, piece)
 
     def _add_arguments(self, item: _Item, piece: str) -> None:
         call = item.parts.get(0)
@@ -162,25 +162,25 @@ class ResponseReply:
         content = fields.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
             kind = _PART_KINDS.get(object_in(part).get("type"))
-            passage = self._passage(item, place, kind) if kind else None
-            if passage is not None and kind:
-                self._fill_if_empty(passage, text_in(part.get("text" if kind == "text" else "refusal")))
+            block = self._open_block(item, place, kind) if kind else None
+            if block is not None and kind:
+                self._fill_if_empty(block, text_in(part.get("text" if kind == "text" else "refusal")))
         for known in item.parts.values():
             if isinstance(known, PartialBlock) and known.kind == "text":
                 known.extra = kept or None
 
     def _reasoning(self, item: _Item, fields: Json) -> None:
-        passage = self._passage(item, 0, "thinking")
-        if passage is None:
+        block = self._open_block(item, 0, "thinking")
+        if block is None:
             return
         texts = list(_texts(fields.get("summary"))) or list(_texts(fields.get("content")))
-        self._fill_if_empty(passage, _BETWEEN_SUMMARIES.join(texts))
-        passage.extra = _without_nulls(fields)
+        self._fill_if_empty(block, _BETWEEN_SUMMARIES.join(texts))
+        block.extra = _without_nulls(fields)
 
-    def _fill_if_empty(self, passage: PartialBlock, text: str) -> None:
-        """Set the text of a passage for which no delta arrived."""
-        if text and not passage.pieces:
-            self.collected.add(passage, text)
+    def _fill_if_empty(self, block: PartialBlock, text: str) -> None:
+        """Set the text of a block for which no delta arrived."""
+        if text and not block.pieces:
+            self.collected.add(block, text)
 
     def _call(self, item: _Item, fields: Json) -> None:
         call = item.parts.get(0)
