@@ -17,7 +17,7 @@ from drone.models.dialects.chat import openai_model
 from drone.models.remote import Endpoint
 from drone.models.transport import Wire
 from mcc.contracts.shape import to_json
-from tests.drone.models.conftest import Ear
+from tests.drone.models.conftest import RecordingListener
 from tests.faults.jsonlines import read
 from tests.faults.llm import Log, Server
 from tests.faults.llm_faults import KINDS, Armed, ControlFile, Fault, Orders
@@ -46,7 +46,7 @@ class Bench:
     async def ask(self, form: str, prompt: str = PROMPT, seconds: float = 5.0) -> Reply:
         endpoint = Endpoint(name=f"test/{form}", model="scripted", base_url=f"{self.url}/v1", key="k")
         question = Ask(system="Be good.", messages=(UserMessage(prompt),), seconds=seconds)
-        return await MAKERS[form](endpoint, self.wire).ask(question, Ear())
+        return await MAKERS[form](endpoint, self.wire).ask(question, RecordingListener())
 
     def lines(self) -> list[tuple[object, ...]]:
         names = ("order", "agent", "step", "n", "fault", "outcome")

@@ -20,7 +20,7 @@ from mcc.doctor.examination import CHECKS
 from mcc.doctor.installation import Installation
 from mcc.local.programs import ChildCommands
 from mcc.settings import load as load_service
-from tests.drone.models.conftest import Ear
+from tests.drone.models.conftest import RecordingListener
 from tests.hostile.checkout import SECRETS
 
 KEY = "sk-openai-0123456789"
@@ -52,7 +52,7 @@ async def sent(told: Settings, name: str, *answers: httpx.Response) -> list[http
 
     models = Models(told, wire=Wire(httpx.MockTransport(answer)))
     try:
-        await models.get(name).ask(Ask("", (UserMessage("Hello"),), ()), Ear())
+        await models.get(name).ask(Ask("", (UserMessage("Hello"),), ()), RecordingListener())
     except ModelError:
         pass
     finally:

@@ -1,4 +1,4 @@
-"""Doubles of the network: a provider made of bytes, and a listener that remembers."""
+"""Network doubles: a provider that answers with given bytes, and a listener that records."""
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -22,8 +22,8 @@ KEY = "sk-very-secret-key-0123456789"
 
 
 @dataclass
-class Ear:
-    """Remembers what a listener is told."""
+class RecordingListener:
+    """Records everything a listener is told."""
 
     deltas: list[tuple[str, str]] = field(default_factory=list)
     calls: list[tuple[object, str]] = field(default_factory=list)
@@ -58,7 +58,7 @@ class Ear:
 
 
 class Pieces(httpx.AsyncByteStream):
-    """A body in pieces, which may end in an error. Knows whether it was closed."""
+    """A body in pieces that may end in an error. Records whether it was closed."""
 
     def __init__(self, pieces: Iterable[bytes], error: Exception | None = None) -> None:
         self._pieces = pieces
@@ -79,7 +79,7 @@ Answering = Callable[[httpx.Request], httpx.Response]
 
 
 class Provider(httpx.AsyncBaseTransport):
-    """Answers in the order given, the last answer for ever; keeps the requests. Says nothing of itself."""
+    """Gives its answers in order, repeating the last one; records the requests."""
 
     def __init__(self, *answers: httpx.Response | Exception | Answering) -> None:
         self.answers = list(answers)
@@ -108,13 +108,13 @@ def streamed(
 
 
 def sse(*events: object) -> bytes:
-    """Events as chat completions send them; a bare text is sent as it is."""
+    """Server-sent events in the format of chat completions; a string is sent as it is."""
     lines = (event if isinstance(event, str) else json.dumps(event) for event in events)
     return "".join(f"data: {line}\n\n" for line in lines).encode()
 
 
 def named_sse(*events: Mapping[str, object]) -> bytes:
-    """Events as Messages sends them, with their names."""
+    """Server-sent events in the format of the Messages API, with names."""
     return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
 
 
@@ -130,7 +130,7 @@ def asking(*messages: Message, tools: Sequence[ToolSpec] = (), system: str = "Be
 class Bench:
     """Everything that a test of a wire format needs."""
 
-    ear: Ear = field(default_factory=Ear)
+    listener: RecordingListener = field(default_factory=RecordingListener)
 
     def openai(self, provider: Provider, /, **endpoint: Any) -> Model:
         known = {"name": "openai/m", "model": "m", "base_url": "https://models.test/v1", "key": KEY}
@@ -150,20 +150,20 @@ class Bench:
 
     async def chat(self, *pieces: bytes, ask: Ask | None = None, **endpoint: Any) -> Reply:
         """The reply to a stream of chat completions made of these pieces."""
-        return await self.openai(Provider(streamed(*pieces)), **endpoint).ask(ask or asking(), self.ear)
+        return await self.openai(Provider(streamed(*pieces)), **endpoint).ask(ask or asking(), self.listener)
 
     async def message(self, *pieces: bytes, ask: Ask | None = None, **endpoint: Any) -> Reply:
         """The reply to a stream of Messages made of these pieces."""
-        return await self.anthropic(Provider(streamed(*pieces)), **endpoint).ask(ask or asking(), self.ear)
+        return await self.anthropic(Provider(streamed(*pieces)), **endpoint).ask(ask or asking(), self.listener)
 
     async def refused(self, model: Model, ask: Ask | None = None) -> ModelError:
         with pytest.raises(ModelError) as caught:
-            await model.ask(ask or asking(), self.ear)
+            await model.ask(ask or asking(), self.listener)
         return caught.value
 
     Provider = Provider
     Pieces = Pieces
-    Ear = Ear
+    RecordingListener = RecordingListener
     streamed = staticmethod(streamed)
     sse = staticmethod(sse)
     named_sse = staticmethod(named_sse)

@@ -1,4 +1,4 @@
-"""A provider that plays its part of a conversation, in each wire format, and keeps what it was asked."""
+"""A provider that plays a scripted conversation in each wire format and records the requests."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ class Say:
 
 @dataclass
 class Asked:
-    """One request: who asked (the prompt in the first user message), its raw body, and its content in order."""
+    """One request: the asking agent (the prompt in its first user message), the raw body, and its content in order."""
 
     who: str
     body: bytes
@@ -32,7 +32,7 @@ class Asked:
 
 
 Writer: TypeAlias = Callable[[str, int], Say]
-"""The reply to an agent, by its prompt and the number of its replies so far."""
+"""The reply to an agent, from its prompt and the number of its replies so far."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ class TalkingServer(httpx.AsyncBaseTransport):
 
 
 def _blocks(body: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """(role, content) one after the other, without marks for the cache."""
+    """(role, content) pairs in order, without cache marks."""
     for item in body.get("input", ()):
         yield item.get("role", "model"), {**item, "text": item["content"]} if item.get("role") == "user" else item
     for message in body.get("messages", ()):

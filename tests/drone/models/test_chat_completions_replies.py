@@ -1,4 +1,4 @@
-"""Replies of chat completions as servers of all sorts send them."""
+"""Parsing of chat completions replies as various servers send them."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ async def test_text_streams_to_the_listener_and_is_whole_in_the_reply(bench: Any
     first, second = bench.sse(bench.chunk(content="Hel")), bench.sse(bench.chunk(content="lo"), bench.chunk("stop"))
     reply = await bench.chat(first, second, bench.sse("[DONE]"))
     assert (reply.text, reply.finish_reason, reply.model) == ("Hello", "stop", "openai/m")
-    assert bench.ear.deltas == [("model.delta", "Hel"), ("model.delta", "lo")]
+    assert bench.listener.deltas == [("model.delta", "Hel"), ("model.delta", "lo")]
     assert reply.first_token_ms is not None
 
 
@@ -67,7 +67,7 @@ async def test_thinking_is_kept_apart_from_the_text(bench: Any, field: str) -> N
     data = bench.sse(bench.chunk(**{field: "Hm, "}), bench.chunk(**{field: "yes."}), bench.chunk("stop", content="42"))
     reply = await bench.chat(data)
     assert (reply.thinking, reply.text, reply.blocks[0].text) == ("Hm, yes.", "42", "Hm, yes.")
-    assert bench.ear.heard("thinking.delta") == "Hm, yes."
+    assert bench.listener.heard("thinking.delta") == "Hm, yes."
 
 
 async def test_content_as_a_list_of_parts_is_text_and_thinking(bench: Any) -> None:
@@ -77,7 +77,7 @@ async def test_content_as_a_list_of_parts_is_text_and_thinking(bench: Any) -> No
 
 
 @pytest.mark.parametrize("finish", ["stop", "content_filter"])
-async def test_a_refusal_is_told_from_an_answer(bench: Any, finish: str) -> None:
+async def test_a_refusal_is_distinguished_from_an_answer(bench: Any, finish: str) -> None:
     reply = await bench.chat(bench.sse(bench.chunk(finish, refusal="I will not.")))
     assert (reply.text, reply.refusal, reply.finish_reason) == ("", "I will not.", "refusal")
 
@@ -217,14 +217,14 @@ async def test_a_hundred_parallel_calls_all_arrive(bench: Any) -> None:
     assert [call.arguments for call in calls] == [{"n": n} for n in range(100)]
 
 
-async def test_a_call_by_the_name_that_the_provider_was_told_is_a_call_by_ours(bench: Any) -> None:
+async def test_a_call_by_the_name_sent_to_the_provider_gets_our_name(bench: Any) -> None:
     ask = bench.asking(tools=[ToolSpec("git.status/now", "", {"type": "object"})])
 
     def echo(request: httpx.Request) -> httpx.Response:
         told = json.loads(request.content)["tools"][0]["function"]["name"]
         return bench.streamed(bench.sse(bench.chunk("stop", tool_calls=[fragment("{}", index=0, name=told)])))  # type: ignore[no-any-return]
 
-    reply = await bench.openai(bench.Provider(echo)).ask(ask, bench.ear)
+    reply = await bench.openai(bench.Provider(echo)).ask(ask, bench.listener)
     assert reply.tool_calls[0].name == "git.status/now"
 
 
@@ -239,7 +239,7 @@ async def test_lone_surrogates_and_nul_are_kept_exactly(bench: Any, lone: str) -
     reply = await bench.chat(f"data: {text}\n\n".encode())
     assert reply.text == exact
     assert reply.tool_calls[0].arguments == {"x": exact}
-    assert bench.ear.heard() == exact
+    assert bench.listener.heard() == exact
 
 
 async def test_a_surrogate_pair_cut_between_two_chunks_is_one_character(bench: Any) -> None:
@@ -266,9 +266,9 @@ async def test_a_whole_body_where_a_stream_was_asked_for_is_taken(bench: Any, ki
     message = {"content": None, "reasoning_content": "Hm", "tool_calls": [call, call]}
     whole = {"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
     provider = bench.Provider(httpx.Response(200, headers={"content-type": kind}, content=json.dumps(whole)))
-    reply = await bench.openai(provider).ask(bench.asking(), bench.ear)
+    reply = await bench.openai(provider).ask(bench.asking(), bench.listener)
     assert reply.tool_calls == (WantedCall("read", {"x": 1}, "c"), WantedCall("read", {"x": 1}, "c"))
-    assert bench.ear.heard("thinking.delta") == "Hm"
+    assert bench.listener.heard("thinking.delta") == "Hm"
 
 
 async def test_a_stream_where_a_whole_body_was_asked_for_is_taken(bench: Any) -> None:
@@ -277,7 +277,7 @@ async def test_a_stream_where_a_whole_body_was_asked_for_is_taken(bench: Any) ->
 
 async def test_a_stream_without_content_type_is_taken(bench: Any) -> None:
     answer = httpx.Response(200, stream=bench.Pieces([bench.sse(bench.chunk("stop", content="x"))]))
-    assert (await bench.openai(bench.Provider(answer)).ask(bench.asking(), bench.ear)).text == "x"
+    assert (await bench.openai(bench.Provider(answer)).ask(bench.asking(), bench.listener)).text == "x"
 
 
 async def usage_of(bench: Any, usage: object, **endpoint: Any) -> Any:

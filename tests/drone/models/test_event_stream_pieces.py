@@ -1,4 +1,4 @@
-"""The parser of server-sent events, however its bytes are cut."""
+"""The parser of server-sent events, with bytes cut at any place."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Keys that a program prints: run without a shell and within bounds, kept, renewed when refused, and never told."""
+"""Keys printed by a command: run without a shell and within bounds, cached, renewed when refused, never shown."""
 
 import errno
 import os
@@ -32,7 +32,7 @@ def python(code: str, *arguments: str) -> tuple[str, ...]:
 
 
 def counting(place: Path) -> tuple[str, ...]:
-    """Prints another key each time."""
+    """A command that prints a different key each time."""
     return python(COUNTING, str(place / "times"))
 
 
@@ -50,7 +50,7 @@ async def test_a_key_is_kept_until_it_is_refused_or_its_time_is_over(tmp_path: P
     assert learnt == [FIRST, SECOND, "short-lived-key-number-3"]
 
 
-async def test_it_is_no_shell_that_runs_it_and_not_the_directory_that_the_drone_is_in() -> None:
+async def test_a_command_runs_without_a_shell_and_outside_the_drone_s_directory() -> None:
     command = KeyCommand(python("import os, sys; print(sys.argv[1] + os.getcwd())", "$HOME;`id`"), lambda key: None)
     assert await command.key() == "$HOME;`id`/"
 
@@ -76,7 +76,7 @@ async def test_a_helper_that_a_command_leaves_running_is_not_waited_for() -> Non
         (python("import signal; signal.pause()"), BadReply, "no key within"),
     ],
 )
-async def test_what_a_command_does_instead_of_printing_a_key_is_told(
+async def test_a_command_that_prints_no_key_is_an_error_that_says_why(
     argv: tuple[str, ...], kind: type[ModelError], said: str
 ) -> None:
     command = KeyCommand(argv, lambda key: None, seconds=0.5 if said == "no key within" else 30)
@@ -103,13 +103,13 @@ async def test_a_refused_key_is_replaced_once_and_the_question_asked_again(
     settings = Settings(models=table(tmp_path))
     redactor = settings.redactor
     models = Models(settings, wire=Wire(provider))
-    reply = await RedactedModels(models, redactor).get("gateway").ask(bench.asking(), bench.ear)
+    reply = await RedactedModels(models, redactor).get("gateway").ask(bench.asking(), bench.listener)
     assert reply.text == "with [redacted]"
     assert [request.headers["authorization"] for request in provider.requests] == [
         f"Bearer {FIRST}",
         f"Bearer {SECOND}",
     ]
-    assert "Asking again with a new key" in bench.ear.retries[0][0] and FIRST not in bench.ear.retries[0][0]
+    assert "Asking again with a new key" in bench.listener.retries[0][0] and FIRST not in bench.listener.retries[0][0]
     assert redactor.text(f"{FIRST} {SECOND}") == settings.redactor.text(f"{FIRST} {SECOND}") == "[redacted] [redacted]"
 
 
@@ -117,7 +117,7 @@ async def test_a_key_that_is_refused_again_ends_the_call(tmp_path: Path, bench: 
     provider = bench.Provider(httpx.Response(401, json={"error": {"message": "no"}}))
     models = Models(Settings(models=table(tmp_path)), wire=Wire(provider))
     with pytest.raises(ModelError, match="answered 401"):
-        await models.get("gateway").ask(bench.asking(), bench.ear)
+        await models.get("gateway").ask(bench.asking(), bench.listener)
     assert len(provider.requests) == 2
 
 
@@ -150,7 +150,7 @@ def test_a_command_may_be_one_text() -> None:
     assert config.key_command == ("gcloud", "auth", "print-access-token", "--account", "me too")
 
 
-def test_a_program_that_no_directory_has_is_told_so_also_where_one_may_not_be_looked_into() -> None:
+def test_a_missing_program_is_reported_even_with_an_unreadable_directory_on_the_path() -> None:
     refused = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     assert why_not_run("no-such-program-here", refused) == "No such file on the PATH"
     assert why_not_run("/no/such/program-here", refused) == "Permission denied"

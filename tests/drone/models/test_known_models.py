@@ -1,4 +1,4 @@
-"""The table of known models: how names are found in it, and what it says of the default models."""
+"""The table of known models: lookup by name, and the entries of default models."""
 
 import json
 
@@ -35,7 +35,7 @@ def test_a_name_that_begins_as_another_one_has_a_row_of_its_own() -> None:
         ("vertex", "claude-opus-5-5@20260922"),
     ],
 )
-def test_what_the_maker_says_holds_for_those_who_serve_the_model(provider: str, name: str) -> None:
+def test_the_maker_s_facts_hold_at_every_provider_of_the_model(provider: str, name: str) -> None:
     known = known_model(provider, name)
     assert known.max_output_tokens == 128_000
     assert known.thinking == ("low", "medium", "high", "xhigh", "max")
@@ -56,13 +56,13 @@ def test_what_the_maker_says_holds_for_those_who_serve_the_model(provider: str, 
         ("gpt-6.1-terra", "off low medium high xhigh max"),
     ],
 )
-def test_what_has_its_price_of_another_model_has_levels_of_its_own(name: str, levels: str) -> None:
+def test_a_model_priced_as_another_one_has_its_own_levels(name: str, levels: str) -> None:
     known = known_model("openai", name)
     assert known.thinking == tuple(levels.split())
     assert listed_price("openai", name) is not None
 
 
-def test_of_a_model_that_is_not_in_the_table_nothing_is_known() -> None:
+def test_a_model_outside_the_table_is_unknown() -> None:
     assert known_model("openai", "qwen3-coder-next") is UNKNOWN
     assert known_model("nobody", "model") is UNKNOWN
 

@@ -1,4 +1,4 @@
-"""What is large in a transcript is held once: encoded for each question, not kept in every form."""
+"""Large messages stay in memory only once: they are encoded anew for each request."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A reply that repeats itself without end is cut off while it arrives, and asked for again."""
+"""Replies that repeat themselves endlessly are cut off while streaming and retried."""
 
 import random
 import string
@@ -28,7 +28,7 @@ WAIT = "Wait, let me check that again. "
 
 
 def prose(characters: int, seed: int = 1) -> str:
-    """Words that do not repeat themselves."""
+    """Words without repetition."""
     chance = random.Random(seed)
     words = ("".join(chance.choices(string.ascii_lowercase, k=chance.randint(2, 9))) for _ in range(characters))
     return " ".join(words)[:characters]
@@ -39,7 +39,7 @@ def pieces(text: str, size: int = 7) -> tuple[str, ...]:
 
 
 def looping(bench: Any, unit: str = WAIT, kind: str = "content") -> httpx.Response:
-    """A stream that never comes to an end by itself."""
+    """A stream that never ends by itself."""
     endless = (bench.sse(bench.chunk(**{kind: unit})) for _ in range(100_000))
     body = bench.Pieces(endless)
     return httpx.Response(200, headers={"content-type": "text/event-stream"}, stream=body)
@@ -53,7 +53,7 @@ def answered(bench: Any, text: str) -> httpx.Response:
 @given(
     st.text(min_size=1, max_size=LONGEST_UNIT), st.integers(0, LONGEST_UNIT), st.text(max_size=50), st.integers(0, 300)
 )
-def test_what_ends_in_one_unit_over_and_over_is_found(unit: str, part: int, before: str, more: int) -> None:
+def test_text_that_ends_in_a_repeated_unit_is_found(unit: str, part: int, before: str, more: int) -> None:
     times = max(FEWEST_TIMES, SHORTEST_STRETCH // len(unit)) + 2 + more // len(unit)
     found = repeated(before + unit * times + unit[:part])
     assert 0 < found <= len(unit)
@@ -80,13 +80,13 @@ async def test_a_guarded_model_stops_soon_after_the_circle_is_long_enough(bench:
     assert error.retryable
     assert str(error) == "scripted/model said the same 31 characters over and over; it was cut off."
     if kind == "text":
-        assert len(bench.ear.heard()) < 5_000 + SHORTEST_STRETCH + LONGEST_UNIT + 2 * CHECK_EVERY
+        assert len(bench.listener.heard()) < 5_000 + SHORTEST_STRETCH + LONGEST_UNIT + 2 * CHECK_EVERY
 
 
 async def test_a_long_reply_passes_untouched_and_so_does_its_listener(bench: Any) -> None:
     text = prose(50_000)
-    reply = await LoopGuard(ScriptedModel([Line(text, pieces=pieces(text))])).ask(bench.asking(), bench.ear)
-    assert reply.text == bench.ear.heard() == text
+    reply = await LoopGuard(ScriptedModel([Line(text, pieces=pieces(text))])).ask(bench.asking(), bench.listener)
+    assert reply.text == bench.listener.heard() == text
 
 
 async def test_text_and_thinking_are_watched_apart_and_every_ask_begins_anew(bench: Any) -> None:
@@ -94,7 +94,7 @@ async def test_text_and_thinking_are_watched_apart_and_every_ask_begins_anew(ben
     lines = [Line(half, thinking=half, pieces=pieces(half)) for _ in range(3)]
     model = LoopGuard(ScriptedModel(lines))
     for _ in range(3):
-        assert (await model.ask(bench.asking(), bench.ear)).text == half
+        assert (await model.ask(bench.asking(), bench.listener)).text == half
 
 
 @pytest.mark.parametrize("kind", ["content", "reasoning_content"])
@@ -143,4 +143,4 @@ async def test_a_whole_body_that_repeats_itself_is_refused_like_a_stream(bench: 
     body = {"choices": [{"message": {"content": WAIT * 1_000}, "finish_reason": "stop"}]}
     model = LoopGuard(bench.openai(bench.Provider(httpx.Response(200, json=body)), stream=False))
     with pytest.raises(ModelError, match="over and over"):
-        await model.ask(bench.asking(), bench.ear)
+        await model.ask(bench.asking(), bench.listener)

@@ -1,4 +1,4 @@
-"""Replies of Anthropic's Messages API, streamed and whole."""
+"""Parsing of replies of Anthropic's Messages API, streamed and whole."""
 
 import json
 from typing import Any
@@ -34,7 +34,7 @@ def begin(**usage: object) -> dict[str, object]:
 async def test_text_and_finish_arrive(bench: Any) -> None:
     events = (begin(), start(type="text", text="Hel"), {"type": "ping"}, delta(type="text_delta", text="lo"))
     reply = await bench.message(bench.named_sse(*events, finish(), STOP))
-    assert (reply.text, reply.finish_reason, bench.ear.heard()) == ("Hello", "stop", "Hello")
+    assert (reply.text, reply.finish_reason, bench.listener.heard()) == ("Hello", "stop", "Hello")
 
 
 async def test_thinking_keeps_its_signature_and_sealed_thinking_its_data(bench: Any) -> None:
@@ -49,7 +49,7 @@ async def test_thinking_keeps_its_signature_and_sealed_thinking_its_data(bench: 
     )
     reply = await bench.message(bench.named_sse(*events, finish(), STOP))
     assert reply.blocks[:2] == (ThinkingBlock(text="Hm, yes.", signature="Zm9v"), RedactedBlock(data="c2VhbA=="))
-    assert (reply.thinking, bench.ear.heard("thinking.delta")) == ("Hm, yes.", "Hm, yes.")
+    assert (reply.thinking, bench.listener.heard("thinking.delta")) == ("Hm, yes.", "Hm, yes.")
 
 
 async def test_thinking_goes_back_to_the_provider_as_it_came(bench: Any) -> None:
@@ -62,20 +62,20 @@ async def test_thinking_goes_back_to_the_provider_as_it_came(bench: Any) -> None
     headers = {"content-type": "application/json"}
     provider = bench.Provider(httpx.Response(200, headers=headers, content=json.dumps(body)))
     model = bench.anthropic(provider)
-    reply = await model.ask(bench.asking(), bench.ear)
+    reply = await model.ask(bench.asking(), bench.listener)
     again = AssistantMessage(reply.blocks, model.name)
-    await model.ask(bench.asking(UserMessage("Hello"), again, UserMessage("More")), bench.ear)
+    await model.ask(bench.asking(UserMessage("Hello"), again, UserMessage("More")), bench.listener)
     assert provider.body["messages"][1] == {"role": "assistant", "content": blocks}
 
 
 async def test_a_reply_names_the_request_as_its_provider_does(bench: Any) -> None:
     answer = bench.streamed(bench.named_sse(finish(), STOP), headers={"request-id": "req_7"})
-    reply = await bench.anthropic(bench.Provider(answer)).ask(bench.asking(), bench.ear)
+    reply = await bench.anthropic(bench.Provider(answer)).ask(bench.asking(), bench.listener)
     assert reply.request_id == "req_7"
 
 
 async def test_blocks_go_back_in_the_order_in_which_they_came(bench: Any) -> None:
-    """Thinking between two calls is refused where it is moved before them."""
+    """The API refuses thinking that is moved from between two calls to before them."""
     blocks = [
         {"type": "thinking", "thinking": "First.", "signature": "czE="},
         {"type": "tool_use", "id": "toolu_1", "name": "read", "input": {"path": "a"}},
@@ -87,7 +87,7 @@ async def test_blocks_go_back_in_the_order_in_which_they_came(bench: Any) -> Non
     headers = {"content-type": "application/json"}
     provider = bench.Provider(httpx.Response(200, headers=headers, content=json.dumps(body)))
     model = bench.anthropic(provider)
-    reply = await model.ask(bench.asking(), bench.ear)
+    reply = await model.ask(bench.asking(), bench.listener)
     identified = tuple(
         ToolCallBlock(call_id=block.provider_id, name=block.name, arguments=block.arguments)
         if isinstance(block, WantedCall)
@@ -95,10 +95,10 @@ async def test_blocks_go_back_in_the_order_in_which_they_came(bench: Any) -> Non
         for block in reply.blocks
     )
     own = AssistantMessage(identified, model.name)
-    await model.ask(bench.asking(UserMessage("Hello"), own, UserMessage("More")), bench.ear)
+    await model.ask(bench.asking(UserMessage("Hello"), own, UserMessage("More")), bench.listener)
     assert provider.body["messages"][1]["content"] == blocks
     other = AssistantMessage(identified, "anthropic/another")
-    await model.ask(bench.asking(UserMessage("Hello"), other, UserMessage("More")), bench.ear)
+    await model.ask(bench.asking(UserMessage("Hello"), other, UserMessage("More")), bench.listener)
     assert [block["type"] for block in provider.body["messages"][1]["content"]] == ["tool_use", "text", "tool_use"]
 
 
@@ -219,7 +219,7 @@ async def test_events_without_their_type_in_the_data_are_known_by_name(bench: An
     assert (await bench.message(data + b"event: message_stop\ndata: {}\n\n")).text == "x"
 
 
-async def test_arguments_are_told_while_they_come_each_call_for_itself(bench: Any) -> None:
+async def test_arguments_stream_to_the_listener_separately_for_each_call(bench: Any) -> None:
     events = (
         start(0, type="tool_use", id="a", name="read", input={}),
         delta(0, type="input_json_delta", partial_json='{"path":'),
@@ -230,4 +230,4 @@ async def test_arguments_are_told_while_they_come_each_call_for_itself(bench: An
     pieces = [bench.named_sse(event) for event in events]
     await bench.message(*pieces, bench.named_sse(finish(), STOP))
     read, listed = GrowingCall(0, "read"), GrowingCall(1, "list")
-    assert bench.ear.calls == [(read, '{"path":'), (listed, "{}"), (read, '"a"}')]
+    assert bench.listener.calls == [(read, '{"path":'), (listed, "{}"), (read, '"a"}')]

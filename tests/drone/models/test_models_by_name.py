@@ -1,4 +1,4 @@
-"""Models by name: what configuration and keys make of a name."""
+"""The registry of models: what a name means with a given configuration and keys."""
 
 import asyncio
 import json
@@ -25,8 +25,8 @@ NOBODY = "http://127.0.0.1:9"
 ROOT = Path(__file__).parents[3]
 
 
-class Given(Settings):
-    """Settings that hear of no key but those they are given."""
+class SettingsWithKeys(Settings):
+    """Settings that know only the given keys."""
 
     def key(self, name: str) -> str | None:
         given = self.keys.get(name)
@@ -36,7 +36,7 @@ class Given(Settings):
 def settings(*, keys: dict[str, str] | None = None, **more: Any) -> Settings:
     secrets = {name: SecretStr(key) for name, key in (keys or {}).items()}
     known = {"openai_base_url": "https://openai.test/v1", "anthropic_base_url": "https://anthropic.test"}
-    return Given(**{**known, "ollama_base_url": NOBODY, "keys": secrets, **more})
+    return SettingsWithKeys(**{**known, "ollama_base_url": NOBODY, "keys": secrets, **more})
 
 
 def config(**more: Any) -> ModelConfig:
@@ -48,7 +48,7 @@ def problem(models: Models, name: str) -> str | None:
 
 
 async def asked(models: Models, name: str, bench: Any) -> Any:
-    return await models.get(name).ask(bench.asking(), bench.ear)
+    return await models.get(name).ask(bench.asking(), bench.listener)
 
 
 def whole(text: str) -> httpx.Response:
@@ -106,7 +106,7 @@ async def test_the_next_model_of_the_table_is_asked_when_one_fails(bench: Any) -
     models = Models(settings(keys={"OPENAI_API_KEY": "k" * 20}, models=table), wire=Wire(provider))
     reply = await asked(models, "fast", bench)
     assert (reply.text, reply.model) == ("Hi", "openai/other")
-    assert bench.ear.fallbacks == [("openai/m", "openai/other", "fast (openai/m) answered 400: No.")]
+    assert bench.listener.fallbacks == [("openai/m", "openai/other", "fast (openai/m) answered 400: No.")]
 
 
 async def test_configured_prices_make_the_cost(bench: Any) -> None:
@@ -120,7 +120,7 @@ async def test_configured_prices_make_the_cost(bench: Any) -> None:
     ("name", "near"),
     [("fst", "Did you mean fast?"), ("ofline", "Did you mean offline?"), ("openal/x", "Did you mean openai/x?")],
 )
-def test_an_unknown_name_is_told_the_nearest_one(name: str, near: str) -> None:
+def test_an_unknown_name_is_answered_with_the_nearest_one(name: str, near: str) -> None:
     with pytest.raises(UnknownModel, match=f"There is no model '{name}'") as caught:
         Models(settings(models={"fast": config()})).get(name)
     assert near in str(caught.value)
@@ -152,7 +152,7 @@ async def test_http_to_another_machine_may_be_allowed_for_one_model(bench: Any) 
     assert provider.requests[0].url.scheme == "http"
 
 
-async def test_the_table_of_a_model_says_how_it_is_asked_where_nobody_else_does(bench: Any) -> None:
+async def test_settings_of_a_model_apply_where_the_ask_has_none(bench: Any) -> None:
     provider = bench.Provider(whole("Hi"))
     more = {"extra_body": {"seed": 7}, "extra_headers": {"X-Team": "blue"}, "thinking": "low", "temperature": 0.5}
     table = {"far": config(base_url="https://models.test/v1", model="gpt-5.2", **more)}
@@ -161,7 +161,7 @@ async def test_the_table_of_a_model_says_how_it_is_asked_where_nobody_else_does(
     body = provider.body
     assert (body["reasoning_effort"], body["temperature"], body["seed"]) == ("low", 0.5, 7)
     assert provider.requests[0].headers["x-team"] == "blue"
-    await models.get("far").ask(bench.asking(thinking="high", temperature=0.0), bench.ear)
+    await models.get("far").ask(bench.asking(thinking="high", temperature=0.0), bench.listener)
     assert (provider.body["reasoning_effort"], provider.body["temperature"]) == ("high", 0.0)
 
 
@@ -197,7 +197,7 @@ def test_a_fallback_that_does_not_exist_is_a_problem_of_its_alias() -> None:
     assert "'slow'" in str(problem(models, "fast"))
 
 
-def test_every_configured_model_is_told_and_the_offline_one() -> None:
+def test_every_configured_model_is_listed_and_the_offline_one() -> None:
     models = Models(settings(keys={"OPENAI_API_KEY": "k" * 20}, models={"fast": config()}))
     told = {one.name: one for one in models.capabilities()}
     assert set(told) == {"openai/gpt-6.1-terra", "fast", "offline"}
@@ -260,7 +260,7 @@ async def test_a_conversation_with_a_server_runs_to_its_end(
     texts = []
     try:
         for number in range(4):
-            reply = await models.get("fake").ask(bench.asking(*messages, tools=tools), bench.ear)
+            reply = await models.get("fake").ask(bench.asking(*messages, tools=tools), bench.listener)
             texts.append(reply.text)
             if wanted := reply.tool_calls:
                 assert wanted[0].arguments == {"q": f"fact number {number}"}
@@ -271,7 +271,7 @@ async def test_a_conversation_with_a_server_runs_to_its_end(
         await models.aclose()
     assert texts == ["", "", "", "Done." + " token" * 6]
     assert (reply.usage.input_tokens, reply.usage.output_tokens) == (500, 7)
-    assert bench.ear.heard() == texts[-1]
+    assert bench.listener.heard() == texts[-1]
 
 
 def test_an_ollama_on_this_machine_is_the_default_with_its_newest_model_that_chats() -> None:

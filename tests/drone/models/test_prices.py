@@ -1,4 +1,4 @@
-"""What tokens cost and how many a provider is believed to have used."""
+"""Prices, costs and plausible token counts."""
 
 import math
 import subprocess
@@ -16,7 +16,7 @@ def test_cached_tokens_cost_their_own_price_or_that_of_others() -> None:
     assert Price(1.0, 2.0).cost(asked) == pytest.approx((10 * 1.0 + 3 * 2.0) / 1e6)
 
 
-def test_what_is_written_to_a_cache_has_a_price_of_its_own_for_an_hour_another_one() -> None:
+def test_cache_writes_have_one_price_for_minutes_and_another_for_an_hour() -> None:
     asked = Tokens(input=10_000, output=0, cached=1_000, written=6_000, written_1h=2_000)
     price = Price(3.0, 15.0, cached=0.3, cache_write=3.75, cache_write_1h=6.0)
     assert price.cost(asked) == pytest.approx((3_000 * 3 + 1_000 * 0.3 + 4_000 * 3.75 + 2_000 * 6) / 1e6)
@@ -25,29 +25,29 @@ def test_what_is_written_to_a_cache_has_a_price_of_its_own_for_an_hour_another_o
     )
 
 
-def test_a_long_input_makes_the_whole_call_cost_what_long_ones_do() -> None:
+def test_a_long_input_raises_the_price_of_the_whole_call() -> None:
     price = Price(1.0, 2.0, above=((200_000, Price(2.0, 3.0)),))
     assert price.cost(Tokens(200_000, 1_000)) == pytest.approx(0.202)
     assert price.cost(Tokens(200_001, 1_000)) == pytest.approx(0.403002)
 
 
-def test_what_a_provider_says_that_a_call_costs_counts_before_any_price() -> None:
+def test_a_cost_reported_by_the_provider_precedes_any_price() -> None:
     spent = Spent(input=1_000_000, output=0, cost_usd=0.25)
     assert spent.usage(Price(1.0, 2.0), 1, 1).cost_usd == 0.25
     assert spent.usage(None, 1, 1).cost_usd == 0.25
 
 
 @pytest.mark.parametrize("value", [True, "1", -0.1, math.nan, math.inf, 10_001])
-def test_what_is_no_believable_cost_is_none(value: object) -> None:
+def test_an_implausible_cost_is_none(value: object) -> None:
     assert dollars(value) is None
 
 
-def test_what_runs_inside_the_drone_is_free() -> None:
+def test_models_inside_the_drone_are_free() -> None:
     assert FREE.cost(Tokens(10**6, 10**6)) == 0.0
 
 
 @pytest.mark.parametrize("value", [None, True, "5", [], math.nan, math.inf, 10**18, MOST_TOKENS + 1])
-def test_what_is_no_believable_number_of_tokens_is_none(value: object) -> None:
+def test_an_implausible_number_of_tokens_is_none(value: object) -> None:
     assert count(value) is None
 
 
@@ -56,7 +56,7 @@ def test_numbers_of_tokens_are_whole_and_not_negative(value: float, tokens: int)
     assert count(value) == tokens
 
 
-def test_what_was_not_said_is_counted_at_four_bytes_a_token() -> None:
+def test_unreported_tokens_are_estimated_at_four_bytes_each() -> None:
     usage = Spent(output=5).usage(None, request_bytes=41, reply_characters=1000)
     assert (usage.input_tokens, usage.output_tokens, usage.cost_usd) == (11, 5, None)
 
@@ -70,7 +70,7 @@ def test_the_list_of_prices_knows_well_known_models_and_no_others() -> None:
     assert known_price("gemini", "gemini-2.5-pro").above  # type: ignore[union-attr]
 
 
-def test_the_table_that_ships_says_what_the_list_does() -> None:
+def test_the_shipped_table_agrees_with_the_price_list() -> None:
     pytest.importorskip("genai_prices", reason="the extra `cost` is not installed")
     for provider, model in (("anthropic", "claude-sonnet-5-5"), ("openai", "gpt-6-sol"), ("gemini", "gemini-2.5-pro")):
         price, listed = known_price(provider, model), listed_price(provider, model)

@@ -30,12 +30,12 @@ def name_of(path: Path) -> str:
 
 async def reply_to(bench: Any, path: Path, *pieces: bytes) -> Reply:
     model = getattr(bench, FORMS[path.parent.name])(bench.Provider(bench.streamed(*pieces)))
-    reply: Reply = await model.ask(bench.asking(), bench.ear)
+    reply: Reply = await model.ask(bench.asking(), bench.listener)
     return reply
 
 
 def told(reply: Reply) -> dict[str, Any]:
-    """What a reply says, without what is empty."""
+    """The content of a reply, without empty fields."""
     known = {
         "text": reply.text,
         "thinking": reply.thinking,
@@ -61,11 +61,14 @@ async def test_a_stream_is_the_reply_beside_it(bench: Any, path: Path) -> None:
         assert blocks == wanted["thoughts"]
     counted = {name: getattr(reply.usage, name) for name in COUNTED if name in wanted.get("usage", {})}
     assert counted == wanted.get("usage", {})
-    assert (bench.ear.heard(), bench.ear.heard("thinking.delta")) == (reply.text + reply.refusal, reply.thinking)
+    assert (bench.listener.heard(), bench.listener.heard("thinking.delta")) == (
+        reply.text + reply.refusal,
+        reply.thinking,
+    )
 
 
 @pytest.mark.parametrize("path", STREAMS, ids=name_of)
-async def test_how_its_bytes_arrive_changes_nothing(bench: Any, path: Path) -> None:
+async def test_a_stream_gives_the_same_reply_however_its_bytes_arrive(bench: Any, path: Path) -> None:
     data = recorded(path)
     whole = told(await reply_to(bench, path, data))
     for size in (1, 7):
@@ -75,7 +78,7 @@ async def test_how_its_bytes_arrive_changes_nothing(bench: Any, path: Path) -> N
 
 
 @pytest.mark.parametrize("path", STREAMS, ids=name_of)
-async def test_one_that_stops_too_early_is_never_another_reply(bench: Any, path: Path) -> None:
+async def test_a_stream_that_stops_early_never_gives_another_reply(bench: Any, path: Path) -> None:
     data = recorded(path)
     whole = told(await reply_to(bench, path, data))
     for cut in range(0, len(data), 11):

@@ -1,4 +1,4 @@
-"""What providers are sent: every message encoded once, in the provider's own terms."""
+"""Requests as providers receive them: every message encoded once, in the provider's format."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ async def sent(bench: Any, *messages: Message, form: str = "openai", **more: Any
     endpoint = more.pop("endpoint", {})
     whole = bench.sse(bench.chunk("stop", content="x")) + bench.named_sse({"type": "message_stop"})
     provider = bench.Provider(lambda _: bench.streamed(whole))
-    await getattr(bench, form)(provider, **endpoint).ask(bench.asking(*messages, **more), bench.ear)
+    await getattr(bench, form)(provider, **endpoint).ask(bench.asking(*messages, **more), bench.listener)
     return provider.body
 
 
@@ -191,33 +191,35 @@ async def test_older_models_think_within_a_budget_and_newer_ones_by_effort(bench
 
 async def test_keys_travel_in_the_header_that_the_provider_wants(bench: Any) -> None:
     provider = bench.Provider(lambda _: bench.streamed(bench.named_sse({"type": "message_stop"})))
-    await bench.anthropic(provider).ask(bench.asking(), bench.ear)
+    await bench.anthropic(provider).ask(bench.asking(), bench.listener)
     request = provider.requests[0]
     assert (str(request.url), request.headers["x-api-key"]) == ("https://models.test/v1/messages", bench.key)
     provider = bench.Provider(lambda _: bench.streamed(bench.sse("[DONE]")))
-    await bench.openai(provider, base_url="http://127.0.0.1:1/v1", key="").ask(bench.asking(), bench.ear)
+    await bench.openai(provider, base_url="http://127.0.0.1:1/v1", key="").ask(bench.asking(), bench.listener)
     assert str(provider.requests[0].url) == "http://127.0.0.1:1/v1/chat/completions"
     assert "authorization" not in provider.requests[0].headers
 
 
 @pytest.mark.parametrize("form", ["openai", "anthropic"])
-async def test_what_an_operator_adds_stands_in_place_of_what_would_be_sent(bench: Any, form: str) -> None:
+async def test_fields_of_the_operator_replace_our_own(bench: Any, form: str) -> None:
     extra = {"extra_body": {"temperature": 1, 'a "quoted" name': [1]}}
     body = await sent(bench, form=form, temperature=0.2, endpoint=extra)
     assert (body["temperature"], body['a "quoted" name']) == (1, [1])
 
 
-async def test_headers_of_an_operator_stand_in_place_of_our_own(bench: Any) -> None:
+async def test_headers_of_the_operator_replace_our_own(bench: Any) -> None:
     provider = bench.Provider(lambda _: bench.streamed(bench.sse("[DONE]")))
-    await bench.openai(provider, extra_headers={"User-Agent": "ours", "X-Team": "north"}).ask(bench.asking(), bench.ear)
+    await bench.openai(provider, extra_headers={"User-Agent": "ours", "X-Team": "north"}).ask(
+        bench.asking(), bench.listener
+    )
     headers = provider.requests[0].headers
     assert (headers.get_list("user-agent"), headers["x-team"]) == (["ours"], "north")
 
 
 @pytest.mark.parametrize("form", ["openai", "anthropic"])
-async def test_what_a_form_has_no_word_for_is_told(bench: Any, form: str) -> None:
+async def test_settings_that_a_format_lacks_are_reported(bench: Any, form: str) -> None:
     await sent(bench, form=form, service_tier="flex")
-    assert len(bench.ear.not_told) == 1 and "service tier flex" in bench.ear.not_told[0]
+    assert len(bench.listener.not_told) == 1 and "service tier flex" in bench.listener.not_told[0]
 
 
 async def test_a_parameter_that_the_provider_refuses_is_left_out_from_then_on(bench: Any) -> None:
@@ -225,19 +227,19 @@ async def test_a_parameter_that_the_provider_refuses_is_left_out_from_then_on(be
     good = bench.sse(bench.chunk("stop", content="x"))
     provider = bench.Provider(httpx.Response(400, json={"error": {"message": words}}), lambda _: bench.streamed(good))
     model = bench.openai(provider)
-    assert (await model.ask(bench.asking(temperature=0.2), bench.ear)).text == "x"
-    await model.ask(bench.asking(temperature=0.2), bench.ear)
+    assert (await model.ask(bench.asking(temperature=0.2), bench.listener)).text == "x"
+    await model.ask(bench.asking(temperature=0.2), bench.listener)
     assert ["temperature" in json.loads(request.content) for request in provider.requests] == [True, False, False]
-    assert len(bench.ear.retries) == 1
-    assert "Asking again without temperature" in bench.ear.retries[0][0]
-    assert bench.ear.not_told == ["openai/m does not take temperature 0.2; it is not sent."] * 2
+    assert len(bench.listener.retries) == 1
+    assert "Asking again without temperature" in bench.listener.retries[0][0]
+    assert bench.listener.not_told == ["openai/m does not take temperature 0.2; it is not sent."] * 2
 
 
 async def test_a_cap_on_output_takes_the_name_that_the_provider_asks_for(bench: Any) -> None:
     words = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."
     good = bench.sse(bench.chunk("stop", content="x"))
     provider = bench.Provider(httpx.Response(400, json={"error": {"message": words}}), bench.streamed(good))
-    await bench.openai(provider).ask(bench.asking(max_output_tokens=7), bench.ear)
+    await bench.openai(provider).ask(bench.asking(max_output_tokens=7), bench.listener)
     assert (provider.body["max_completion_tokens"], provider.body.get("max_tokens")) == (7, None)
 
 
@@ -260,7 +262,7 @@ async def test_a_cap_on_output_takes_the_name_that_the_provider_asks_for(bench: 
         ),
     ],
 )
-async def test_a_cap_above_what_the_model_gives_becomes_that_and_smaller_ones_stay(
+async def test_a_cap_above_the_model_s_maximum_is_lowered_and_smaller_ones_stay(
     bench: Any, form: str, name: str, words: str
 ) -> None:
     refusal = httpx.Response(400, json={"error": {"message": words}})
@@ -270,16 +272,16 @@ async def test_a_cap_above_what_the_model_gives_becomes_that_and_smaller_ones_st
         await bench.refused(model, bench.asking(max_output_tokens=cap))
     bodies = [json.loads(request.content) for request in provider.requests]
     assert [body.get("generationConfig", body).get(name) for body in bodies] == [90_000, 4_096, 70]
-    assert bench.ear.not_told == [f"{model.name} gives at most 4,096 tokens of output, and more was asked for."]
+    assert bench.listener.not_told == [f"{model.name} gives at most 4,096 tokens of output, and more was asked for."]
 
 
-async def test_each_order_that_asks_for_what_gemini_refused_once_is_told(bench: Any) -> None:
+async def test_every_order_hears_of_a_parameter_that_gemini_refused_once(bench: Any) -> None:
     refusal = httpx.Response(400, json={"error": {"message": "temperature is not supported by this model."}})
     model = bench.gemini(bench.Provider(refusal, httpx.Response(404, json={})))
-    for ear in (bench.ear, another := bench.Ear()):
+    for listener in (bench.listener, another := bench.RecordingListener()):
         with pytest.raises(ModelError):
-            await model.ask(bench.asking(temperature=0.2), ear)
-    assert bench.ear.not_told == another.not_told == ["gemini/m does not take temperature 0.2; it is not sent."]
+            await model.ask(bench.asking(temperature=0.2), listener)
+    assert bench.listener.not_told == another.not_told == ["gemini/m does not take temperature 0.2; it is not sent."]
 
 
 @pytest.mark.parametrize(("provider", "model"), [("vllm", "qwen3"), ("groq", "qwen/qwen3-32b")])
@@ -287,7 +289,7 @@ async def test_a_server_that_only_knows_on_and_off_says_so_of_a_level(bench: Any
     asked = bench.openai(bench.Provider(httpx.Response(404, json={})), provider=provider, model=model)
     for thinking in ("low", "off", "inherit"):
         await bench.refused(asked, bench.asking(thinking=thinking))
-    assert len(bench.ear.not_told) == 1 and "only as on or off" in bench.ear.not_told[0]
+    assert len(bench.listener.not_told) == 1 and "only as on or off" in bench.listener.not_told[0]
 
 
 async def test_a_complaint_about_a_parameter_that_was_not_sent_is_the_answer(bench: Any) -> None:

@@ -1,4 +1,4 @@
-"""Streams that end too early: a reply is taken only when the provider said that it is whole."""
+"""Streams that end early: a reply counts only if the provider declared it complete."""
 
 import json
 from collections.abc import Callable
@@ -79,7 +79,7 @@ def gemini_reference(bench: Any) -> bytes:
 
 
 def same(reply: Reply, whole: Reply) -> bool:
-    """Everything that a turn goes on with; usage and times may be missing from a stream that lost its tail."""
+    """Whether everything that a turn continues with is equal; a stream without its tail may lack usage and times."""
     return (reply.blocks, reply.finish_reason) == (whole.blocks, whole.finish_reason)
 
 
@@ -98,7 +98,7 @@ async def test_no_cut_of_a_stream_becomes_a_reply_unless_it_was_whole(
 ) -> None:
     whole_bytes = reference(bench)
     make = getattr(bench, form)
-    whole = await make(bench.Provider(bench.streamed(whole_bytes))).ask(bench.asking(), bench.Ear())
+    whole = await make(bench.Provider(bench.streamed(whole_bytes))).ask(bench.asking(), bench.RecordingListener())
     assert (whole.text, whole.thinking) == (TEXT, "I think")
     assert whole.tool_calls[0].arguments == {"path": "src/ü.py", "deep": [1, {"x": None}]}
     complete_from = len(whole_bytes) if signal is None else whole_bytes.index(signal) + len(signal)
@@ -106,7 +106,7 @@ async def test_no_cut_of_a_stream_becomes_a_reply_unless_it_was_whole(
     for cut in range(0, len(whole_bytes), 1 if error is None else STRIDE):
         provider = bench.Provider(bench.streamed(whole_bytes[:cut], error=error))
         try:
-            reply = await make(provider).ask(bench.asking(), bench.Ear())
+            reply = await make(provider).ask(bench.asking(), bench.RecordingListener())
         except ModelError as told:
             assert cut < complete_from
             assert told.retryable
@@ -124,13 +124,13 @@ async def test_pieces_of_one_byte_give_the_reply_that_one_piece_gives(
     bench: Any, reference: Callable[[Any], bytes], form: str
 ) -> None:
     data = reference(bench)
-    make, ear = getattr(bench, form), bench.Ear()
-    whole = await make(bench.Provider(bench.streamed(data))).ask(bench.asking(), bench.Ear())
+    make, listener = getattr(bench, form), bench.RecordingListener()
+    whole = await make(bench.Provider(bench.streamed(data))).ask(bench.asking(), bench.RecordingListener())
     pieces = [data[i : i + 1] for i in range(len(data))]
-    reply = await make(bench.Provider(bench.streamed(*pieces))).ask(bench.asking(), ear)
+    reply = await make(bench.Provider(bench.streamed(*pieces))).ask(bench.asking(), listener)
     assert same(reply, whole)
     assert reply.usage == whole.usage
-    assert (ear.heard(), ear.heard("thinking.delta")) == (TEXT, "I think")
+    assert (listener.heard(), listener.heard("thinking.delta")) == (TEXT, "I think")
 
 
 @pytest.mark.parametrize("form", ["openai", "anthropic", "gemini"])
@@ -146,5 +146,5 @@ async def test_a_whole_body_cut_at_any_byte_is_no_reply(bench: Any, form: str) -
         error = await bench.refused(make(bench.Provider(answer), stream=False))
         assert error.retryable
     answer = httpx.Response(200, headers=headers, stream=bench.Pieces([body]))
-    reply = await make(bench.Provider(answer), stream=False).ask(bench.asking(), bench.ear)
+    reply = await make(bench.Provider(answer), stream=False).ask(bench.asking(), bench.listener)
     assert reply.text == "café"

@@ -1,4 +1,4 @@
-"""Schemas of any shape become parameters that providers take: never stricter than the schema itself."""
+"""Schemas of any shape become parameters that providers accept, never stricter than the original."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ PAIR = {"type": "object", "properties": {"a": TEXT, "b": TEXT}, "required": ["a"
 OTHER = {"type": "object", "properties": {"a": TEXT, "c": {"type": "integer"}}, "required": ["a"]}
 
 
-def test_what_providers_take_is_sent_as_it_is() -> None:
+def test_an_acceptable_schema_is_sent_unchanged() -> None:
     assert sendable(GOOD) is GOOD
 
 
@@ -27,7 +27,7 @@ def test_a_choice_at_the_top_becomes_one_object_that_fits_every_choice(key: str)
     assert key not in sent
 
 
-def test_what_is_joined_at_the_top_is_wanted_as_a_whole() -> None:
+def test_all_parts_joined_at_the_top_are_required() -> None:
     sent = sendable({"type": "object", "allOf": [PAIR, OTHER], "additionalProperties": False})
     assert set(sent["properties"]) == {"a", "b", "c"} and sent["required"] == ["a", "b"]
     assert "additionalProperties" not in sent
@@ -60,7 +60,7 @@ def test_properties_that_differ_between_choices_may_be_anything() -> None:
     ],
     ids=repr,
 )
-def test_whatever_comes_an_object_is_sent(schema: Mapping[str, Any]) -> None:
+def test_any_schema_becomes_an_object(schema: Mapping[str, Any]) -> None:
     sent = sendable(schema)
     assert sent["type"] == "object" and isinstance(sent["properties"], dict)
     assert not {"anyOf", "oneOf", "allOf", "enum", "$ref"} & set(sent)
@@ -79,7 +79,7 @@ def depth(value: object) -> int:
     return 0
 
 
-def test_three_hundred_levels_are_cut_where_nobody_reads_on() -> None:
+def test_three_hundred_levels_are_cut_at_the_bound() -> None:
     assert depth(sendable(nested(300))) <= MOST_LEVELS + 1
     assert sendable(nested(10)) == nested(10)
 
@@ -90,13 +90,13 @@ async def test_both_formats_send_them_so(bench: Any, form: str, schema: Mapping[
     chat = bench.streamed(bench.sse(bench.chunk("stop", content="x")))
     message = {"content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn"}
     provider = bench.Provider(chat if form == "openai" else _json(message))
-    await getattr(bench, form)(provider).ask(bench.asking(tools=[ToolSpec("t", "T.", schema)]), bench.ear)
+    await getattr(bench, form)(provider).ask(bench.asking(tools=[ToolSpec("t", "T.", schema)]), bench.listener)
     [tool] = provider.body["tools"]
     sent = tool["function"]["parameters"] if form == "openai" else tool["input_schema"]
     assert sent["type"] == "object" and "anyOf" not in sent
 
 
-async def test_a_name_that_anthropic_refuses_is_told_before_anything_is_sent(bench: Any) -> None:
+async def test_a_name_that_anthropic_refuses_is_reported_before_sending(bench: Any) -> None:
     provider = bench.Provider(_json({}))
     odd = ToolSpec("measure", "M.", {"type": "object", "properties": {"größe": TEXT}})
     error = await bench.refused(bench.anthropic(provider), bench.asking(tools=[odd]))

@@ -1,4 +1,4 @@
-"""A whole turn over each wire: two children in one call, one refused by its gate first, and a person who steers."""
+"""A whole turn in each wire format: two children in one call, one refused by its gate first, and a steering user."""
 
 import asyncio
 from itertools import pairwise
@@ -50,8 +50,8 @@ def written(who: str, turn: int) -> Say:
     return lines[who][turn]
 
 
-class Played:
-    """One turn, and the server that answered in it."""
+class PlayedTurn:
+    """One turn, and the server that replied in it."""
 
     def __init__(self, form: Form, workspace: Path) -> None:
         self.server = TalkingServer(form, self._write, (ONE, TWO, MASTER))
@@ -92,19 +92,19 @@ def _steer(order_id: str) -> Control:
 
 
 @pytest.fixture(params=get_args(Form))
-async def played(request: Any, tmp_path: Path) -> tuple[Played, ChatRecord]:
+async def played(request: Any, tmp_path: Path) -> tuple[PlayedTurn, ChatRecord]:
     (tmp_path / "one.py").write_text("x = 1\n")
     (tmp_path / "two.py").write_text("y = 1\nz = 2\n")
-    turn = Played(request.param, tmp_path)
+    turn = PlayedTurn(request.param, tmp_path)
     return turn, await turn.to_its_end()
 
 
 def _kinds(record: ChatRecord) -> list[str]:
-    """The steps without notes of the runtime."""
+    """The kinds of steps, without notes of the runtime."""
     return [step.kind for step in record.steps if step.kind != "note"]
 
 
-async def test_the_record_tells_the_whole_turn(played: tuple[Played, ChatRecord]) -> None:
+async def test_the_record_tells_the_whole_turn(played: tuple[PlayedTurn, ChatRecord]) -> None:
     _, record = played
     assert (record.status, record.answer) == (RecordStatus.COMPLETED, "One is short, two is long.")
     assert _kinds(record) == ["model", "tool", "steer", "model"]
@@ -118,20 +118,20 @@ async def test_the_record_tells_the_whole_turn(played: tuple[Played, ChatRecord]
     assert thinking == ["Two are quicker.", ""]
 
 
-async def test_calls_and_tokens_add_up_over_the_tree(played: tuple[Played, ChatRecord]) -> None:
+async def test_calls_and_tokens_add_up_over_the_tree(played: tuple[PlayedTurn, ChatRecord]) -> None:
     turn, record = played
     assert record.usage_total.model_calls == len(turn.server.asked) == 7
     assert (record.usage_total.input_tokens, record.usage_total.output_tokens) == (700, 70)
     assert record.usage_total.tool_calls == 7
 
 
-async def test_ids_that_a_provider_repeats_are_told_apart(played: tuple[Played, ChatRecord]) -> None:
+async def test_repeated_provider_ids_are_distinguished(played: tuple[PlayedTurn, ChatRecord]) -> None:
     _, record = played
     steps = [step for one in (record, *record.subagent_history) for step in one.steps if step.kind == "tool"]
     assert len({step.call_id for step in steps}) == len(steps)
 
 
-async def test_a_refusal_and_a_steer_reach_the_model_word_for_word(played: tuple[Played, ChatRecord]) -> None:
+async def test_a_refusal_and_a_steer_reach_the_model_word_for_word(played: tuple[PlayedTurn, ChatRecord]) -> None:
     turn, record = played
     gate = next(step for step in record.subagent_history[1].steps if step.kind == "gate")
     assert "read" in gate.errors[0]
@@ -140,10 +140,10 @@ async def test_a_refusal_and_a_steer_reach_the_model_word_for_word(played: tuple
 
 
 ENDS = {"openai": b'],"tools":', "responses": b'],"tool_choice":'}
-"""What follows the last message in the forms of OpenAI."""
+"""The bytes after the last message in OpenAI's formats."""
 
 
-async def test_what_was_sent_once_is_sent_the_same_in_every_later_request(played: tuple[Played, ChatRecord]) -> None:
+async def test_messages_are_sent_unchanged_in_every_later_request(played: tuple[PlayedTurn, ChatRecord]) -> None:
     turn, _ = played
     for who in (MASTER, ONE, TWO):
         requests = turn.server.by(who)

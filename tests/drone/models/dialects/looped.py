@@ -1,4 +1,4 @@
-"""An agent with one tool whose model is a server made of streams, one for each request; it keeps the requests."""
+"""An agent with one tool whose model is a server of prepared streams, one per request; records the requests."""
 
 import json
 from itertools import pairwise
@@ -40,8 +40,8 @@ def called(*calls: tuple[str, str], **delta: object) -> dict[str, object]:
     return {"choices": [{"index": 0, "delta": {**delta, "tool_calls": told}, "finish_reason": None}]}
 
 
-class Looped:
-    """`name` is a row of the table of providers; a first stream calls, a last one answers."""
+class StreamedAgent:
+    """`name` is a provider's name. The first stream makes a call, the last one answers."""
 
     def __init__(self, name: str, *streams: bytes | httpx.Response, model: str = "m", **endpoint: Any) -> None:
         row = provider(name)
@@ -68,14 +68,14 @@ class Looped:
         return [entry.data for entry in self.journal.entries if isinstance(entry.data, ModelReplied)]
 
     def sent_back(self) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Of the last request the reply with the calls, and what follows it."""
+        """From the last request: the reply with the calls, and the messages after it."""
         messages = self.bodies[-1]["messages"]
         number = max(number for number, message in enumerate(messages) if message.get("tool_calls"))
         return messages[number], messages[number + 1 :]
 
     def keeps_its_beginning(self) -> bool:
-        """Whether of two requests one after the other the later one begins with the messages of the earlier one, in
-        the same bytes but for the marks of a cache."""
+        """Whether each request begins with the messages of the previous one, in the same bytes except for cache
+        marks."""
         requests = [request.content.replace(b',"cache_control":{"type":"ephemeral"}', b"") for request in self.requests]
         return all(later.startswith(_messages(earlier)) for earlier, later in pairwise(requests))
 

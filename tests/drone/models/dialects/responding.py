@@ -1,4 +1,4 @@
-"""OpenAI's Responses as recorded: output items, the events that tell of them, and a server that plays its part."""
+"""OpenAI's Responses as recorded: output items, their events, and a server that sends them."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ def response(output: Sequence[Item], status: str = "completed", **more: object) 
 
 
 def events(output: Sequence[Item], status: str = "completed", **more: object) -> Iterator[Mapping[str, object]]:
-    """A whole stream; the last event tells the response as it ended."""
+    """A whole stream; the last event contains the final response."""
     yield {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress", "output": []}}
     yield {"type": "response.in_progress", "response": {"id": "resp_1", "status": "in_progress", "output": []}}
     for index, item in enumerate(output):
@@ -91,12 +91,12 @@ def streamed(output: Sequence[Item], status: str = "completed", **more: object) 
 
 
 Writer: TypeAlias = Callable[[str, int], Sequence[Item]]
-"""The output for whoever asks, by the opening of the prompt and the number of the request."""
+"""The output for an agent, by the beginning of its prompt and the number of the request."""
 
 
 @dataclass
 class RespondingServer(httpx.AsyncBaseTransport):
-    """Keeps the raw bodies of what each agent asked."""
+    """Records the raw request bodies of each agent."""
 
     write: Writer
     asked: dict[str, list[bytes]] = field(default_factory=dict)

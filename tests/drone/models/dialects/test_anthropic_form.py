@@ -1,4 +1,4 @@
-"""Anthropic's Messages API with models of 2026: thinking, caps, pauses, refusals, caching, money, other clouds."""
+"""Anthropic's Messages API with models of 2026: thinking, caps, pauses, refusals, caching, cost, other clouds."""
 
 import json
 from collections.abc import Mapping
@@ -38,7 +38,9 @@ async def sent(
     bench: Any, model: str, *messages: Message, endpoint: Mapping[str, Any] | None = None, **more: Any
 ) -> Any:
     provider = bench.Provider(lambda _: bench.streamed(bench.named_sse(finish(), STOP)))
-    await bench.anthropic(provider, model=model, **(endpoint or {})).ask(bench.asking(*messages, **more), bench.ear)
+    await bench.anthropic(provider, model=model, **(endpoint or {})).ask(
+        bench.asking(*messages, **more), bench.listener
+    )
     return provider.body
 
 
@@ -77,7 +79,7 @@ def budget(tokens: int) -> dict[str, object]:
         ("claude-of-next-year", "xhigh", effort("xhigh")),
     ],
 )
-async def test_each_level_of_thinking_is_told_as_the_model_takes_it(
+async def test_each_thinking_level_is_requested_in_the_model_s_own_way(
     bench: Any, model: str, level: str, told: Mapping[str, object]
 ) -> None:
     body = await sent(bench, model, thinking=level)
@@ -93,17 +95,15 @@ async def test_each_level_of_thinking_is_told_as_the_model_takes_it(
         ("claude-3-5-haiku-latest", "high", "does not think"),
     ],
 )
-async def test_a_level_that_the_model_does_not_take_is_told_to_people(
-    bench: Any, model: str, level: str, words: str
-) -> None:
+async def test_an_unsupported_level_is_reported_to_people(bench: Any, model: str, level: str, words: str) -> None:
     await sent(bench, model, thinking=level)
-    assert [words in what for what in bench.ear.not_told] == [True]
+    assert [words in what for what in bench.listener.not_told] == [True]
 
 
 async def test_a_level_that_the_model_takes_is_not_spoken_of(bench: Any) -> None:
     for level in ("inherit", "off", "low", "max"):
         await sent(bench, "claude-sonnet-5", thinking=level)
-    assert bench.ear.not_told == []
+    assert bench.listener.not_told == []
 
 
 async def test_temperature_goes_with_a_model_that_does_not_think_and_with_no_other(bench: Any) -> None:
@@ -121,7 +121,7 @@ async def test_temperature_goes_with_a_model_that_does_not_think_and_with_no_oth
         ("claude-of-next-year", {}, 16_384),
     ],
 )
-async def test_no_more_output_is_asked_for_than_the_model_gives(
+async def test_no_request_asks_for_more_output_than_the_model_supports(
     bench: Any, model: str, endpoint: dict[str, Any], most: int
 ) -> None:
     assert (await sent(bench, model, endpoint=endpoint))["max_tokens"] == most
@@ -138,10 +138,10 @@ async def test_a_cap_that_the_server_tells_is_kept_from_then_on(bench: Any) -> N
     refusal = httpx.Response(400, json={"type": "error", "error": {"type": "invalid_request_error", "message": words}})
     provider = bench.Provider(refusal, said(bench, "a"), said(bench, "b"))
     model = bench.anthropic(provider, model="claude-of-next-year")
-    await model.ask(bench.asking(), bench.ear)
-    await model.ask(bench.asking(), bench.ear)
+    await model.ask(bench.asking(), bench.listener)
+    await model.ask(bench.asking(), bench.listener)
     assert [json.loads(one.content)["max_tokens"] for one in provider.requests] == [16_384, 8_192, 8_192]
-    assert ["max_tokens above 8192" in told for told, _ in bench.ear.retries] == [True]
+    assert ["max_tokens above 8192" in told for told, _ in bench.listener.retries] == [True]
 
 
 async def test_a_paused_reply_goes_back_as_it_is_and_the_turn_goes_on(bench: Any) -> None:
@@ -158,7 +158,7 @@ async def test_a_paused_reply_goes_back_as_it_is_and_the_turn_goes_on(bench: Any
         bench.streamed(first), said(bench, "Done.", usage={"input_tokens": 7, "output_tokens": 3})
     )
     model = Unpaused(bench.anthropic(provider, model="claude-sonnet-5"))
-    reply = await model.ask(bench.asking(), bench.ear)
+    reply = await model.ask(bench.asking(), bench.listener)
     assert json.loads(provider.requests[1].content)["messages"][1] == {
         "role": "assistant",
         "content": [
@@ -168,13 +168,13 @@ async def test_a_paused_reply_goes_back_as_it_is_and_the_turn_goes_on(bench: Any
     }
     assert (reply.text, reply.finish_reason) == ("Done.", "stop")
     assert [type(block) for block in reply.blocks] == [ThinkingBlock, OpaqueBlock, TextBlock]
-    usage = bench.ear.bill.with_reply(reply.usage)
+    usage = bench.listener.bill.with_reply(reply.usage)
     assert (usage.input_tokens, usage.output_tokens, usage.model_calls) == (12, 5, 2)
 
 
 async def test_a_reply_that_is_paused_without_end_counts_as_cut_off(bench: Any) -> None:
     provider = bench.Provider(lambda _: said(bench, "…", reason="pause_turn"))
-    reply = await Unpaused(bench.anthropic(provider)).ask(bench.asking(), bench.ear)
+    reply = await Unpaused(bench.anthropic(provider)).ask(bench.asking(), bench.listener)
     assert (reply.finish_reason, len(provider.requests)) == ("length", MOST_PAUSES + 1)
 
 
@@ -193,10 +193,10 @@ async def test_a_context_that_is_full_in_the_middle_counts_as_cut_off(bench: Any
 
 
 @pytest.mark.parametrize(("name", "said_id"), [("request-id", "req_1"), ("x-request-id", "req_2")])
-async def test_the_reply_says_what_its_provider_calls_the_request(bench: Any, name: str, said_id: str) -> None:
+async def test_the_reply_has_the_provider_s_request_id(bench: Any, name: str, said_id: str) -> None:
     body = {"content": [{"type": "text", "text": "x"}], "stop_reason": "end_turn"}
     provider = bench.Provider(httpx.Response(200, json=body, headers={name: said_id}))
-    assert (await bench.anthropic(provider).ask(bench.asking(), bench.ear)).request_id == said_id
+    assert (await bench.anthropic(provider).ask(bench.asking(), bench.listener)).request_id == said_id
 
 
 def grown(rounds: int) -> tuple[Message, ...]:
@@ -215,7 +215,7 @@ async def test_a_request_begins_as_the_one_before_but_for_moving_cache_marks(ben
     provider = bench.Provider(lambda _: said(bench, "x"))
     model = bench.anthropic(provider, model="claude-sonnet-5", cache_ttl=ttl)
     for rounds in range(1, 6):
-        await model.ask(bench.asking(*grown(rounds), tools=[READ]), bench.ear)
+        await model.ask(bench.asking(*grown(rounds), tools=[READ]), bench.listener)
     bodies = [request.content for request in provider.requests]
     assert [body.count(b'"cache_control"') for body in bodies] == [body.count(mark) for body in bodies]
     assert all(body.count(mark) <= 4 for body in bodies)
@@ -226,7 +226,7 @@ async def test_a_request_begins_as_the_one_before_but_for_moving_cache_marks(ben
 
 
 def refusing_thinking(bench: Any, words: str) -> Any:
-    """A server that knows no thinking which is sent back to it."""
+    """A server that rejects thinking sent back to it."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         if b'"signature"' not in request.content:
@@ -254,7 +254,7 @@ async def test_thinking_that_its_server_does_not_know_again_stays_behind(
     asked = bench.anthropic(provider, model=model)
     for rounds in (2, 3):
         ask = bench.asking(*grown(rounds), tools=[READ], thinking="high", cache_key="agent-1")
-        assert (await asked.ask(ask, bench.ear)).text == "x"
+        assert (await asked.ask(ask, bench.listener)).text == "x"
     assert len(provider.requests) == 3
     body = provider.body
     assert {block["type"] for turn in body["messages"] for block in turn["content"]} == {
@@ -263,9 +263,11 @@ async def test_thinking_that_its_server_does_not_know_again_stays_behind(
         "tool_result",
     }
     assert {"thinking": body.get("thinking")} == thinks
-    assert len(bench.ear.retries) == 1
-    assert set(bench.ear.not_told) == {"anthropic/m is not given back its earlier thinking: it does not know it again."}
-    await asked.ask(bench.asking(tools=[READ], thinking="high", cache_key="agent-2"), bench.ear)
+    assert len(bench.listener.retries) == 1
+    assert set(bench.listener.not_told) == {
+        "anthropic/m is not given back its earlier thinking: it does not know it again."
+    }
+    await asked.ask(bench.asking(tools=[READ], thinking="high", cache_key="agent-2"), bench.listener)
     assert provider.body["thinking"]["type"] in ("adaptive", "enabled")
 
 
@@ -278,7 +280,7 @@ async def test_thinking_is_left_behind_once_and_another_such_refusal_stands(benc
     assert len(provider.requests) == 2
 
 
-async def test_what_is_written_to_the_cache_is_paid_for_as_such(bench: Any) -> None:
+async def test_cache_writes_have_their_own_price(bench: Any) -> None:
     usage = {
         "input_tokens": 400,
         "cache_creation_input_tokens": 6_400,
@@ -287,13 +289,13 @@ async def test_what_is_written_to_the_cache_is_paid_for_as_such(bench: Any) -> N
     }
     price = Price(3.0, 15.0, cached=0.3, cache_write=3.75, cache_write_1h=6.0)
     provider = bench.Provider(lambda _: said(bench, "x", usage=usage))
-    reply = await bench.anthropic(provider, price=price).ask(bench.asking(), bench.ear)
+    reply = await bench.anthropic(provider, price=price).ask(bench.asking(), bench.listener)
     assert reply.usage.cache_write_tokens == 6_400
     assert reply.usage.input_tokens == 7_800
     assert reply.usage.cost_usd == pytest.approx(0.0285)
 
 
-async def test_what_is_kept_for_an_hour_costs_more(bench: Any) -> None:
+async def test_cache_writes_for_an_hour_cost_more(bench: Any) -> None:
     usage = {
         "input_tokens": 400,
         "cache_creation_input_tokens": 6_400,
@@ -302,25 +304,25 @@ async def test_what_is_kept_for_an_hour_costs_more(bench: Any) -> None:
     }
     price = Price(3.0, 15.0, cached=0.3, cache_write=3.75, cache_write_1h=6.0)
     provider = bench.Provider(lambda _: said(bench, "x", usage=usage))
-    reply = await bench.anthropic(provider, price=price).ask(bench.asking(), bench.ear)
+    reply = await bench.anthropic(provider, price=price).ask(bench.asking(), bench.listener)
     assert reply.usage.cost_usd == pytest.approx((400 * 3 + 400 * 3.75 + 6_000 * 6 + 200 * 15) / 1e6)
 
 
-async def test_the_cost_of_a_stream_that_broke_off_is_what_was_said_until_then(bench: Any) -> None:
+async def test_a_broken_stream_costs_what_was_reported_until_then(bench: Any) -> None:
     usage = {"input_tokens": 400, "cache_creation_input_tokens": 6_400, "cache_read_input_tokens": 1_000}
     begun = bench.named_sse({"type": "message_start", "message": {"usage": {**usage, "output_tokens": 1}}})
     overloaded = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     provider = bench.Provider(bench.streamed(begun, bench.named_sse(start(type="text", text="half"), overloaded)))
     error = await bench.refused(bench.anthropic(provider, price=Price(3.0, 15.0, cached=0.3, cache_write=3.75)))
     assert (error.status, error.retryable) == (529, True)
-    assert bench.ear.bill.usage.cost_usd == pytest.approx((400 * 3 + 6_400 * 3.75 + 1_000 * 0.3 + 1 * 15) / 1e6)
+    assert bench.listener.bill.usage.cost_usd == pytest.approx((400 * 3 + 6_400 * 3.75 + 1_000 * 0.3 + 1 * 15) / 1e6)
 
 
 async def test_googles_cloud_has_the_model_in_the_address_and_the_version_in_the_body(bench: Any) -> None:
     base = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/anthropic/models"
     provider = bench.Provider(lambda _: said(bench, "x"))
     model = bench.anthropic(provider, provider="vertex", base_url=base, model="claude-haiku-4-5@20251001")
-    await model.ask(bench.asking(), bench.ear)
+    await model.ask(bench.asking(), bench.listener)
     request = provider.requests[0]
     assert str(request.url) == f"{base}/claude-haiku-4-5@20251001:streamRawPredict"
     assert request.headers["authorization"] == f"Bearer {bench.key}"
@@ -334,7 +336,7 @@ async def test_bedrock_speaks_the_same_form_with_its_own_kind_of_key(bench: Any)
     provider = bench.Provider(lambda _: said(bench, "x"))
     base = "https://bedrock-mantle.us-east-1.api.aws/anthropic"
     model = bench.anthropic(provider, provider="bedrock", base_url=base, model="anthropic.claude-opus-5-5")
-    await model.ask(bench.asking(thinking="off"), bench.ear)
+    await model.ask(bench.asking(thinking="off"), bench.listener)
     request = provider.requests[0]
     assert str(request.url) == f"{base}/v1/messages"
     assert request.headers["authorization"] == f"Bearer {bench.key}"

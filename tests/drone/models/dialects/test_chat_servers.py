@@ -16,7 +16,7 @@ from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from tests.drone.models.conftest import chunk, sse, streamed
-from tests.drone.models.dialects.looped import Looped, called
+from tests.drone.models.dialects.looped import StreamedAgent, called
 
 ANSWER = sse(chunk("stop", content="It is 42."), "[DONE]")
 CALL = called(("call-x", '{"number":21}'))
@@ -24,21 +24,21 @@ CALLED = sse(CALL, chunk("tool_calls"), "[DONE]")
 THOUGHT = sse(chunk(reasoning_content="Twice that."), CALL, chunk("tool_calls"), "[DONE]")
 
 
-async def done(looped: Looped, **definition: Any) -> Looped:
+async def done(looped: StreamedAgent, **definition: Any) -> StreamedAgent:
     report = await looped.run(**definition)
     assert (report.status, report.text) == (RecordStatus.COMPLETED, "It is 42."), report.error
     assert looped.keeps_its_beginning()
     return looped
 
 
-def test_every_row_that_speaks_chat_completions_says_what_differs() -> None:
+def test_every_provider_of_chat_completions_has_its_differences() -> None:
     assert {one.name for one in PROVIDERS if one.form == "chat"} <= CHAT_SERVERS.keys()
     assert len({one.name for one in CHAT_SERVERS.values()}) == len({*map(id, CHAT_SERVERS.values())})
 
 
 @pytest.mark.parametrize("name", CHAT_SERVERS)
 async def test_a_turn_with_a_call_comes_to_its_end_at_every_server(name: str) -> None:
-    looped = await done(Looped(name, CALLED, ANSWER))
+    looped = await done(StreamedAgent(name, CALLED, ANSWER))
     reply, (result, *more) = looped.sent_back()
     assert (result["role"], result["tool_call_id"], more) == ("tool", reply["tool_calls"][0]["id"], [])
     assert "42" in str(result["content"])
@@ -62,15 +62,15 @@ async def test_a_turn_with_a_call_comes_to_its_end_at_every_server(name: str) ->
 async def test_thinking_goes_back_with_its_call_where_it_is_taken_and_nowhere_else(
     name: str, field: str | None
 ) -> None:
-    looped = await done(Looped(name, THOUGHT, ANSWER))
+    looped = await done(StreamedAgent(name, THOUGHT, ANSWER))
     assert looped.replies[0].thinking == "Twice that."
     told = {key: value for key, value in looped.sent_back()[0].items() if key.startswith("reasoning")}
     assert told == ({field: "Twice that."} if field else {})
 
 
-async def test_a_server_of_no_row_that_refuses_thinking_is_asked_without_it_and_that_is_told() -> None:
+async def test_an_unlisted_server_that_refuses_thinking_is_asked_without_it_and_that_is_reported() -> None:
     words = {"error": {"message": "property 'reasoning_content' is unsupported"}}
-    looped = Looped(
+    looped = StreamedAgent(
         "openai", THOUGHT, httpx.Response(400, json=words), streamed(ANSWER), base_url="https://gateway.test/v1"
     )
     assert (await looped.run()).status is RecordStatus.COMPLETED
@@ -81,7 +81,7 @@ async def test_a_server_of_no_row_that_refuses_thinking_is_asked_without_it_and_
 
 async def test_mistral_takes_ids_of_nine_letters_and_no_user_after_a_tool() -> None:
     twice = sse(called(("a", '{"number":21}'), ("b", '{"number":4}')), chunk("tool_calls"), "[DONE]")
-    looped = await done(Looped("mistral", twice, twice, twice, ANSWER, model="magistral-medium-latest"))
+    looped = await done(StreamedAgent("mistral", twice, twice, twice, ANSWER, model="magistral-medium-latest"))
     ids = [call["id"] for message in looped.bodies[-1]["messages"] for call in message.get("tool_calls", ())]
     assert len({*ids}) == len(ids) == 6
     assert all(len(one) == 9 and one.isascii() and one.isalnum() for one in ids)
@@ -94,7 +94,7 @@ async def test_mistral_takes_ids_of_nine_letters_and_no_user_after_a_tool() -> N
 
 @pytest.mark.parametrize("name", ["vllm", "llamacpp", "ollama", "together"])
 async def test_mistral_s_models_keep_their_manners_at_other_servers(name: str) -> None:
-    looped = await done(Looped(name, THOUGHT, ANSWER, model="Devstral-Small-2"))
+    looped = await done(StreamedAgent(name, THOUGHT, ANSWER, model="Devstral-Small-2"))
     reply, _ = looped.sent_back()
     assert len(reply["tool_calls"][0]["id"]) == 9 and not any(key.startswith("reasoning") for key in reply)
 
@@ -102,7 +102,7 @@ async def test_mistral_s_models_keep_their_manners_at_other_servers(name: str) -
 async def test_mistral_s_thinking_in_parts_is_thinking_and_does_not_go_back() -> None:
     parts = [{"type": "thinking", "thinking": [{"type": "text", "text": "Twice that."}]}]
     first = sse(chunk(content=parts), chunk(content=[{"type": "text", "text": "So."}]), CALL, chunk("tool_calls"))
-    looped = await done(Looped("mistral", first, ANSWER))
+    looped = await done(StreamedAgent("mistral", first, ANSWER))
     assert looped.replies[0].thinking == "Twice that."
     assert looped.sent_back()[0]["content"] == "So."
 
@@ -110,7 +110,7 @@ async def test_mistral_s_thinking_in_parts_is_thinking_and_does_not_go_back() ->
 async def test_usage_of_groq_is_found_where_groq_puts_it() -> None:
     usage = {"prompt_tokens": 70, "completion_tokens": 7, "total_tokens": 77}
     end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}], "x_groq": {"usage": usage}}
-    looped = await done(Looped("groq", sse(CALL, end, "[DONE]"), ANSWER))
+    looped = await done(StreamedAgent("groq", sse(CALL, end, "[DONE]"), ANSWER))
     assert (looped.replies[0].usage.input_tokens, looped.replies[0].usage.output_tokens) == (70, 7)
 
 
@@ -122,7 +122,7 @@ async def test_a_signature_of_google_goes_back_with_the_call_that_it_came_with(n
     signed = called(("a", '{"number":21}'), ("b", '{"number":4}'))
     signed["choices"][0]["delta"]["tool_calls"][0].update(SIGNED)  # type: ignore[index]
     first = sse(signed, chunk("tool_calls"), "[DONE]")
-    calls = (await done(Looped(name, first, ANSWER, model="gemini-3.1-pro"))).sent_back()[0]["tool_calls"]
+    calls = (await done(StreamedAgent(name, first, ANSWER, model="gemini-3.1-pro"))).sent_back()[0]["tool_calls"]
     assert [call.get("extra_content") for call in calls] == [SIGNED["extra_content"], None]
 
 
@@ -131,11 +131,11 @@ async def test_a_signature_of_google_goes_back_with_the_call_that_it_came_with(n
     [("gemini-3.1-pro", True), ("gemini-4-argon", True), ("gemini-flash-latest", True), ("gemini-2.5-flash", False)],
 )
 async def test_calls_of_another_model_are_marked_as_such_for_google(model: str, marked: bool) -> None:
-    calls = (await done(Looped("gemini", CALLED, ANSWER, model=model))).sent_back()[0]["tool_calls"]
+    calls = (await done(StreamedAgent("gemini", CALLED, ANSWER, model=model))).sent_back()[0]["tool_calls"]
     assert ("skip_thought_signature_validator" in str(calls[0])) is marked
 
 
-async def test_what_the_same_model_gave_in_its_own_form_is_no_field_of_this_one() -> None:
+async def test_extra_fields_from_another_wire_format_are_not_sent() -> None:
     own = ToolCallBlock(call_id="call-1", name="double", arguments={}, extra={"thoughtSignature": "c2ln"})
     told = ChatMessages("gemini/gemini-3.1-pro", "gemini-3.1-pro", CHAT_SERVERS["gemini"])
     [sent] = told("", [AssistantMessage((own,), "gemini/gemini-3.1-pro")], frozenset())
@@ -158,7 +158,7 @@ def thought_about(*details: dict[str, object]) -> bytes:
 
 
 async def test_reasoning_details_of_openrouter_go_back_as_they_came_put_together() -> None:
-    looped = await done(Looped("openrouter", thought_about(*DETAILS), ANSWER))
+    looped = await done(StreamedAgent("openrouter", thought_about(*DETAILS), ANSWER))
     reply, _ = looped.sent_back()
     assert reply["reasoning_details"] == WHOLE
     assert "reasoning_content" not in reply and "reasoning" not in reply
@@ -166,7 +166,7 @@ async def test_reasoning_details_of_openrouter_go_back_as_they_came_put_together
 
 
 async def test_reasoning_details_go_to_no_other_model() -> None:
-    looped = Looped("openrouter", thought_about(*DETAILS), ANSWER, model="one")
+    looped = StreamedAgent("openrouter", thought_about(*DETAILS), ANSWER, model="one")
     await done(looped)
     told = looped.replies[0]
     assert told.blocks[0].extra == {"reasoning_details": WHOLE}  # type: ignore[union-attr]
@@ -175,10 +175,10 @@ async def test_reasoning_details_go_to_no_other_model() -> None:
     assert b"reasoning_details" not in sent and b'"double"' in sent
 
 
-async def test_reasoning_details_that_are_not_known_again_stay_behind_and_that_is_told() -> None:
+async def test_reasoning_details_that_the_server_no_longer_knows_are_left_out_and_that_is_reported() -> None:
     words = {"error": {"message": "messages.1.content.0: `thinking` blocks cannot be modified."}}
     refusal = httpx.Response(400, json=words)
-    looped = Looped("openrouter", thought_about(*DETAILS), refusal, ANSWER, model="anthropic/claude-sonnet-5")
+    looped = StreamedAgent("openrouter", thought_about(*DETAILS), refusal, ANSWER, model="anthropic/claude-sonnet-5")
     assert (await looped.run()).status is RecordStatus.COMPLETED
     assert ["reasoning_details" in str(body["messages"]) for body in looped.bodies] == [False, True, False]
     told = [entry.data.message for entry in looped.journal.entries if isinstance(entry.data, AgentStep)]
@@ -198,9 +198,9 @@ async def test_reasoning_details_that_are_not_known_again_stay_behind_and_that_i
         ({"cost_in_usd_ticks": 123_000_000}, 0.0123),
     ],
 )
-async def test_what_a_provider_says_that_a_call_costs_is_its_cost(usage: dict[str, Any], cost: float | None) -> None:
+async def test_the_cost_that_a_provider_reports_is_the_cost(usage: dict[str, Any], cost: float | None) -> None:
     told = {"choices": [], "usage": {"prompt_tokens": 70, "completion_tokens": 7, **usage}}
-    looped = await done(Looped("openrouter", sse(CALL, chunk("tool_calls"), told, "[DONE]"), ANSWER))
+    looped = await done(StreamedAgent("openrouter", sse(CALL, chunk("tool_calls"), told, "[DONE]"), ANSWER))
     assert looped.replies[0].usage.cost_usd == (None if cost is None else pytest.approx(cost))
     assert looped.bodies[0]["usage"] == {"include": True}
 
@@ -208,15 +208,15 @@ async def test_what_a_provider_says_that_a_call_costs_is_its_cost(usage: dict[st
 async def test_tokens_written_to_a_cache_behind_openrouter_are_counted() -> None:
     details = {"cached_tokens": 10, "cache_write_tokens": 50}
     told = {"choices": [], "usage": {"prompt_tokens": 70, "completion_tokens": 7, "prompt_tokens_details": details}}
-    looped = await done(Looped("openrouter", sse(CALL, chunk("tool_calls"), told, "[DONE]"), ANSWER))
+    looped = await done(StreamedAgent("openrouter", sse(CALL, chunk("tool_calls"), told, "[DONE]"), ANSWER))
     usage = looped.replies[0].usage
     assert (usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens) == (70, 10, 50)
 
 
-async def test_the_words_of_the_provider_behind_openrouter_are_told() -> None:
+async def test_the_words_of_the_provider_behind_openrouter_are_passed_on() -> None:
     raw = '{"error": "the moon is in the way"}'
     error = {"error": {"code": 400, "message": "Provider returned error", "metadata": {"raw": raw}}}
-    report = await Looped("openrouter", httpx.Response(400, json=error)).run()
+    report = await StreamedAgent("openrouter", httpx.Response(400, json=error)).run()
     assert "Provider returned error" in (report.error or "") and "the moon is in the way" in (report.error or "")
 
 
@@ -237,7 +237,7 @@ async def test_a_call_that_groq_could_not_read_may_be_written_anew(bench: Any) -
     ],
 )
 async def test_a_reply_that_comes_back_from_the_journal_is_sent_in_the_same_bytes(name: str, first: bytes) -> None:
-    looped = await done(Looped(name, first, ANSWER, model="gemini-3.1-pro"))
+    looped = await done(StreamedAgent(name, first, ANSWER, model="gemini-3.1-pro"))
     told = looped.replies[0]
     kept = ModelReplied.model_validate_json(to_json(told.stored))
     server = ChatMessages(told.model, "gemini-3.1-pro", CHAT_SERVERS[name])
@@ -246,13 +246,13 @@ async def test_a_reply_that_comes_back_from_the_journal_is_sent_in_the_same_byte
 
 
 async def test_claude_behind_openrouter_is_cached_and_others_are_asked_as_ever() -> None:
-    looped = await done(Looped("openrouter", CALLED, CALLED, ANSWER, model="anthropic/claude-sonnet-5"))
+    looped = await done(StreamedAgent("openrouter", CALLED, CALLED, ANSWER, model="anthropic/claude-sonnet-5"))
     marked = [
         [message["role"] for message in body["messages"] if "cache_control" in str(message)] for body in looped.bodies
     ]
     assert marked == [["system", "user"], ["system", "user", "tool"], ["system", "tool", "tool"]]
     assert looped.bodies[2]["messages"][-1]["content"][0]["cache_control"] == {"type": "ephemeral"}
-    plain = await done(Looped("openrouter", CALLED, ANSWER, model="openrouter/auto"))
+    plain = await done(StreamedAgent("openrouter", CALLED, ANSWER, model="openrouter/auto"))
     assert "cache_control" not in str(plain.bodies)
 
 
@@ -261,15 +261,15 @@ async def test_an_error_in_the_middle_of_openrouter_s_stream_is_an_error() -> No
         "error": {"code": 502, "message": "Provider disconnected"},
         "choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": "error"}],
     }
-    report = await Looped("openrouter", sse(chunk(content="It"), broken)).run()
+    report = await StreamedAgent("openrouter", sse(chunk(content="It"), broken)).run()
     assert report.status is RecordStatus.FAILED and "Provider disconnected" in (report.error or "")
 
 
 @pytest.mark.parametrize("name", CHAT_SERVERS)
 @pytest.mark.parametrize("level", LEVELS)
-async def test_every_level_of_thinking_is_asked_for_or_it_is_told_that_it_is_not(name: str, level: str) -> None:
-    thinking = await done(Looped(name, ANSWER), thinking=level)
-    inherited = await done(Looped(name, ANSWER), thinking="inherit")
+async def test_every_thinking_level_is_requested_or_reported_as_missing(name: str, level: str) -> None:
+    thinking = await done(StreamedAgent(name, ANSWER), thinking=level)
+    inherited = await done(StreamedAgent(name, ANSWER), thinking="inherit")
     told = "cannot be told to think" in str([entry.data for entry in thinking.journal.entries])
     assert told is (thinking.bodies[0] == inherited.bodies[0])
 
@@ -302,7 +302,7 @@ async def test_every_level_of_thinking_is_asked_for_or_it_is_told_that_it_is_not
 async def test_thinking_is_asked_for_in_the_server_s_words(
     name: str, model: str, level: str, asked: dict[str, object]
 ) -> None:
-    looped = await done(Looped(name, ANSWER, model=model), thinking=level)
+    looped = await done(StreamedAgent(name, ANSWER, model=model), thinking=level)
     body = looped.bodies[0]
     assert {key: body[key] for key in asked} == asked
 
@@ -317,10 +317,10 @@ async def test_thinking_is_asked_for_in_the_server_s_words(
         ("vllm", "qwen3", "low", ""),
     ],
 )
-async def test_a_level_without_words_of_its_own_is_asked_for_as_the_nearest_and_that_is_told(
+async def test_a_level_without_its_own_word_becomes_the_nearest_and_that_is_reported(
     name: str, model: str, level: str, told: str
 ) -> None:
-    looped = await done(Looped(name, ANSWER, model=model), thinking=level)
+    looped = await done(StreamedAgent(name, ANSWER, model=model), thinking=level)
     said = str([entry.data for entry in looped.journal.entries])
     assert told in said if told else "its nearest to" not in said
 
@@ -334,28 +334,28 @@ async def test_a_level_without_words_of_its_own_is_asked_for_as_the_nearest_and_
         ("together", "zai-org/GLM-5.3"),
     ],
 )
-async def test_thinking_that_cannot_be_switched_off_is_not_asked_to_be_and_that_is_told(name: str, model: str) -> None:
-    looped = await done(Looped(name, ANSWER, model=model), thinking="off")
+async def test_thinking_that_cannot_be_switched_off_is_reported(name: str, model: str) -> None:
+    looped = await done(StreamedAgent(name, ANSWER, model=model), thinking="off")
     assert not any(key.startswith("reasoning") for key in looped.bodies[0])
     assert "cannot be told to think off" in str([entry.data for entry in looped.journal.entries])
 
 
 @pytest.mark.parametrize("name", ["openai", "azure"])
-async def test_tools_beside_reasoning_that_openai_refuses_are_asked_for_without_it_and_that_is_told(name: str) -> None:
+async def test_refused_reasoning_beside_tools_is_left_out_and_that_is_reported(name: str) -> None:
     words = {"error": {"message": "Function tools with reasoning_effort are not supported in /v1/chat/completions."}}
-    looped = await done(Looped(name, httpx.Response(400, json=words), streamed(CALLED), streamed(ANSWER)))
+    looped = await done(StreamedAgent(name, httpx.Response(400, json=words), streamed(CALLED), streamed(ANSWER)))
     assert [body.get("reasoning_effort") for body in looped.bodies] == [None, "none", "none"]
     assert any(entry.kind == "model.retried" for entry in looped.journal.entries)
 
 
 @pytest.mark.parametrize(("name", "cap"), [("openai", "max_completion_tokens"), ("mistral", "max_tokens")])
 async def test_the_cap_on_output_has_the_server_s_name(name: str, cap: str) -> None:
-    looped = await done(Looped(name, ANSWER, max_output_tokens=500))
+    looped = await done(StreamedAgent(name, ANSWER, max_output_tokens=500))
     assert {key: value for key, value in looped.bodies[0].items() if "tokens" in key} == {cap: 500}
 
 
 async def test_keys_of_azure_have_their_own_header_and_tokens_are_a_bearer_s() -> None:
-    looped = await done(Looped("azure", ANSWER))
+    looped = await done(StreamedAgent("azure", ANSWER))
     assert looped.requests[0].headers["api-key"] == "sk-key-0123456789"
-    token = await done(Looped("azure", ANSWER, key="eyJhbGciOi.eyJzdWIi.c2ln"))
+    token = await done(StreamedAgent("azure", ANSWER, key="eyJhbGciOi.eyJzdWIi.c2ln"))
     assert token.requests[0].headers["authorization"] == "Bearer eyJhbGciOi.eyJzdWIi.c2ln"

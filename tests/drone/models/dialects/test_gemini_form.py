@@ -1,4 +1,4 @@
-"""Gemini's own form: what is asked, what comes, and what goes back unchanged."""
+"""Gemini's own format: requests, replies, and parts that are sent back unchanged."""
 
 import json
 from typing import Any
@@ -33,18 +33,18 @@ def call(name: str, signature: str = "", call_id: str = "", **arguments: object)
 
 async def replied(bench: Any, *events: object, **endpoint: Any) -> Any:
     model = bench.gemini(bench.Provider(bench.streamed(bench.sse(*events))), **endpoint)
-    return await model.ask(bench.asking(tools=[READ]), bench.ear)
+    return await model.ask(bench.asking(tools=[READ]), bench.listener)
 
 
 async def sent(bench: Any, *messages: Message, **more: Any) -> Any:
     endpoint = more.pop("endpoint", {})
     provider = bench.Provider(lambda _: bench.streamed(bench.sse(DONE)))
-    await bench.gemini(provider, **endpoint).ask(bench.asking(*messages, **more), bench.ear)
+    await bench.gemini(provider, **endpoint).ask(bench.asking(*messages, **more), bench.listener)
     return provider.body
 
 
 def journaled(reply: Any, model: str = "gemini/m") -> AssistantMessage:
-    """The reply as a transcript has it: calls with ids of ours."""
+    """The reply as stored in a transcript, its calls with our ids."""
     numbers = iter("abcdef")
     blocks = tuple(
         ToolCallBlock(
@@ -83,7 +83,7 @@ async def test_thoughts_text_and_parallel_calls_arrive_in_their_order(bench: Any
         WantedCall("read", {"path": "b"}, "2"),
     )
     assert (reply.finish_reason, reply.request_id) == ("tool_calls", "r-1")
-    assert (bench.ear.heard(), bench.ear.heard("thinking.delta")) == ("I read.", "Hm, yes.")
+    assert (bench.listener.heard(), bench.listener.heard("thinking.delta")) == ("I read.", "Hm, yes.")
 
 
 async def test_every_signature_goes_back_with_the_part_that_it_came_with(bench: Any) -> None:
@@ -153,7 +153,7 @@ async def test_names_that_begin_with_a_digit_are_called_otherwise_there_and_back
     tool = ToolSpec("7zip", "", {"type": "object"})
     assert (await sent(bench, tools=[tool]))["tools"][0]["functionDeclarations"][0]["name"] == "_7zip"
     model = bench.gemini(bench.Provider(bench.streamed(bench.sse(chunk(call("_7zip"), finish="STOP")))))
-    assert (await model.ask(bench.asking(tools=[tool]), bench.ear)).tool_calls[0].name == "7zip"
+    assert (await model.ask(bench.asking(tools=[tool]), bench.listener)).tool_calls[0].name == "7zip"
 
 
 async def test_earlier_calls_stay_declared_where_no_tool_may_be_called_any_more(bench: Any) -> None:
@@ -181,7 +181,7 @@ async def test_earlier_calls_stay_declared_where_no_tool_may_be_called_any_more(
         ("gemini-2.0-flash", "off", None, False),
     ],
 )
-async def test_every_wish_for_thinking_is_told_or_said_aloud(
+async def test_every_thinking_level_is_requested_or_reported(
     bench: Any, model: str, thinking: str, told: dict[str, object] | None, aloud: bool
 ) -> None:
     body = await sent(bench, thinking=thinking, endpoint={"model": model})
@@ -202,9 +202,9 @@ async def test_a_level_that_the_model_does_not_know_is_left_out(
 ) -> None:
     error = {"error": {"code": 400, "message": words, "status": "INVALID_ARGUMENT"}}
     provider = bench.Provider(httpx.Response(400, json=error), lambda _: bench.streamed(bench.sse(DONE)))
-    await bench.gemini(provider).ask(bench.asking(thinking="low"), bench.ear)
+    await bench.gemini(provider).ask(bench.asking(thinking="low"), bench.listener)
     assert provider.body.get("generationConfig", {}).get("thinkingConfig") == left
-    assert "Asking again without thinking" in bench.ear.retries[0][0]
+    assert "Asking again without thinking" in bench.listener.retries[0][0]
 
 
 async def test_usage_counts_thoughts_as_output_and_the_last_figures(bench: Any) -> None:
@@ -247,7 +247,7 @@ async def test_a_filter_that_gives_words_is_a_refusal_with_them(bench: Any) -> N
     assert (reply.finish_reason, reply.text, reply.refusal) == ("refusal", "half", "That is dangerous.")
 
 
-async def test_a_malformed_call_goes_back_as_a_call_that_nobody_could_read(bench: Any) -> None:
+async def test_a_malformed_call_is_sent_back_with_unreadable_arguments(bench: Any) -> None:
     words = "Malformed function call: print(default_api.read(path='a'))"
     malformed = {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL", "finishMessage": words}]}
     reply = await replied(bench, malformed)
@@ -255,7 +255,7 @@ async def test_a_malformed_call_goes_back_as_a_call_that_nobody_could_read(bench
     assert reply.finish_reason == "tool_calls"
 
 
-async def test_a_malformed_call_without_words_is_asked_for_again(bench: Any) -> None:
+async def test_a_malformed_call_without_text_is_retried(bench: Any) -> None:
     with pytest.raises(ModelError, match="could not read") as caught:
         await replied(bench, {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]})
     assert caught.value.retryable
@@ -306,7 +306,7 @@ async def test_requests_go_to_the_model_with_the_key_in_the_header_of_the_place(
 ) -> None:
     body = httpx.Response(200, json=DONE)
     provider = bench.Provider(bench.streamed(bench.sse(DONE)) if stream else body)
-    await bench.gemini(provider, base_url=base_url, model=model, stream=stream).ask(bench.asking(), bench.ear)
+    await bench.gemini(provider, base_url=base_url, model=model, stream=stream).ask(bench.asking(), bench.listener)
     request = provider.requests[0]
     assert request.url.path == path
     assert (request.url.query == b"alt=sse") is stream

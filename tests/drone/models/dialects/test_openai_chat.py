@@ -40,10 +40,10 @@ async def test_tools_are_asked_for_without_reasoning_and_every_agent_s_record_sa
     bench: Any, thinking: str, base_url: str
 ) -> None:
     provider = server(bench, NO_TOOLS)
-    asked, another = model(provider, base_url=base_url), bench.Ear()
-    await asked.ask(bench.asking(tools=[TOOL], thinking=thinking), bench.ear)
+    asked, another = model(provider, base_url=base_url), bench.RecordingListener()
+    await asked.ask(bench.asking(tools=[TOOL], thinking=thinking), bench.listener)
     assert provider.body["reasoning_effort"] == "none"
-    assert "without reasoning beside tools" in bench.ear.retries[0][0]
+    assert "without reasoning beside tools" in bench.listener.retries[0][0]
     await asked.ask(bench.asking(tools=[TOOL], thinking=thinking), another)
     assert provider.body["reasoning_effort"] == "none"
     assert len(provider.requests) == 3
@@ -53,35 +53,37 @@ async def test_tools_are_asked_for_without_reasoning_and_every_agent_s_record_sa
 async def test_an_agent_without_tools_reasons_on_although_another_may_not(bench: Any) -> None:
     provider = server(bench, NO_TOOLS)
     asked = model(provider)
-    await asked.ask(bench.asking(tools=[TOOL], thinking="high"), bench.ear)
-    bench.ear.not_told.clear()
-    await asked.ask(bench.asking(thinking="high"), bench.ear)
+    await asked.ask(bench.asking(tools=[TOOL], thinking="high"), bench.listener)
+    bench.listener.not_told.clear()
+    await asked.ask(bench.asking(thinking="high"), bench.listener)
     assert provider.body["reasoning_effort"] == "high"
-    assert not bench.ear.not_told
+    assert not bench.listener.not_told
 
 
 async def test_a_refused_level_becomes_the_nearest_and_other_levels_stay(bench: Any) -> None:
     provider = server(bench, MINIMAL)
     asked = model(provider)
-    await asked.ask(bench.asking(thinking="minimal"), bench.ear)
+    await asked.ask(bench.asking(thinking="minimal"), bench.listener)
     assert provider.body["reasoning_effort"] == "low"
-    assert bench.ear.not_told == ["openai/gpt-5.6-terra does not take thinking minimal; it is asked with effort low."]
-    await asked.ask(bench.asking(thinking="xhigh"), bench.ear)
+    assert bench.listener.not_told == [
+        "openai/gpt-5.6-terra does not take thinking minimal; it is asked with effort low."
+    ]
+    await asked.ask(bench.asking(thinking="xhigh"), bench.listener)
     assert provider.body["reasoning_effort"] == "xhigh"
 
 
 async def test_a_level_that_a_known_model_does_not_take_is_never_tried(bench: Any) -> None:
     provider = server(bench)
-    await model(provider, known=known_model("openai", "gpt-5.4")).ask(bench.asking(thinking="minimal"), bench.ear)
+    await model(provider, known=known_model("openai", "gpt-5.4")).ask(bench.asking(thinking="minimal"), bench.listener)
     assert provider.body["reasoning_effort"] == "low"
-    assert len(bench.ear.not_told) == 1
+    assert len(bench.listener.not_told) == 1
 
 
-async def test_tier_and_cache_key_are_told(bench: Any) -> None:
+async def test_tier_and_cache_key_are_sent(bench: Any) -> None:
     provider = server(bench)
-    await model(provider).ask(bench.asking(service_tier="flex", cache_key="record-1"), bench.ear)
+    await model(provider).ask(bench.asking(service_tier="flex", cache_key="record-1"), bench.listener)
     assert (provider.body["service_tier"], provider.body["prompt_cache_key"]) == ("flex", "record-1")
-    assert not bench.ear.not_told
+    assert not bench.listener.not_told
 
 
 async def test_tokens_that_were_written_to_the_cache_are_counted_and_paid_as_such(bench: Any) -> None:
@@ -89,6 +91,6 @@ async def test_tokens_that_were_written_to_the_cache_are_counted_and_paid_as_suc
     usage = {"prompt_tokens": 100, "prompt_tokens_details": details, "completion_tokens": 10}
     data = bench.sse(bench.chunk("stop", content="x"), {"choices": [], "usage": usage}, "[DONE]")
     price = Price(1.0, 5.0, 0.05, cache_write=1.25)
-    reply = await model(bench.Provider(bench.streamed(data)), price=price).ask(bench.asking(), bench.ear)
+    reply = await model(bench.Provider(bench.streamed(data)), price=price).ask(bench.asking(), bench.listener)
     assert (reply.usage.cached_input_tokens, reply.usage.cache_write_tokens) == (60, 30)
     assert reply.usage.cost_usd == pytest.approx((10 * 1.0 + 60 * 0.05 + 30 * 1.25 + 10 * 5.0) / 1e6)

@@ -1,4 +1,4 @@
-"""Agents that read a picture: in each form of requests it arrives in that form, also after another drone took over."""
+"""Agents that read a picture: each wire format carries it in its own way, also after another drone has taken over."""
 
 import base64
 import json
@@ -82,7 +82,7 @@ ANSWERS: Mapping[str, Callable[[str], Mapping[str, Any]]] = {
 
 
 class Seer:
-    """An agent with `read_file` whose model speaks this form: it reads the picture, then answers."""
+    """An agent with `read_file` whose model speaks this wire format: it reads the picture, then answers."""
 
     def __init__(self, root: Path, form: str, known: KnownModel = SEEING, model: str = "m", left: Any = None) -> None:
         (root / "logo.png").write_bytes(png())
@@ -191,7 +191,7 @@ async def test_a_drone_that_goes_on_sends_the_same_bytes(tmp_path: Path, form: s
 
 
 @pytest.mark.parametrize("form", SHOWN)
-async def test_a_model_that_takes_no_pictures_is_told_so_and_people_too(tmp_path: Path, form: str) -> None:
+async def test_a_model_without_pictures_gets_a_note_and_people_are_told(tmp_path: Path, form: str) -> None:
     seer = Seer(tmp_path, form, known=KnownModel())
     body = json.dumps(await seer.run())
     assert DATA not in body and "The picture is not shown: x/m takes no pictures" in body
@@ -225,7 +225,7 @@ async def test_a_picture_that_its_provider_refuses_does_not_end_the_order(tmp_pa
     assert seer.notes() == ["x/m is not shown the pictures that tools brought."]
 
 
-async def test_a_picture_whose_bytes_are_gone_is_told_as_such(tmp_path: Path) -> None:
+async def test_a_picture_whose_bytes_are_gone_becomes_a_note(tmp_path: Path) -> None:
     first = Seer(tmp_path, "chat")
     await first.run()
     entries = list(first.journal.entries)

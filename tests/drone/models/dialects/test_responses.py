@@ -1,4 +1,4 @@
-"""OpenAI's Responses: what is sent, what is made of each reply, and what goes back of it."""
+"""OpenAI's Responses: requests, parsed replies, and items that are sent back."""
 
 import json
 from collections.abc import Sequence
@@ -43,18 +43,18 @@ def model(server: Any, **more: Any) -> Model:
 
 
 async def replied(bench: Any, *pieces: bytes, **more: Any) -> Reply:
-    return await model(bench.Provider(bench.streamed(*pieces)), **more).ask(bench.asking(tools=[READ]), bench.ear)
+    return await model(bench.Provider(bench.streamed(*pieces)), **more).ask(bench.asking(tools=[READ]), bench.listener)
 
 
 async def sent(bench: Any, *messages: Message, endpoint: Any = None, **more: Any) -> Any:
     """The body of a request with these messages."""
     provider = bench.Provider(lambda _: bench.streamed(wire.streamed([wire.message(1, "x")])))
-    await model(provider, **(endpoint or {})).ask(bench.asking(*messages, **more), bench.ear)
+    await model(provider, **(endpoint or {})).ask(bench.asking(*messages, **more), bench.listener)
     return provider.body
 
 
 def kept(reply: Reply, **more: Any) -> AssistantMessage:
-    """The reply as the journal gives it back, its calls with ids of ours."""
+    """The reply as the journal stores it, its calls with our ids."""
 
     def blocks() -> Any:
         for number, block in enumerate(reply.blocks):
@@ -75,11 +75,11 @@ async def test_an_interleaved_reply_is_read_in_its_order(bench: Any) -> None:
     assert [one.arguments for one in reply.tool_calls] == [{"path": "ü"}, {"path": "b"}]
     assert [one.provider_id for one in reply.tool_calls] == ["call_same"] * 2
     assert reply.finish_reason == "tool_calls"
-    assert bench.ear.heard() == TEXT
-    assert bench.ear.heard("thinking.delta") == reply.thinking
+    assert bench.listener.heard() == TEXT
+    assert bench.listener.heard("thinking.delta") == reply.thinking
 
 
-async def test_tokens_are_counted_as_they_are_told(bench: Any) -> None:
+async def test_reported_tokens_are_the_usage(bench: Any) -> None:
     price = Price(1.0, 5.0, 0.05, cache_write=1.25)
     usage = (await replied(bench, wire.streamed(INTERLEAVED), price=price)).usage
     assert (usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens) == (100, 60, 30)
@@ -96,7 +96,7 @@ async def test_every_item_goes_back_to_its_model_unchanged_and_in_its_place(benc
     assert body["input"][1:] == expected
 
 
-async def test_another_model_is_told_the_words_and_calls_without_what_was_sealed(bench: Any) -> None:
+async def test_another_model_gets_text_and_calls_without_encrypted_reasoning(bench: Any) -> None:
     reply = kept(await replied(bench, wire.streamed(INTERLEAVED)), model="openai/gpt-5.4")
     items = (await sent(bench, UserMessage("Hi"), reply))["input"][1:]
     assert [item["type"] for item in items] == ["function_call", "message", "function_call"]
@@ -149,7 +149,7 @@ async def test_a_request_begins_with_all_bytes_of_the_one_before_it_up_to_its_la
     messages: list[Message] = [UserMessage("Hi")]
     for number, cap in enumerate((500, 400, 300)):
         ask = bench.asking(*messages, tools=[READ], max_output_tokens=cap, cache_key="record-1", thinking="high")
-        reply = await asked.ask(ask, bench.ear)
+        reply = await asked.ask(ask, bench.listener)
         messages += [kept(reply), UserMessage(f"And {number}?")]
     first, second, third = (request.content for request in provider.requests)
     for earlier, later in ((first, second), (second, third)):
@@ -213,11 +213,11 @@ async def test_a_failed_reply_is_an_error_in_the_providers_words(bench: Any, cod
     error = await bench.refused(model(bench.Provider(bench.streamed(data))))
     assert "Something broke." in str(error)
     assert error.retryable is retryable
-    assert bench.ear.bill.usage is not None and bench.ear.bill.usage.output_tokens == 30
+    assert bench.listener.bill.usage is not None and bench.listener.bill.usage.output_tokens == 30
 
 
 @pytest.mark.parametrize("nested", [False, True])
-async def test_an_error_in_the_middle_of_a_stream_is_told(bench: Any, nested: bool) -> None:
+async def test_an_error_within_a_stream_is_raised(bench: Any, nested: bool) -> None:
     told = {"code": "server_error", "message": "The server had an error.", "param": None}
     event = {"type": "error", "error": told} if nested else {"type": "error", **told}
     begun = list(wire.events([wire.message(1, "So it goes")]))[:5]
@@ -228,7 +228,7 @@ async def test_an_error_in_the_middle_of_a_stream_is_told(bench: Any, nested: bo
 
 async def test_a_whole_body_is_read_as_the_same_stream_is(bench: Any) -> None:
     whole = httpx.Response(200, json=wire.response(INTERLEAVED))
-    unstreamed = await model(bench.Provider(whole), stream=False).ask(bench.asking(), bench.ear)
+    unstreamed = await model(bench.Provider(whole), stream=False).ask(bench.asking(), bench.listener)
     streamed = await replied(bench, wire.streamed(INTERLEAVED))
     assert (unstreamed.blocks, unstreamed.finish_reason) == (streamed.blocks, streamed.finish_reason)
     assert unstreamed.usage == streamed.usage
@@ -240,7 +240,7 @@ async def test_a_whole_body_of_a_failed_reply_is_an_error(bench: Any) -> None:
     assert "It broke." in str(error) and error.retryable
 
 
-async def test_items_that_are_told_across_each_other_stand_in_the_order_of_the_output(bench: Any) -> None:
+async def test_interleaved_items_are_put_in_the_order_of_the_output(bench: Any) -> None:
     first, second = wire.call(1, "read_file", {"path": "a"}), wire.call(2, "list_files", {})
     told = list(wire.events([first, second]))
     one, two, rest = told[2:6], told[6:-1], told[-1]
@@ -254,7 +254,7 @@ async def test_items_of_a_server_that_tells_only_the_end_are_read_from_it(bench:
     assert reply.blocks == (await replied(bench, wire.streamed(INTERLEAVED))).blocks
 
 
-async def test_an_item_that_nobody_knows_goes_back_in_its_place(bench: Any) -> None:
+async def test_an_unknown_item_is_sent_back_in_its_place(bench: Any) -> None:
     program = {"id": "prog_1", "type": "program", "call_id": "p", "code": "1", "fingerprint": "f=="}
     reply = await replied(bench, wire.streamed([wire.reasoning(1), program, wire.message(1, "So")]))
     assert reply.blocks[1] == OpaqueBlock(data=program)
@@ -276,7 +276,7 @@ async def test_no_cut_of_a_stream_becomes_a_reply_unless_it_was_whole(bench: Any
     for cut in range(0, len(data), 1 if error is None else 5):
         provider = bench.Provider(bench.streamed(data[:cut], error=error))
         try:
-            reply = await model(provider).ask(bench.asking(), bench.Ear())
+            reply = await model(provider).ask(bench.asking(), bench.RecordingListener())
         except ModelError as told:
             assert told.retryable
         else:
@@ -306,24 +306,24 @@ async def test_levels_of_thinking_are_asked_for_in_its_words(bench: Any, thinkin
     assert (await sent(bench, thinking=thinking))["reasoning"] == {"effort": word, "summary": "auto"}
 
 
-async def test_what_only_another_model_can_read_is_told_to_be_left_out(bench: Any) -> None:
+async def test_leaving_out_another_model_s_reasoning_is_reported(bench: Any) -> None:
     reply = kept(await replied(bench, wire.streamed(INTERLEAVED)), model="openai/gpt-5.4")
     await sent(bench, UserMessage("Hi"), reply)
-    assert bench.ear.not_told == [
+    assert bench.listener.not_told == [
         f"{NAME} is not told the thinking in earlier replies that only openai/gpt-5.4 can read."
     ]
-    bench.ear.not_told.clear()
+    bench.listener.not_told.clear()
     await sent(bench, UserMessage("Hi"), replace(reply, model=NAME))
-    assert not bench.ear.not_told
+    assert not bench.listener.not_told
 
 
 async def test_a_reply_carries_the_name_that_the_provider_gave_the_request(bench: Any) -> None:
     data = wire.streamed([wire.message(1, "x")])
     provider = bench.Provider(bench.streamed(data, headers={"x-request-id": "req_7"}))
-    assert (await model(provider).ask(bench.asking(), bench.ear)).request_id == "req_7"
+    assert (await model(provider).ask(bench.asking(), bench.listener)).request_id == "req_7"
 
 
-async def test_what_the_operator_adds_stands_in_place_of_what_would_be_sent(bench: Any) -> None:
+async def test_fields_of_the_operator_replace_our_own(bench: Any) -> None:
     body = await sent(bench, endpoint={"extra_body": {"store": True, "truncation": "auto"}})
     assert (body["store"], body["truncation"]) == (True, "auto")
 
@@ -343,8 +343,8 @@ async def test_a_level_that_a_known_model_does_not_take_is_never_tried(
     known = {"name": f"openai/{named}", "model": named, "known": known_model("openai", named)}
     body = await sent(bench, thinking=thinking, endpoint=known)
     assert body["reasoning"]["effort"] == word
-    assert not bench.ear.retries
-    assert len(bench.ear.not_told) == (thinking != word)
+    assert not bench.listener.retries
+    assert len(bench.listener.not_told) == (thinking != word)
 
 
 async def test_a_model_that_never_reasons_is_not_asked_to(bench: Any) -> None:
@@ -366,23 +366,23 @@ def unsupported(level: str) -> str:
     ("thinking", "refused", "then"),
     [("off", ["none", "minimal"], "low"), ("max", ["max", "xhigh"], "high"), ("minimal", ["minimal"], "low")],
 )
-async def test_a_level_that_a_model_does_not_take_becomes_the_nearest_that_it_takes_and_is_told(
+async def test_an_unsupported_level_becomes_the_nearest_supported_one_and_is_reported(
     bench: Any, thinking: str, refused: list[str], then: str
 ) -> None:
     good = lambda _: bench.streamed(wire.streamed([wire.message(1, "x")]))  # noqa: E731
     provider = bench.Provider(*refusing(*map(unsupported, refused)), good)
     asked = model(provider)
-    await asked.ask(bench.asking(thinking=thinking), bench.ear)
+    await asked.ask(bench.asking(thinking=thinking), bench.listener)
     assert provider.body["reasoning"] == {"effort": then, "summary": "auto"}
-    assert len(bench.ear.retries) == len(refused)
-    assert all(f"effort {level}" in told for level, (told, _) in zip(refused, bench.ear.retries, strict=True))
-    assert bench.ear.not_told[-1] == f"{NAME} does not take thinking {thinking}; it is asked with effort {then}."
-    another = bench.Ear()
+    assert len(bench.listener.retries) == len(refused)
+    assert all(f"effort {level}" in told for level, (told, _) in zip(refused, bench.listener.retries, strict=True))
+    assert bench.listener.not_told[-1] == f"{NAME} does not take thinking {thinking}; it is asked with effort {then}."
+    another = bench.RecordingListener()
     await asked.ask(bench.asking(thinking=then), another)
     assert provider.body["reasoning"]["effort"] == then
     assert not another.not_told
     await asked.ask(bench.asking(thinking=thinking), another)
-    assert another.not_told == bench.ear.not_told[-1:]
+    assert another.not_told == bench.listener.not_told[-1:]
 
 
 @pytest.mark.parametrize(
@@ -396,18 +396,18 @@ async def test_a_level_that_a_model_does_not_take_becomes_the_nearest_that_it_ta
         ("Invalid service_tier argument: 'flex' is not available.", "service_tier"),
     ],
 )
-async def test_what_a_model_refuses_is_left_out_alone(bench: Any, words: str, missing: str) -> None:
+async def test_only_the_refused_parameter_is_left_out(bench: Any, words: str, missing: str) -> None:
     good = lambda _: bench.streamed(wire.streamed([wire.message(1, "x")]))  # noqa: E731
     provider = bench.Provider(*refusing(words), good)
     ask = bench.asking(thinking="high", temperature=0.5, service_tier="flex")
-    await model(provider).ask(ask, bench.ear)
+    await model(provider).ask(ask, bench.listener)
     body = provider.body
     body |= {f"{name}": value for name, value in body.get("reasoning", {}).items()}
     expected = {"include", "reasoning", "summary", "effort", "temperature", "service_tier"} - {missing}
     assert expected - ({"summary", "effort"} if missing == "reasoning" else set()) <= body.keys()
     assert missing not in body
-    assert len(bench.ear.retries) == 1
-    assert len(bench.ear.not_told) == (missing in ("reasoning", "temperature", "service_tier"))
+    assert len(bench.listener.retries) == 1
+    assert len(bench.listener.not_told) == (missing in ("reasoning", "temperature", "service_tier"))
 
 
 @pytest.mark.parametrize(
@@ -425,15 +425,15 @@ async def test_reasoning_that_its_provider_can_no_longer_open_stays_behind_for_t
     provider = bench.Provider(*refusing(words), good)
     asked = model(provider)
     conversation = (UserMessage("Hi"), reply, UserMessage("So?"))
-    await asked.ask(bench.asking(*conversation, cache_key="one"), bench.ear)
+    await asked.ask(bench.asking(*conversation, cache_key="one"), bench.listener)
     assert [item.get("type") for item in provider.body["input"]].count("reasoning") == 0
-    assert bench.ear.not_told == [f"{NAME} is not given back its earlier reasoning: it can no longer open it."]
-    await asked.ask(bench.asking(*conversation, cache_key="two"), bench.ear)
+    assert bench.listener.not_told == [f"{NAME} is not given back its earlier reasoning: it can no longer open it."]
+    await asked.ask(bench.asking(*conversation, cache_key="two"), bench.listener)
     assert [item.get("type") for item in provider.body["input"]].count("reasoning") == 2
 
 
 @pytest.mark.parametrize("inside", [None, "failed", "error"])
-async def test_a_conversation_that_is_too_long_is_told_as_such(bench: Any, inside: str | None) -> None:
+async def test_a_conversation_that_is_too_long_is_an_overflow(bench: Any, inside: str | None) -> None:
     words = "Your input exceeds the context window of this model. Please adjust your input and try again."
     told = {"code": "context_length_exceeded", "message": words}
     answers = {
@@ -449,7 +449,7 @@ async def test_a_conversation_that_is_too_long_is_told_as_such(bench: Any, insid
 async def test_azure_is_asked_at_its_new_address_with_the_key_in_its_own_header(bench: Any) -> None:
     provider = bench.Provider(bench.streamed(wire.streamed([wire.message(1, "x")])))
     base_url = "https://mine.openai.azure.com/openai/v1"
-    await model(provider, provider="azure", base_url=base_url).ask(bench.asking(), bench.ear)
+    await model(provider, provider="azure", base_url=base_url).ask(bench.asking(), bench.listener)
     request = provider.requests[0]
     assert (str(request.url), request.headers["api-key"]) == (f"{base_url}/responses", "sk-1234567890")
 

@@ -1,4 +1,4 @@
-"""Agents whose model speaks OpenAI's Responses: tools, a gate, another drone in the middle, another model."""
+"""Agents with a model that speaks OpenAI's Responses: tools, a gate, a change of drone, a change of model."""
 
 import json
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ def told(name: str, **more: Any) -> Endpoint:
 
 
 class Stepping(MemoryJournal):
-    """Notes after which entries a drone may be lost: each write is one commit."""
+    """Records after which journal entries a drone may be lost: each write is one commit."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         super().__init__(ORDER, entries=entries)
@@ -67,7 +67,7 @@ class Stepping(MemoryJournal):
 
 
 class Drone:
-    """A drone that runs the turn from the beginning, or goes on with what another one left."""
+    """A drone that runs the turn from the beginning, or continues what another one left."""
 
     def __init__(self, model: Model, left: Sequence[Entry] = (), **definition: Any) -> None:
         known = {"name": "adder", "prompt": "You add doubled numbers.", "rules": RULES, "result": RESULT}
@@ -88,7 +88,7 @@ class Drone:
 
 
 class Server(wire.RespondingServer):
-    """Answers with the replies of a script, from its number `first` on."""
+    """Answers with the replies of a script, starting at number `first`."""
 
     def __init__(self, script: Sequence[Sequence[wire.Item]] = SCRIPT, first: int = 0) -> None:
         super().__init__(lambda who, number: script[first + number])
@@ -151,7 +151,7 @@ async def test_a_drone_that_goes_on_after_any_commit_asks_in_the_same_bytes() ->
 
 
 @pytest.mark.parametrize("form", ["responses", "chat"])
-async def test_another_model_goes_on_without_what_only_the_first_could_read_and_the_record_says_so(form: str) -> None:
+async def test_another_model_continues_without_encrypted_reasoning_and_the_record_says_so(form: str) -> None:
     class Failing(Server):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             if not self.asked:

@@ -1,4 +1,4 @@
-"""A driver that plays the loop: asks the model, answers its calls, until a reply needs no tools."""
+"""A driver in place of the agent loop: asks the model and answers its calls until a reply needs no tools."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +64,7 @@ SUBAGENT = spec("subagent", "prompt", "title", agent_type={"type": "string", "en
 
 @dataclass
 class Recorded:
-    """A listener that keeps what it was told."""
+    """A listener that records what it is told."""
 
     deltas: list[tuple[DeltaKind, str]] = field(default_factory=list)
 
@@ -91,7 +91,7 @@ class Recorded:
 
 
 class Failure(Exception):
-    """What an answerer raises for a result that is an error."""
+    """Raised by an answerer for a result that is an error."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""The offline model as a master with more tools: several roles in one call, cut results read."""
+"""The offline model as a master with more tools: several roles in one call, and cut results read in full."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -96,7 +96,7 @@ async def test_one_report_that_is_missing_is_named_and_the_others_are_kept() -> 
     assert "37 files" in answer and "From 2 of 3 subagents" in answer
 
 
-async def test_a_child_that_answers_in_text_is_told_without_what_is_the_tools() -> None:
+async def test_a_child_s_text_is_shown_without_lines_added_by_the_tool() -> None:
     told = "It is all quite usual in src/it.py.\n\nrecord_id: r-77"
     game = await led("Explain this repository", {"subagent": told}, (SUBAGENT,))
     assert "src/it.py" in game.answer and "record_id" not in game.answer

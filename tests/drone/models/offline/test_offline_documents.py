@@ -1,4 +1,4 @@
-"""The offline model as the agents of a document's nodes: it keeps to the rules, and mends what a gate refuses."""
+"""The offline model as the agents of document nodes: it keeps the rules, and repairs what a gate refuses."""
 
 import json
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ async def filled(
 
 
 def checks(report: GenerationReport) -> list[bool]:
-    """What the gates of all nodes said, in their order."""
+    """The responses of all nodes' gates, in order."""
     facts = [entry.data for entry in report.journal.entries]
     said = [fact for fact in facts if isinstance(fact, ToolFinished) and fact.name in ("done", "validate")]
     return [json.loads(fact.content)["ok"] for fact in said]
@@ -170,7 +170,7 @@ async def test_every_kind_of_field_is_filled_within_its_bounds() -> None:
 
 
 @pytest.mark.parametrize("rule", ["'false'", "1 / (size(metadata) - size(metadata)) == 1"])
-async def test_what_nothing_satisfies_ends_soon_and_is_told(rule: str) -> None:
+async def test_a_rule_that_nothing_satisfies_ends_the_work_with_a_refusal(rule: str) -> None:
     made = Blueprint.parse(
         f"blueprint: n\nroot: a\ncomponents: {{a: {{properties: {{p: {{type: number, required: true}}}},"
         f" rules: [{{cel: {rule}}}]}}}}"
@@ -183,7 +183,7 @@ async def test_what_nothing_satisfies_ends_soon_and_is_told(rule: str) -> None:
     assert report.usage.model_calls < 40
 
 
-async def test_what_a_person_set_stays_and_only_the_rest_is_filled() -> None:
+async def test_values_set_by_people_stay_and_only_the_rest_is_filled() -> None:
     document = Document(Blueprint.load("course"), {"topic": "Tides"})
     document.dispatch({"command": "set_value", "node": "/", "values": {"title": "High and low water"}})
     report = await generate(document, model=OfflineModel())

@@ -1,4 +1,4 @@
-"""The offline model as an explorer: it sees only messages and schemas, and tells only what the results say."""
+"""The offline model as an explorer: it sees only messages and schemas, and reports only what results contain."""
 
 import json
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ def listed(lines: list[str]) -> str:
 
 
 def real_format(name: str, arguments: Mapping[str, object]) -> str:
-    """Answers as the shipped tools write them."""
+    """Answers in the format of the shipped tools."""
     match name:
         case "list_files":
             return listed(sorted(INVENTED))
@@ -77,7 +77,7 @@ def _read(arguments: Mapping[str, object]) -> str:
     return f"{path}, lines 1-{text.count(chr(10))} of {text.count(chr(10))}, {len(text)} bytes\n{text}"
 
 
-async def test_invented_results_are_what_the_report_names() -> None:
+async def test_the_report_names_invented_results() -> None:
     game = await play("Explain this repository", real_format)
     for fact in (
         "glimmer/quorvex.py",
@@ -152,7 +152,7 @@ async def test_a_listing_that_was_cut_makes_the_counts_lower_bounds() -> None:
     assert "cut short" in answer
 
 
-async def test_a_limit_that_was_reached_ends_the_exploration_with_what_there_is() -> None:
+async def test_a_reached_limit_ends_the_exploration_with_the_results_so_far() -> None:
     asked: list[str] = []
 
     def limited(name: str, arguments: Mapping[str, object]) -> str:

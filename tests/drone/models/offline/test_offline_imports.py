@@ -1,4 +1,4 @@
-"""How files use each other, by lines that import, in each language; and what follows for who reads them."""
+"""The import graph in each language, and the parts and reading order derived from it."""
 
 import pytest
 
@@ -61,11 +61,11 @@ def test_in_go_a_package_is_used_and_its_first_file_stands_for_it() -> None:
         ("a.xyz", "import a"),
     ],
 )
-def test_what_names_no_file_of_the_workspace_is_left_out(path: str, line: str) -> None:
+def test_imports_from_outside_the_workspace_are_left_out(path: str, line: str) -> None:
     assert uses(path, line, "b.py") == ()
 
 
-def test_a_header_of_which_there_are_two_is_not_guessed() -> None:
+def test_an_ambiguous_header_is_not_guessed() -> None:
     assert uses("src/a.c", "#include <b.h>", "x/b.h", "y/b.h") == ()
 
 

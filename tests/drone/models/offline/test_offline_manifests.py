@@ -1,4 +1,4 @@
-"""Build files: what they make, how that is built, and how its tests are run."""
+"""Build files: products, build commands and test commands."""
 
 import pytest
 
@@ -60,7 +60,7 @@ def test_a_build_file_says_how_to_build_and_to_test(
     assert (found.name, found.builds, found.tests) == (name, builds, tests)
 
 
-def test_what_automake_makes_is_told_apart() -> None:
+def test_automake_programs_and_libraries_are_distinguished() -> None:
     found = read("src/Makefile.am", "bin_PROGRAMS = frob \\\n  frobd\nlib_LTLIBRARIES = libfrob.la\nTESTS = t.sh\n")
     assert found.starts == (
         "program `frob` (from `src/`)",

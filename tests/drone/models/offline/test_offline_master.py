@@ -1,4 +1,4 @@
-"""The offline model as a master: two explorers side by side, and an answer out of what they reported."""
+"""The offline model as a master: two explorers in parallel, and one answer merged from their reports."""
 
 from collections.abc import Mapping
 
@@ -40,7 +40,7 @@ async def test_the_first_reply_plans_and_starts_two_explorers_side_by_side(promp
     assert len(game.replies) == 2
 
 
-async def test_whom_it_asks_is_read_from_the_schema() -> None:
+async def test_the_available_subagents_are_read_from_the_schema() -> None:
     kinds = spec("subagent", "prompt", agent_type={"type": "string", "enum": ["digger", "sifter"]})
     game = await play("Explain this repository", told("a", "b"), (*READING, kinds))  # type: ignore[arg-type]
     assert {one["agent_type"] for one in game.called("subagent")} == {"digger"}

@@ -107,7 +107,7 @@ C = {
 }
 
 
-async def test_what_is_built_by_automake_is_told_with_what_uses_what_and_what_to_read(tmp_path: Path) -> None:
+async def test_an_automake_project_is_explained_with_dependencies_and_a_reading_list(tmp_path: Path) -> None:
     answer = await explained(tmp_path, C)
     for fact in (
         "autoreconf -i && ./configure && make",
@@ -145,7 +145,7 @@ async def test_two_trees_have_two_answers(tmp_path: Path) -> None:
     assert await explained(tmp_path / "a", GO) != await explained(tmp_path / "b", NODE)
 
 
-async def test_a_tree_without_anything_is_told_as_such(tmp_path: Path) -> None:
+async def test_an_empty_tree_is_reported_as_empty(tmp_path: Path) -> None:
     assert "no files" in await explained(tmp_path, {})
 
 

@@ -1,4 +1,4 @@
-"""What files say about themselves: a README's opening, a source's own line, the names that it defines."""
+"""What files say about themselves: a README's opening, a source's description, the names it defines."""
 
 import pytest
 
@@ -41,11 +41,11 @@ def test_a_name_for_another_module_is_not_defined_here(line: str) -> None:
 
 
 @pytest.mark.parametrize("word", ["istanbul ignore file", "c8 ignore next", "jshint esversion: 6"])
-def test_a_word_to_a_tool_is_not_what_a_file_says_of_itself(word: str) -> None:
+def test_a_tool_directive_is_not_a_file_s_description(word: str) -> None:
     assert own_words(page(f"/* {word} */\nconst x = 1\n")) == ""
 
 
-def test_a_title_is_not_what_a_module_says_of_itself() -> None:
+def test_a_title_is_not_a_module_s_description() -> None:
     text = '"""\npress.grapes\n~~~~~~~~~~~~\n\nThis presses grapes. And more.\n"""\n'
     assert own_words(page(text)) == "This presses grapes."
     assert own_words(page('"""\nPressing grapes\n===============\n"""\n')) == "Pressing grapes"

@@ -1,4 +1,5 @@
-"""What the offline model does at all: a look at the workspace and errands; anything else it says that it did not do."""
+"""The requests that the offline model fulfils: workspace overviews and single tool calls. It says openly when it did
+nothing."""
 
 import pytest
 
@@ -40,7 +41,7 @@ WHOLE = Focus(structure=True, content=True)
         "Compare this library with others",
     ],
 )
-async def test_what_no_rule_fits_is_not_done_and_nothing_is_called(request_: str) -> None:
+async def test_a_request_that_no_rule_fits_is_refused_without_any_call(request_: str) -> None:
     for tools in ((), READING, (*READING, SUBAGENT)):
         reply = await one(request_, tools)
         assert reply.text.startswith("This was not done.") and request_ in reply.text
@@ -68,7 +69,7 @@ async def test_what_no_rule_fits_is_not_done_and_nothing_is_called(request_: str
         "Which languages is this written in?",
     ],
 )
-def test_whoever_asks_for_the_whole_picture_gets_it(request_: str) -> None:
+def test_a_request_for_an_overview_gets_one(request_: str) -> None:
     assert tool_request_of(request_) is None and focus_of(request_) == WHOLE
 
 
@@ -90,7 +91,7 @@ def test_words_are_looked_up_and_code_is_looked_through(request_: str, focus: Fo
     ("request_", "offer"),
     [("Translate README.md", "`Read README.md`"), ("How does the parser cope?", "`Search for parser`")],
 )
-async def test_what_it_can_do_instead_is_near_to_what_was_asked(request_: str, offer: str) -> None:
+async def test_the_first_offer_is_close_to_the_request(request_: str, offer: str) -> None:
     assert offer in (await one(request_, READING)).text
 
 
@@ -104,7 +105,7 @@ async def test_an_order_that_was_not_done_has_failed_for_that_reason(gate: Repor
     assert (outcome.answer or "").startswith("This was not done.") and "cannot do this" in (outcome.detail or "")
 
 
-async def test_an_errand_that_its_tool_refused_was_not_done() -> None:
+async def test_a_tool_request_that_its_tool_refused_counts_as_not_done() -> None:
     def refusing(name: str, arguments: object) -> str:
         raise Failure("nothing.py does not exist.")
 

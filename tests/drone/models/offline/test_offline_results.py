@@ -1,4 +1,4 @@
-"""The offline model hands in what it found: a true report, checked and corrected, in whatever form is asked for."""
+"""The offline model submits its findings: a true report, checked and corrected, in any form."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +11,7 @@ from tests.drone.models.offline.playing import READING, REPORT, Failure, Game, f
 from tests.drone.models.offline.test_offline_explorer import INVENTED, real_format
 
 Gate = Callable[[Mapping[str, Any], Game], str | None]
-"""What is wrong with a result, None when nothing is."""
+"""What is wrong with a result; None when nothing is."""
 
 
 async def explored(
@@ -37,12 +37,12 @@ async def explored(
 
 
 def asks(arguments: Mapping[str, object]) -> bool:
-    """Whether it is a check that ends nothing."""
+    """Whether the call is a check that ends nothing."""
     return arguments.get("check_only") is True
 
 
 def checks(game: Game) -> list[bool]:
-    """Of each call of the gate, the first first: whether it asked only."""
+    """For each call of the gate in order: whether it only checked."""
     return [asks(arguments) for name, arguments in game.calls if name == "submit_result"]
 
 
@@ -64,7 +64,7 @@ def every_path_was_read(result: Mapping[str, Any], game: Game) -> str | None:
     )
 
 
-async def test_its_findings_name_files_that_it_really_read() -> None:
+async def test_findings_name_only_files_that_were_read() -> None:
     game = await explored(every_path_was_read)
     result = handed_in(game)
     assert game.names.count("submit_result") == 1
@@ -74,7 +74,7 @@ async def test_its_findings_name_files_that_it_really_read() -> None:
     assert any("Quorvexes hum" in one["evidence"] for one in result["findings"])
 
 
-async def test_the_same_work_is_handed_in_the_same_way() -> None:
+async def test_the_same_work_gives_the_same_submission() -> None:
     assert handed_in(await explored()) == handed_in(await explored())
 
 
@@ -92,7 +92,7 @@ async def test_a_file_that_a_complaint_names_is_read_before_the_next_attempt() -
     assert checks(game)[-2:] == [True, False]
 
 
-async def test_what_was_refused_is_checked_before_it_is_handed_in_again() -> None:
+async def test_a_refused_result_is_checked_before_it_is_submitted_again() -> None:
     def gate(result: Mapping[str, Any], game: Game) -> str | None:
         return "steps: must not be there" if "steps" in result else None
 
@@ -101,7 +101,7 @@ async def test_what_was_refused_is_checked_before_it_is_handed_in_again() -> Non
     assert "steps" not in handed_in(game)
 
 
-async def test_who_never_accepts_it_as_completed_gets_it_as_blocked() -> None:
+async def test_a_gate_that_never_accepts_completion_gets_a_blocked_result() -> None:
     game = await explored(
         lambda result, _: "Nobody believes a completed result." if result["status"] == "completed" else None
     )
@@ -173,7 +173,9 @@ async def test_a_form_of_any_kind_is_filled_by_the_names_and_types_of_its_proper
     ],
     ids=["anything", "an optional unknown", "an unknown", "a number", "a constant", "a circle", "itself within itself"],
 )
-async def test_what_no_fact_fits_is_left_out_or_called_unknown(schema: dict[str, object], result: object) -> None:
+async def test_properties_without_a_fact_are_left_out_or_called_unknown(
+    schema: dict[str, object], result: object
+) -> None:
     found = handed_in(await explored(schema=schema))
     assert result is None or found == result
 
@@ -191,7 +193,7 @@ async def test_little_room_makes_a_short_result() -> None:
     assert len(json.dumps(reply.tool_calls[0].arguments)) < len(json.dumps(dict(handed_in(whole)))) / 2
 
 
-async def test_an_errand_is_handed_in_with_what_the_tool_brought() -> None:
+async def test_a_single_tool_request_is_submitted_with_the_tool_s_result() -> None:
     result = handed_in(await explored(prompt="Read the file glimmer/zanthe.py"))
     assert result["findings"][0]["paths"] == ["glimmer/zanthe.py"]
     assert "def zanthe()" in result["findings"][0]["evidence"]
@@ -225,7 +227,7 @@ GUARD = "You are a security analyst: you look for weaknesses in the security of 
 
 
 def risky(name: str, arguments: Mapping[str, object]) -> str:
-    """A workspace with one thing for each kind of reader to find."""
+    """A workspace with one thing to find for each kind of review."""
     import re
 
     files = {"app/run.py": "import os\n\ndef go(text):\n    os.system(text)  # TODO: not like this\n"}
@@ -247,7 +249,7 @@ def risky(name: str, arguments: Mapping[str, object]) -> str:
     [(REVIEWER, "Marked as unfinished", "info"), (GUARD, "A shell is started", "warning")],
     ids=["reviewer", "security analyst"],
 )
-async def test_a_reviewer_looks_out_for_what_its_trade_does(system: str, title: str, severity: str) -> None:
+async def test_a_reviewer_looks_for_the_patterns_of_its_kind_of_review(system: str, title: str, severity: str) -> None:
     tools = (*READING, spec("git_status"), spec("git_log", "limit"), *finishing())
 
     def answerer(name: str, arguments: Mapping[str, object]) -> str:

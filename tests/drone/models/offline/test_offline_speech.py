@@ -1,4 +1,4 @@
-"""The offline model's door: streaming, usage, limits, and what it says without tools."""
+"""The offline model's replies: streaming, usage, limits, and behaviour without tools."""
 
 import asyncio
 
@@ -37,7 +37,7 @@ async def test_what_it_says_arrives_in_pieces_of_a_few_words_that_join_to_the_re
     assert max(len(text.split()) for _, text in listener.deltas) <= 4
 
 
-async def test_its_thinking_is_told_before_its_text() -> None:
+async def test_thinking_streams_before_the_text() -> None:
     listener = Recorded()
     reply = await OfflineModel().ask(Ask("", [UserMessage("Explain this repository")], (*READING, SUBAGENT)), listener)
     assert listener.text("thinking.delta") == reply.thinking != ""

@@ -1,4 +1,4 @@
-"""The offline model on real packages, one directory each: its answers are written down to be read, and checked."""
+"""The offline model on real packages, one directory each: writes its answers down and checks them."""
 
 import asyncio
 import sys
@@ -20,7 +20,7 @@ async def answered(package: Path) -> str:
 
 
 def mistakes(package: Path, answer: str) -> Iterator[str]:
-    """What can be seen to be wrong without knowing the package."""
+    """Mistakes that are visible without knowing the package."""
     yield from (f"no section {title!r}" for title in SECTIONS if f"## {title}\n" not in answer)
     if HONEST not in answer:
         yield "it does not say what it is"
@@ -32,7 +32,8 @@ def mistakes(package: Path, answer: str) -> Iterator[str]:
 
 
 def main(directory: Path) -> int:
-    """Answers the exit code: 1 when an answer has a mistake. `directory` holds packages, or answers of before."""
+    """Returns the exit code: 1 when an answer has a mistake. `directory` holds packages, or answers of an earlier
+    trial."""
     wrong = 0
     for package in sorted(path for path in directory.iterdir() if path.is_dir()):
         answer = asyncio.run(answered(package))

@@ -1,4 +1,4 @@
-"""Trying again and falling back, with a clock that only moves when someone sleeps."""
+"""Retries and fallbacks, with a clock that moves only during sleeps."""
 
 import asyncio
 from collections.abc import Iterable
@@ -38,8 +38,8 @@ class Clock:
 
 
 @dataclass
-class Slow:
-    """Takes its time before every reply of the model inside."""
+class DelayedModel:
+    """Delays every reply of the wrapped model."""
 
     model: ScriptedModel
     clock: Clock
@@ -68,18 +68,18 @@ def scripted(*script: Said) -> ScriptedModel:
 
 
 async def test_a_good_reply_is_given_at_once(bench: Any, clock: Clock) -> None:
-    assert (await retrying(scripted("Hi"), clock).ask(bench.asking(), bench.ear)).text == "Hi"
-    assert clock.slept == [] and bench.ear.retries == []
+    assert (await retrying(scripted("Hi"), clock).ask(bench.asking(), bench.listener)).text == "Hi"
+    assert clock.slept == [] and bench.listener.retries == []
 
 
 async def test_the_listener_hears_of_every_failed_try_and_its_wait(bench: Any, clock: Clock) -> None:
-    reply = await retrying(scripted(BUSY, BUSY, BUSY, "Hi"), clock).ask(bench.asking(), bench.ear)
+    reply = await retrying(scripted(BUSY, BUSY, BUSY, "Hi"), clock).ask(bench.asking(), bench.listener)
     assert reply.text == "Hi"
-    assert bench.ear.retries == [("It is busy.", 0.5), ("It is busy.", 1.0), ("It is busy.", 2.0)]
+    assert bench.listener.retries == [("It is busy.", 0.5), ("It is busy.", 1.0), ("It is busy.", 2.0)]
     assert clock.slept == [0.5, 1.0, 2.0]
 
 
-async def test_a_busy_provider_is_asked_for_five_minutes_and_then_waited_for(bench: Any, clock: Clock) -> None:
+async def test_a_busy_provider_is_retried_for_five_minutes_and_then_put_off(bench: Any, clock: Clock) -> None:
     model = scripted(*[BUSY] * 30)
     error = await bench.refused(retrying(model, clock))
     assert isinstance(error, AskLater) and not error.named
@@ -90,12 +90,12 @@ async def test_a_busy_provider_is_asked_for_five_minutes_and_then_waited_for(ben
 
 
 async def test_the_time_of_the_tries_counts_and_runs_from_the_first_failure(bench: Any, clock: Clock) -> None:
-    model = Slow(scripted(*[BUSY] * 30), clock, 100.0)
+    model = DelayedModel(scripted(*[BUSY] * 30), clock, 100.0)
     await bench.refused(retrying(model, clock))
     assert len(model.model.asks) == 4
 
 
-async def test_what_was_waited_for_already_is_asked_for_half_a_minute(bench: Any, clock: Clock) -> None:
+async def test_after_a_pause_a_question_is_retried_for_half_a_minute(bench: Any, clock: Clock) -> None:
     model = scripted(*[BUSY] * 30)
     error = await bench.refused(retrying(model, clock), bench.asking(waited_seconds=60.0))
     assert isinstance(error, AskLater) and error.seconds == 120.0
@@ -109,14 +109,14 @@ def test_pauses_double_up_to_a_quarter_of_an_hour_and_jitter_only_shortens_them(
     assert patience.pause(bench.asking(), 0.0) == 45.0
 
 
-async def test_a_reply_that_is_no_good_is_looked_at_four_times(bench: Any, clock: Clock) -> None:
+async def test_bad_replies_are_retried_up_to_four_times(bench: Any, clock: Clock) -> None:
     model = scripted(*[BadReply("It goes round in circles.")] * 10)
     error = await bench.refused(retrying(model, clock))
     assert str(error) == "It goes round in circles. (tried 4 times)"
     assert (isinstance(error, AskLater), len(model.asks)) == (False, 4)
 
 
-async def test_what_is_wrong_is_not_tried_again(bench: Any, clock: Clock) -> None:
+async def test_a_permanent_error_is_not_retried(bench: Any, clock: Clock) -> None:
     model = scripted(WRONG, "never said")
     assert await bench.refused(retrying(model, clock)) is not None
     assert len(model.asks) == 1 and clock.slept == []
@@ -135,7 +135,7 @@ async def test_the_provider_s_own_wait_is_kept_and_spread(
     bench: Any, clock: Clock, seconds: float, waited: float
 ) -> None:
     limited = ModelError("Slow down.", retryable=True, status=429, retry_after=seconds)
-    await retrying(scripted(limited, "Hi"), clock).ask(bench.asking(seconds=600.0), bench.ear)
+    await retrying(scripted(limited, "Hi"), clock).ask(bench.asking(seconds=600.0), bench.listener)
     assert clock.slept == [waited]
 
 
@@ -160,20 +160,20 @@ async def test_no_wait_reaches_past_the_deadline(bench: Any, clock: Clock) -> No
     assert clock.slept == [] and isinstance(error, AskLater)
 
 
-async def test_what_is_wrong_is_not_asked_later_whatever_it_says(bench: Any, clock: Clock) -> None:
+async def test_a_permanent_error_is_not_put_off_even_with_a_retry_time(bench: Any, clock: Clock) -> None:
     wrong = ModelError("No.", status=400, retry_after=3600.0)
     assert await bench.refused(retrying(scripted(wrong), clock)) is wrong
 
 
-async def test_every_try_gets_what_is_left_of_the_time(bench: Any, clock: Clock) -> None:
+async def test_every_try_gets_the_remaining_time(bench: Any, clock: Clock) -> None:
     model = scripted(BUSY, BUSY, "Hi")
-    await retrying(Slow(model, clock, 10.0), clock).ask(bench.asking(seconds=60.0), bench.ear)
+    await retrying(DelayedModel(model, clock, 10.0), clock).ask(bench.asking(seconds=60.0), bench.listener)
     assert [ask.seconds for ask in model.asks] == [60.0, 49.5, 38.5]
 
 
 async def test_no_try_begins_after_the_deadline(bench: Any, clock: Clock) -> None:
     model = scripted(*[BUSY] * 4)
-    await bench.refused(retrying(Slow(model, clock, 25.0), clock), bench.asking(seconds=60.0))
+    await bench.refused(retrying(DelayedModel(model, clock, 25.0), clock), bench.asking(seconds=60.0))
     assert len(model.asks) == 3
 
 
@@ -183,7 +183,7 @@ async def test_a_cancelled_wait_ends_at_once(bench: Any, clock: Clock) -> None:
 
     model = scripted(BUSY, "Hi")
     with pytest.raises(asyncio.CancelledError):
-        await Retrying(model, clock=clock, sleep=cancelled).ask(bench.asking(), bench.ear)
+        await Retrying(model, clock=clock, sleep=cancelled).ask(bench.asking(), bench.listener)
     assert len(model.asks) == 1
 
 
@@ -191,21 +191,21 @@ def cut_off(tokens: int = 100) -> Line:
     return Line(finish_reason="length", usage=Usage(input_tokens=10, output_tokens=tokens, model_calls=1))
 
 
-async def test_a_reply_that_ran_out_before_its_first_word_is_asked_for_with_twice_the_room(
+async def test_a_reply_that_ran_out_before_its_first_word_is_retried_with_twice_the_room(
     bench: Any, clock: Clock
 ) -> None:
     model = scripted(cut_off(), Line("Hi", usage=Usage(input_tokens=10, output_tokens=5, model_calls=1)))
-    reply = await retrying(model, clock).ask(bench.asking(max_output_tokens=3000), bench.ear)
+    reply = await retrying(model, clock).ask(bench.asking(max_output_tokens=3000), bench.listener)
     assert (reply.text, model.asks[1].max_output_tokens) == ("Hi", 6000)
-    usage = bench.ear.bill.with_reply(reply.usage)
+    usage = bench.listener.bill.with_reply(reply.usage)
     assert (usage.input_tokens, usage.output_tokens, usage.model_calls) == (20, 105, 2)
-    assert len(bench.ear.retries) == 1
+    assert len(bench.listener.retries) == 1
 
 
 @pytest.mark.parametrize("second", [cut_off(), WRONG])
 async def test_twice_the_room_is_given_once(bench: Any, clock: Clock, second: Said) -> None:
     model = scripted(cut_off(), second, "never said")
-    reply = await retrying(model, clock).ask(bench.asking(), bench.ear)
+    reply = await retrying(model, clock).ask(bench.asking(), bench.listener)
     assert (reply.text, reply.finish_reason, len(model.asks)) == ("", "length", 2)
 
 
@@ -216,7 +216,7 @@ async def test_twice_the_room_is_given_once(bench: Any, clock: Clock, second: Sa
 )
 async def test_a_reply_that_said_something_stands(bench: Any, clock: Clock, line: Line) -> None:
     model = scripted(line)
-    await retrying(model, clock).ask(bench.asking(), bench.ear)
+    await retrying(model, clock).ask(bench.asking(), bench.listener)
     assert len(model.asks) == 1
 
 
@@ -225,11 +225,11 @@ def pair(clock: Clock, first: Iterable[Said], second: Iterable[Said]) -> tuple[F
     return Fallback([one, two], clock=clock), one, two
 
 
-async def test_the_next_model_is_asked_where_the_first_gives_no_reply(bench: Any, clock: Clock) -> None:
+async def test_the_next_model_is_asked_when_the_first_fails(bench: Any, clock: Clock) -> None:
     model, _, _ = pair(clock, [WRONG], ["Hi"])
-    reply = await model.ask(bench.asking(), bench.ear)
+    reply = await model.ask(bench.asking(), bench.listener)
     assert (reply.text, reply.model, model.name) == ("Hi", "b/two", "a/one")
-    assert bench.ear.fallbacks == [("a/one", "b/two", "It is wrong.")]
+    assert bench.listener.fallbacks == [("a/one", "b/two", "It is wrong.")]
 
 
 async def test_the_error_of_the_last_model_stands(bench: Any, clock: Clock) -> None:
@@ -245,7 +245,7 @@ async def test_the_error_of_the_last_model_stands(bench: Any, clock: Clock) -> N
         (WRONG, AskLater("In an hour.", 3600)),
     ],
 )
-async def test_who_wants_to_be_asked_soonest_stands_for_all(
+async def test_the_soonest_retry_time_of_all_models_is_raised(
     bench: Any, clock: Clock, first: Said, second: Said
 ) -> None:
     model, _, _ = pair(clock, [first], [second])
@@ -254,41 +254,41 @@ async def test_who_wants_to_be_asked_soonest_stands_for_all(
 
 async def test_a_fallback_answers_for_a_model_that_wants_to_be_asked_later(bench: Any, clock: Clock) -> None:
     model, _, _ = pair(clock, [AskLater("In an hour.", 3600)], ["Hi"])
-    assert (await model.ask(bench.asking(), bench.ear)).text == "Hi"
+    assert (await model.ask(bench.asking(), bench.listener)).text == "Hi"
 
 
-async def test_why_another_model_answers_names_no_time_that_is_soon_over(bench: Any, clock: Clock) -> None:
+async def test_the_reason_for_a_fallback_leaves_out_the_retry_time(bench: Any, clock: Clock) -> None:
     later = AskLater("It is busy.", 60.0, named=False, when="It is asked again in about 60 s.")
     model, _, _ = pair(clock, [later], ["Hi", "Hi"])
     for _ in range(2):
-        await model.ask(bench.asking(), bench.ear)
-    assert bench.ear.fallbacks == [("a/one", "b/two", "It is busy.")] * 2
+        await model.ask(bench.asking(), bench.listener)
+    assert bench.listener.fallbacks == [("a/one", "b/two", "It is busy.")] * 2
 
 
-async def test_a_model_that_is_down_rests_for_a_while(bench: Any, clock: Clock) -> None:
+async def test_a_failed_model_is_skipped_for_a_while(bench: Any, clock: Clock) -> None:
     model, one, two = pair(clock, [BUSY, "One"], ["Two", "Two"])
     for _ in range(2):
-        assert (await model.ask(bench.asking(), bench.ear)).text == "Two"
-    assert (len(one.asks), len(two.asks), len(bench.ear.fallbacks)) == (1, 2, 2)
+        assert (await model.ask(bench.asking(), bench.listener)).text == "Two"
+    assert (len(one.asks), len(two.asks), len(bench.listener.fallbacks)) == (1, 2, 2)
     clock.now += COOLDOWN_SECONDS
-    assert (await model.ask(bench.asking(), bench.ear)).text == "One"
+    assert (await model.ask(bench.asking(), bench.listener)).text == "One"
 
 
 async def test_a_refused_request_says_nothing_about_the_next_one(bench: Any, clock: Clock) -> None:
     model, _, _ = pair(clock, [WRONG, "One"], ["Two"])
-    assert (await model.ask(bench.asking(), bench.ear)).text == "Two"
-    assert (await model.ask(bench.asking(), bench.ear)).text == "One"
+    assert (await model.ask(bench.asking(), bench.listener)).text == "Two"
+    assert (await model.ask(bench.asking(), bench.listener)).text == "One"
 
 
-async def test_the_fallback_gets_what_is_left_of_the_time(bench: Any, clock: Clock) -> None:
+async def test_the_fallback_gets_the_remaining_time(bench: Any, clock: Clock) -> None:
     two = ScriptedModel(["Hi"], name="b/two")
-    slow = Slow(ScriptedModel([BUSY], name="a/one"), clock, 40.0)
-    await Fallback([slow, two], clock=clock).ask(bench.asking(seconds=60.0), bench.ear)
+    slow = DelayedModel(ScriptedModel([BUSY], name="a/one"), clock, 40.0)
+    await Fallback([slow, two], clock=clock).ask(bench.asking(seconds=60.0), bench.listener)
     assert two.asks[0].seconds == pytest.approx(20.0)
 
 
 async def test_no_fallback_begins_when_the_time_is_over(bench: Any, clock: Clock) -> None:
     two = ScriptedModel(["Hi"], name="b/two")
-    slow = Slow(ScriptedModel([BUSY], name="a/one"), clock, 59.5)
+    slow = DelayedModel(ScriptedModel([BUSY], name="a/one"), clock, 59.5)
     assert await bench.refused(Fallback([slow, two], clock=clock), bench.asking(seconds=60.0)) is BUSY
-    assert two.asks == [] and bench.ear.fallbacks == []
+    assert two.asks == [] and bench.listener.fallbacks == []

@@ -1,4 +1,4 @@
-"""The road to providers over real sockets on this machine: its connections, silences and ends."""
+"""The transport over real sockets on this machine: connections, timeouts and failures."""
 
 import asyncio
 import socket
@@ -19,15 +19,15 @@ DONE = b'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\n\
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n"
 LAST = b"0\r\n\r\n"
 
-Serve = Callable[["Guest"], Awaitable[None]]
+Serve = Callable[["Connection"], Awaitable[None]]
 
 
 def chunked(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-class Guest:
-    """One connection as the server sees it."""
+class Connection:
+    """One connection, seen from the server."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
@@ -49,11 +49,11 @@ class Guest:
 
 @asynccontextmanager
 async def server(serve: Serve) -> AsyncIterator[str]:
-    """A server on a free port of this machine; its address."""
+    """A server on a free port of this machine; yields its address."""
 
     async def welcome(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            await serve(Guest(reader, writer))
+            await serve(Connection(reader, writer))
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -85,7 +85,7 @@ async def test_calls_one_after_another_share_a_connection_and_bring_no_cookies(b
     heads: list[bytes] = []
     guests = 0
 
-    async def serve(guest: Guest) -> None:
+    async def serve(guest: Connection) -> None:
         nonlocal guests
         guests += 1
         while True:
@@ -96,7 +96,7 @@ async def test_calls_one_after_another_share_a_connection_and_bring_no_cookies(b
     async with server(serve) as address, wire() as own:
         asked = model(address, own)
         for _ in range(5):
-            assert (await asked.ask(bench.asking(), bench.ear)).text == "x"
+            assert (await asked.ask(bench.asking(), bench.listener)).text == "x"
     assert (guests, len(heads)) == (1, 5)
     assert not any(b"cookie" in head.lower() for head in heads)
     assert all(b"accept-encoding: identity" in head.lower() for head in heads)
@@ -106,7 +106,7 @@ async def test_hundreds_of_calls_go_out_side_by_side(bench: Any) -> None:
     count, all_here = 300, asyncio.Event()
     here = 0
 
-    async def serve(guest: Guest) -> None:
+    async def serve(guest: Connection) -> None:
         nonlocal here
         await guest.request()
         here += 1
@@ -117,13 +117,13 @@ async def test_hundreds_of_calls_go_out_side_by_side(bench: Any) -> None:
 
     async with server(serve) as address, wire() as own:
         asked = model(address, own, stall_seconds=30)
-        replies = await asyncio.gather(*(asked.ask(bench.asking(), bench.ear) for _ in range(count)))
+        replies = await asyncio.gather(*(asked.ask(bench.asking(), bench.listener) for _ in range(count)))
     assert {reply.text for reply in replies} == {"x"}
 
 
 @pytest.mark.parametrize("before", [b"", HEAD + b"\r\n"], ids=["status", "byte"])
 async def test_a_provider_that_says_nothing_is_given_up(bench: Any, before: bytes) -> None:
-    async def serve(guest: Guest) -> None:
+    async def serve(guest: Connection) -> None:
         await guest.request()
         await guest.say(before)
         await guest.leaves()
@@ -135,7 +135,7 @@ async def test_a_provider_that_says_nothing_is_given_up(bench: Any, before: byte
 
 
 async def test_a_provider_that_falls_silent_in_the_middle_is_given_up(bench: Any) -> None:
-    async def serve(guest: Guest) -> None:
+    async def serve(guest: Connection) -> None:
         await guest.request()
         await guest.say(HEAD + b"\r\n" + chunked(BEGUN))
         await guest.leaves()
@@ -147,7 +147,7 @@ async def test_a_provider_that_falls_silent_in_the_middle_is_given_up(bench: Any
 
 
 async def test_signs_of_life_are_no_first_token(bench: Any) -> None:
-    async def serve(guest: Guest) -> None:
+    async def serve(guest: Connection) -> None:
         await guest.request()
         await guest.say(HEAD + b"\r\n")
         while True:
@@ -162,7 +162,7 @@ async def test_signs_of_life_are_no_first_token(bench: Any) -> None:
 async def test_a_reply_that_flows_is_not_cut_by_the_time_of_a_whole_one(bench: Any) -> None:
     pieces = 20
 
-    async def serve(guest: Guest) -> None:
+    async def serve(guest: Connection) -> None:
         await guest.request()
         await guest.say(HEAD + b"\r\n")
         for _ in range(pieces):
@@ -171,12 +171,12 @@ async def test_a_reply_that_flows_is_not_cut_by_the_time_of_a_whole_one(bench: A
         await guest.say(chunked(DONE) + LAST)
 
     async with server(serve) as address, wire() as own:
-        reply = await model(address, own, stall_seconds=2.0).ask(bench.asking(call_seconds=0.01), bench.ear)
+        reply = await model(address, own, stall_seconds=2.0).ask(bench.asking(call_seconds=0.01), bench.listener)
     assert len(reply.text) > pieces
 
 
 async def test_a_whole_reply_has_its_own_time(bench: Any) -> None:
-    async def serve(guest: Guest) -> None:
+    async def serve(guest: Connection) -> None:
         await guest.request()
         await guest.leaves()
 
@@ -187,7 +187,7 @@ async def test_a_whole_reply_has_its_own_time(bench: Any) -> None:
 
 
 async def test_a_provider_that_drips_for_ever_meets_the_deadline(bench: Any) -> None:
-    async def serve(guest: Guest) -> None:
+    async def serve(guest: Connection) -> None:
         await guest.request()
         await guest.say(HEAD + b"\r\n")
         while True:
@@ -200,13 +200,13 @@ async def test_a_provider_that_drips_for_ever_meets_the_deadline(bench: Any) -> 
 
 
 async def test_a_whole_reply_whose_connection_stays_open_is_not_waited_for(bench: Any) -> None:
-    async def serve(guest: Guest) -> None:
+    async def serve(guest: Connection) -> None:
         await guest.request()
         await guest.say(HEAD + b"\r\n" + chunked(DONE))
         await guest.leaves()
 
     async with server(serve) as address, wire() as own:
-        assert (await model(address, own).ask(bench.asking(), bench.ear)).text == "x"
+        assert (await model(address, own).ask(bench.asking(), bench.listener)).text == "x"
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -222,7 +222,7 @@ async def test_a_whole_reply_whose_connection_stays_open_is_not_waited_for(bench
     ids=["nothing", "half a status", "another protocol", "half a stream", "half a body"],
 )
 async def test_a_connection_that_breaks_may_be_tried_again(bench: Any, said: bytes, stream: bool) -> None:
-    async def serve(guest: Guest) -> None:
+    async def serve(guest: Connection) -> None:
         await guest.request()
         await guest.say(said)
 
@@ -265,12 +265,12 @@ async def test_every_way_to_lose_a_provider_is_a_sentence(bench: Any, raised: Ex
 async def test_a_redirect_is_not_followed(bench: Any) -> None:
     visited = asyncio.Event()
 
-    async def elsewhere(guest: Guest) -> None:
+    async def elsewhere(guest: Connection) -> None:
         visited.set()
 
     async with server(elsewhere) as other:
 
-        async def serve(guest: Guest) -> None:
+        async def serve(guest: Connection) -> None:
             await guest.request()
             await guest.say(b"HTTP/1.1 307 Go\r\nlocation: %b\r\ncontent-length: 0\r\n\r\n" % other.encode())
 
@@ -282,7 +282,7 @@ async def test_a_redirect_is_not_followed(bench: Any) -> None:
 async def test_a_cancelled_call_closes_its_connection(bench: Any) -> None:
     asked, left = asyncio.Event(), asyncio.Event()
 
-    async def serve(guest: Guest) -> None:
+    async def serve(guest: Connection) -> None:
         await guest.request()
         await guest.say(HEAD + b"\r\n" + chunked(DONE[:20]))
         asked.set()
@@ -290,7 +290,7 @@ async def test_a_cancelled_call_closes_its_connection(bench: Any) -> None:
         left.set()
 
     async with server(serve) as address, wire() as own:
-        call = asyncio.create_task(model(address, own).ask(bench.asking(), bench.ear))
+        call = asyncio.create_task(model(address, own).ask(bench.asking(), bench.listener))
         await asked.wait()
         call.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -299,17 +299,17 @@ async def test_a_cancelled_call_closes_its_connection(bench: Any) -> None:
             await left.wait()
 
 
-def test_one_road_serves_one_loop_after_another(bench: Any) -> None:
+def test_one_wire_serves_several_event_loops_in_turn(bench: Any) -> None:
     own = Wire()
 
     async def once() -> str:
-        async def serve(guest: Guest) -> None:
+        async def serve(guest: Connection) -> None:
             await guest.request()
             await guest.say(HEAD + b"\r\n" + chunked(DONE) + LAST)
             await guest.leaves()
 
         async with server(serve) as address:
-            text: str = (await model(address, own).ask(bench.asking(), bench.ear)).text
+            text: str = (await model(address, own).ask(bench.asking(), bench.listener)).text
             return text
 
     assert [asyncio.run(once()) for _ in range(2)] == ["x", "x"]
@@ -353,14 +353,14 @@ def test_an_address_over_https_or_on_this_machine_is_taken(address: str) -> None
 
 async def ask(own: Wire, address: str, bench: Any) -> ModelError:
     with pytest.raises(ModelError) as refused:
-        await model(address, own).ask(bench.asking(), bench.ear)
+        await model(address, own).ask(bench.asking(), bench.listener)
     return refused.value
 
 
 async def test_a_provider_elsewhere_is_asked_through_the_proxy_which_sees_its_host_and_no_key(bench: Any) -> None:
     seen: list[bytes] = []
 
-    async def refuse(guest: Guest) -> None:
+    async def refuse(guest: Connection) -> None:
         seen.append(await guest.reader.readuntil(b"\r\n\r\n"))
         await guest.say(b"HTTP/1.1 403 Filtered\r\ncontent-length: 0\r\n\r\n")
 
@@ -376,7 +376,7 @@ async def test_a_provider_elsewhere_is_asked_through_the_proxy_which_sees_its_ho
 async def test_a_model_with_a_proxy_of_its_own_is_asked_through_that_also_by_http(bench: Any) -> None:
     seen: list[bytes] = []
 
-    async def answer(guest: Guest) -> None:
+    async def answer(guest: Connection) -> None:
         seen.append(await guest.request())
         await guest.say(HEAD + b"\r\n" + chunked(DONE) + LAST)
 
@@ -384,18 +384,18 @@ async def test_a_model_with_a_proxy_of_its_own_is_asked_through_that_also_by_htt
         own = Wire(proxy="http://127.0.0.1:1")
         proxy = address.removesuffix("/v1")
         far = Endpoint("openai/m", "m", "http://models.example.invalid/v1", allow_http=True, proxy=proxy)
-        assert (await Remote(far, ChatCompletions(far), own).ask(bench.asking(), bench.ear)).text == "x"
+        assert (await Remote(far, ChatCompletions(far), own).ask(bench.asking(), bench.listener)).text == "x"
         await own.aclose()
     assert seen[0].startswith(b"POST http://models.example.invalid/v1/chat/completions ")
 
 
 async def test_a_server_on_this_machine_is_asked_past_the_proxy(bench: Any) -> None:
-    async def answer(guest: Guest) -> None:
+    async def answer(guest: Connection) -> None:
         await guest.request()
         await guest.say(HEAD + b"\r\n" + chunked(DONE) + LAST)
 
     async with server(answer) as address:
         own = Wire(proxy="http://127.0.0.1:1")
-        assert (await model(address, own).ask(bench.asking(), bench.ear)).text == "x"
+        assert (await model(address, own).ask(bench.asking(), bench.listener)).text == "x"
         assert "the proxy does not answer" in str(await ask(own, "https://models.example.invalid/v1", bench))
         await own.aclose()

@@ -1,4 +1,4 @@
-"""Providers that fail: a sentence for people, without secrets, and whether trying again may help."""
+"""Provider errors: a sentence without secrets, and whether a retry may help."""
 
 import gzip
 import zlib
@@ -20,14 +20,14 @@ async def failure(bench: Any, status: int, form: str = "openai", **answer: Any) 
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
-async def test_what_may_pass_may_be_tried_again(bench: Any, status: int) -> None:
+async def test_transient_errors_are_retryable(bench: Any, status: int) -> None:
     error = await failure(bench, status, json={"error": {"message": "Later"}})
     assert (error.retryable, error.status) == (True, status)
     assert str(error) == f"openai/m answered {status}: Later."
 
 
 @pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 413, 422])
-async def test_what_is_wrong_with_the_request_is_not_tried_again(bench: Any, status: int) -> None:
+async def test_errors_of_the_request_are_not_retryable(bench: Any, status: int) -> None:
     assert not (await failure(bench, status, json={"error": {"message": "No"}})).retryable
 
 
@@ -51,13 +51,13 @@ async def test_the_provider_s_words_are_found_in_every_shape(bench: Any, form: s
     assert str(await failure(bench, 400, form, json=body)) == f"{form}/m answered 400: It says."
 
 
-async def test_a_page_of_html_is_told_by_its_title(bench: Any) -> None:
+async def test_a_page_of_html_is_reported_by_its_title(bench: Any) -> None:
     error = await failure(bench, 502, html=PAGE)
     assert str(error) == "openai/m answered 502: 502 Bad Gateway."
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/json", "text/event-stream"])
-async def test_a_page_is_told_at_once_whatever_its_headers_call_it(bench: Any, kind: str) -> None:
+async def test_a_page_is_recognized_whatever_its_headers_say(bench: Any, kind: str) -> None:
     error = await failure(bench, 200, content=f"\n {PAGE}", headers={"content-type": kind})
     assert "Bad Gateway" in str(error) and "base_url" in str(error)
     assert not error.retryable
@@ -96,7 +96,7 @@ async def test_the_key_is_not_in_what_the_model_shows_of_itself(bench: Any) -> N
     assert bench.key not in repr(vars(model))
 
 
-async def test_an_empty_purse_is_not_asked_again(bench: Any) -> None:
+async def test_an_exhausted_balance_is_not_retried(bench: Any) -> None:
     error = await failure(bench, 429, json={"error": {"message": "You exceeded", "code": "insufficient_quota"}})
     assert not error.retryable
 
@@ -193,7 +193,7 @@ async def test_a_compressed_stream_is_unpacked(bench: Any) -> None:
     data = gzip.compress(bench.sse(bench.chunk("stop", content="x")))
     pieces = [data[i : i + 1] for i in range(len(data))]
     answer = bench.streamed(*pieces, headers={"content-encoding": "gzip"})
-    assert (await bench.openai(bench.Provider(answer)).ask(bench.asking(), bench.ear)).text == "x"
+    assert (await bench.openai(bench.Provider(answer)).ask(bench.asking(), bench.listener)).text == "x"
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -318,14 +318,12 @@ async def test_words_count_where_no_header_says_when(bench: Any) -> None:
         ("Too many requests", True),
     ],
 )
-async def test_a_quota_of_a_day_is_not_asked_for_again_unless_its_time_is_named(
-    bench: Any, words: str, retryable: bool
-) -> None:
+async def test_a_daily_quota_is_not_retried_unless_a_time_is_named(bench: Any, words: str, retryable: bool) -> None:
     assert (await failure(bench, 429, json={"error": {"message": words}})).retryable is retryable
 
 
 @pytest.mark.parametrize("status", [501, 505])
-async def test_what_a_server_cannot_do_at_all_is_not_asked_for_again(bench: Any, status: int) -> None:
+async def test_what_a_server_cannot_do_is_not_retried(bench: Any, status: int) -> None:
     assert not (await failure(bench, status, json={"error": {"message": "No"}})).retryable
 
 
@@ -337,11 +335,11 @@ async def test_what_a_server_cannot_do_at_all_is_not_asked_for_again(bench: Any,
         ("The stream of tokens is too long; tools are supported", False),
     ],
 )
-async def test_a_server_that_does_not_stream_is_told_with_what_to_set(bench: Any, words: str, advised: bool) -> None:
+async def test_the_error_of_a_server_without_streaming_names_the_setting(bench: Any, words: str, advised: bool) -> None:
     error = await failure(bench, 400, json={"error": {"message": words}})
     assert ("Set stream = false" in str(error)) is advised
 
 
 @pytest.mark.parametrize("status", [404, 405, 501])
-async def test_a_server_that_has_no_such_place_is_told_with_the_base_url(bench: Any, status: int) -> None:
+async def test_the_error_of_a_missing_path_names_the_base_url(bench: Any, status: int) -> None:
     assert "base_url" in str(await failure(bench, status, html="<title>Error response</title>"))

@@ -1,4 +1,4 @@
-"""A question that is larger than the model's context: recognised in the words of each provider, with its size."""
+"""Requests that exceed the model's context: recognized in each provider's words, with the size if stated."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from drone.agent.model import Ask, ContextOverflow, ModelError, Reply
 from drone.models.failures import error_inside, refused
 from drone.models.retry import Fallback, Retrying
 from drone.models.scripted import ScriptedModel
-from tests.drone.models.conftest import Ear
+from tests.drone.models.conftest import RecordingListener
 
 WORDINGS: list[tuple[int, Any, int | None]] = [
     (
@@ -132,13 +132,13 @@ def answer(status: int, body: Any) -> ModelError:
 
 
 @pytest.mark.parametrize(("status", "body", "window"), WORDINGS)
-def test_an_overflow_is_known_by_its_words(status: int, body: Any, window: int | None) -> None:
+def test_an_overflow_is_recognized_by_its_words(status: int, body: Any, window: int | None) -> None:
     error = answer(status, body)
     assert isinstance(error, ContextOverflow)
     assert (error.window, error.status, error.retryable) == (window, status, False)
 
 
-def test_an_overflow_inside_a_stream_is_known_as_well() -> None:
+def test_an_overflow_inside_a_stream_is_recognized() -> None:
     error = error_inside("p/m", {"error": {"code": "context_length_exceeded", "message": "Too much."}})
     assert isinstance(error, ContextOverflow)
 
@@ -154,11 +154,11 @@ OTHERS = [
 
 
 @pytest.mark.parametrize(("status", "words"), OTHERS)
-def test_other_refusals_are_none(status: int, words: str) -> None:
+def test_other_refusals_are_no_overflow(status: int, words: str) -> None:
     assert not isinstance(answer(status, {"error": {"message": words}}), ContextOverflow)
 
 
-async def test_an_overflow_stays_one_behind_retries_and_is_asked_of_no_fallback() -> None:
+async def test_an_overflow_passes_through_retries_and_reaches_no_fallback() -> None:
     first = ScriptedModel([ModelError("Busy.", retryable=True), ContextOverflow("Too long.", 4_096)])
     second = ScriptedModel(["Here."])
 
@@ -172,4 +172,4 @@ async def test_an_overflow_stays_one_behind_retries_and_is_asked_of_no_fallback(
 
 
 async def _asked(model: Fallback) -> Reply:
-    return await model.ask(Ask("You work.", ()), Ear())
+    return await model.ask(Ask("You work.", ()), RecordingListener())

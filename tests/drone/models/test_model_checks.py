@@ -1,4 +1,4 @@
-"""One call to each model, and what it shows of key, window, tools, streaming, thinking, caching and cost."""
+"""Model checks: one call, and what it shows about key, context size, tools, streaming, thinking, caching and cost."""
 
 import json
 from typing import Any
@@ -17,8 +17,8 @@ from mcc.redaction import Redactor
 SECRET = "sk-very-secret-key-0123456789"
 
 
-class Given(Settings):
-    """Settings that hear of no key but those they are given."""
+class SettingsWithKeys(Settings):
+    """Settings that know only the given keys."""
 
     def key(self, name: str) -> str | None:
         given = self.keys.get(name)
@@ -32,7 +32,7 @@ def config(**more: Any) -> ModelConfig:
 
 def models(provider: Any, *, key: str = SECRET, **table: ModelConfig) -> Models:
     keys = {"FAST": SecretStr(key)} if key else {}
-    return Models(Given(models=table, keys=keys), wire=Wire(provider))
+    return Models(SettingsWithKeys(models=table, keys=keys), wire=Wire(provider))
 
 
 def called(bench: Any, **usage: Any) -> httpx.Response:
@@ -63,14 +63,14 @@ async def test_a_model_that_works_shows_all_of_it_in_one_call(bench: Any) -> Non
     assert 0 < body.get("max_completion_tokens", body.get("max_tokens")) <= 4_096
 
 
-async def test_a_model_is_tried_as_its_table_says_that_it_is_asked(bench: Any) -> None:
+async def test_a_check_uses_the_model_s_own_settings(bench: Any) -> None:
     provider = bench.Provider(called(bench))
     await check(models(provider, fast=config(model="gpt-5.2", thinking="high", temperature=0.2)), "fast")
     assert (provider.body["reasoning_effort"], provider.body["temperature"]) == ("high", 0.2)
     assert provider.body.get("max_completion_tokens", provider.body.get("max_tokens")) > 4_096
 
 
-async def test_a_model_that_only_talks_is_told_to_be_of_no_use_to_agents(bench: Any) -> None:
+async def test_a_model_without_tool_calls_is_reported_as_useless_for_agents(bench: Any) -> None:
     told = {"prompt_tokens": 9, "completion_tokens": 2}
     whole = {"choices": [{"message": {"content": "Ready!"}, "finish_reason": "stop"}], "usage": told}
     row = await check(models(bench.Provider(httpx.Response(200, json=whole)), fast=config(stream=False)), "fast")
@@ -85,7 +85,7 @@ async def test_a_reply_cut_at_its_cap_says_nothing_about_tools(bench: Any) -> No
     assert row.tools is None and "before it called the tool" in row.notes[0]
 
 
-async def test_a_refused_key_is_asked_with_once_and_never_shown(bench: Any) -> None:
+async def test_a_refused_key_is_used_once_and_never_shown(bench: Any) -> None:
     words = {"error": {"message": f"Incorrect API key provided: {SECRET}", "type": "authentication_error"}}
     provider = bench.Provider(httpx.Response(401, json=words))
     table = {"fast": config(fallback=("offline",))}
@@ -95,14 +95,14 @@ async def test_a_refused_key_is_asked_with_once_and_never_shown(bench: Any) -> N
     assert len(provider.requests) == 1
 
 
-async def test_a_busy_provider_is_not_asked_again_and_nobody_else_in_its_place(bench: Any) -> None:
+async def test_a_check_of_a_busy_provider_has_no_retry_and_no_fallback(bench: Any) -> None:
     provider = bench.Provider(httpx.Response(503, json={"error": {"message": "overloaded"}}))
     row = await check(models(provider, fast=config(fallback=("offline",))), "fast")
     assert "503" in (row.problem or "") and row.key == "unknown"
     assert len(provider.requests) == 1
 
 
-async def test_without_a_key_nothing_is_asked(bench: Any) -> None:
+async def test_a_check_without_a_key_sends_no_request(bench: Any) -> None:
     provider = bench.Provider(httpx.Response(500))
     row = await check(models(provider, key="", fast=config()), "fast")
     assert row.key == "missing" and "set the environment variable FAST" in (row.problem or "")
@@ -116,7 +116,7 @@ async def test_a_parameter_that_was_refused_is_a_note(bench: Any) -> None:
     assert row.problem is None and any("Asking again without" in note for note in row.notes)
 
 
-async def test_what_needs_no_network_is_not_asked_and_a_wrong_name_gets_its_sentence(bench: Any) -> None:
+async def test_local_models_are_not_asked_and_a_wrong_name_is_explained(bench: Any) -> None:
     provider = bench.Provider(httpx.Response(500))
     found: dict[str, ModelCheck] = {}
 
@@ -129,7 +129,7 @@ async def test_what_needs_no_network_is_not_asked_and_a_wrong_name_gets_its_sent
     assert provider.requests == []
 
 
-async def test_what_a_provider_says_is_redacted_before_it_is_told(bench: Any) -> None:
+async def test_a_provider_s_words_are_redacted_before_they_are_shown(bench: Any) -> None:
     words = {"error": {"message": "no room in vault-0123456789abcdef"}}
     found: list[ModelCheck] = []
 

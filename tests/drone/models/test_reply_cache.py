@@ -1,4 +1,4 @@
-"""The cache of replies: the same question is answered from memory, everything else is asked."""
+"""The reply cache: identical questions are answered from memory, all others are asked."""
 
 from dataclasses import replace
 from typing import Any
@@ -34,18 +34,18 @@ async def said(model: CachedModel, ask: Ask = ASK) -> str:
         {"service_tier": "flex"},
     ],
 )
-async def test_whatever_a_reply_may_depend_on_makes_another_question(change: dict[str, Any]) -> None:
+async def test_a_change_of_anything_a_reply_depends_on_misses_the_cache(change: dict[str, Any]) -> None:
     model = CachedModel(ScriptedModel(["One.", "Two."]))
     assert [await said(model), await said(model, replace(ASK, **change)), await said(model)] == ["One.", "Two.", "One."]
 
 
-async def test_whose_question_it_is_and_how_long_it_may_take_makes_no_difference() -> None:
+async def test_agent_and_time_limit_do_not_affect_the_cache() -> None:
     model = CachedModel(ScriptedModel(["One."]))
     again = replace(ASK, cache_key="other", seconds=5.0, call_seconds=1.0, waited_seconds=3.0)
     assert [await said(model), await said(model, again)] == ["One.", "One."]
 
 
-async def test_what_failed_or_was_cut_is_asked_again() -> None:
+async def test_failed_and_cut_replies_are_not_cached() -> None:
     model = CachedModel(ScriptedModel([ModelError("down"), Line(text="Half", finish_reason="length"), "Whole.", "?"]))
     with pytest.raises(ModelError):
         await said(model)

@@ -1,4 +1,4 @@
-"""How much a model takes in: configuration, the table of models, its own server, the words of a refusal."""
+"""The context size of a model: from configuration, the table of models, its own server, or a refusal."""
 
 import asyncio
 from typing import Any
@@ -51,7 +51,7 @@ def test_a_fallback_is_as_large_as_the_model_that_is_asked_next() -> None:
     assert context_tokens(Models(settings(fallback=("openai/gpt-6.1-sol",))).get("cheap")) == 200_000
 
 
-def test_of_a_model_that_says_nothing_the_size_is_not_known() -> None:
+def test_the_context_size_is_unknown_if_nothing_states_it() -> None:
     assert context_tokens(ScriptedModel([])) is None
     assert context_tokens(Models(settings()).get("openai/own-model-of-somebody")) is None
 
@@ -66,7 +66,7 @@ SHOWN = {"parameters": "temperature 0.6\nnum_ctx                        24576", 
 
 
 class Server(httpx.AsyncBaseTransport):
-    """A server of open weights: answers to questions about itself by path, and one reply for ever."""
+    """A self-hosted server: answers questions about itself by path, and gives the same reply to every ask."""
 
     def __init__(self, **told: Any) -> None:
         self.told = {path.replace("__", "/"): answer for path, answer in told.items()}
@@ -113,27 +113,27 @@ async def test_a_server_of_open_weights_says_how_much_it_takes_in(
     server = Server(**told)
     model = local(server, provider).get("local")
     assert context_tokens(model) is None
-    assert (await model.ask(bench.asking(), bench.ear)).context_tokens == tokens
+    assert (await model.ask(bench.asking(), bench.listener)).context_tokens == tokens
     assert context_tokens(model) == tokens
     assert server.asked == asked
     assert server.authorized == {"Bearer sk-local-0123456789"}
 
 
 @pytest.mark.parametrize(("told", "times"), [({"v1__models": LISTED}, 1), ({}, 3)])
-async def test_a_server_is_asked_until_it_has_told_and_three_times_at_most(
+async def test_a_server_is_asked_until_it_answers_and_three_times_at_most(
     bench: Any, told: dict[str, Any], times: int
 ) -> None:
     server = Server(**told)
     model = local(server, "vllm").get("local")
     for _ in range(5):
-        await model.ask(bench.asking(), bench.ear)
+        await model.ask(bench.asking(), bench.listener)
     assert len(server.asked) == times
 
 
 async def test_calls_side_by_side_ask_it_once(bench: Any) -> None:
     server = Server(v1__models=LISTED)
     model = local(server, "vllm").get("local")
-    await asyncio.gather(*(model.ask(bench.asking(), bench.ear) for _ in range(5)))
+    await asyncio.gather(*(model.ask(bench.asking(), bench.listener) for _ in range(5)))
     assert server.asked == ["/v1/models"]
 
 
@@ -145,16 +145,16 @@ async def test_a_server_that_is_deaf_to_the_question_holds_up_no_reply(bench: An
         await asyncio.Event().wait()
 
     model = local(Server(v1__models=never), "vllm").get("local")
-    reply = await model.ask(bench.asking(), bench.ear)
+    reply = await model.ask(bench.asking(), bench.listener)
     assert (reply.text, reply.context_tokens, begun.is_set()) == ("It is 42.", None, True)
 
 
-async def test_of_table_and_server_the_smaller_one_counts(bench: Any) -> None:
+async def test_the_smaller_size_of_table_and_server_counts(bench: Any) -> None:
     server = Server(v1__models={"data": [{"id": "openai/gpt-oss-120b", "max_model_len": 16_384}]})
     model = local(server, "vllm", model="openai/gpt-oss-120b").get("local")
     before = context_tokens(model)
     assert before is None or before > 16_384
-    assert (await model.ask(bench.asking(), bench.ear)).context_tokens == 16_384
+    assert (await model.ask(bench.asking(), bench.listener)).context_tokens == 16_384
 
 
 @pytest.mark.parametrize(
@@ -167,11 +167,11 @@ async def test_of_table_and_server_the_smaller_one_counts(bench: Any) -> None:
         ("groq", {}, []),
     ],
 )
-async def test_nobody_is_asked_for_what_is_configured_or_known(
+async def test_no_server_is_asked_for_a_configured_or_known_size(
     bench: Any, provider: str, config: dict[str, Any], asked: list[str]
 ) -> None:
     server = Server(v1__models={"data": [{"id": "qwen3", "context_length": 65_536}]})
-    reply = await local(server, provider, **config).get("local").ask(bench.asking(), bench.ear)
+    reply = await local(server, provider, **config).get("local").ask(bench.asking(), bench.listener)
     assert (reply.text, server.asked) == ("It is 42.", asked)
     if asked:
         assert reply.context_tokens == 65_536

@@ -1,4 +1,4 @@
-"""The ladder of tries, waits and further models, as the journal of a real run tells it."""
+"""Retries, waits and fallbacks as recorded in the journal of a real run."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ PRICE = Price(input=1.0, output=10.0)
 
 
 class Clock:
-    """Moves only when someone sleeps."""
+    """A clock that moves only during sleeps."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -58,7 +58,7 @@ async def run(model: Model, *, seconds: float = 600.0) -> tuple[Report, MemoryJo
 
 
 def ladder(journal: MemoryJournal) -> Sequence[tuple[object, ...]]:
-    """The entries about the one model call, in brief."""
+    """The journal entries about the single model call, in brief."""
     told: list[tuple[object, ...]] = []
     for entry in journal.entries:
         match entry.data:
@@ -126,7 +126,7 @@ async def test_after_its_time_the_next_model_answers_and_is_the_effective_one(be
     assert (record.model.requested, record.model.effective) == ("a/one", "b/two")
 
 
-async def test_models_are_asked_in_their_order_and_the_last_error_is_told(bench: Any, clock: Clock) -> None:
+async def test_models_are_asked_in_order_and_the_last_error_is_raised(bench: Any, clock: Clock) -> None:
     names = ["a/one", "b/two", "c/three"]
     models = [patient(bench.openai(bench.Provider(answer(400)), name=name), clock) for name in names]
     report, journal = await run(Fallback(models, clock=clock))
@@ -141,7 +141,7 @@ async def test_no_try_begins_after_the_time_of_the_agent(bench: Any, clock: Cloc
     assert (len(provider.requests), clock.slept) == (3, [8.8, 8.8])
 
 
-async def test_a_reply_cut_off_before_its_first_word_is_asked_for_with_twice_the_room(bench: Any, clock: Clock) -> None:
+async def test_a_reply_cut_off_before_its_first_word_is_retried_with_twice_the_room(bench: Any, clock: Clock) -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": 100, "completion_tokens": 2000}}
     silent = bench.streamed(bench.sse(bench.chunk(reasoning="Hm"), bench.chunk("length"), usage))
     provider = bench.Provider(silent, hello(bench))
@@ -172,9 +172,7 @@ def whole_message(bench: Any) -> httpx.Response:
     )
 
 
-async def test_what_a_provider_billed_for_a_reply_that_broke_off_is_charged_with_the_next_one(
-    bench: Any, clock: Clock
-) -> None:
+async def test_the_cost_of_a_broken_reply_is_charged_with_the_next_one(bench: Any, clock: Clock) -> None:
     provider = bench.Provider(half_a_message(bench), whole_message(bench))
     report, journal = await run(patient(bench.anthropic(provider, price=PRICE), clock))
     usage = report.usage
@@ -184,35 +182,35 @@ async def test_what_a_provider_billed_for_a_reply_that_broke_off_is_charged_with
     assert record is not None and record.usage == usage
 
 
-async def test_it_is_charged_over_a_fallback_too(bench: Any, clock: Clock) -> None:
+async def test_the_cost_of_a_broken_reply_is_charged_across_a_fallback(bench: Any, clock: Clock) -> None:
     broken = bench.anthropic(bench.Provider(half_a_message(bench)), name="a/one")
     report, _ = await run(Fallback([broken, bench.openai(bench.Provider(hello(bench)), name="b/two")], clock=clock))
     assert (report.usage.input_tokens, report.usage.output_tokens, report.usage.model_calls) == (180, 11, 2)
 
 
-async def test_who_listens_knows_in_the_end_what_all_tries_cost(bench: Any, clock: Clock) -> None:
+async def test_the_listener_hears_the_cost_of_all_tries(bench: Any, clock: Clock) -> None:
     answers = [half_a_message(bench) for _ in range(4)]
     await bench.refused(patient(bench.anthropic(bench.Provider(*answers)), clock, 5.0))
-    assert (bench.ear.bill.usage.input_tokens, bench.ear.bill.usage.model_calls) == (320, 4)
+    assert (bench.listener.bill.usage.input_tokens, bench.listener.bill.usage.model_calls) == (320, 4)
 
 
-async def test_a_try_of_which_nothing_came_costs_nothing(bench: Any, clock: Clock) -> None:
+async def test_a_try_without_any_output_costs_nothing(bench: Any, clock: Clock) -> None:
     cut = bench.streamed(b": ping\n\n", error=httpx.ReadError("gone"))
     report, _ = await run(patient(bench.openai(bench.Provider(cut, hello(bench))), clock))
     assert (report.usage.input_tokens, report.usage.model_calls) == (100, 1)
 
 
-async def test_what_flowed_before_a_stream_broke_off_is_charged_by_its_length(bench: Any, clock: Clock) -> None:
+async def test_output_before_a_stream_broke_is_charged_by_its_length(bench: Any, clock: Clock) -> None:
     cut = bench.streamed(bench.sse(bench.chunk(content="word " * 800)), error=httpx.ReadError("gone"))
     report, _ = await run(patient(bench.openai(bench.Provider(cut, hello(bench))), clock))
     assert (report.usage.output_tokens, report.usage.model_calls) == (1_000 + 10, 2)
     assert report.usage.input_tokens > 100
 
 
-async def test_the_few_tokens_told_at_the_beginning_of_a_stream_are_not_taken_for_all_of_it(bench: Any) -> None:
+async def test_tokens_reported_at_the_beginning_of_a_broken_stream_are_not_its_total(bench: Any) -> None:
     start = {"type": "message_start", "message": {"content": [], "usage": {"input_tokens": 50, "output_tokens": 1}}}
     block = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "word " * 800}}
     broken = bench.streamed(bench.named_sse(start, block), error=httpx.ReadError("gone"))
     await bench.refused(bench.anthropic(bench.Provider(broken)))
-    usage = bench.ear.bill.usage
+    usage = bench.listener.bill.usage
     assert (usage.input_tokens, usage.output_tokens) == (50, 1_000)

@@ -10,7 +10,7 @@ from drone.models.dialects.leaked_calls import leaked_calls
 from mcc.contracts.blocks import ThinkingBlock
 from mcc.contracts.record import RecordStatus
 from tests.drone.models.conftest import chunk, sse
-from tests.drone.models.dialects.looped import Looped
+from tests.drone.models.dialects.looped import StreamedAgent
 
 ANSWER = sse(chunk("stop", content="It is 42."), "[DONE]")
 NUMBER = {"type": "object", "properties": {"number": {"type": "integer"}, "why": {"type": "string"}}}
@@ -60,7 +60,7 @@ def spoken(text: str, *, size: int = 3, finish: str = "stop") -> bytes:
 @pytest.mark.parametrize("text", LEAKED.values(), ids=LEAKED)
 @pytest.mark.parametrize("name", ["vllm", "llamacpp"])
 async def test_calls_left_in_the_text_are_made(name: str, text: str) -> None:
-    looped = Looped(name, spoken(f"<think>Hm.</think>\n\n{text}\n"), ANSWER)
+    looped = StreamedAgent(name, spoken(f"<think>Hm.</think>\n\n{text}\n"), ANSWER)
     report = await looped.run()
     assert (report.status, report.text) == (RecordStatus.COMPLETED, "It is 42."), report.error
     assert [call.arguments for call in looped.replies[0].tool_calls] == [{"number": 21}]
@@ -71,44 +71,44 @@ async def test_calls_left_in_the_text_are_made(name: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("text", NO_CALLS.values(), ids=NO_CALLS)
-async def test_what_is_not_calls_as_a_whole_stays_the_text_that_it_is(bench: Any, text: str) -> None:
+async def test_text_that_is_not_entirely_calls_stays_text(bench: Any, text: str) -> None:
     for size in (1, 3, 1000):
-        ear = bench.Ear()
+        listener = bench.RecordingListener()
         model = bench.openai(bench.Provider(bench.streamed(spoken(text, size=size))))
-        reply = await model.ask(bench.asking(tools=TOOLS.values()), ear)
-        assert (reply.text, reply.tool_calls, ear.heard()) == (text, (), text)
+        reply = await model.ask(bench.asking(tools=TOOLS.values()), listener)
+        assert (reply.text, reply.tool_calls, listener.heard()) == (text, (), text)
 
 
 async def test_text_before_leaked_calls_is_kept_and_several_calls_are_made(bench: Any) -> None:
     one = '<tool_call>{"name": "double", "arguments": {"number": 1}}</tool_call>'
     two = '<tool_call>{"name": "double", "arguments": {"number": 2, "why": "</tool_call>"}}</tool_call>'
     model = bench.openai(bench.Provider(bench.streamed(spoken(f"I double them.\n{one}\n{two}"))))
-    reply = await model.ask(bench.asking(tools=TOOLS.values()), bench.ear)
-    assert reply.text == bench.ear.heard() == "I double them.\n"
+    reply = await model.ask(bench.asking(tools=TOOLS.values()), bench.listener)
+    assert reply.text == bench.listener.heard() == "I double them.\n"
     assert [call.arguments for call in reply.tool_calls] == [{"number": 1}, {"number": 2, "why": "</tool_call>"}]
     assert reply.finish_reason == "tool_calls"
 
 
 async def test_a_reply_cut_at_its_cap_makes_no_calls_of_its_text(bench: Any) -> None:
     model = bench.openai(bench.Provider(bench.streamed(spoken(LEAKED["hermes"], finish="length"))))
-    reply = await model.ask(bench.asking(tools=TOOLS.values()), bench.ear)
+    reply = await model.ask(bench.asking(tools=TOOLS.values()), bench.listener)
     assert (reply.tool_calls, reply.text, reply.finish_reason) == ((), LEAKED["hermes"], "length")
 
 
 async def test_openai_itself_leaves_nothing_in_the_text() -> None:
-    looped = Looped("openai", spoken(LEAKED["hermes"]), *[ANSWER] * 3)
+    looped = StreamedAgent("openai", spoken(LEAKED["hermes"]), *[ANSWER] * 3)
     await looped.run()
     assert (looped.replies[0].text, looped.replies[0].tool_calls) == (LEAKED["hermes"], ())
 
 
 @pytest.mark.parametrize("size", [1, 2, 5, 1000])
 @pytest.mark.parametrize("tag", ["think", "thinking", "thought"])
-async def test_thinking_at_the_beginning_of_the_text_is_told_from_it(bench: Any, tag: str, size: int) -> None:
+async def test_thinking_at_the_beginning_is_separated_from_the_text(bench: Any, tag: str, size: int) -> None:
     text = f"\n<{tag}>\nIs a < b? </ {tag} Yes.</{tag}>\n\nIt is <b>42</b>."
     reply = await bench.chat(spoken(text, size=size))
     assert reply.blocks[0] == ThinkingBlock(text=f"Is a < b? </ {tag} Yes.")
-    assert reply.text == bench.ear.heard() == "It is <b>42</b>."
-    assert bench.ear.heard("thinking.delta") == reply.thinking
+    assert reply.text == bench.listener.heard() == "It is <b>42</b>."
+    assert bench.listener.heard("thinking.delta") == reply.thinking
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ async def test_a_tag_elsewhere_is_text(bench: Any, text: str) -> None:
         assert (reply.text, reply.thinking) == (text, "")
 
 
-async def test_thinking_whose_opening_tag_stood_in_the_prompt_is_told_from_the_answer(bench: Any) -> None:
+async def test_thinking_without_its_opening_tag_is_separated_from_the_answer(bench: Any) -> None:
     reply = await bench.chat(spoken("Twice 21.\nSo 42.\n</think>\n\nIt is 42."))
     assert (reply.thinking, reply.text) == ("Twice 21.\nSo 42.", "It is 42.")
     assert isinstance(reply.blocks[0], ThinkingBlock)
@@ -152,7 +152,7 @@ async def test_thinking_that_is_never_closed_is_thinking(bench: Any) -> None:
 async def test_no_text_costs_more_than_its_length(bench: Any, text: str) -> None:
     began = time.process_time()
     model = bench.openai(bench.Provider(bench.streamed(spoken(text, size=100_000))))
-    reply = await model.ask(bench.asking(tools=TOOLS.values()), bench.ear)
+    reply = await model.ask(bench.asking(tools=TOOLS.values()), bench.listener)
     assert not reply.tool_calls
     leaked_calls(text, TOOLS)
     assert time.process_time() - began < 3
@@ -169,9 +169,7 @@ async def test_no_text_costs_more_than_its_length(bench: Any, text: str) -> None
         ('{"why": "True, None,}"}', {"why": "True, None,}"}),
     ],
 )
-async def test_arguments_that_are_nearly_json_are_read_as_what_they_can_only_mean(
-    bench: Any, text: str, meant: dict[str, object]
-) -> None:
+async def test_arguments_that_are_nearly_json_are_repaired(bench: Any, text: str, meant: dict[str, object]) -> None:
     told = {"index": 0, "id": "a", "function": {"name": "double", "arguments": text}}
     reply = await bench.chat(bench.sse(bench.chunk(tool_calls=[told]), bench.chunk("tool_calls"), "[DONE]"))
     assert reply.tool_calls[0].arguments == meant
@@ -192,7 +190,7 @@ async def test_arguments_that_are_nearly_json_are_read_as_what_they_can_only_mea
         "[{'number': 1}]",
     ],
 )
-async def test_arguments_that_could_mean_more_than_one_thing_are_told_to_the_model(bench: Any, text: str) -> None:
+async def test_ambiguous_arguments_are_reported_to_the_model(bench: Any, text: str) -> None:
     told = {"index": 0, "id": "a", "function": {"name": "double", "arguments": text}}
     reply = await bench.chat(bench.sse(bench.chunk(tool_calls=[told]), bench.chunk("tool_calls"), "[DONE]"))
     assert reply.tool_calls[0].arguments == text
