@@ -27,6 +27,7 @@ class RedactedModel(AroundModel):
         try:
             reply = await self._model.ask(ask, redacting)
         except ModelError as error:
+            # Changed in place: the error keeps its class and attributes, by which callers decide whether to retry.
             error.args = tuple(map(self._redactor.value, error.args))
             raise
         except Exception as error:

@@ -302,7 +302,7 @@ class Remote:
             parser.end()
             parser.collected.pass_on(listener)
             return self._reply(parser, ask, size, None if first_at is None else first_at - asked_at)
-        except BaseException:
+        except BaseException:  # cancelled calls too: the provider bills what it has streamed
             if (usage := parser.collected.usage_if_interrupted(self._endpoint.price, size)) is not None:
                 listener.billed(usage)
             raise

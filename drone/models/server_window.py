@@ -147,6 +147,7 @@ class ServerWindow:
         body = body_of(lambda: iter((write({"model": self._model}),))) if question.posted else None
         answer = await (self._wire.post(target, body) if body else self._wire.get(target))
         try:
+            # An empty body is no JSON either: `read` raises the ValueError that leads to the next question.
             raw = await answer.at_most(MOST_BYTES) if answer.status == 200 else b""
         finally:
             await answer.close()

@@ -174,7 +174,7 @@ class _Unpack:
         if encoding not in ("gzip", "x-gzip", "deflate"):
             raise ModelError(f"{name} answered in the encoding {encoding[:40]!r}, although plain text was asked for.")
         self._name = name
-        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 32)  # 32: detects gzip and zlib by their headers
         self._left = MAX_UNPACKED_BYTES
 
     def __call__(self, piece: bytes) -> bytes:

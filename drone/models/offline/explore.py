@@ -198,7 +198,7 @@ def entry_files(known: Survey) -> list[str]:
     """Files in which a program begins: those started by build files first, then by depth."""
     patterns = {language.entry for language in known.languages}
     paths = {hit.path for search in known.searches if search.pattern in patterns for hit in search.hits}
-    started = "\n".join(line for found in known.manifests for line in found.starts)
+    started = _start_lines(known)
     return sorted(
         (path for path in paths if not is_test(path) and not is_accompanying(path)),
         key=lambda path: (not _is_started(path, started), depth_of(path), path),
@@ -207,12 +207,16 @@ def entry_files(known: Survey) -> list[str]:
 
 def started_files(known: Survey) -> list[str]:
     """Entry files meant to be started: in Python many modules can be run and are mainly imported."""
-    started = "\n".join(line for found in known.manifests for line in found.starts)
+    started = _start_lines(known)
     return [
         path
         for path in entry_files(known)
         if not path.endswith(".py") or basename(path) in _PROGRAMS or _is_started(path, started)
     ]
+
+
+def _start_lines(known: Survey) -> str:
+    return "\n".join(line for found in known.manifests for line in found.starts)
 
 
 def _is_started(path: str, started: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from drone.models.offline.conversation import Conversation
 from drone.models.offline.explore import Step
 from drone.models.offline.languages import depth_of, is_accompanying, is_test, language_of
-from drone.models.offline.node_task import FieldSpec, NodeTask
+from drone.models.offline.node_task import FieldSpec, NodeTask, is_named
 from drone.models.offline.node_words import Words
 from drone.models.offline.prose import names_defined, opening_of_readme, own_words, title_of_readme
 from drone.models.offline.survey import Survey, survey
@@ -44,7 +44,7 @@ class Files:
         """None if none of the fields to set is about files, or no files can be read."""
         if not {"list_files", "read_file"} <= conversation.tools.keys() or not _is_about_files(task):
             return None
-        own = (value for name, value in task.settled.items() if _is_named(name, *PATH_NAMES) and isinstance(value, str))
+        own = (value for name, value in task.settled.items() if is_named(name, *PATH_NAMES) and isinstance(value, str))
         base = next(own, "").removeprefix("./").rstrip("/")
         return cls(task, survey(conversation), "" if base == "." else base)
 
@@ -74,21 +74,21 @@ class Files:
             item = field.item.kind if field.item else "text"
             if item == "reference":
                 return self._imported_neighbours() or None
-            return (paths[: int(field.bounds.most or _MOST_READ)] or None) if field.names(*PATH_NAMES) else None
+            return (paths[: int(field.bounds.most or _MOST_READ)] or None) if field.is_named(*PATH_NAMES) else None
         subject = self._subject()
         if field.kind in ("integer", "number"):
-            return subject.line if subject and field.names(*_LINE) else None
+            return subject.line if subject and field.is_named(*_LINE) else None
         if field.kind == "choice":
             return self._definition_kind(field, subject)
         if field.kind != "text":
             return None
-        if field.names(*PATH_NAMES):
+        if field.is_named(*PATH_NAMES):
             return (subject.path if subject else "") or (paths[0] if paths else None)
-        if field.names(*_QUOTE):
+        if field.is_named(*_QUOTE):
             return subject.text.strip() if subject else None
-        if field.names("language"):
+        if field.is_named("language"):
             return self.known.languages[0].name if self.known.languages else None
-        if field.names("name", "title"):
+        if field.is_named("name", "title"):
             return self._title() or None
         return words.prose(field, attempt, 0, " ".join(self._sentences()))
 
@@ -127,7 +127,7 @@ class Files:
 
     def _subject(self) -> Definition | None:
         """The definition with the node's name; else the first line that mentions it or has content."""
-        name = next((value for key, value in self.task.settled.items() if _is_named(key, "name")), None)
+        name = next((value for key, value in self.task.settled.items() if is_named(key, "name")), None)
         found = list(self._definitions())
         named = [one for one in found if one.name == name]
         for path, page in self.known.pages.items():
@@ -185,13 +185,9 @@ def _is_about_files(task: NodeTask) -> bool:
         return True
     wanted = [field for field in task.field_specs if field.required]
     wanted += [field for child in task.children for field in child.metadata]
-    return any(field.names(*PATH_NAMES) for field in wanted) or any(
+    return any(field.is_named(*PATH_NAMES) for field in wanted) or any(
         "repository" in field.description for field in wanted
     )
-
-
-def _is_named(name: str, *words: str) -> bool:
-    return any(word in name.lower() for word in words)
 
 
 def _shared_depth(paths: list[str]) -> int:

@@ -42,6 +42,11 @@ class Bounds:
         return cls(None if least is None else float(least[1]), None if most is None else float(most[1]))
 
 
+def is_named(name: str, *words: str) -> bool:
+    """Whether one of the words is part of the field's name."""
+    return any(word in name.lower() for word in words)
+
+
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
     """One field to set. `kind` is text, number, integer, boolean, choice, list, date or reference; `description` is all
@@ -57,8 +62,8 @@ class FieldSpec:
     days: tuple[str, str] = ("", "")
     item: "FieldSpec | None" = None
 
-    def names(self, *words: str) -> bool:
-        return any(word in self.name.lower() for word in words)
+    def is_named(self, *words: str) -> bool:
+        return is_named(self.name, *words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,16 +107,16 @@ class Words:
         least, most = int(field.bounds.least or 0), int(field.bounds.most or 0)
         if "question mark" in field.description and "full stop" not in field.description:
             return fitted(self._aspect(attempt, number)[1], most)
-        if least > _SHORT or (not most and not field.names("title", "name", "label")) or most > _LONG:
+        if least > _SHORT or (not most and not field.is_named("title", "name", "label")) or most > _LONG:
             return self.prose(field, attempt, number)
         return fitted(self.phrase(field, attempt, number), most)
 
     def phrase(self, field: FieldSpec, attempt: int = 0, number: int = 0) -> str:
         """A title: for the whole topic, one aspect of it, or one variant."""
         place = self._task.seed(field.name, attempt) + number
-        if field.names("name"):
+        if field.is_named("name"):
             made = f"{_VARIANT_BEGINS.split(self._subject, 1)[0]} {_VARIANTS[place % len(_VARIANTS)]}"
-        elif field.names("title") and not self._task.topic.lower().startswith(_QUESTION_WORDS):
+        elif field.is_named("title") and not self._task.topic.lower().startswith(_QUESTION_WORDS):
             made = _TITLES[place % len(_TITLES)].format(t=self._subject)
         else:
             made = self._aspect(attempt, number)[0]

@@ -123,7 +123,7 @@ class _Work:
             f"{section}.{field.name}" in self._task.already_set and not self._task.inputs_changed
         ):
             return False
-        if field.kind == "date" or field.names(*PATH_NAMES):
+        if field.kind == "date" or field.is_named(*PATH_NAMES):
             return field.required
         return field.required or self._task.seed(field.name, "optional") % 2 == 0
 
@@ -179,7 +179,7 @@ class _Work:
         for field in child.metadata:
             known = about[place] if place < len(about) else {}
             if field.kind == "text":
-                name = "path" if field.names("path", "file", "source") else "name"
+                name = "path" if field.is_named("path", "file", "source") else "name"
                 metadata[field.name] = known.get(name) or fitted(words.phrase(field, 0, place), 60)
         return WantedCall("add_child", {"component": child.name, **({"metadata": metadata} if metadata else {})})
 
