@@ -61,7 +61,7 @@ ROWS: Mapping[int, tuple[str, ...]] = {
     47: (
         "tests/mcc/api/test_orders_over_http.py::test_a_bad_query_is_refused",
         "tests/conformance/store/test_notes_of_projects.py::test_no_question_is_a_command",
-        "tests/conformance/store/test_keeping_texts.py::test_what_was_never_kept_is_a_key_error",
+        "tests/conformance/store/test_keeping_texts.py::test_an_unknown_digest_is_a_key_error",
     ),
     49: (f"{GUARD}::test_nothing_is_told_without_the_token", f"{GUARD}::test_a_guesser_is_slowed_down"),
     50: (f"{GUARD}::test_another_host_name_is_not_answered", f"{DOOR}::test_a_host_header_is_a_host_and_a_port"),

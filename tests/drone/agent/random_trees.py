@@ -136,7 +136,7 @@ class Wood:
                 await asyncio.gather(self._ask(), self._ask())
             else:
                 await self._ask()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not running.done():
                 for record_id in (None, *self._records()):
                     await self.steering.resume(record_id=record_id)
