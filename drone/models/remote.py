@@ -24,10 +24,11 @@ from drone.models.body import (
     with_readable_pictures,
 )
 from drone.models.collected import Collected
+from drone.models.dialects.window_questions import ELSEWHERE, QUESTIONS, Question
 from drone.models.failures import parsed, refused, window_in
 from drone.models.prices import UNKNOWN, KnownModel, Price
 from drone.models.providers import KeyCommand, address_problem
-from drone.models.server_window import ELSEWHERE, QUESTIONS, Question, ServerWindow
+from drone.models.server_window import ServerWindow
 from drone.models.transport import Answer, Target, Unreachable, Wire
 from mcc.configuration.providers import OPENAI
 from mcc.contracts.order import Thinking

@@ -42,7 +42,7 @@ def doctor(
         settings = load(data_dir=data_dir)
         # Where family.json cannot be trusted this fails; the examination then reports why.
         with suppress(BadSettings):
-            settings = load(data_dir=data_dir, beside=True)
+            settings = load(data_dir=data_dir, join_family=True)
         found = examine(settings, os.environ, seconds, stuck_seconds=stuck_after, fix=fix)
     clean = redactor_of(settings).value
     if as_json:
