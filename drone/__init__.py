@@ -1,9 +1,9 @@
-"""A drone does one work order: the agent runtime, usable as a library without broker or database.
+"""A drone carries out work orders. As a library: the agent runtime, without broker or database.
 
     agent = drone.Agent(definition, model=…, tools=…)
     report = await agent.run("task")
 
-Names are loaded when they are first used, so that `import drone` stays quick.
+Each name is imported when it is first used, so that `import drone` stays fast.
 """
 
 from importlib import import_module

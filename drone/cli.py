@@ -53,7 +53,7 @@ def work(
     Example: drone work --queues default,slow --slots 50
     """
     with gc_frozen_after():
-        from drone.outside import plan_of
+        from drone.access import plan_of
         from drone.worker.app import work as serve
 
     settings = _settings(join_family=True, queues=queues, slots=slots, name=name)
@@ -125,7 +125,7 @@ def login(server: Annotated[str, typer.Argument(help="The NAME of its table [mcp
 
     Example: drone login tracker
     """
-    from drone.worker.login import log_in
+    from drone.worker.mcp_state import log_in
 
     settings = _settings(join_family=True)
     config = settings.mcp.get(server)

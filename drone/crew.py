@@ -1,4 +1,4 @@
-"""The crew: definitions, models and tools of a drone, and how they carry out one order."""
+"""The crew: a drone's definitions, models and tools, which carry out orders."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from drone.access import CHECKOUTS, WORKTREES, addresses_of_servers, roots_of, toolbox_of
 from drone.agent.agent import Agent
 from drone.agent.definitions import Definitions
 from drone.agent.journal import Journal, RedactedJournal
@@ -32,7 +33,6 @@ from drone.mcp_servers.transports import Transports
 from drone.models.guards import RedactedModels
 from drone.models.registry import Models
 from drone.order_context import OrderContext, OrderTools, Seen
-from drone.outside import CHECKOUTS, WORKTREES, addresses_of_servers, roots_of, toolbox_of
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
 from drone.sandbox.paths import PathError, Workspace
@@ -81,7 +81,7 @@ class Crew:
         trust: TrustStore | None = None,
         functions: Functions | None = None,
     ) -> None:
-        """`functions`: those that rules of documents may name."""
+        """`functions`: the operator's functions that rules of documents may call."""
         self._settings = settings
         self.functions: Functions = functions or {}
         self._definitions = definitions
@@ -89,14 +89,14 @@ class Crew:
         self._toolbox = toolbox or toolbox_of(settings, NO_OWN)
         self._egress = self._toolbox.shell.egress
         self._roots = roots_of(settings)
-        self.kept = CheckpointDirectory.within(settings.data_dir)
+        self.checkpoints = CheckpointDirectory.within(settings.data_dir)
         self._home = WorktreeHome(settings.data_dir / WORKTREES)
         self._trust = trust or settings.trust_store()
         self._tokens: Tokens = MemoryTokens()
         self.servers = McpServers(settings.mcp, self._opening, lambda: settings.redactor)
         self.pools = Pools()
         self._gates_made: set[tuple[str, str]] = set()
-        """For which agents, in which modes, with the drone's own definitions."""
+        """Agent and mode of the drone's own definitions whose gates are compiled."""
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "Crew":
@@ -109,9 +109,9 @@ class Crew:
         return cls(settings, definitions, Models(settings), toolbox_of(settings, tools), functions=functions)
 
     async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
-        """One turn of the Master Agent, one generation, or one revert.
+        """Run one turn of the Master Agent, one generation, or one revert.
 
-        Raises `JournalError`, `Exhausted` and CancelledError; everything else is in the outcome.
+        Raises `JournalError`, `Exhausted` and CancelledError; all other problems are in the outcome.
         """
         redactor, threads = self._settings.redactor, self.pools.of(order.id)
         turn = context.turn(order, threads, redactor)
@@ -119,9 +119,9 @@ class Crew:
             try:
                 workspace = context.workspace
                 if workspace is None and order.workspace is not None:
-                    workspace = await threads.claim(self._workspace, order.workspace)
+                    workspace = await threads.claim(self._open_workspace, order.workspace)
                 if order.kind is OrderKind.REVERT and workspace is not None:
-                    return redactor.model(await self.kept.revert(order, workspace, turn, context.reached))
+                    return redactor.model(await self.checkpoints.revert(order, workspace, turn, context.reached))
                 own = OrderTools(self._toolbox, self._home, redactor, order.id, context.notes, jobs)
                 seen = context.seen
                 if workspace is not None and seen is None:
@@ -139,25 +139,26 @@ class Crew:
                 return redactor.model(outcome_of(await master.run(task, turn)))
 
     async def _make_gates(self, hiring: Hiring, order: WorkOrder) -> None:
-        """Once for all orders that say nothing of it themselves and hire from the drone's own agents only."""
-        ours = hiring.definitions is self._definitions and order.agent in hiring.definitions.agents
-        own = ours and hiring.terms == Terms() and not order.permission
+        """Compile the gates of the order's agents; only once for all orders that hire from the drone's own definitions
+        and bring neither terms nor permissions of their own."""
+        own = hiring.definitions is self._definitions and order.agent in hiring.definitions.agents
+        shared = own and hiring.terms == Terms() and not order.permission
         kind = (order.agent, order.mode)
-        if own and kind in self._gates_made:
+        if shared and kind in self._gates_made:
             return
         await hiring.turn.threads.gate(hiring.make_gates, order.agent)
-        if own:
+        if shared:
             self._gates_made.add(kind)
 
     async def _hiring(
         self, order: WorkOrder, turn: Turn, there: tuple[Workspace | None, Seen | None], own: OrderTools
     ) -> tuple[Hiring, ToolSet]:
-        """Who hires the agents of the order, and the tools of its workspace. Raises `CannotHire`."""
+        """The hiring for the order, and the tools of its workspace. Raises `CannotHire`."""
         redactor, known, look, place, checkpoints = turn.redactor, self._definitions, Look(), Place(), None
         workspace, seen = there
         if workspace is not None and seen is not None:
             known, look = seen.agents, await self._toolbox.look(seen.survey, workspace, turn.threads)
-            checkpoints = self.kept.of(order, workspace)
+            checkpoints = self.checkpoints.of(order, workspace)
             place = own.place(workspace, look, checkpoints)
         if order.egress is not None:
             place = replace(place, egress=(order.egress,))
@@ -165,7 +166,7 @@ class Crew:
         turn.router.workspace_key = turn.router.workspace_key or here
         operator = self._settings.permission.rules
         permits = Permits.of_order(operator, order.mode, order.permission, order.on_ask or "deny", here)
-        models, names = RedactedModels(self._models, redactor), names_in(self._settings)
+        models, names = RedactedModels(self._models, redactor), model_names_of(self._settings)
         terms = Terms(order.result_schema, order.rules, order.verify)
         hiring = Hiring(known, models, turn, terms, place, names, permits)
         detected = Detected(already=look.succeeded or DETECTION in turn.tree.succeeded)
@@ -181,23 +182,23 @@ class Crew:
         if context.documents is not None:
             own, told = await open_chat(context.documents, order.id)
             tools = Joined(tools, Redacted(own, redactor))
-            hiring = hiring.beside(redactor.text(told)).giving(order.agent, GROUPS)
+            hiring = hiring.telling(redactor.text(told)).with_groups(order.agent, GROUPS)
         earlier = tuple(map(redactor.model, context.session))
         return hiring.master(order.agent, order.model, tools, earlier, ModelSettings.of(order))
 
     async def with_changes(
         self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, of_git: Sequence[Fact] = ()
     ) -> Outcome:
-        """The outcome, with what the order did to its workspace; `of_git`: its commits and worktrees. Raises
-        `JournalError`."""
+        """The outcome, extended by what the order changed in its workspace; `of_git`: facts about its commits and
+        worktrees. Raises `JournalError`."""
         redactor, threads = self._settings.redactor, self.pools.of(order.id)
         written = RedactedJournal(journal, redactor)
-        told = await self.kept.with_changes(order, workspace, written, threads, outcome)
-        if told.changes is not None or used_git(of_git):
-            changes = with_git_facts(told.changes or Changes(workspace=str(workspace.root)), of_git)
+        outcome = await self.checkpoints.with_changes(order, workspace, written, threads, outcome)
+        if outcome.changes is not None or used_git(of_git):
+            changes = with_git_facts(outcome.changes or Changes(workspace=str(workspace.root)), of_git)
             changes = await with_current_head(changes, self._toolbox.git, workspace, threads)
-            told = told.model_copy(update={"changes": changes})
-        return redactor.model(told)
+            outcome = outcome.model_copy(update={"changes": changes})
+        return redactor.model(outcome)
 
     async def _generate(self, order: WorkOrder, hiring: Hiring, tools: ToolSet, documents: Documents | None) -> Outcome:
         """Raises `CannotHire`, `JournalError`, `Exhausted`."""
@@ -215,7 +216,7 @@ class Crew:
         return (await Orchestrator(documents, hiring.turn, hire, request).run()).outcome()
 
     def _opening(self, name: str, config: McpServer, changed: Callable[[], None]) -> Open:
-        """How an MCP server is reached from here."""
+        """How to connect to an MCP server; `changed` is called when its tools change."""
         settings = self._settings
         transports = Transports(
             self._toolbox.git.sandbox, addresses_of_servers(settings), settings.key, settings.egress_proxy
@@ -225,7 +226,7 @@ class Crew:
         return replace(transports, tokens=self._tokens, learn=settings.learn).opening(name, config, changed)
 
     def share(self, pins: Pins, tokens: Tokens) -> None:
-        """What all drones know of MCP servers; before anything is asked of one."""
+        """Use these approvals and tokens of MCP servers, which all drones share. Call before the first connection."""
         self._tokens = tokens
         self.servers.pin_by(pins)
 
@@ -244,14 +245,15 @@ class Crew:
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         """Whether an agent of the order may get a tool that writes in the order's workspace. Blocks.
 
-        Only the master is looked at: a child never gets a tool that its parent neither has nor passes on. True where it
-        cannot be found out, since an order that only reads shares its workspace with others. Notes lie in no workspace.
+        Looks only at the master: a child never gets a tool that its parent neither has nor passes on. True where it
+        cannot be determined, because orders that only read share their workspace. Tools for notes do not count: notes
+        lie in no workspace.
         """
         if order.kind is OrderKind.REVERT or order.mode == "plan":
             return order.kind is OrderKind.REVERT
         try:
-            kept = self.kept.of(order, workspace)
-            there = self._toolbox.tools(workspace, checkpoints=kept).specs()
+            checkpoints = self.checkpoints.of(order, workspace)
+            there = self._toolbox.tools(workspace, checkpoints=checkpoints).specs()
             if not any(spec.may_write and spec.group not in NOTE_GROUPS for spec in there):
                 return False
             master = self._agents_in(workspace).get(order.agent)
@@ -265,28 +267,28 @@ class Crew:
 
     @property
     def custody(self) -> Custody | None:
-        """What looks after the programs that tools run; None where tools run no programs."""
+        """The custody of the programs that tools run; None where tools run no programs."""
         return self._toolbox.custody
 
     @property
     def egress(self) -> Egress | None:
-        """The way out of programs; None where none run."""
+        """The proxy through which programs reach allowed hosts; None where no programs run."""
         return self._egress
 
     @property
     def programs(self) -> Bubblewrap | None:
-        """What runs git; None where that cannot be run here."""
+        """The sandbox in which git runs; None where git cannot run here."""
         return None if self._toolbox.git.problem else self._toolbox.git.sandbox
 
     async def sandbox(self) -> SandboxState:
-        """The sandbox that programs run in, each of its walls tried, or why none run."""
+        """The state of the sandbox for programs, after testing each of its restrictions, or why no programs run."""
         return await self._toolbox.sandbox()
 
     def models(self) -> tuple[Capability, ...]:
         return self._models.capabilities()
 
     async def check_models(self, names: Iterable[str], tell: "Tell") -> None:
-        """Try these models, all of them where none is named, in one call each; tell of each as soon as it is known."""
+        """Try these models, or all if none is named, with one call each; `tell` receives each result at once."""
         from drone.models.checks import check_all
 
         wanted = tuple(names) or tuple(one.name for one in self.models())
@@ -301,11 +303,11 @@ class Crew:
             await in_thread(self.custody.close)
 
     def seen_in(self, workspace: Workspace) -> Seen:
-        """The agents that an order with this workspace may hire, and what else is seen there first. Blocks."""
+        """The first look at an order's workspace. Blocks."""
         return Seen(self._agents_in(workspace), Survey.of(workspace))
 
     def _agents_in(self, workspace: Workspace) -> Definitions:
-        """The agents that an order with this workspace may hire, its own agent files included. Blocks."""
+        """The agents that an order with this workspace may hire, including those of the workspace's files. Blocks."""
         found = agent_files(workspace)
         if not found:
             return self._definitions
@@ -317,31 +319,30 @@ class Crew:
             return self._definitions.nearer(files, read, trusted, consent.problem)
 
     async def clear_up(self, order_id: str) -> int:
-        """Save and delete the worktrees of an order that is over; answers how many stay, since they alone have what is
-        in them."""
+        """Save and delete the worktrees of an ended order; answers how many stay because they alone hold some work."""
         threads = self.pools.of(order_id)
-        return await clear_up(self._toolbox.git, self._home, order_id, self._again, threads)
+        return await clear_up(self._toolbox.git, self._home, order_id, self._reopened, threads)
 
-    def _again(self, path: str) -> Workspace:
-        """A workspace that an order had. Blocks. Raises `PathError`."""
+    def _reopened(self, path: str) -> Workspace:
+        """A workspace that an ended order had. Blocks. Raises `PathError`."""
         if Path(path).is_relative_to(self._settings.data_dir / CHECKOUTS):
             return Workspace(path, private=Private(self._settings.private_places()))
         return self._roots.opened(path)
 
-    def with_worktrees(self) -> Sequence[str]:
-        """Orders that have left worktrees on this machine. Blocks."""
+    def orders_with_worktrees(self) -> Sequence[str]:
+        """Ids of the orders that have worktrees on this machine. Blocks."""
         return self._home.orders()
 
-    def _workspace(self, path: str) -> Workspace:
-        """The workspace that an order asks for, opened. Blocks. Raises `CannotHire`."""
+    def _open_workspace(self, path: str) -> Workspace:
+        """Blocks. Raises `CannotHire`."""
         try:
             return self._roots.opened(path)
         except PathError as error:
             raise CannotHire(str(error)) from error
 
 
-def names_in(settings: Settings) -> ModelNames:
-    """The models that the configuration names, for what, and what of each its own table says."""
+def model_names_of(settings: Settings) -> ModelNames:
+    """The names, roles and own settings of the configured models."""
     own = {
         alias: tuple(ModelSettings(thinking=one.thinking, temperature=one.temperature).given)
         for alias, one in settings.models.items()

@@ -1,4 +1,4 @@
-"""Making the agents of one order, each with its model, its tools and its limits."""
+"""Builds the agents of one order, each with its model, tools, permissions and limits."""
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -36,24 +36,24 @@ from mcc.definitions.rights import expanded
 from mcc.rules.errors import RuleError, SchemaError
 
 VERIFY = "verify"
-"""The agent that judges by a rubric."""
+"""Name of the default agent that judges results by a rubric."""
 
 WORKTREE = (
     "You work in a git worktree of your own: your files are those of the workspace as it was when you began, without "
     "what git ignores. When you have completed your work it is merged back; others change the workspace meanwhile."
 )
-"""What an agent is told of where it works."""
+"""Tells an agent that it works in a worktree."""
 
 _DELEGATION = tuple(ToolSpec(name, "", {}, group="delegation") for name in DELEGATION_TOOLS)
 
 
 @dataclass(frozen=True, slots=True)
 class Parent:
-    """What a parent passes on to its children, which get no more than that.
+    """What a parent passes on to its children; they get no more than that.
 
-    `permits` are the parent's own; None: it is the order itself.
-    `delegation` are the parent's delegation tools, `spawns` the agents that it may hire (None = every one). `isolated`
-    is the worktree that it works in, None where that is the order's workspace. `egress`: as in `Call`.
+    `delegation`: the parent's delegation tools. `spawns`: names of the agents that it may hire; None = all.
+    `model_settings`: how its model is called. `permits`: the parent's own permissions; None where the parent is the
+    order itself. `isolated`: the worktree in which it works; None = the order's workspace. `egress`: as in `Call`.
     """
 
     model: Model
@@ -68,7 +68,7 @@ class Parent:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What an order demands of the answer to it, beside the file of the agent that gives it."""
+    """What an order demands of its answer, in addition to the file of the agent that gives it."""
 
     result_schema: object = None
     rules: tuple[Rule, ...] = ()
@@ -80,9 +80,9 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an order works: what agents are told of it before their prompt, and how the path of it is spelled; both
-    empty without a workspace. `worktrees` are for those of its agents that work beside one another. `egress`: the list
-    that the order made, if any, as in `Call`."""
+    """Where an order works. `environment`: its description, which agents get before their prompt. `roots`: the
+    spellings of its path. Both are empty without a workspace. `worktrees`: for agents that need one of their own.
+    `egress`: the order's own list of hosts, if any, as in `Call`."""
 
     environment: str = ""
     roots: tuple[str, ...] = ()
@@ -90,16 +90,19 @@ class Place:
     egress: Sequence[Sequence[str]] = ()
 
     def close(self) -> None:
-        """Nobody works here any more."""
+        """Close the worktrees, when no agent works here any more."""
         if self.worktrees is not None:
             self.worktrees.close()
 
 
 @dataclass(frozen=True, slots=True)
 class ModelNames:
-    """`aliases`: models that an agent may choose from for its subagents. `roles`: agent to the model that it is asked
-    with where neither its order nor its file names one. `own_settings`: which settings
-    the own table of an alias says: for an agent that chose such a model they are nearer than its parent's."""
+    """Names of the configured models.
+
+    `aliases`: models that an agent may choose for its subagents. `roles`: agent name to the model that it uses where
+    neither its order nor its file names one. `own_settings`: alias to the names of the settings in its table; for an
+    agent that uses such a model, these take precedence over its parent's settings.
+    """
 
     aliases: tuple[str, ...] = ()
     roles: Mapping[str, str] = field(default_factory=dict)
@@ -108,7 +111,7 @@ class ModelNames:
 
 @dataclass(frozen=True, slots=True)
 class Hiring:
-    """The hiring for one order: every agent of its tree gets tools and spawn rights that its parent has."""
+    """Builds the agents of one order. No agent gets tools or spawn rights that its parent lacks."""
 
     definitions: Definitions
     models: ModelSource
@@ -117,19 +120,19 @@ class Hiring:
     place: Place = Place()
     names: ModelNames = ModelNames()
     permits: Permits = field(default_factory=Permits)
-    """What operator, mode and order say."""
+    """The permissions set by operator, mode and order."""
 
     @property
     def limits(self) -> Limits:
         return self.turn.budget.limits
 
-    def beside(self, told: str) -> "Hiring":
-        """The same, its agents told this as well of where they work."""
+    def telling(self, told: str) -> "Hiring":
+        """The same hiring, with this text added to the description of the environment that its agents get."""
         environment = "\n\n".join(filter(None, (self.place.environment, told)))
         return replace(self, place=replace(self.place, environment=environment))
 
-    def giving(self, agent: str, groups: Sequence[str]) -> "Hiring":
-        """The same, with these groups among the tools of that agent, whatever its file names. Raises `CannotHire`."""
+    def with_groups(self, agent: str, groups: Sequence[str]) -> "Hiring":
+        """The same hiring, with these tool groups added to those that the agent's file names. Raises `CannotHire`."""
         definition = self._definition(agent)
         if definition.tools is None:
             return self
@@ -139,10 +142,10 @@ class Hiring:
         return replace(self, definitions=replace(self.definitions, known=replace(known, usable=usable)))
 
     def make_gates(self, master: str | None = None) -> None:
-        """Make the gate of every agent, so that hiring finds them compiled and does not hold the event loop up. Blocks.
+        """Compile the gates of all agents and the conditions of their permissions, so that hiring finds them in the
+        cache and does not block the event loop. Blocks.
 
-        `master` is the agent that answers for the order. What is wrong with a gate is raised when its agent is hired.
-        The conditions of permission are compiled too.
+        `master`: name of the agent that answers for the order. Problems of a gate are raised when its agent is hired.
         """
         self.permits.compile()
         for name, definition in self.definitions.agents.items():
@@ -150,7 +153,7 @@ class Hiring:
             with suppress(CannotHire):
                 self._gate(definition, is_subagent=True)
             if definition.verify is not None or self.terms.verify is not None:
-                self._gate(_judging(definition), is_subagent=True)
+                self._gate(_as_verifier(definition), is_subagent=True)
             with suppress(CannotHire):
                 if name == master:
                     self._gate(definition, is_subagent=False)
@@ -163,8 +166,8 @@ class Hiring:
         session: tuple[EarlierTurn, ...] = (),
         wanted: ModelSettings | None = None,
     ) -> Agent:
-        """The agent that answers for the order, after these turns of its session. `wanted`: how the order says that its
-        model is asked. Raises `CannotHire`, also for a level of thinking that this model is known not to take.
+        """The agent that answers for the order. `session`: earlier turns of its session. `wanted`: the order's model
+        settings. Raises `CannotHire`, also for a level of thinking that this model is known not to accept.
         """
         definition, wanted = self._definition(name), wanted or ModelSettings()
         asked = model if model not in (None, INHERIT) else self._own_model(definition)
@@ -178,20 +181,21 @@ class Hiring:
         return self._agent(definition, parent, Wanted(name, 0, model=asked), notes, session)
 
     def child(self, wanted: Wanted, parent: Parent) -> Agent:
-        """An agent below `parent`, as it was asked for. Raises `CannotHire`."""
+        """The agent that `parent` wants to hire. Raises `CannotHire`."""
         return self._child(self._definition(wanted.agent_type), wanted, parent)
 
     def of_node(
         self, definition: AgentDefinition, parent: Parent, own: ToolSet, gate: Gate, owed: Mapping[str, object]
     ) -> Agent:
-        """The agent of a document's node, which hires nobody: `own` are its commands, and of the parent's tools it may
-        have those that only read, as far as its definition names them. Raises `CannotHire`."""
+        """The agent of a document's node. It hires no other agents. Its tools are its commands (`own`), and those of
+        the parent's tools that only read and that its definition names. `gate` checks its result; `owed` describes what
+        the gate demands. Raises `CannotHire`."""
         model = parent.model if definition.model == INHERIT else self.model(definition.model)
         asked = parent.model_settings.over(ModelSettings.of(definition))
         if problem := unsupported_level(model.name, asked.thinking):
             raise CannotHire(f"{model.name} {problem}.")
         given = provision([spec for spec in parent.tools.specs() if spec.only_reads], definition)
-        reads = (*given.names, *(_for_reports(definition) if given.names else ()))
+        reads = (*given.names, *(_artifact_tools(definition) if given.names else ()))
         share = Share.of(self.limits, definition.limits, 1)
         tools: ToolSet = Timed(Only(parent.tools, reads), share.tool_seconds) if reads else NoTools()
         return Agent(
@@ -224,7 +228,7 @@ class Hiring:
         return self._agent(definition, given, replace(wanted, model=own or INHERIT))
 
     def _own_model(self, definition: AgentDefinition) -> str | None:
-        """What its file names, else the operator for its role; None: its parent's."""
+        """The model that the agent's file names, else the operator for its role; None = its parent's model."""
         return self.names.roles.get(definition.name) if definition.model == INHERIT else definition.model
 
     def _definition(self, name: str) -> AgentDefinition:
@@ -248,8 +252,8 @@ class Hiring:
         notes: Sequence[AgentStep] = (),
         session: Sequence[EarlierTurn] = (),
     ) -> Agent:
-        """The agent of this definition. `parent` has the model that it gets and how that is asked, `wanted` what was
-        asked for. Raises `CannotHire`, also where none of the groups that were chosen gives it a tool."""
+        """The agent of this definition. It gets the model and the model settings of `parent`; `wanted` is the request
+        of its hirer. Raises `CannotHire`, also where none of the wanted tool groups gives it a tool."""
         permits, egress = self._permits(definition, parent), _egress(definition, parent)
         team = self._team(definition, parent) if wanted.depth < self.limits.depth else {}
         hiring = tuple(spec for spec in _DELEGATION if team and spec.name in parent.delegation)
@@ -261,7 +265,7 @@ class Hiring:
         parent = replace(parent, tools=isolated, isolated=isolated) if isolated else parent
         delegation = frozenset(spec.name for spec in hiring) & frozenset(given.names)
         there = OnlyReading(parent.tools) if given.only_reading else parent.tools
-        tools = Only(there, (*given.names, *(_for_reports(definition) if delegation else ())))
+        tools = Only(there, (*given.names, *(_artifact_tools(definition) if delegation else ())))
         share = Share.of(self.limits, definition.limits, wanted.depth)
         own: ToolSet = Timed(Searchable(tools), share.tool_seconds)
         if delegation:
@@ -299,15 +303,16 @@ class Hiring:
         )
 
     def _permits(self, definition: AgentDefinition, parent: Parent) -> Permits:
-        """What it may call: whoever hires it may not do more by it. A node's agent has no file."""
+        """The agent's permissions: those of its parent, narrowed by its own file. The agent of a node has no file."""
         known = self.definitions.known
         own = known.permission(definition.name) if definition.name in known.usable else ()
         return (parent.permits or self.permits).of(own)
 
     def _isolated(self, definition: AgentDefinition, parent: Parent, names: Sequence[str]) -> Isolated | None:
-        """The worktree of an agent that asks for one and has tools to write with. Raises `CannotHire`.
+        """The worktree of an agent whose file asks for one and that has tools to write with. Raises `CannotHire`.
 
-        None in an order that may not write: it shares its workspace, and a worktree is made with refs in there.
+        None in an order that may not write (mode plan): such orders share their workspace, and creating a worktree
+        writes refs there.
         """
         if (parent.permits or self.permits).mode == "plan":
             return None
@@ -322,16 +327,16 @@ class Hiring:
         return self.place.worktrees.below(definition.name, parent.tools, parent.isolated)
 
     def _verifier(self, verified: AgentDefinition, parent: Parent, depth: int) -> Verifier | None:
-        """Who judges what this agent brings: an agent that reads only, of whatever the hirer of both may use.
+        """The verifier that judges this agent's results: an agent whose tools are those of the hirer that only read.
 
         Raises `CannotHire`.
         """
         terms = (self.terms.verify if depth == 0 else None) or verified.verify
         if terms is None:
             return None
-        definition = _judging(self._definition(terms.agent or VERIFY))
+        definition = _as_verifier(self._definition(terms.agent or VERIFY))
         reads = Only(parent.tools, [spec.name for spec in parent.tools.specs() if spec.only_reads])
-        # Who looks at nothing has no use for the surroundings.
+        # A verifier without tools has no use for a description of the workspace.
         place = self.place if definition.tools != () else Place(roots=self.place.roots)
         above = replace(parent, tools=reads, delegation=frozenset())
         agent = replace(self, place=place)._child(definition, Wanted(definition.name, depth + 1), above)
@@ -355,7 +360,8 @@ class Hiring:
         )
 
     def _gate(self, definition: AgentDefinition, *, is_subagent: bool) -> Gate | None:
-        """The gate of an agent: what its definition asks for and, for the master, what the order demands as well."""
+        """The gate of an agent: checks what its definition demands and, for the master, what the order demands as
+        well."""
         terms = Terms() if is_subagent else self.terms
         try:
             return gate_for(definition, is_subagent=is_subagent, result_schema=terms.result_schema, rules=terms.rules)
@@ -363,10 +369,10 @@ class Hiring:
             raise CannotHire(f"What {definition.name} owes cannot be checked: {error}") from error
 
     def _team(self, definition: AgentDefinition, parent: Parent) -> dict[str, str]:
-        """The usable agents that this one may delegate to, with what models are told of them, in its file's order.
+        """The usable agents that this one may delegate to, in its file's order: name to the description for models.
 
-        A child may delegate only where its parent may. An agent whose file is broken is left out; the registration
-        of the drone tells its problem.
+        A child may delegate only to agents that its parent may delegate to. An agent whose file is broken is left out;
+        the drone's registration states its problem.
         """
         known = self.definitions.agents
         names = self.definitions.spawns(definition.name)
@@ -374,16 +380,16 @@ class Hiring:
         return {name: self.definitions.known.description(name) for name in allowed if name in known}
 
 
-def _judging(definition: AgentDefinition) -> AgentDefinition:
-    """The same agent as a verifier, which hands in nothing but a verdict."""
+def _as_verifier(definition: AgentDefinition) -> AgentDefinition:
+    """The same agent as a verifier, whose only result is a verdict."""
     return definition.model_copy(update={"result": VERDICT, "rules": VERDICT_RULES, "verify": None})
 
 
-def _for_reports(definition: AgentDefinition) -> tuple[str, ...]:
-    """The tool that an agent which gets reports reads the whole of a shortened one with; its file may forbid it."""
+def _artifact_tools(definition: AgentDefinition) -> tuple[str, ...]:
+    """The tool with which an agent reads the full text of a shortened report, unless its file forbids that tool."""
     return () if READ_ARTIFACT in expanded(definition.disallowed_tools) else (READ_ARTIFACT,)
 
 
 def _egress(definition: AgentDefinition, parent: Parent) -> Sequence[Sequence[str]]:
-    """The lists of its parent, and its own."""
+    """The egress lists of the parent, then the agent's own."""
     return parent.egress if definition.egress is None else (*parent.egress, definition.egress)

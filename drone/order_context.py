@@ -1,4 +1,4 @@
-"""What an order is run with, and the tools that its agents have of it: in its workspace and in worktrees."""
+"""What an order runs with: its journal, controls and workspace, and the tools of its agents."""
 
 import json
 from collections.abc import Collection
@@ -33,7 +33,8 @@ from mcc.redaction import Redactor
 
 
 class Seen(NamedTuple):
-    """What is seen first in an order's workspace: the agents that it may hire, and the rest, where it can be seen."""
+    """The first look at an order's workspace: the agents that the order may hire, and a survey of the files; None where
+    the files cannot be surveyed."""
 
     agents: Definitions
     survey: Survey | None
@@ -41,37 +42,39 @@ class Seen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OrderContext:
-    """What an order is run with. `router` carries controls to its agents, and knows `tree` and `people` itself."""
+    """What an order runs with. `router` passes controls on to its agents; with a router, its tree and people are used
+    instead of `tree` and `people`."""
 
     journal: Journal
     _: KW_ONLY
     router: ControlRouter | None = None
     tree: Tree | None = None
-    """What the journal says of a turn that another drone began."""
+    """The state of a turn that another drone began, from its journal."""
     people: People | None = None
-    """Who can be asked."""
+    """The people that agents can ask."""
     session: tuple[EarlierTurn, ...] = ()
-    """The session's earlier turns, for a turn that begins; a turn that goes on has kept them."""
+    """The session's earlier turns, for a turn that begins; the journal of a resumed turn already holds them."""
     workspace: Workspace | None = None
-    """The order's workspace, if it has been opened; None = the crew opens it."""
+    """The opened workspace of the order; None = the crew opens it."""
     seen: Seen | None = None
-    """What was seen in that; None = the crew looks."""
+    """The first look at that workspace; None = the crew looks."""
     documents: Documents | None = None
     """The document that the order generates or talks about."""
     notes: Notes | None = None
-    """Those of the order's project."""
+    """The notes of the order's project."""
     reached: Collection[str] = ()
-    """For a revert: calls of the other order that stay as they are."""
+    """For a revert: ids of the reverted order's calls whose changes stay."""
 
     def turn(self, order: WorkOrder, threads: OwnThreads, redactor: Redactor) -> Turn:
-        """The turn of the order, begun or taken up again; secrets are taken out of what it writes."""
+        """The turn of the order, new or resumed, with secrets redacted in everything that it writes."""
         journal, budget = RedactedJournal(self.journal, redactor), Budget(order.limits or Limits())
         return Turn.begun(journal, budget, self.router, self.tree, threads, redactor, self.people)
 
 
 @dataclass(frozen=True, slots=True)
 class OrderTools:
-    """`home`: where worktrees lie; `notes`: those of the order's project, `jobs`: its background jobs."""
+    """The tools of one order's agents. `home`: the directory of worktrees; `notes`: the notes of the order's project;
+    `jobs`: the order's background jobs."""
 
     toolbox: Toolbox
     home: WorktreeHome
@@ -83,18 +86,18 @@ class OrderTools:
     def within(
         self, workspace: Workspace | None, detected: Detected, checkpoints: OrderCheckpoints | None = None
     ) -> ToolSet:
-        """Those for a workspace, or without one. What is changed goes into `checkpoints` first."""
-        there = self.toolbox.tools(workspace, detected, checkpoints, self.notes, self.jobs)
-        return Redacted(Joined(there, self.toolbox.artifacts), self.redactor)
+        """The tools for a workspace, or those without one. They save what they change in `checkpoints` first."""
+        tools = self.toolbox.tools(workspace, detected, checkpoints, self.notes, self.jobs)
+        return Redacted(Joined(tools, self.toolbox.artifacts), self.redactor)
 
     def place(self, workspace: Workspace, look: Look, checkpoints: OrderCheckpoints) -> Place:
-        """Where the agents work; `look` is what was seen there."""
+        """The place where the agents work, described to them by `look`."""
         opening = f"Today is {now():%A, %Y-%m-%d} (UTC). You work in the workspace {json.dumps(workspace.root.name)}"
         environment = self.redactor.text(f"{opening}; paths are relative to it.\n{look.text}".rstrip())
         return Place(environment, workspace.spellings, self._worktrees(workspace, checkpoints))
 
     def _worktrees(self, workspace: Workspace, checkpoints: OrderCheckpoints) -> Worktrees | None:
-        """For agents that work in a worktree of their own; None where this machine has no git for them."""
+        """Worktrees for the agents that ask for one; None where this machine lacks git."""
         git = self.toolbox.git
         if git.problem is not None:
             return None

@@ -1,4 +1,4 @@
-"""Settings of a drone: the only reader of the environment and of mcc.toml in drones."""
+"""Settings of a drone. No other module of `drone` reads the environment or mcc.toml."""
 
 import os
 import shlex
@@ -37,11 +37,11 @@ from mcc.rules.errors import close_matches, did_you_mean
 OWN_TABLES = frozenset({"models", "defaults", "roles", "tools", "sandbox", "web", "mcp"}) | SHARED_TABLES
 
 NOT_IN_THE_ENVIRONMENT = OWN_TABLES | {"keys", "base_urls"}
-"""Fields that are tables of the file, or arguments only; `base_urls` has a setting for each provider instead."""
+"""Fields without an environment variable: tables of the file, or arguments only. `base_urls` has one setting per
+provider instead."""
 
 ADDRESS_SETTINGS = {one.address_setting: one.name for one in PROVIDERS}
-"""Setting to provider: `openai_base_url`, in the environment `OPENAI_BASE_URL`."""
-
+"""Setting to provider, such as `openai_base_url`, which is `OPENAI_BASE_URL` in the environment."""
 
 PROXY_ADDRESS = r"^https?://[^/@\s]+/?$"
 FROM_ENVIRONMENT = "environment"
@@ -54,7 +54,8 @@ Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Price(Closed):
-    """US dollars per million tokens. None costs as other input does; `cache_write_1h` as `cache_write`."""
+    """US dollars per million tokens. None: costs the same as `input`; for `cache_write_1h`, the same as
+    `cache_write`."""
 
     input: Annotated[float, Field(ge=0)]
     output: Annotated[float, Field(ge=0)]
@@ -65,7 +66,7 @@ class Price(Closed):
     @model_validator(mode="before")
     @classmethod
     def _former_name(cls, given: Any) -> Any:
-        """`cached_input` is what `cached` was called once."""
+        """Accept `cached_input`, the former name of `cached`."""
         if isinstance(given, Mapping) and "cached_input" in given and "cached" not in given:
             others = {name: value for name, value in given.items() if name != "cached_input"}
             return {**others, "cached": given["cached_input"]}
@@ -73,7 +74,7 @@ class Price(Closed):
 
 
 def words(value: Any) -> Any:
-    """A command as one text is split as a shell would, and never run by one."""
+    """Split a command given as one text into words by a shell's rules; no shell ever runs it."""
     if not isinstance(value, str):
         return value
     try:
@@ -83,32 +84,32 @@ def words(value: Any) -> Any:
 
 
 class ModelConfig(Closed):
-    """One table [models.ALIAS]. `api_key_env` names an environment variable; `fallback` lists models to ask instead.
+    """One table [models.ALIAS]. `api_key_env` names an environment variable; `fallback` lists models to use instead.
 
-    `context_tokens`: what its context holds, None = as the table of models says, else as its server does.
+    `context_tokens`: size of its context; None = from the table of models, else from its server.
 
-    `api`: the wire form, None = what the provider speaks at that address.
+    `api`: the wire format; None = the one that the provider uses at that address.
 
-    `images`: whether it takes pictures, None = as the table of models says, else not.
+    `images`: whether it accepts images; None = as the table of models says, else not.
 
-    `first_token_seconds`, `stall_seconds`: longest silence of a streamed reply, before its first token and after it.
-    `retry_seconds`: for so long a busy or broken provider is asked again before the agent waits for it; None = 300, and
-    10 where a fallback stands by.
+    `first_token_seconds`, `stall_seconds`: longest silence of a streamed reply before and after its first token.
+    `retry_seconds`: how long a busy or broken provider is retried before the agent waits for it; None = 300, or 10 with
+    a fallback.
 
-    `key_command`: a program with its arguments that prints the key, `key_seconds`: for how long each one is used,
-    None = until it is refused.
+    `key_command`: a program with its arguments that prints the key; `key_seconds`: how long each key is used, None =
+    until it is refused.
 
-    `call_seconds`: longest time of a whole call, whether its reply streams or not.
+    `call_seconds`: longest duration of a whole call, whether its reply is streamed or not.
 
-    `thinking`, `temperature`: how it is asked by agents that neither order, file nor parent says anything else of.
-    `extra_body`, `extra_headers`: stand in every request, in place of what would have the same name there.
+    `thinking`, `temperature`: the defaults for agents where neither order, agent file nor parent says otherwise.
+    `extra_body`, `extra_headers`: are part of every request, and replace fields and headers of the same name.
 
-    `cache_replies`: exactly the same question gets the reply of before, from the memory of this process.
+    `cache_replies`: answers an identical request with the earlier reply, from this process's memory.
 
-    `allow_http`: `base_url` may be http at another machine. `proxy`: an address, or `environment` for what HTTPS_PROXY,
-    HTTP_PROXY and NO_PROXY say.
+    `allow_http`: `base_url` may use http to another machine. `proxy`: an address, or `environment` for the variables
+    HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
 
-    `send_key_to_other_host`: a known provider's key may go to `base_url` although that is not the provider's.
+    `send_key_to_other_host`: a known provider's key may be sent to `base_url` although that is another host.
     """
 
     provider: str
@@ -176,19 +177,19 @@ class ModelConfig(Closed):
 
 
 class Defaults(Closed):
-    """The table [defaults]: `model` is used where neither order nor agent file names one."""
+    """The table [defaults]. `model` is used where neither order nor agent file names one."""
 
     model: str | None = None
 
 
 class ToolModules(Closed):
-    """The table [tools]: `modules` are files beside the operator's own mcc.toml, or names that can be imported."""
+    """The table [tools]. `modules` are files beside the operator's own mcc.toml, or names of importable modules."""
 
     modules: tuple[ModuleName, ...] = ()
 
 
 class Settings(SharedSettings):
-    """Everything that a drone can be told: arguments, else the environment, else mcc.toml, else defaults.
+    """All settings of a drone, each from the arguments, else the environment, else mcc.toml, else its default.
 
     Raises `BadSettings`.
     """
@@ -240,7 +241,7 @@ class Settings(SharedSettings):
     @model_validator(mode="before")
     @classmethod
     def _addresses(cls, given: Any) -> Any:
-        """The settings of providers' addresses, gathered in `base_urls`."""
+        """Gather the settings of providers' addresses in `base_urls`."""
         others = {name: value for name, value in given.items() if name not in ADDRESS_SETTINGS}
         named = {provider: given[name] for name, provider in ADDRESS_SETTINGS.items() if given.get(name)}
         return others | {"base_urls": {**given.get("base_urls", {}), **named}}
@@ -263,7 +264,7 @@ class Settings(SharedSettings):
 
     @classmethod
     def in_files(cls, files: Configuration) -> Mapping[str, Any]:
-        """The tables of a drone, and what is shared of [mcc]. Raises `BadSettings`."""
+        """The tables for drones, and the shared settings in [mcc]. Raises `BadSettings`."""
         own = files.table("drone")
         for name in NOT_IN_THE_ENVIRONMENT & own.keys():
             raise BadSettings(
@@ -274,12 +275,12 @@ class Settings(SharedSettings):
         return {**shared, **own, **cls.whole_tables(files)}
 
     def key(self, name: str) -> str | None:
-        """The secret that is called `name` (given to this object, else in the environment); None when there is none."""
+        """The secret named `name`, given to this object or else in the environment; None when there is none."""
         given = self.keys.get(name)
         return given.get_secret_value() if given else os.environ.get(name) or None
 
     def address_beside(self, key_name: str) -> str | None:
-        """The address that the environment, or an argument, names beside the key of a provider; never one of a file."""
+        """The address that accompanies a provider's key in the environment or the arguments; never one from a file."""
         variable = address_variable(key_name)
         setting = variable.lower()
         address = self.base_urls.get(ADDRESS_SETTINGS.get(setting, ""))
@@ -287,7 +288,7 @@ class Settings(SharedSettings):
         return address if address and not from_a_file else os.environ.get(variable) or None
 
     def proxy_of(self, config: ModelConfig, base_url: str) -> str | None:
-        """The proxy through which the model is asked; empty for none, None where its table leaves that open."""
+        """The proxy for calls of the model; empty = no proxy, None = its table does not say."""
         if config.proxy != FROM_ENVIRONMENT:
             return config.proxy
         scheme, host = urlsplit(base_url).scheme, urlsplit(base_url).netloc
@@ -296,12 +297,12 @@ class Settings(SharedSettings):
 
     @property
     def redactor(self) -> Redactor:
-        """Keeps out of every text what nobody may say. A token or login that is made later is known from then on; one
-        that is replaced stays secret."""
+        """Removes known secrets from texts. Learns tokens and logins that are created later; replaced ones stay
+        secret."""
         return self._watching()
 
     def learn(self, secret: str) -> None:
-        """Keep this out of every text as well, also for those who have a redactor already."""
+        """Redact this secret as well, also in redactors that were handed out before."""
         self._watching.learn(secret)
 
     @property
@@ -311,14 +312,15 @@ class Settings(SharedSettings):
         return self._watched
 
     def secrets(self) -> frozenset[str]:
-        """Keys, the operator's token, Flower's login, passwords in addresses, and what the environment has of them."""
+        """All known secrets: keys, the operator's token, Flower's login, passwords in addresses, and those in the
+        environment."""
         named = {*self.keys, *self._named_keys()} - {""}
         keys = (*map(self.key, named), *(value for name, value in os.environ.items() if name.endswith("_API_KEY")))
         headers = (text for model in self.models.values() for text in secret_headers(model.extra_headers))
         return self.secrets_here(os.environ, (*keys, *headers), (model.base_url for model in self.models.values()))
 
     def _named_keys(self) -> Iterator[str]:
-        """The variables that tables of the file name as holding a secret."""
+        """Names of the environment variables that, by the tables of the file, hold a secret."""
         yield from (model.api_key_env or "" for model in self.models.values())
         yield from (secret.env for secret in self.sandbox.secrets.values())
         yield from (remote.token_env or "" for remote in self.workspaces.git)
@@ -326,27 +328,27 @@ class Settings(SharedSettings):
         yield from (name for server in self.mcp.values() for name in server.variables)
 
     def trust_store(self, environ: Mapping[str, str] = os.environ) -> TrustStore:
-        """What this drone's user trusted of files that others wrote."""
+        """The record of which files by others this drone's user trusts."""
         return TrustStore.within(config_home(environ))
 
     def own_agents(self, environ: Mapping[str, str] = os.environ) -> Path:
-        """Where this drone's user keeps agents for all workspaces."""
+        """The directory in which this drone's user keeps agents for all workspaces."""
         return own_agents(environ)
 
     @property
     def own_services(self) -> tuple[Endpoint, ...]:
-        """What answers for this installation as far as a drone is told, for no tool to reach."""
+        """The services of this installation that a drone knows of; no tool may reach them."""
         return services_in((self.database_url, self.redis_url, self.egress_proxy, os.environ.get("MCC_URL")))
 
     def private_places(self, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-        """What belongs to MCC itself, data, configuration and secrets: no tool may see it."""
+        """The files and directories of MCC itself (data, configuration, secrets); no tool may see them."""
         files = (self.configuration.own, self.configuration.trusted, self.token_file)
         named = (absolute(file) for file in files if file)
         return (*super().private_places(environ), *named, *own_files(self.database_url, self.redis_url))
 
 
 def secret_headers(headers: Mapping[str, str]) -> Iterator[str]:
-    """The values of those that carry a key by their name."""
+    """The keys in headers whose name says that they carry one."""
     for name, text in headers.items():
         if looks_secret(name) or name.lower() in ("authorization", "proxy-authorization", "cookie"):
             scheme, _, key = text.partition(" ")

@@ -1,1 +1,1 @@
-"""Worker: the one room of a drone with Celery, Redis and the database."""
+"""The only room of a drone that uses Celery, Redis and the database."""

@@ -1,4 +1,4 @@
-"""The Celery application of a drone: settings, logs, two tasks, its Flower, and `drone work`, which runs a worker."""
+"""The Celery application of a drone: settings, logs, two tasks, the guard of its Flower, and `drone work`."""
 
 import logging
 import sys
@@ -38,7 +38,7 @@ def set_up_logging(level: str, redactor: Callable[[], Redactor] = Redactor) -> N
 
 
 class DroneLogging(Logging):  # type: ignore[misc]
-    """What Celery calls to set up its logging: that of a drone instead."""
+    """Replaces Celery's logging with that of a drone."""
 
     def setup(self, *_: Any, **__: Any) -> bool:
         settings = self.app.settings
@@ -47,7 +47,7 @@ class DroneLogging(Logging):  # type: ignore[misc]
 
 
 class Options(Protocol):
-    """The part of Flower's options that decides who can reach it, however they were given."""
+    """The part of Flower's options that decides who can reach it."""
 
     address: str
     auth: str
@@ -55,11 +55,12 @@ class Options(Protocol):
 
 
 class OpenToAll(Exception):
-    """Flower would show all workers and tasks to whoever asks; the message says what to do."""
+    """Flower would show all workers and tasks to anybody; the message says what to do."""
 
 
 class Loader(AppLoader):  # type: ignore[misc]
-    """Flower calls this between reading its options and listening, and a worker when it starts."""
+    """Checks Flower's options. Flower calls the loader between reading its options and listening; a worker calls it
+    when it starts."""
 
     def import_default_modules(self) -> None:
         super().import_default_modules()
@@ -72,7 +73,8 @@ class Loader(AppLoader):  # type: ignore[misc]
 
 
 def keep_to_loopback(options: Options) -> None:
-    """Name the address where none is: Flower would take every one. Raises `OpenToAll`."""
+    """Set the loopback address where none is given: Flower would listen on all of them. Raises `OpenToAll` for another
+    address without a login."""
     options.address = options.address or LOOPBACK
     if not (_is_loopback(options.address) or has_login(options)):
         raise OpenToAll(
@@ -83,36 +85,36 @@ def keep_to_loopback(options: Options) -> None:
 
 
 def has_login(options: Options) -> bool:
-    """Whether nobody comes in without a password or OAuth; a login with an empty part is none."""
+    """Whether Flower demands a password or OAuth; a login with an empty name or password does not count."""
     logins = [login.partition(":") for login in options.basic_auth or ()]
     return all(name and password for name, _, password in logins) if logins else bool(options.auth)
 
 
 def _is_loopback(address: str) -> bool:
-    """Other names may lead anywhere."""
+    """False for every name except localhost, since a name may resolve to any address."""
     try:
         return address == "localhost" or ip_address(address).is_loopback
     except ValueError:
         return False
 
 
-def hired(settings: Settings) -> "Crew":
-    """The crew that these settings describe; loaded when a worker starts, not when Flower looks at the application."""
+def crew_of(settings: Settings) -> "Crew":
+    """The crew that these settings describe. Imported only when a worker starts, not when Flower loads the
+    application."""
     from drone.crew import Crew
 
     return Crew.from_settings(settings)
 
 
 class DroneApp(Celery):  # type: ignore[misc]
-    """Settings are read when Celery first asks for its configuration; `drone` is set while a worker runs.
-
-    Making an application neither reads settings nor connects to anything.
+    """A drone as a Celery application. Creating one neither reads settings nor connects to anything: settings are read
+    when Celery first needs its configuration. `drone` is set while a worker runs.
     """
 
     drone: "Drone | None" = None
     amqp_cls = Messaging
 
-    def __init__(self, load: Callable[[], Settings], hire: "Callable[[Settings], Crew]" = hired) -> None:
+    def __init__(self, load: Callable[[], Settings], hire: "Callable[[Settings], Crew]" = crew_of) -> None:
         super().__init__("drone", set_as_current=False, log=DroneLogging, loader=Loader)
         self.hire = hire
         self._load = load
@@ -123,14 +125,14 @@ class DroneApp(Celery):  # type: ignore[misc]
 
     @cached_property
     def settings(self) -> Settings:
-        """The settings; a problem with them ends the process with a sentence on standard error and code 2."""
+        """The settings; bad settings end the process with a message on standard error and exit code 2."""
         try:
             return self._load()
         except BadSettings as problem:
             stop(str(problem), USAGE)
 
     def message_refused(self) -> None:
-        """Count a message that no order or canary can be made of."""
+        """Count a message that names no order and is no canary."""
         if self.drone is not None:
             self.drone.message_refused()
 
@@ -144,19 +146,19 @@ class DroneApp(Celery):  # type: ignore[misc]
 
 
 def stop(sentence: str, code: int) -> NoReturn:
-    """End the process with a sentence on standard error."""
+    """End the process with a message on standard error."""
     print(sentence, file=sys.stderr)
     raise SystemExit(code)
 
 
 class TaskBroke(Exception):
-    """What Celery is told of an error of a drone; the drone's log has the whole error."""
+    """Reports an error of a drone to Celery, redacted; the drone's log has the whole error."""
 
 
 class OrderTask(Task):  # type: ignore[misc]
-    """The base of `run_order`: a task that fails because it names no order counts as a refused message.
+    """Base of the task `run_order`: counts a message as refused when the task fails because it names no order.
 
-    Celery's own events would tell how the message fared; the order tells its own (`TaskEvents`).
+    Celery's own events are off, because they describe the message; `TaskEvents` reports the order itself.
     """
 
     send_events = False
@@ -171,7 +173,8 @@ def may_name_an_order(argument: object) -> bool:
 
 
 def run_order(task: Any, order_id: object) -> None:
-    """Hand the order to the drone and wait. The message grants nothing: the order's row decides what happens."""
+    """Hand the order to the drone and wait. The message grants nothing: the order's row decides what happens
+    (docs/decisions/01)."""
     if not may_name_an_order(order_id):
         raise ValueError("the argument of this task is the id of an order")
     if task.app.drone is None:
@@ -181,18 +184,19 @@ def run_order(task: Any, order_id: object) -> None:
     except Exception as problem:
         log.exception("the task of an order broke", order_id=order_id)
         said = task.app.settings.redactor.text(f"{type(problem).__name__}: {problem}")
-        # `from None`: Celery publishes words and traceback of an error to every monitor, redacted or not.
+        # `from None`: Celery publishes message and traceback of an error to every monitor, so the cause must not show.
         raise TaskBroke(said) from None
 
 
 def land_canary(task: Any, token: object) -> None:
-    """Tell the drone that a message which it sent to itself has come back."""
+    """Report to the drone that a message it sent to itself has come back."""
     if task.app.drone is not None:
         task.app.drone.canary_seen(str(token))
 
 
-def work(settings: Settings, hire: "Callable[[Settings], Crew]" = hired) -> int:
-    """Serve orders until told to stop. Answers the exit code: 0 stopped in order, 3 no usable database, else broken."""
+def work(settings: Settings, hire: "Callable[[Settings], Crew]" = crew_of) -> int:
+    """Carry out orders until told to stop. Answers the exit code: 0 stopped in good order, 3 no usable database, others
+    for a drone that gave up."""
     return serve(DroneApp(lambda: settings, hire))
 
 
@@ -214,4 +218,4 @@ def serve(app: DroneApp) -> int:
 
 
 app = DroneApp(load)
-"""What Celery's command line looks up: `celery -A drone.worker.app worker`, or `flower`."""
+"""For Celery's command line: `celery -A drone.worker.app worker`, or `flower`."""

@@ -1,4 +1,4 @@
-"""Publishing to viewers: hints at once, text gathered for a moment, nothing kept while Redis is away."""
+"""Publishes hints, entries and streamed text to viewers through Redis; discards them while Redis is unreachable."""
 
 import asyncio
 from collections import deque
@@ -15,15 +15,14 @@ log = structlog.get_logger("drone.broadcaster")
 
 GATHER_SECONDS = 0.04
 MOST_CHARACTERS = 1_000_000
-"""The most text that waits to be published. More is dropped: the journal has the whole reply in the end."""
-
+"""Bound on the text that waits to be published. Text beyond it is dropped: the journal will hold the whole reply."""
 
 MOST_ENTRIES = 1_000
-"""The most entries that wait to be published. The oldest are dropped: they are in the journal."""
+"""Bound on the entries that wait to be published. The oldest are dropped: the journal holds them."""
 
 
 class Broadcaster:
-    """Collects hints and text of all orders and publishes them in pipelines, one pipeline at a time."""
+    """Collects hints, entries and text of all orders and publishes them in Redis pipelines, one pipeline at a time."""
 
     def __init__(self, publisher: AsyncPublisher, *, gather_seconds: float = GATHER_SECONDS) -> None:
         self._publisher = publisher
@@ -37,7 +36,8 @@ class Broadcaster:
         self._gathering: asyncio.TimerHandle | None = None
 
     def hint(self, hint: Hint) -> None:
-        """Publish soon. A newer hint of an order replaces an older one that still waits, and keeps its status."""
+        """Publish soon. A hint replaces a waiting older one of the same order and takes over its status if it has none
+        itself."""
         older = self._hints.get(hint.order_id)
         if older is not None and hint.status is None and older.status is not None:
             hint = hint.model_copy(update={"status": older.status})
@@ -45,18 +45,21 @@ class Broadcaster:
         self._urgent.set()
 
     def entries(self, entries: Iterable[Entry]) -> None:
-        """Publish these, which were committed, soon."""
+        """Publish these committed entries soon."""
         self._entries.extend(map(packed, entries))
         self._urgent.set()
 
     def moved(self, order: WorkOrder, entries: Iterable[Entry], why: str = "") -> None:
-        """This drone has brought the order to its status, with these entries; `why` it gave it back, if it did."""
+        """Publish that this drone moved the order to its current status, with the entries of that move.
+
+        `why`: the reason, where this drone handed the order back.
+        """
         self.entries(entries)
         self.hint(status_hint(order))
         self._publisher.report_status(order, why)
 
     def delta(self, delta: Delta) -> None:
-        """Publish within `gather_seconds`, joined with the text before it of the same attempt at a reply."""
+        """Publish within `gather_seconds`, joined with the preceding text of the same attempt at a reply."""
         if self._characters + len(delta.text) > MOST_CHARACTERS:
             return
         self._characters += len(delta.text)
@@ -67,7 +70,7 @@ class Broadcaster:
             self._gathering = asyncio.get_running_loop().call_later(self._gather_seconds, self._urgent.set)
 
     def progress(self, progress: Progress) -> None:
-        """Publish soon; newer progress of an order replaces what still waits."""
+        """Publish soon; replaces waiting progress of the same order."""
         self._progress[progress.order_id] = progress
         self._urgent.set()
 
@@ -81,7 +84,8 @@ class Broadcaster:
                 log.exception("hints could not be published")
 
     async def flush(self) -> None:
-        """Publish what waits: text first, so that nobody sees it after the entry that ends it, and hints last."""
+        """Publish everything that waits: text first, so that no viewer sees text after the entry that completes it, and
+        hints last."""
         self._urgent.clear()
         if self._gathering is not None:
             self._gathering.cancel()
@@ -97,7 +101,7 @@ class Broadcaster:
 
 
 def joined_up(pieces: list[Delta]) -> list[Delta]:
-    """The same text in fewer messages: pieces that follow each other without a gap become one."""
+    """The same text in fewer messages: pieces that adjoin without a gap become one."""
     runs: list[list[Delta]] = []
     end = -1
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Claiming an order: who claims, into which slot, with which workspace; and asking the database, without a broker."""
+"""Claims orders into the slots of a drone, and polls the database for claimable orders independently of the broker."""
 
 import asyncio
 import random
@@ -27,11 +27,11 @@ from mcc.store.values import Claim, ClaimingDrone, ClaimRequest
 log = structlog.get_logger("drone.claiming")
 
 MOST_TOGETHER = 200
-"""Orders that are claimed in one transaction."""
+"""Bound on the orders claimed in one transaction."""
 
 
 class Slots:
-    """At most `total` orders at a time, or one that has the process to itself. Safe for several threads."""
+    """Limits a drone to `total` orders at a time, or to one order that has the process to itself. Thread-safe."""
 
     def __init__(self, total: int) -> None:
         self.total = total
@@ -55,16 +55,18 @@ class Slots:
         return self._alone
 
     def keep_clear(self, wanted: bool) -> None:
-        """Take nothing more, so that an order that must be alone finds this process empty; False: as usual again."""
+        """True: refuse all orders except one that must run alone, so that the process empties for it. False: accept
+        orders as usual again."""
         self._kept_clear = wanted
 
     @property
     def fillings(self) -> int:
-        """How often the last free slot was taken so far. Two equal answers: the drone was never full in between."""
+        """How often the last free slot has been taken. Between two equal readings the drone never became full."""
         return self._fillings
 
     def take(self, *, alone: bool = False) -> bool:
-        """Take a slot, or all of them; False when none is free, or not all."""
+        """Take one slot, or with `alone` the whole process. Answers False when no slot is free, or with `alone` when
+        any slot is taken."""
         with self._lock:
             if self._active >= (1 if alone else self.total) or self._alone or (self._kept_clear and not alone):
                 return False
@@ -80,14 +82,14 @@ class Slots:
 
 
 class Counting:
-    """Counts what `DroneCounters` names, since this process started. Safe for several threads."""
+    """The `DroneCounters` of this process, counted since its start. Thread-safe."""
 
     def __init__(self) -> None:
         self._counters = DroneCounters()
         self._lock = threading.Lock()
 
     def add(self, counter: str) -> None:
-        """One more; `counter` is a field of `DroneCounters`, AttributeError is raised for other names."""
+        """Count one more. `counter` is a field of `DroneCounters`; raises AttributeError for other names."""
         with self._lock:
             more = {counter: getattr(self._counters, counter) + 1}
             self._counters = self._counters.model_copy(update=more)
@@ -99,7 +101,7 @@ class Counting:
 
 @dataclass(frozen=True, slots=True)
 class Claimant:
-    """Who claims orders: a drone by its `name`, under the incarnation of its lease, into its slots."""
+    """The drone that claims orders: its `name`, the lease that it claims under, and the slots that it fills."""
 
     name: str
     lease: Keeper
@@ -107,12 +109,12 @@ class Claimant:
 
     @property
     def incarnation(self) -> str | None:
-        """None between a lost lease and the next registration: nothing can be claimed then."""
+        """None between a lost lease and the next registration; nothing can be claimed meanwhile."""
         return self.lease.incarnation
 
 
 class GroupedClaims:
-    """Claims in one transaction what was asked for while the one before was under way. Use on one event loop only."""
+    """Claims in one transaction all orders requested while the previous transaction ran. Use on one event loop only."""
 
     def __init__(self, store: AsyncStore, claimant: Claimant) -> None:
         self._store = store
@@ -120,20 +122,20 @@ class GroupedClaims:
         self._by_incarnation: dict[str, Grouped[ClaimRequest, Claim | None]] = {}
 
     async def claim(self, order: ClaimRequest, incarnation: str) -> Claim | None:
-        """The claim; None when the order is not to be had. Raises what `Claims.claim` does."""
+        """The claim; None when the order cannot be claimed. Raises what `Claims.claim` raises."""
         if incarnation not in self._by_incarnation:
-            # Those that were lost claim nothing more.
-            self._by_incarnation = {incarnation: Grouped(partial(self._claimed, incarnation), MOST_TOGETHER)}
+            # Replaces the groups of earlier incarnations: a lost incarnation claims nothing more.
+            self._by_incarnation = {incarnation: Grouped(partial(self._claim_group, incarnation), MOST_TOGETHER)}
         return await self._by_incarnation[incarnation].ask(order)
 
-    async def _claimed(self, incarnation: str, asked: Sequence[ClaimRequest]) -> Sequence[ClaimAnswer]:
-        # One token for all tries: the store answers claims whose first answer was lost with the same claims.
+    async def _claim_group(self, incarnation: str, requests: Sequence[ClaimRequest]) -> Sequence[ClaimAnswer]:
+        # One token for all retries: if the answer to a committed try was lost, the store answers with the same claims.
         by = ClaimingDrone(self._claimant.name, incarnation, fresh_id(), self._claimant.slots.alone)
-        return await self._store.patiently(lambda store: store.claims.claim_together(asked, by))
+        return await self._store.patiently(lambda store: store.claims.claim_together(requests, by))
 
 
 class Claiming:
-    """Claims orders for one drone. Without `workspaces` orders are claimed as if none named a workspace."""
+    """Claims orders for one drone. Without `workspaces`, it ignores the workspaces that orders name."""
 
     def __init__(
         self, store: AsyncStore, claimant: Claimant, broadcaster: Broadcaster, workspaces: Workspaces | None = None
@@ -145,19 +147,20 @@ class Claiming:
         self._claims = GroupedClaims(store, claimant)
 
     async def claim(self, execution: Execution) -> Claim | None:
-        """The claim; None when the order is not to be had, or waits for its workspace from now on."""
+        """The claim; None when the order cannot be claimed, or was parked until its workspace is there."""
         incarnation = self._claimant.incarnation
         if incarnation is None:
             return None
         execution.incarnation = incarnation
-        claimed = await self._claimed(execution)
+        claimed = await self._claim_planned(execution)
         if claimed is not None:
             self._broadcaster.moved(claimed.order, [claimed.entry] if claimed.entry else ())
         return claimed
 
     @asynccontextmanager
     async def entered(self, claim: Claim, execution: Execution) -> AsyncIterator[Seen | None]:
-        """Work in the order's workspace, if it has one; see `Workspaces.entered`. Raises `CannotFetch` as well."""
+        """Work in the order's workspace, if it has one. Yields and raises what `Workspaces.entered` does, and raises
+        `CannotFetch` as well."""
         if self._workspaces is None or execution.workspace is None:
             yield None
             return
@@ -167,7 +170,8 @@ class Claiming:
                 execution.directory = await self._workspaces.checked_out(claim.order)
             yield seen
 
-    async def _claimed(self, execution: Execution) -> Claim | None:
+    async def _claim_planned(self, execution: Execution) -> Claim | None:
+        """Try without a workspace first, which most orders do not have; plan one only when the store asks for it."""
         order_id = execution.order_id
         if self._workspaces is None:
             return await self._claims.claim(ClaimRequest(order_id), execution.incarnation)
@@ -188,38 +192,39 @@ class Claiming:
         execution: Execution,
         plan: Plan | None,
     ) -> Claim | None:
-        """Claim an order that names a workspace; one that has to wait for its workspace is parked at once."""
+        """Claim an order that names a workspace; if it must wait for the workspace, park it at once."""
         if plan is None:
             return None
         execution.workspace, execution.directory, execution.invalid = plan.hold, plan.workspace, plan.problem
         claimed = await self._claims.claim(ClaimRequest(execution.order_id, plan.hold), execution.incarnation)
         if claimed is None or plan.waits is None:
             return claimed
-        seq = await workspaces.lay_aside(claimed, plan, drone=self._claimant.name)
+        seq = await workspaces.park(claimed, plan, drone=self._claimant.name)
         if seq is not None:
-            laid_aside = {"status": OrderStatus.WAITING, "reason": WaitingReason.WORKSPACE, "detail": plan.waits}
+            parked = {"status": OrderStatus.WAITING, "reason": WaitingReason.WORKSPACE, "detail": plan.waits}
             entries = await self._store.entries(claimed.order.id, after=claimed.last_seq - 1)
-            self._broadcaster.moved(claimed.order.model_copy(update={**laid_aside, "last_seq": seq}), entries)
+            self._broadcaster.moved(claimed.order.model_copy(update={**parked, "last_seq": seq}), entries)
         return None
 
 
 AWAY_SECONDS = 1.0
-"""How often to ask while Redis is away."""
+"""Pause between polls while Redis is unreachable."""
 
 AHEAD_SECONDS = 0.25
-"""So long what a look found is begun without another one: orders that are more urgent, and came since, wait for it."""
+"""How long orders found by a poll may still be started without polling again. More urgent orders that arrive in the
+meantime wait for that long."""
 
 MOST_ASKED = 1_000
-"""Orders that one look asks for, however many drones share them."""
+"""Bound on the orders that one poll asks for, however many drones share them."""
 
 
 class Poll:
-    """Starts claimable orders of its queues in free slots: a fair share, other drones ask as well.
+    """Starts claimable orders of its queues in free slots. It takes a fair share, since other drones poll as well.
 
-    It asks every `poll_seconds`, when it is called, and whenever a slot is free again while more may wait: what a look
-    finds beyond the free slots is kept for a moment, so that one look is enough for several short orders.
+    It polls the database every `poll_seconds`, after `look`, and whenever a slot becomes free while more orders may
+    wait. Orders found beyond the free slots are kept for `AHEAD_SECONDS`, so that one poll serves several short orders.
 
-    An order that may be what kills drones runs alone in a drone; one of the drones empties itself for such an order.
+    An order suspected of killing drones runs alone in a drone; one of the drones empties itself for such an order.
     """
 
     def __init__(
@@ -232,7 +237,8 @@ class Poll:
         poll_seconds: float,
         connected: Callable[[], bool],
     ) -> None:
-        """`start` is called with each order, in a slot that is taken. `connected` tells whether Redis is there."""
+        """`start` is called with each order id, after its slot was taken. `connected` tells whether Redis is
+        reachable."""
         self._store = store
         self._claimant = claimant
         self._slots = claimant.slots
@@ -243,33 +249,34 @@ class Poll:
         self._skipped: set[str] = set()
         self._called = asyncio.Event()
         self.missed = asyncio.Event()
-        """Set with each order that came while no slot was free."""
+        """Set by each order that arrived while no slot was free."""
         self._drones = 1
         self._ahead: deque[str] = deque()
         self._ahead_until = 0.0
         self._beyond = 1
-        """How many orders a look asks for beyond the free slots: about as many as were begun before it was too old."""
+        """How many orders a poll asks for beyond the free slots: adapts to how many of them are started within
+        `AHEAD_SECONDS`."""
         self._more = False
         self._misses = 0
 
     @property
     def wanting(self) -> bool:
-        """Whether orders may wait that this drone would begin, had it a free slot. For any thread."""
+        """Whether orders may be waiting that this drone would start if it had a free slot. Call from any thread."""
         return self._more or bool(self._ahead)
 
     def look(self) -> None:
-        """Ask now: many orders were queued. Call on the loop."""
+        """Poll now. Call on the loop."""
         self._called.set()
 
     def miss(self) -> None:
-        """An order came while no slot was free: it waits, and nobody tells of it again. Call on the loop."""
+        """Note that an order arrived while no slot was free: no further message will announce it. Call on the loop."""
         self._more = True
         self._misses += 1
         self.missed.set()
         self.freed()
 
     def freed(self) -> None:
-        """A slot is free again: begin what was found before, or ask if more may wait. Call on the loop."""
+        """Fill a slot that became free from the orders found before, or poll if more may wait. Call on the loop."""
         if self._ahead and asyncio.get_running_loop().time() > self._ahead_until:
             self._ahead.clear()
             self._beyond = max(1, self._beyond // 2)
@@ -282,9 +289,9 @@ class Poll:
             self.look()
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Poll until cancelled."""
         while True:
-            # Spread at random: drones that were started together would otherwise all ask at the same moments.
+            # Jitter: drones that were started together would otherwise all poll at the same moments.
             seconds = self._poll_seconds if self._connected() else min(self._poll_seconds, AWAY_SECONDS)
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds * random.uniform(0.8, 1.2)):
@@ -298,9 +305,9 @@ class Poll:
                 log.exception("the poll failed")
 
     async def once(self) -> int:
-        """Start what this drone should take now; answers how many. Raises `StoreUnavailable`."""
+        """Start the orders that this drone should take now; answers how many. Raises `StoreUnavailable`."""
         self._ahead.clear()
-        # Set before slots are counted: whoever frees one after that sees it, and calls `freed`.
+        # Set before the slots are counted: a thread that frees a slot afterwards sees `wanting`, and calls `freed`.
         self._more = True
         free = self._slots.total - self._slots.active
         if free <= 0:
@@ -312,7 +319,7 @@ class Poll:
         others = [item.order_id for item in waiting if not item.alone]
         self._slots.keep_clear(bool(alone) and await self._is_chosen())
         mine = await self._share(others)
-        # What was missed meanwhile may have come after the database was asked.
+        # An order missed during this poll may have arrived after the database answered.
         self._more = len(waiting) >= most or len(mine) < len(others) or self._misses != misses
         started = 0
         for order_id in alone:
@@ -328,22 +335,23 @@ class Poll:
 
     def _begin(self, order_id: str) -> None:
         self._start(order_id)
-        self.skip(order_id)  # The next look may come before it is claimed.
+        self.skip(order_id)  # The next poll may come before the order is claimed.
 
     def skip(self, order_id: str) -> None:
-        """Leave this order, which cannot be claimed now, out of the next look, which then sees those behind it."""
+        """Leave this order, which cannot be claimed now, out of the next poll, so that it finds the orders behind."""
         self._skipped.add(order_id)
 
     async def _is_chosen(self) -> bool:
-        """Whether it is this drone that empties itself for an order that must be alone."""
-        # All drones compare the same rows, so that one is chosen without a word between them.
+        """Whether this drone is the one that empties itself for an order that must run alone."""
+        # All drones compare the same rows, so that they agree on one without messages.
         rivals = await self.rivals()
         return bool(rivals) and min(rivals) == self._claimant.incarnation
 
     async def _share(self, waiting: Sequence[str]) -> Sequence[str]:
-        """Those that are this drone's when each live drone of these queues takes its turn; a single one is anybody's.
+        """This drone's share of the waiting orders: every n-th one, where n drones serve these queues. A single order
+        is not divided.
 
-        Drones that ask at the same moment have different ones.
+        Drones that poll at the same moment get different orders.
         """
         if len(waiting) < 2:
             return waiting
@@ -352,7 +360,7 @@ class Poll:
         return waiting[rivals.index(me) :: len(rivals)] if me is not None and me in rivals else waiting
 
     async def rivals(self) -> Sequence[str]:
-        """Incarnations of the live drones that serve these queues, this one among them."""
+        """Incarnations of the live drones that serve these queues, this drone included."""
         return [
             drone.incarnation
             for drone in await self._store.once(lambda store: store.leases.drones())

@@ -1,4 +1,4 @@
-"""What a drone puts into Celery's worker: the step that starts and ends it, thread pool, consumer, mailbox."""
+"""A drone's parts of Celery's worker: the step that starts and ends the drone, thread pool, consumer, mailbox."""
 
 import math
 import os
@@ -37,19 +37,20 @@ UNREACHABLE = 3
 BROKEN = 1
 LOOK_SECONDS = 0.1
 EXIT_SECONDS = 1.2
-"""So long after its orders should have been handed back, a process that still is there ends as it is."""
+"""A process that still runs this long after its orders should have been handed back exits at once."""
 
 GONE_SECONDS = 5.0
-"""A process that has handed everything back and does not end by itself is ended after this long."""
+"""A process that has handed everything back and still runs exits after this long."""
 
 
 class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
-    """Starts after the pool and before the consumer, so that a drone polls even when there never was a Redis."""
+    """Starts after the pool and before the consumer, so that a drone polls even without any Redis."""
 
     requires = ("celery.worker.components:Pool",)
 
     def __init__(self, worker: Any, **more: Any) -> None:
-        """Before there is a consumer: Celery and Flower know the worker by its drone's name, however it was started."""
+        """Names the worker after its drone, however it was started; before the consumer exists, so that Celery and
+        Flower use that name."""
         worker.hostname = worker_name(worker.app.settings.name)
         super().__init__(worker, **more)
 
@@ -72,7 +73,7 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
         drone.start_canary(queue, restart=lambda: restart_consumer(worker))
         signal.set_wakeup_fd(drone.watch_over(), warn_on_full_buffer=False)
         most_seconds = worker.app.settings.drain_hand_back_seconds + EXIT_SECONDS
-        threading.Thread(target=see_off, args=(drone, most_seconds), name="see-off", daemon=True).start()
+        threading.Thread(target=exit_in_time, args=(drone, most_seconds), name="exit-in-time", daemon=True).start()
 
     def stop(self, worker: Any) -> None:
         drone: Drone | None = worker.app.drone
@@ -97,21 +98,21 @@ class DroneStep(bootsteps.StartStopStep):  # type: ignore[misc]
 
 
 def pause(seconds: float) -> None:
-    """Wait so long, or until a signal has asked the worker to end: then raise what ends it."""
+    """Wait for so many seconds; if a signal tells the worker to end, raise the exception that ends it."""
     for _ in range(math.ceil(seconds / LOOK_SECONDS)):
         state.maybe_shutdown()
         threading.Event().wait(LOOK_SECONDS)
 
 
 def effective(worker: Any) -> Settings:
-    """The settings with what Celery's own command line said: `-c` is the number of slots, `-Q` the queues."""
+    """The settings, overridden by Celery's own command line: `-c` is the number of slots, `-Q` the queues."""
     queues = tuple(worker.app.amqp.queues.consume_from)
     settings: Settings = worker.app.settings
     return settings.model_copy(update={"slots": worker.concurrency, "queues": queues})
 
 
 def open_drone(settings: Settings, hire: "Callable[[Settings], Crew]") -> "Drone":
-    """The one place where a worker's store is named."""
+    """The only place that opens a worker's store."""
     from drone.worker.drone import Drone
     from mcc.store.store import open_store
 
@@ -124,7 +125,7 @@ def open_drone(settings: Settings, hire: "Callable[[Settings], Crew]") -> "Drone
 
 
 def restart_consumer(worker: Any) -> None:
-    """Let Celery's consumer connect anew, by failing inside its loop as a lost connection would."""
+    """Make Celery's consumer reconnect, by failing inside its loop as a lost connection would."""
 
     def break_off() -> None:
         raise ConnectionResetError("the drone's canary did not come back")
@@ -137,9 +138,9 @@ def stop_worker() -> None:
     state.should_stop = BROKEN
 
 
-def see_off(drone: "Drone", most_seconds: float) -> None:
-    """The process ends once everything is handed back, and at most so long after it was told to: even if Celery hangs
-    on a broker that does not answer, or the hand-back on a database."""
+def exit_in_time(drone: "Drone", most_seconds: float) -> None:
+    """Make the process exit once everything is handed back, and at most `most_seconds` after it was told to end: even
+    if Celery hangs on a broker that does not answer, or the hand-back on a database."""
     drone.ending.wait()
     over = time.monotonic() + most_seconds
     drone.drained.wait(most_seconds)
@@ -164,23 +165,24 @@ OBEYED = frozenset(
         "stats",
     }
 )
-"""What `mcc doctor` and Flower ask, and what makes Flower see anything.
+"""The remote commands that `mcc doctor` and Flower need.
 
-Whoever can publish in Redis can send any of Celery's commands. The others change what a worker does: the queues that it
-reads, its pace, its size, whether it runs at all. Those are settings, and the end of a drone is a signal.
+Anybody who can publish in Redis can send any of Celery's commands. All others change what a worker does: the queues it
+reads, its pace, its size, whether it runs at all. Settings decide those, and a signal ends a drone.
 """
 
 
 def handlers() -> Mapping[str, Callable[..., Any]]:
-    """Celery's remote commands, those that a drone does not obey answered with a sentence."""
+    """Celery's remote commands; those that a drone does not obey answer with a sentence."""
     handlers = {name: handler if name in OBEYED else _refusal(name) for name, handler in Panel.data.items()}
     return {**handlers, "revoke": revoke, "stats": partial(_without_canaries, Panel.data["stats"])}
 
 
 def revoke(state: Any, task_id: object, terminate: object = False, **_: Any) -> Mapping[str, str]:
-    """Flower's *Terminate* cancels an order that is at work here, however it was claimed: the task has its id.
+    """Flower's *Terminate* cancels an order that runs here, however it was claimed: its task has the order's id.
 
-    *Revoke* alone would make workers drop the order's messages, for hours, and not end it.
+    *Revoke* without *Terminate* is refused: it would make workers drop the order's messages for hours, without ending
+    the order.
     """
     if not terminate:
         refused: Mapping[str, str] = _refusal("revoke")(state)
@@ -193,7 +195,7 @@ def revoke(state: Any, task_id: object, terminate: object = False, **_: Any) -> 
 
 
 def _without_canaries(stats: Callable[..., Any], state: Any, **more: Any) -> Any:
-    """A drone's messages to itself are nobody's tasks."""
+    """Celery's statistics without a drone's messages to itself, which are no orders."""
     counted = stats(state, **more)
     return {**counted, "total": {name: count for name, count in counted["total"].items() if name != CANARY_TASK}}
 
@@ -219,7 +221,8 @@ def _replaced(step: str) -> str:
 
 
 class Consumer(CelerysConsumer):  # type: ignore[misc]
-    """Refused are: no task, a task of another name, a content type that is not JSON, a body that cannot be read."""
+    """Counts refused messages: those without a task, with an unknown task, with a content type other than JSON, or with
+    an unreadable body."""
 
     class Blueprint(CelerysConsumer.Blueprint):  # type: ignore[misc]
         default_steps = tuple(map(_replaced, CelerysConsumer.Blueprint.default_steps))
@@ -242,7 +245,7 @@ class Consumer(CelerysConsumer):  # type: ignore[misc]
 
 
 class TaskPool(ThreadsPool):  # type: ignore[misc]
-    """Its threads only wait: the work is done on one event loop (docs/decisions/02)."""
+    """Celery's pool of threads, which only wait: orders run on one event loop (docs/decisions/02)."""
 
     def on_apply(
         self,
@@ -257,7 +260,7 @@ class TaskPool(ThreadsPool):  # type: ignore[misc]
         return ApplyResult(started)
 
     def _counted(self, target: Callable[..., Any]) -> Callable[..., Any]:
-        """`target`, which raises only for a message without arguments; such messages are counted as refused."""
+        """`target`, wrapped to count messages without arguments as refused; only such messages make it raise."""
 
         def run(*args: Any, **kwargs: Any) -> Any:
             try:
@@ -270,10 +273,6 @@ class TaskPool(ThreadsPool):  # type: ignore[misc]
         return run
 
     def on_stop(self) -> None:
-        if (drone := self._drone()) is not None:
-            drone.drain()
+        if self.app.drone is not None:
+            self.app.drone.drain()
         super().on_stop()
-
-    def _drone(self) -> "Drone | None":
-        drone: Drone | None = self.app.drone
-        return drone

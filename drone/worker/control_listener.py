@@ -1,21 +1,17 @@
-"""What is asked of a drone by way of Redis: controls of running orders, found in the database; trials of its models."""
+"""Brings controls of running orders from the database to their executions, promptly after a message in Redis."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
-from pydantic import ValidationError
 from redis.asyncio.client import PubSub
 
 from drone.agent.journal import JournalError
-from drone.crew import Crew
 from drone.worker.executions import Executions
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
-from mcc.contracts.answers import ModelCheck
 from mcc.contracts.control import Control
-from mcc.contracts.shape import to_json
-from mcc.contracts.wire import CheckModels, check_key, control_channel
+from mcc.contracts.wire import control_channel
 from mcc.dispatch.broker import FOREIGN, connect_async
 from mcc.dispatch.sweep import boot_seconds
 from mcc.store.errors import StoreUnavailable
@@ -25,13 +21,14 @@ log = structlog.get_logger("drone.control_listener")
 POLL_SECONDS = 1.0
 PING_SECONDS = 5.0
 SILENT_SECONDS = 12.0
-"""A subscription that answers no ping for so long is made anew."""
+"""A subscription that has not answered a ping for this long is replaced."""
 
 
 class ControlListener:
-    """Brings controls to the executions that they are for. `connected` tells whether Redis is there.
+    """Passes controls on to their executions. `connected` tells whether the subscription in Redis works.
 
-    `hear` gets whatever is said to this drone, as it came.
+    It polls the database every `poll_seconds`, and at once after a message. `hear` receives each message on the drone's
+    control channel unparsed.
     """
 
     def __init__(
@@ -54,42 +51,42 @@ class ControlListener:
         self.connected = False
 
     def poke(self) -> None:
-        """Ask the database now."""
-        self._executions.wakes += 1
+        """Poll the database now."""
+        self._executions.pokes += 1
         self._poked.set()
 
     async def run(self) -> None:
-        """Listen and ask until cancelled."""
+        """Listen and poll until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._listen())
-                group.create_task(self._ask())
+                group.create_task(self._poll())
         finally:
             self.connected = False
             await self._redis.aclose()
 
     async def once(self) -> None:
-        """Ask the database for what is new, and pass it on. Raises `StoreUnavailable`."""
+        """Read new controls from the database, and pass them on. Raises `StoreUnavailable`."""
         listening = self._executions.listening()
         if not listening:
             return
         found: dict[str, list[Control]] = {}
         for control in await self._store.once(lambda store: store.controls.pending(listening)):
             found.setdefault(control.order_id, []).append(control)
-        await asyncio.gather(*(self._pass_on(order_id, asked) for order_id, asked in found.items()))
+        await asyncio.gather(*(self._pass_on(order_id, controls) for order_id, controls in found.items()))
 
-    async def _pass_on(self, order_id: str, asked: Sequence[Control]) -> None:
+    async def _pass_on(self, order_id: str, controls: Sequence[Control]) -> None:
         execution = self._executions.get(order_id)
         if execution is None:
             return
         try:
-            await execution.take(asked)
+            await execution.take(controls)
         except JournalError as problem:
             log.info("controls come too late", order_id=order_id, problem=str(problem))
         else:
-            log.info("controls arrived", order_id=order_id, controls=[control.kind.value for control in asked])
+            log.info("controls arrived", order_id=order_id, controls=[control.kind.value for control in controls])
 
-    async def _ask(self) -> None:
+    async def _poll(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(self._poll_seconds):
@@ -111,14 +108,14 @@ class ControlListener:
                     await self._receive(pubsub)
             except FOREIGN as problem:
                 if self.connected:
-                    log.warning("Redis is away; controls are found by asking the database", problem=str(problem))
+                    log.warning("Redis is away; controls are found by polling the database", problem=str(problem))
             except Exception:
-                log.exception("controls could not be listened for; they are found by asking the database")
+                log.exception("the control channel failed; controls are found by polling the database")
             self.connected = False
             await asyncio.sleep(1.0)
 
     async def _receive(self, pubsub: PubSub) -> None:
-        """Poke at every message, until the subscription breaks, falls silent or the incarnation changes."""
+        """Call `poke` for every message, until the subscription breaks or falls silent, or the incarnation changes."""
         incarnation = self._lease.incarnation
         if incarnation is None:
             return
@@ -138,78 +135,3 @@ class ControlListener:
             if now - pinged > PING_SECONDS:
                 pinged = now
                 await pubsub.ping()
-
-
-KEPT_SECONDS = 120
-MOST_BYTES = 32 * 1024
-"""A message with the most names that one may have is smaller."""
-
-BUSY = "This drone tries models for somebody else just now: ask again in a minute."
-
-
-class ModelChecks:
-    """Hears the messages on the drone's control channel, and does those that ask for a check, one at a time.
-
-    Whoever can write in Redis can ask: so no more is spent than one small call per model and check under way.
-    """
-
-    def __init__(self, crew: Crew, redis_url: str, drone: str) -> None:
-        self._crew = crew
-        self._redis = connect_async(redis_url)
-        self._drone = drone
-        self._doing: asyncio.Task[None] | None = None
-        self._refusing: set[asyncio.Task[None]] = set()
-
-    def hear(self, data: object) -> None:
-        """A message; all but requests for a check are passed over. Call on the loop."""
-        request = _request(data)
-        if request is None:
-            return
-        if self._doing is None or self._doing.done():
-            self._doing = asyncio.create_task(self._do(request))
-            return
-        refusing = asyncio.create_task(self._refuse(request))
-        self._refusing.add(refusing)
-        refusing.add_done_callback(self._refusing.discard)
-
-    async def close(self) -> None:
-        """Give up what is under way."""
-        under_way = [task for task in (self._doing, *self._refusing) if task is not None]
-        for task in under_way:
-            task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
-        await self._redis.aclose()
-
-    async def _do(self, request: CheckModels) -> None:
-        log.info("models are tried", names=list(request.names))
-
-        async def tell(row: ModelCheck) -> None:
-            await self._put(request.check_id, [row])
-
-        try:
-            await self._crew.check_models(request.names, tell)
-        except Exception:
-            log.exception("models could not be tried")
-
-    async def _refuse(self, request: CheckModels) -> None:
-        await self._put(request.check_id, [ModelCheck(name=name, problem=BUSY) for name in request.names])
-
-    async def _put(self, check_id: str, rows: Iterable[ModelCheck]) -> None:
-        encoded = [to_json(row.model_copy(update={"drone": self._drone})) for row in rows]
-        try:
-            async with self._redis.pipeline() as pipeline:
-                pipeline.rpush(check_key(check_id), *encoded)
-                pipeline.expire(check_key(check_id), KEPT_SECONDS)
-                await pipeline.execute()
-        except FOREIGN as problem:
-            log.warning("what was found of a model could not be told", problem=str(problem))
-
-
-def _request(data: object) -> CheckModels | None:
-    if not isinstance(data, bytes) or len(data) > MOST_BYTES or b"check_models" not in data:
-        return None
-    try:
-        return CheckModels.model_validate_json(data)
-    except ValidationError as problem:
-        log.warning("a request to try models was not understood", problem=str(problem)[:200])
-        return None

@@ -1,4 +1,4 @@
-"""A drone: everything that a worker process needs, put together, started and ended."""
+"""A drone: assembles, starts and ends everything that a worker process needs."""
 
 import faulthandler
 import os
@@ -34,18 +34,18 @@ log = structlog.get_logger("drone")
 LOOK_SECONDS = 1.0
 START_SECONDS = 60.0
 HAND_BACK_SECONDS = 1.0
-"""Handing orders back may take so long beyond `drain_hand_back_seconds`."""
+"""How much longer than `drain_hand_back_seconds` handing orders back may take."""
 
 
 class CannotStart(Exception):
-    """This drone cannot work here; the sentence says what to do."""
+    """This drone cannot start here; the sentence says what to do."""
 
 
 class Drone:
-    """One worker process: a loop with orders at work, a lease that says so, a sweep, and an orderly end.
+    """One worker process: an event loop that runs orders, the lease under which it holds them, a sweep, an orderly end.
 
-    `wedged` is called when the loop has not turned for `wedged_seconds`, when the workshop is broken, and when there is
-    no memory, or no thread, to go on with; it should end the process.
+    `wedged` is called when the loop has hung for `wedged_seconds`, when the workshop fails, and when the process has no
+    memory or threads left; it should end the process.
     """
 
     def __init__(
@@ -67,10 +67,11 @@ class Drone:
         self._counting = Counting()
         self._nudger = Nudger(settings.redis_url, settings.queues)
         self._publisher = Publisher(settings.redis_url, monitored(settings))
-        self._asked = False
-        self._asks: SimpleQueue[None] = SimpleQueue()
+        self._draining = False
+        # A SimpleQueue, because `drain` also runs in signal handlers: its `put` is reentrant, `Event.set` is not.
+        self._drain_requests: SimpleQueue[None] = SimpleQueue()
         self._stop_worker: Callable[[], None] = lambda: None
-        self._why = ""
+        self._why_given_up = ""
         self.ending = threading.Event()
         """Set when this drone begins to end."""
         self.drained = threading.Event()
@@ -82,10 +83,10 @@ class Drone:
     def start(
         self, pause: Callable[[float], None] = wait_in_thread, stop_worker: Callable[[], None] = lambda: None
     ) -> None:
-        """Register and begin to look for work; a database that is away is waited for. Raises `CannotStart`.
+        """Register and begin to look for work; waits for an unavailable database. Raises `CannotStart`.
 
-        `pause` is how it waits, and may raise. `stop_worker` is called when this drone gives up by itself: it ends the
-        process with a code that says so.
+        `pause` waits for so many seconds, and may raise to end the wait. `stop_worker` is called when this drone gives
+        up by itself; it should end the process with a code that says so.
         """
         self._stop_worker = stop_worker
         try:
@@ -94,7 +95,7 @@ class Drone:
                 raise CannotStart(f"This drone cannot use the database: {problem}.")
             self._loop.start()
             self._loop.submit(PROCESSORS.keep_together())
-            crew, self._sandbox = self._loop.submit(self._hired()).result(START_SECONDS)
+            crew, self._sandbox = self._loop.submit(self._hire_crew()).result(START_SECONDS)
             self._keeper = self._make_keeper(crew)
             incarnation = self._keeper.register()
         except StoreUnavailable as problem:
@@ -113,8 +114,9 @@ class Drone:
         self._ending.start()
 
     def work(self, order_id: str) -> None:
-        """Do this order if a slot is free and it can be claimed; returns when it is done, gone, or handed back."""
-        if self._asked:
+        """Carry out this order if a slot is free and it can be claimed; returns when it ended, left, or was handed
+        back."""
+        if self._draining:
             return
         if not self._slots.take():
             self._loop.call(self._workshop.miss)
@@ -122,27 +124,27 @@ class Drone:
         done = False
         try:
             done = self._await(self._loop.submit(self._workshop.serve(order_id)))
-            if not done and not self._asked:
+            if not done and not self._draining:
                 self._count_if_unknown(order_id)
         finally:
             self._slots.release()
-        if done and self._workshop.wanting and not self._asked:
+        if done and self._workshop.wanting and not self._draining:
             self._loop.call(self._workshop.freed)
 
     def cancel(self, order_id: str, principal: str) -> None:
-        """Ask to cancel this order if it is at work here; a drone that drains hands it back instead."""
-        if not self._asked:
-            self._loop.submit(self._workshop.ask_to_cancel(order_id, "terminated as a Celery task", principal))
+        """Request a cancel of this order if it runs here; a draining drone hands it back instead."""
+        if not self._draining:
+            self._loop.submit(self._workshop.request_cancel(order_id, "terminated as a Celery task", principal))
 
     def watch_over(self) -> int:
-        """Have this process killed when it freezes, or does not end when it is told to.
+        """Have the reaper kill this process when it freezes, or does not end when told to.
 
-        Answers the descriptor that the numbers of signals are to be written to (`signal.set_wakeup_fd`).
+        Answers the file descriptor for `signal.set_wakeup_fd`.
         """
         return self._workshop.watch_over()
 
     def start_canary(self, queue: str, restart: Callable[[], None]) -> None:
-        """Begin to send canaries on `queue`; `restart` makes the consumer connect anew when one does not come back."""
+        """Begin to send canaries on `queue`; `restart` reconnects the consumer when a canary does not come back."""
         why = "messages that it sends to itself do not come back"
         self._loop.submit(self._workshop.start_canary(queue, restart, lambda: self.give_up(why)))
 
@@ -150,26 +152,26 @@ class Drone:
         self._loop.submit(self._workshop.canary_seen(token))
 
     def message_refused(self) -> None:
-        """Count a message that no order or canary can be made of. For any thread."""
+        """Count a message that names no order and is no canary. Call from any thread."""
         self._counting.add("refused_messages")
 
     def drain(self) -> None:
-        """Begin to end: claim nothing more, hand back what does not end soon. For signal handlers as well."""
-        self._asked = True
-        self._asks.put(None)
+        """Begin to end: claim nothing more, and hand back the orders that do not end soon. Safe in signal handlers."""
+        self._draining = True
+        self._drain_requests.put(None)
 
     def give_up(self, why: str) -> None:
-        """End in good order, for whoever supervises this process to start another; `why` is part of a sentence."""
-        if self._asked:
+        """End in good order, so that a supervisor starts another process; `why` is part of a sentence."""
+        if self._draining:
             return
         log.critical("this drone gives up and restarts", drone=self._settings.name, why=why)
-        self._why = why
+        self._why_given_up = why
         self._stop_worker()
         self.drain()
 
     @property
     def draining(self) -> bool:
-        return self._asked
+        return self._draining
 
     def _await(self, serving: "Future[bool]") -> bool:
         while not serving.done():
@@ -181,7 +183,7 @@ class Drone:
         return not serving.cancelled() and serving.result()
 
     def _count_if_unknown(self, order_id: str) -> None:
-        """Count a message as refused whose order this database does not have: another program or service sent it."""
+        """Count a message as refused if this database does not have its order: another program or service sent it."""
         try:
             known = self._store.journal.reached([order_id])
         except StoreUnavailable:
@@ -191,13 +193,13 @@ class Drone:
             self.message_refused()
 
     def _end(self) -> None:
-        self._asks.get()
+        self._drain_requests.get()
         self.ending.set()
         log.info("draining", drone=self._settings.name, active=self._slots.active)
         self._keeper.drain()
         try:
             seconds = self._settings.drain_hand_back_seconds + HAND_BACK_SECONDS
-            self._loop.submit(self._workshop.wind_down(self._why)).result(seconds)
+            self._loop.submit(self._workshop.wind_down(self._why_given_up)).result(seconds)
         except Exception:
             log.exception("orders could not be handed back; a sweep will find them")
         try:
@@ -215,7 +217,7 @@ class Drone:
             log.warning("the drone could not end its lease", problem=str(problem))
 
     def close(self) -> None:
-        """Free what is left after `drained`."""
+        """Free the remaining resources; call after `drained` is set."""
         try:
             self._loop.submit(self._workshop.close()).result(2.0)
         except Exception:
@@ -225,27 +227,27 @@ class Drone:
         self._publisher.close()
         self._store.close()
 
-    async def _hired(self) -> tuple[Crew, SandboxState]:
+    async def _hire_crew(self) -> tuple[Crew, SandboxState]:
         crew = self._hire()
         return crew, await crew.sandbox()
 
     async def _open(self, crew: Crew) -> Workshop:
-        exits = Exits(self._fall, self.give_up)
+        exits = Exits(self._die, self.give_up)
         claimant = Claimant(self._settings.name, self._keeper, self._slots)
         workshop = Workshop(self._settings, self._store, crew, claimant, self._nudger, exits)
         crew.servers.watch(lambda: in_thread(self._describe, crew))
         return workshop
 
     def _describe(self, crew: Crew) -> None:
-        """Say what the MCP servers offer by now."""
+        """Update the registration after the tools of the MCP servers changed."""
         self._keeper.describe(registration(self._settings, crew, self._sandbox, self._store.texts.keep))
 
     def _workshop_ended(self, ended: "Future[None]") -> None:
         if not ended.cancelled() and (problem := ended.exception()) is not None:
-            self._fall(problem)
+            self._die(problem)
 
-    def _fall(self, problem: BaseException) -> None:
-        """End this process at once; others find its orders, as those of one that was killed."""
+    def _die(self, problem: BaseException) -> None:
+        """End this process at once; other drones take its orders over, as after a kill."""
         try:
             log.critical("the drone is broken and ends", exc_info=problem)
         finally:
@@ -257,21 +259,21 @@ class Drone:
             registration(self._settings, crew, self._sandbox, self._store.texts.keep),
             self._heartbeat,
             LeaseTimes(self._settings.lease_seconds, self._settings.renew_seconds),
-            on_lost=lambda incarnation: self._lose(crew, incarnation),
+            on_lost=lambda incarnation: self._end_lost(crew, incarnation),
         )
 
     def _heartbeat(self) -> Heartbeat:
-        """What the next renewal says; ends the process instead when the event loop hangs."""
-        self._watch()
+        """What the next renewal reports; ends the process instead when the event loop hangs."""
+        self._exit_if_wedged()
         return Heartbeat(self._slots.active, self._counting.counters)
 
-    def _lose(self, crew: Crew, incarnation: str) -> None:
-        """What runs for orders of a lost lease is ended before anything can begin under a new one."""
+    def _end_lost(self, crew: Crew, incarnation: str) -> None:
+        """End the programs and executions of a lost lease before anything can start under a new one."""
         if crew.custody is not None:
             crew.custody.end_term()
         self._loop.call(lambda: self._workshop.fence(incarnation))
 
-    def _watch(self) -> None:
+    def _exit_if_wedged(self) -> None:
         stalled_seconds = self._stall.look(self._loop.ticked_at)
         if stalled_seconds > self._settings.wedged_seconds:
             log.critical("the event loop hangs; this process ends", stalled_seconds=round(stalled_seconds, 1))
@@ -280,9 +282,10 @@ class Drone:
 
 
 def registration(settings: Settings, crew: Crew, sandbox: SandboxState, keep: Callable[[str], str]) -> Registration:
-    """What this process says of itself; the incarnation is filled in with each registration.
+    """The registration of this process; its incarnation is filled in when it registers.
 
-    `keep` stores an agent's prompt and answers its digest: the row of a registration is written with every heartbeat.
+    `keep` stores an agent's prompt and answers its digest. Prompts are stored separately because the row of the
+    registration is written with every heartbeat.
     """
     return Registration(
         incarnation="",

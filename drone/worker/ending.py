@@ -1,4 +1,4 @@
-"""How an order leaves its drone: it ends with an outcome, or waits without a drone."""
+"""Ends orders with an outcome, or parks them, so that they leave their drone."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,23 +27,23 @@ from mcc.store.values import Claim, Claimable, Ended, Ending, Parking
 log = structlog.get_logger("drone.ending")
 
 MOST_TOGETHER = 50
-"""Orders that are ended in one transaction."""
+"""Bound on the orders ended in one transaction."""
 
 TOO_LATE = "The turn had ended before it was read."
 ASKED_MEANWHILE = "something was asked of it just as it was to be laid aside"
 
 
 class Suspects:
-    """Orders that froze a drone of this machine: files in a directory that all drones of one data directory share.
+    """Orders that froze a drone on this machine, as files in a directory shared by all drones of one data directory.
 
-    The reaper of the frozen drone writes them before it kills the drone; such orders are not tried again.
+    The frozen drone's reaper writes the file before it kills the drone; such orders are not tried again.
     """
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def made(self) -> Path:
-        """The directory, which is created where it is missing."""
+        """The directory; created if it is missing."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._directory
 
@@ -52,34 +52,34 @@ class Suspects:
         return (self._directory / order_id).exists()
 
     def forget(self, order_id: str) -> None:
-        """Drop the file of an order that has ended; one that cannot be deleted does no harm."""
+        """Delete the file of an ended order; a file that cannot be deleted does no harm."""
         with suppress(OSError):
             (self._directory / order_id).unlink(missing_ok=True)
 
 
-class Left(NamedTuple):
-    """An order that has ended, and the queued turn of its session that can be claimed now."""
+class FinishedOrder(NamedTuple):
+    """An order that has ended, and the queued turn of its session that can be claimed from now on."""
 
     order: WorkOrder
     following: Claimable | None
 
 
 class Finisher:
-    """Ends and parks held orders, however often the database or a late control makes it begin again."""
+    """Ends and parks held orders; retries when the database refuses an outcome or a control arrives late."""
 
     def __init__(self, store: AsyncStore, broadcaster: Broadcaster, suspects: Suspects | None = None) -> None:
         self._store = store
         self._broadcaster = broadcaster
         self._suspects = suspects
-        self._ends = Grouped(self._finished, MOST_TOGETHER)
+        self._ends = Grouped(self._finish_group, MOST_TOGETHER)
 
-    def known(self, execution: Execution) -> Outcome | None:
-        """The outcome of an order that must not be tried again; None for all others."""
+    def poison(self, execution: Execution) -> Outcome | None:
+        """The outcome of an order that froze a drone and must not be tried again; None for all other orders."""
         is_suspect = self._suspects is not None and self._suspects.holds(execution.order_id)
         return froze_a_drone() if is_suspect else None
 
-    async def finish(self, execution: Execution, outcome: Outcome, owed: Sequence[Draft] = ()) -> Left | None:
-        """Store the end of a held order, with the entries that are `owed`; None when another drone holds it by now."""
+    async def finish(self, execution: Execution, outcome: Outcome, owed: Sequence[Draft] = ()) -> FinishedOrder | None:
+        """Store the end of a held order, together with the `owed` entries; None when another drone holds the order."""
         assert execution.held is not None
         claim, journal = execution.held
         order_id = execution.order_id
@@ -92,8 +92,8 @@ class Finisher:
                 log.warning("another drone holds the order", order_id=order_id, problem=str(problem))
                 return None
             except ControlsPending:
-                # Asked since this drone last looked: everything is answered, and a cancel still decides how the order
-                # ends.
+                # Controls arrived since this drone last read them: each gets its answer, and a cancel still decides how
+                # the order ends.
                 await self._read_controls(execution)
                 if execution.cancel is not None:
                     outcome = cancelled(execution.cancel)
@@ -103,23 +103,24 @@ class Finisher:
                 refused_before = True
                 outcome = unstorable(problem)
             else:
-                self._tell(claim, ending, ended)
+                self._announce(claim, ending, ended)
                 status = ending.outcome.status.value
                 log.info("order finished", order_id=order_id, status=status, seq=ended.last_seq)
                 if self._suspects is not None:
                     self._suspects.forget(order_id)
-                return Left(claim.order, ended.following)
-            # The fold holds closing entries of an ending that was not stored: it is made anew from those that were.
+                return FinishedOrder(claim.order, ended.following)
+            # The fold holds closing entries of an ending that was not stored: rebuild it from the stored entries.
             journal.fold = await self._fold_again(order_id)
             if refused_before and owed:
-                # It may be the outcome alone that the database refuses.
+                # Commit the owed entries by themselves: the database may have refused only the outcome.
                 journal.owed += owed
                 owed = ()
                 with suppress(JournalError):
                     await journal.settle()
 
-    async def abandon(self, execution: Execution, claim: Claim, problem: Exception) -> Left | None:
-        """End an order whose journal cannot be folded: its last entries, no record. None when that fails as well."""
+    async def abandon(self, execution: Execution, claim: Claim, problem: Exception) -> FinishedOrder | None:
+        """End an order whose journal cannot be folded: store its last entries without a record. None when that fails as
+        well."""
         try:
             while True:
                 ending = await self._bare_ending(execution, claim, problem)
@@ -131,13 +132,13 @@ class Finisher:
         except Exception:
             log.exception("an order stays with this drone until its lease ends", order_id=execution.order_id)
             return None
-        self._tell(claim, ending, ended)
-        return Left(claim.order, ended.following)
+        self._announce(claim, ending, ended)
+        return FinishedOrder(claim.order, ended.following)
 
     async def park(self, execution: Execution) -> None:
-        """Let the order of a halted execution wait for what its tree waits for; its journal must be quiet.
+        """Park the order of a halted execution until what its tree waits for; its journal must be quiet.
 
-        Where something was asked of the order at the last moment, the order goes back to the queue instead.
+        If a control arrived at the last moment, the order returns to the queue instead.
         """
         assert execution.held is not None and execution.waits_for is not None
         claim, journal = execution.held
@@ -163,10 +164,10 @@ class Finisher:
             self._broadcaster.moved(claim.order.model_copy(update=parked), entries)
             log.info("order waits", order_id=execution.order_id, reason=block.reason.value, until=block.until)
 
-    def _tell(self, claim: Claim, ending: Ending, ended: Ended) -> None:
+    def _announce(self, claim: Claim, ending: Ending, ended: Ended) -> None:
         self._broadcaster.moved(as_ended(claim.order, ending.outcome, ended.last_seq), entries_of(ending))
 
-    async def _finished(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
+    async def _finish_group(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
         return await self._store.patiently(lambda store: store.claims.finish_together(endings))
 
     async def _refuse(self, control_id: str) -> None:
@@ -210,15 +211,15 @@ class Finisher:
 
 
 def ending_of(claim: Claim, fold: Fold, execution: Execution, outcome: Outcome, owed: Sequence[Draft] = ()) -> Ending:
-    """The last entries, those that are `owed` first, with record and usage as they stand after them; `fold` gets all
-    but `order.finished`."""
+    """The ending of an order: its last entries (the `owed` ones first), and its record and usage after them. Adds all
+    of these entries except `order.finished` to `fold`."""
     outcome = execution.redactor.model(outcome)
     at, last_seq, order_id = now(), fold.last_seq, claim.order.id
     drafts = [*owed, *([applied_draft(execution.cancel, at)] if execution.cancel else [])]
     end: AgentEnd = RecordStatus.CANCELLED if outcome.status is OrderStatus.CANCELLED else RecordStatus.FAILED
-    _take_in(fold, order_id, drafts)
+    _add_drafts(fold, order_id, drafts)
     closing = fold.closing(at, end, outcome.detail or "The turn ended before this did.")
-    _take_in(fold, order_id, closing)
+    _add_drafts(fold, order_id, closing)
     drafts += closing
     finished = OrderFinished(status=outcome.status, reason=outcome.reason, detail=outcome.detail, usage=fold.spent)
     return Ending(
@@ -232,38 +233,38 @@ def ending_of(claim: Claim, fold: Fold, execution: Execution, outcome: Outcome, 
     )
 
 
-def _take_in(fold: Fold, order_id: str, drafts: Sequence[Draft]) -> None:
+def _add_drafts(fold: Fold, order_id: str, drafts: Sequence[Draft]) -> None:
     for number, draft in enumerate(drafts, start=fold.last_seq + 1):
         fold.add(draft.numbered(order_id, number))
 
 
 def entries_of(ending: Ending) -> Sequence[Entry]:
-    """The entries that an ending has written."""
+    """The entries that a stored ending wrote."""
     numbered = enumerate(ending.drafts, start=ending.last_seq + 1)
     return [draft.numbered(ending.order_id, number) for number, draft in numbered]
 
 
 def as_ended(order: WorkOrder, outcome: Outcome, seq: int) -> WorkOrder:
-    """The order with this outcome, for those who are told of its end."""
+    """The order with this outcome, as it is published to viewers."""
     ended = {"status": outcome.status, "reason": outcome.reason, "detail": outcome.detail, "usage": outcome.usage}
     return order.model_copy(update={**ended, "finished_at": now(), "last_seq": seq})
 
 
 def cancelled(control: Control | None) -> Outcome:
-    """The outcome of an order that a person stopped."""
+    """The outcome of an order that a person cancelled."""
     reason = control.reason if control else None
     return Outcome(status=OrderStatus.CANCELLED, detail=reason or "cancelled on request")
 
 
 def internal_error(problem: BaseException | None) -> Outcome:
-    """The outcome of an order that met an error of the drone."""
+    """The outcome of an order that failed by an error of the drone itself."""
     what = "the turn was cancelled from within" if problem is None else f"{type(problem).__name__}: {problem}"
     detail = f"The drone met an error of its own: {what}"[:500]
     return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INTERNAL, detail=detail)
 
 
 def threads_exhausted() -> Outcome:
-    """The outcome of an order that would leave as many threads behind in the next drone."""
+    """The outcome of an order that used up its threads with calls that never ended, as it would in the next drone."""
     detail = (
         "Its tool calls took all threads that an order may have, were given up, and never ended. Its drone has to "
         "restart for that, and the order is not tried again: mend the tool, or what it works on."
@@ -272,7 +273,7 @@ def threads_exhausted() -> Outcome:
 
 
 def froze_a_drone() -> Outcome:
-    """The outcome of an order whose tool held a drone's interpreter until other drones took that drone for lost."""
+    """The outcome of an order whose tool blocked a drone's interpreter until other drones took that drone for lost."""
     detail = (
         "A tool that it called held its drone's interpreter until the drone was taken for lost. It is not tried again: "
         "mend the tool, or what it works on."

@@ -1,11 +1,11 @@
-"""How an order comes into a workspace that it has claimed: who is still in there, what is swept and seen first."""
+"""Enters the workspace of a claimed order: waits for former holders to leave, sweeps their remains, surveys it."""
 
 import asyncio
 from collections.abc import Callable
 
 import structlog
 
-from drone.agent.journal import Fenced as Lost
+from drone.agent.journal import Fenced as JournalFenced
 from drone.crew import Crew
 from drone.order_context import Seen
 from drone.sandbox.guard import sweep_placeholders
@@ -20,18 +20,18 @@ from mcc.store.values import Claim
 log = structlog.get_logger("drone.workspaces")
 
 GRACE_SECONDS = 3.0
-"""Another process of this machine that is still in the workspace has so long to notice that it has lost it."""
+"""How long a process of this machine that still uses the workspace may take to notice that it has lost its order."""
 
 LOOK_SECONDS = 0.1
 BUSY = "Another process of this machine is still at work in its workspace"
 
 
 class Busy(Exception):
-    """The workspace cannot be had now; the sentence says why."""
+    """The workspace cannot be entered now; the sentence says why."""
 
 
 class Entrance:
-    """Into the workspaces of one drone. Use on one event loop only."""
+    """Enters the workspaces of one drone's orders. Use on one event loop only."""
 
     def __init__(
         self, store: AsyncStore, crew: Crew, lease: Keeper, grace_seconds: float, clock: Callable[[], float]
@@ -42,32 +42,33 @@ class Entrance:
         self._grace_seconds = grace_seconds
         self._clock = clock
 
-    async def opened(self, lock: HostLock, claim: Claim, workspace: Workspace | None) -> Seen | None:
-        """Take the lock, once nobody of this machine is in there who lost the workspace, and sweep away what a killed
-        one put into it for its programs. Answers what is seen there first, if that is known by now.
+    async def enter(self, lock: HostLock, claim: Claim, workspace: Workspace | None) -> Seen | None:
+        """Take the lock, once no process of this machine that lost the workspace still uses it; then delete the
+        placeholders that a killed process left there for its programs. Answers what was seen there first; None where
+        the workspace is not open yet.
 
-        Raises `Busy`, and `drone.agent.journal.Fenced` when the order is another's by now.
+        Raises `Busy`, and `drone.agent.journal.Fenced` when another drone holds the order by now.
         """
         threads = self._crew.pools.of(claim.order.id)
         try:
-            # Most find nobody: all of it is one piece of work for one thread then.
-            there, seen = await threads.claim(self._at_once, lock, claim, workspace)
+            # Most workspaces are free: then locking and looking are one piece of work for one thread.
+            locked, seen = await threads.claim(self._try_once, lock, claim, workspace)
         except StoreUnavailable:
-            there, seen = False, None
+            locked, seen = False, None
         except Overtaken as problem:
-            raise Lost(str(problem)) from problem
-        if there:
+            raise JournalFenced(str(problem)) from problem
+        if locked:
             return seen
-        await self._take(lock)
-        return await threads.claim(self._seen, lock, claim, workspace)
+        await self._wait_for(lock)
+        return await threads.claim(self._sweep_and_look, lock, claim, workspace)
 
-    def _at_once(self, lock: HostLock, claim: Claim, workspace: Workspace | None) -> tuple[bool, Seen | None]:
-        """Whether the lock was to be had, and what is seen then. Blocks."""
-        there = self._taken(lock)
-        return there, self._seen(lock, claim, workspace) if there else None
+    def _try_once(self, lock: HostLock, claim: Claim, workspace: Workspace | None) -> tuple[bool, Seen | None]:
+        """Whether the lock was free, and what is seen in that case. Blocks."""
+        locked = self._try_lock(lock)
+        return locked, self._sweep_and_look(lock, claim, workspace) if locked else None
 
-    def _seen(self, lock: HostLock, claim: Claim, workspace: Workspace | None) -> Seen | None:
-        """Of a workspace that is entered. Blocks."""
+    def _sweep_and_look(self, lock: HostLock, claim: Claim, workspace: Workspace | None) -> Seen | None:
+        """Sweep a locked workspace and look at it. Blocks."""
         if workspace is None:
             return None
         try:
@@ -76,22 +77,23 @@ class Entrance:
             log.warning("a workspace cannot be swept", order_id=claim.order.id, problem=str(problem))
         return None if claim.order.kind is OrderKind.REVERT else self._crew.seen_in(workspace)
 
-    async def _take(self, lock: HostLock) -> None:
+    async def _wait_for(self, lock: HostLock) -> None:
+        """Wait for the lock; end its former holders after the grace period. Raises `Busy` and `Fenced`."""
         give_up = self._clock() + self._grace_seconds
         ended = False
         try:
-            while not await self._store.patiently(lambda _: self._taken(lock)):
+            while not await self._store.patiently(lambda _: self._try_lock(lock)):
                 if self._clock() >= give_up:
                     if ended or not self._lease.trusted or not await self._store.patiently(lambda _: lock.end_others()):
                         raise Busy(BUSY)
                     ended, give_up = True, self._clock() + self._grace_seconds
                 await asyncio.sleep(LOOK_SECONDS)
         except Overtaken as problem:
-            raise Lost(str(problem)) from problem
+            raise JournalFenced(str(problem)) from problem
 
     @staticmethod
-    def _taken(lock: HostLock) -> bool:
-        """Whether it was to be had; where there cannot be one, it is gone without. Blocks."""
+    def _try_lock(lock: HostLock) -> bool:
+        """Whether the lock was free. True, without a lock, where this machine cannot create one. Blocks."""
         try:
             return lock.take()
         except OSError as problem:

@@ -1,4 +1,4 @@
-"""The executions of a drone: the orders that it works on right now, what is asked of them, why one must stop."""
+"""The executions of a drone: the orders it works on right now, the controls they receive, the reasons they stop."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -26,32 +26,32 @@ log = structlog.get_logger("drone.executions")
 
 @dataclass(frozen=True, slots=True)
 class ExecutionTimes:
-    """`park_after_seconds`: an order is parked once its whole tree has waited for so long. `unwind_seconds`: agents
-    that were told to stop have so long to unwind; what they do after that is no longer waited for."""
+    """`park_after_seconds`: how long an order's whole tree must have waited before the order is parked.
+    `unwind_seconds`: how long halted agents may take to unwind before the drone stops waiting for them."""
 
     park_after_seconds: float = 20.0
     unwind_seconds: float = 5.0
 
 
 def is_cancel(control: Control) -> bool:
-    """Whether this asks to stop the whole order."""
+    """Whether this control cancels the whole order."""
     return control.kind is ControlKind.CANCEL and control.record_id is None
 
 
 class Stop(Enum):
     """Why an execution ends before its agents do."""
 
-    CANCEL = auto()  # someone asked; the order ends as cancelled
-    HAND_BACK = auto()  # the process ends; the order goes back to the queue
-    PARK = auto()  # the whole tree waits for a person, a clock or room; the order waits without a drone
-    END = auto()  # the order cannot go on anywhere; it ends with `Execution.outcome`
+    CANCEL = auto()  # a person cancelled the order; it ends as cancelled
+    HAND_BACK = auto()  # the process ends; the order returns to the queue
+    PARK = auto()  # the whole tree waits, or the drone lacks memory or disk space; the order waits without a drone
+    END = auto()  # no drone can continue the order; it ends with `Execution.outcome`
     FENCED = auto()  # the lease is lost; nothing may be written
 
 
 class Refusals:
-    """Closes the receipts of controls of which nothing comes, in the background, while the order goes on.
+    """Closes the receipts of refused controls in the background, while the order continues.
 
-    `epoch` is the one under which the order is held: the store ignores refusals of a former holder. Use on one event
+    `epoch`: the epoch under which the order is held; the store ignores refusals by a former holder. Use on one event
     loop only.
     """
 
@@ -61,7 +61,8 @@ class Refusals:
         self._storing: set[asyncio.Task[None]] = set()
 
     def refuse(self, control_id: str, why: str) -> None:
-        """Close the receipt of this control with the sentence `why`; one that is closed already stays as it is."""
+        """Close the receipt of this control with the sentence `why`; a receipt that is closed already stays as it
+        is."""
         task = asyncio.create_task(self._refuse(control_id, why))
         self._storing.add(task)
         task.add_done_callback(self._storing.discard)
@@ -79,10 +80,11 @@ class Refusals:
 
 
 class RefusedReceipts:
-    """Refuses, for the router, controls that an agent took and never applied. Applied ones are told by their entries.
+    """Refuses, for the router, controls that an agent accepted and never applied. Journal entries report the applied
+    ones.
 
-    Those for the order as a whole stay open: another attempt may still apply them, and the order's end closes them. So
-    does every control once the execution must stop, or another drone may hold the order.
+    Controls for the master stay open: a later attempt may still apply them, and the order's end closes them. So do all
+    controls once the journal is sealed, because another drone may hold the order.
     """
 
     def __init__(self, journal: OrderJournal, refusals: Refusals) -> None:
@@ -98,7 +100,7 @@ class RefusedReceipts:
 
 
 class IdleTimer:
-    """Parks an execution whose tree has stood still for `seconds` without a break. Use on one event loop only."""
+    """Parks an execution whose tree has been idle for `seconds` without interruption. Use on one event loop only."""
 
     def __init__(self, execution: "Execution", idle: IdleWatch, seconds: float) -> None:
         self._execution = execution
@@ -107,7 +109,7 @@ class IdleTimer:
         self._timer: asyncio.TimerHandle | None = None
 
     def __call__(self, stands: bool) -> None:
-        """Whether the tree stands still, told by its `IdleWatch` whenever that changes."""
+        """Called by the tree's `IdleWatch` whenever the tree becomes idle (`stands`) or active again."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -120,54 +122,54 @@ class IdleTimer:
 
 
 class Execution:
-    """One order in this drone, from before its claim to after its end. Use on one event loop only."""
+    """One order in this drone, from before its claim until after its end. Use on one event loop only."""
 
     def __init__(self, order_id: str, redactor: Redactor, times: ExecutionTimes) -> None:
         self.order_id = order_id
         self.redactor = redactor
         self.times = times
         self.incarnation = ""
-        """The one under which the order was claimed."""
+        """The incarnation under which the order was claimed."""
         self.seen = 0
-        """The highest number of the controls that were read."""
+        """The highest number among the controls read so far."""
         self.stop: Stop | None = None
         self.cancel: Control | None = None
-        """The control that asked to cancel the order."""
+        """The control that cancelled the order."""
         self.router: ControlRouter | None = None
         self.workspace: WorkspaceHold | None = None
         self.directory: Workspace | None = None
-        """The workspace, opened for this claim and for all of its tools."""
+        """The opened workspace, shared by all tools under this claim."""
         self.invalid: str | None = None
-        """Why the order cannot have its workspace, which ends it."""
+        """Why the order can never have its workspace, and therefore ends."""
         self.waits_for: Sequence[Block] | None = None
         """What the tree of a parked order waits for."""
         self.outcome: Outcome | None = None
         """How the order ends, if `stop` is `Stop.END`."""
-        self.wakes = 0
-        """Those of all executions until this one was entered."""
+        self.pokes = 0
+        """The value of `Executions.pokes` when this execution was entered."""
         self.stopping: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._held: tuple[Claim, OrderJournal] | None = None
         self._refusals: Refusals | None = None
 
     @property
     def held(self) -> tuple[Claim, OrderJournal] | None:
-        """The claim with its journal; None before."""
+        """The claim with its journal; None before the claim."""
         return self._held
 
     @property
     def goes_on(self) -> bool:
-        """Whether the order is held here, and nothing has stopped it."""
+        """Whether the order is held here and not stopped."""
         return self.stop is None and self._held is not None and not self._held[1].sealed
 
     @property
     def weight(self) -> int:
-        """About as many bytes as the order's entries so far take in memory."""
+        """Approximate bytes that the order's entries so far take in memory."""
         return self._held[1].weight if self._held is not None else 0
 
     def hold(
         self, claim: Claim, journal: OrderJournal, refusals: Refusals, tree: Tree, people: People | None = None
     ) -> None:
-        """The order was claimed: from here on controls reach its agents, and these `people`."""
+        """Record that the order was claimed. From here on, controls reach its agents, and its agents reach `people`."""
         self._held = (claim, journal)
         self._refusals = refusals
         idle = IdleWatch(parks=True, expires_at=claim.order.expires_at)
@@ -179,18 +181,19 @@ class Execution:
 
     @contextmanager
     def parks_when_idle(self) -> Iterator[None]:
-        """Halt the held order inside, to park it, once its whole tree has waited for `park_after_seconds`."""
+        """Within this context, halt the held order for parking once its whole tree has waited for
+        `park_after_seconds`."""
         assert self.router is not None
         idle = self.router.idle
-        # Watched no longer than the agents run: an execution that its own idle holds would wait for the garbage
-        # collector, and thousands of them make memory jump.
+        # The watch ends with the agents: otherwise the idle watch and the execution would form a reference cycle, and
+        # thousands of executions would stay in memory until the next garbage collection.
         with idle.watched(IdleTimer(self, idle, self.times.park_after_seconds)):
             yield
 
     async def take(self, controls: Sequence[Control]) -> None:
-        """Do what is asked of this order, each control once and cancels first; refuse what cannot be done.
+        """Apply these controls, each once and cancels first; refuse those that cannot be applied.
 
-        Raises `JournalError`; what is open then is for the next holder.
+        Raises `JournalError`; the next holder of the order takes the controls that are still open then.
         """
         unseen = [control for control in controls if control.number > self.seen and self.stop is None]
         new = list(map(self.redactor.model, unseen))
@@ -206,19 +209,19 @@ class Execution:
                 self._refusals.refuse(control.id, refused)
 
     def wait_for(self, block: Block) -> None:
-        """Park the order for a reason of this drone, whatever its tree does; its open calls stay open."""
+        """Park the order for a reason of this drone, even if its tree is active; its open calls stay open."""
         if self.stop is None:
             self.halt(Stop.PARK)
             self.waits_for = (block,)
 
     def end(self, outcome: Outcome) -> None:
-        """End the order, which can go on nowhere, whatever its tree does."""
+        """End the order, which no drone can continue, even if its tree is active."""
         if self.stop is None:
             self.outcome = outcome
             self.halt(Stop.END)
 
     def halt(self, stop: Stop, cancel: Control | None = None) -> None:
-        """Start nothing more. The first reason counts, except that a lost lease beats all."""
+        """Stop the execution; nothing more starts. The first reason counts, except that a lost lease overrides all."""
         if self.stop is None or stop is Stop.FENCED:
             self.stop, self.cancel = stop, cancel
         if stop is Stop.PARK and self.router is not None:
@@ -230,7 +233,7 @@ class Execution:
 
 
 class Executions:
-    """All executions of a drone by order; refuses new ones once closed. Use on one event loop only."""
+    """All executions of a drone, by order id; refuses new ones once closed. Use on one event loop only."""
 
     def __init__(self, redactor: Callable[[], Redactor] = Redactor, times: ExecutionTimes = ExecutionTimes()) -> None:
         self._redactor = redactor
@@ -238,9 +241,9 @@ class Executions:
         self._executions: dict[str, Execution] = {}
         self.closed = False
         self.left = 0
-        """How many have left so far."""
-        self.wakes = 0
-        """How often this drone was told that something is asked of one of its orders."""
+        """How many executions have ended or left this drone so far."""
+        self.pokes = 0
+        """How often this drone was told that one of its orders has new controls."""
         self._changed = asyncio.Event()
         self._handed_back: list[Claim] = []
 
@@ -251,11 +254,11 @@ class Executions:
         return len(self._executions)
 
     def enter(self, order_id: str) -> Execution | None:
-        """A new execution; None when this drone works on the order already, or takes no more."""
+        """A new execution; None when this drone already works on the order, or is closed."""
         if self.closed or order_id in self._executions:
             return None
         execution = self._executions[order_id] = Execution(order_id, self._redactor(), self._times)
-        execution.wakes = self.wakes
+        execution.pokes = self.pokes
         return execution
 
     def leave(self, execution: Execution) -> None:
@@ -269,14 +272,14 @@ class Executions:
         return self._executions.get(order_id)
 
     def listening(self) -> dict[str, int]:
-        """Order and highest control number seen, of the executions that still take controls."""
+        """For the executions that still take controls: order id to the highest control number seen."""
         return {one.order_id: one.seen for one in self if one.held is not None and one.stop is None}
 
     def close(self) -> None:
         self.closed = True
 
     async def emptied(self, seconds: float) -> bool:
-        """Wait until no execution is left, at most `seconds`; whether that came true."""
+        """Wait at most `seconds` until no execution is left; answers whether that happened."""
         try:
             async with asyncio.timeout(seconds):
                 while self._executions:
@@ -287,5 +290,5 @@ class Executions:
         return True
 
     def to_hand_back(self) -> list[Claim]:
-        """All that this drone still holds, or stopped to hand back."""
+        """The claims that this drone still holds, or stopped in order to hand them back."""
         return [*self._handed_back, *(one.held[0] for one in self if one.held is not None)]

@@ -1,4 +1,4 @@
-"""Which drones have what an order needs of earlier ones: checkpoints that it goes back to, its session's checkout."""
+"""Finds the drones that hold what an order needs from earlier ones: checkpoints to revert to, a session's checkout."""
 
 import os
 from collections.abc import Collection, Sequence
@@ -38,7 +38,7 @@ _ONLY_THERE = (
 
 @dataclass(slots=True)
 class Part:
-    """What one drone did of an order, up to its entry `last`, and the checkpoints that it took."""
+    """One drone's part of an order: the number of its `last` entry, and the checkpoints that the drone took."""
 
     drone: str
     last: int = 0
@@ -46,7 +46,7 @@ class Part:
 
 
 class Holders:
-    """As one drone asks for them. Its methods raise `StoreUnavailable`."""
+    """Looks up the holders for one drone."""
 
     def __init__(self, store: AsyncStore, crew: Crew, lease: Keeper) -> None:
         self._store = store
@@ -54,15 +54,16 @@ class Holders:
         self._lease = lease
 
     async def session_of(self, order: WorkOrder) -> str:
-        """Whose checkout the order works in: what is taken back lies in that of the order that did it."""
+        """The session in whose checkout the order works. A revert works in the checkout of the order that it
+        reverts."""
         if order.kind is not OrderKind.REVERT or order.origin is None:
             return order.session_id
         source = order.origin.order_id
         return (await self._store.patiently(lambda store: store.orders.get(source))).session_id
 
     async def of_checkpoints(self, order: WorkOrder, known: Collection[str]) -> tuple[list[str], str]:
-        """Names of the drones that took those which an order of kind revert needs, the last one first, and why it
-        cannot be done with the `known` ones alone; no name and no reason where it can be."""
+        """For a revert: names of the drones that took the checkpoints it needs, latest first, and why the `known`
+        checkpoints of this host do not suffice. No names and an empty reason where they suffice."""
         assert order.origin is not None
         source, host, back_to = order.origin.order_id, os.uname().nodename, order.origin.after or 0
         parts = [part for part in await self._parts(source) if part.last > back_to]
@@ -76,8 +77,8 @@ class Holders:
         return names, _SEVERAL.format(source, host, others)
 
     async def of_checkout(self, order: WorkOrder) -> tuple[list[str], str]:
-        """The same of the checkout that earlier turns of the order's session worked in; none where this drone may make
-        it."""
+        """Names of the drones that have the checkout of the session's earlier turns, latest first, and why this drone
+        cannot make one. No names and an empty reason where this drone may make it."""
         if order.session_seq == 1:
             return [], ""
         page = await self._store.patiently(lambda store: store.orders.list(session_id=order.session_id, limit=_TURNS))
@@ -90,28 +91,28 @@ class Holders:
             return [], ""
         return names, _ONLY_THERE.format(order.workspace, names[0])
 
-    async def another_of(self, names: Sequence[str]) -> bool:
-        """Whether the first of these drones that is up is another one than this."""
+    async def another_is_up(self, names: Sequence[str]) -> bool:
+        """Whether the first of these drones that is up is a drone other than this."""
         me, others = await self._registered()
         up = next((name for name in names if name == me or name in others), None)
         return up is not None and up != me
 
     def known(self, order: WorkOrder, workspace: Workspace) -> frozenset[str]:
-        """The checkpoints here of the order that is taken back. Blocks. Raises OSError."""
+        """The checkpoints on this host of the order that is reverted. Blocks. Raises OSError."""
         assert order.origin is not None
         try:
-            return self._crew.kept.known(order.origin.order_id, workspace)
+            return self._crew.checkpoints.known(order.origin.order_id, workspace)
         except StoreBroken as problem:
             raise OSError(str(problem)) from problem
 
     async def _registered(self) -> tuple[str | None, list[str]]:
-        """The name of this drone, and those of the others that are up."""
+        """The name of this drone, and the names of the other drones that are up."""
         found = await self._store.patiently(lambda store: store.leases.registrations())
         me = next((one.name for one in found if one.incarnation == self._lease.incarnation), None)
         return me, [one.name for one in found if one.incarnation != self._lease.incarnation]
 
     async def _parts(self, order_id: str) -> list[Part]:
-        """Those in which something was kept."""
+        """The parts of the order in which a drone took checkpoints."""
         parts: list[Part] = []
         worktrees: set[str | None] = set()
         last = 0
@@ -128,7 +129,7 @@ class Holders:
                 if parts:
                     parts[-1].last = entry.seq
             last = page[-1].seq
-        if not parts:  # the journal is not kept any more
+        if not parts:  # the journal was deleted already
             order = await self._store.patiently(lambda store: store.orders.get(order_id))
             return [Part(order.drone, order.last_seq)] if order.drone else []
         return [part for part in parts if part.checkpoints]

@@ -1,4 +1,4 @@
-"""The journals of the orders that a drone holds, and the writer that commits their entries in groups."""
+"""Journals of the orders that a drone holds, and the writer that commits their entries in groups."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,14 +26,15 @@ from mcc.store.texts import STRING_BYTES, text_digest
 log = structlog.get_logger("drone.journal")
 
 MOST_BYTES = 8_000_000
-"""About as many bytes may wait to be committed; an `append` waits beyond that."""
+"""Approximate bytes that may wait to be committed; beyond that, `append` blocks."""
 
 BATCH_BYTES = 2_000_000
 TRUST_SECONDS = 0.05
 
 
 class OrderJournal:
-    """The journal of one order under one epoch, with the fold of what is committed; a `drone.agent.journal.Journal`."""
+    """The journal of one order under one epoch, with the fold of its committed entries. Implements
+    `drone.agent.journal.Journal`."""
 
     def __init__(self, writer: "Writer", order_id: str, epoch: int, fold: Fold, incarnation: str = "") -> None:
         self._writer = writer
@@ -43,12 +44,12 @@ class OrderJournal:
         self.fold = fold
         self.sealed = False
         self.owed: list[Draft] = []
-        """They go before the next entries, or with `settle`."""
+        """Entries that are committed before the next ones, or by `settle`."""
         self._texts: dict[str, str] = {}
-        """By digest, short ones that are committed with the next entries."""
+        """Short texts by digest, committed together with the next entries."""
         self._keeping = asyncio.Semaphore()
         self.weight = 0
-        """About as many bytes as its entries take in memory; what was read of it is added by the reader."""
+        """Approximate bytes that the journal's entries take in memory. The reader of earlier entries adds theirs."""
 
     @property
     def last_seq(self) -> int:
@@ -60,7 +61,7 @@ class OrderJournal:
         return await self.append([Draft(at=at, origin=origin, data=fact) for fact in facts])
 
     async def append(self, drafts: Sequence[Draft]) -> int:
-        """Commit these entries, in this order; answers the number of the last. Raises `Fenced`, `Unwritable`."""
+        """Commit these entries in this order; answers the number of the last. Raises `Fenced`, `Unwritable`."""
         self.check_open()
         return await self._append(drafts) if drafts else self.last_seq
 
@@ -69,7 +70,7 @@ class OrderJournal:
         self.owed += [Draft(at=at, origin=origin, data=fact) for fact in facts]
 
     async def settle(self) -> None:
-        """Commit what is owed, also when sealed: the database refuses it where another drone has the order.
+        """Commit what is owed, even when sealed: the database refuses the write if another drone holds the order.
 
         Raises `Fenced`, `Unwritable`.
         """
@@ -79,9 +80,9 @@ class OrderJournal:
         for text in texts.values():
             await self._writer.keep(text, self.order_id)
 
-    def handed_over(self) -> Sequence[Draft]:
-        """What is owed, for whoever commits it with the end of the order; nothing where texts are to be kept with
-        it."""
+    def take_owed(self) -> Sequence[Draft]:
+        """Take out the owed entries, for the caller to commit with the end of the order. Takes nothing while texts wait
+        to be committed with them, since an ending carries no texts."""
         owed: list[Draft] = []
         if not self._texts:
             owed, self.owed = self.owed, owed
@@ -91,23 +92,25 @@ class OrderJournal:
         owed, self.owed = self.owed, []
         return await self._writer.append(self, [*owed, *drafts])
 
-    def taken(self) -> Mapping[str, str]:
-        """By digest, the texts that go with the entries which are committed now."""
+    def take_texts(self) -> Mapping[str, str]:
+        """Take out the texts, by digest, that are committed with the entries of the current `append`."""
         texts, self._texts = self._texts, {}
         return texts
 
-    async def change(self, asked: AgentCommands) -> Done:
-        """Do these commands in a document and commit the entries that tell of it, both or neither, after what is owed.
+    async def change(self, commands: AgentCommands) -> Done:
+        """Apply these commands to a document and commit the entries that report it, both or neither, after the owed
+        entries.
 
-        Raises `Fenced`, `Unwritable`; `mcc.documents.change.Refused` and `UnknownDocument` where nothing was done.
+        Raises `Fenced`, `Unwritable`; `mcc.documents.change.Refused` and `UnknownDocument` where nothing was changed.
         """
         self.check_open()
         owed, self.owed = self.owed, []
-        return await self._writer.change(self, owed, asked)
+        return await self._writer.change(self, owed, commands)
 
     async def keep(self, text: str) -> str:
-        """A short one is committed with the next entries: none names it before. Long ones go ahead, one at a time, so
-        that an order with many leaves threads to its neighbours."""
+        """Store a text and answer its digest. A short text is committed with the next entries, the first that can name
+        it. Long texts are stored at once, one at a time, so that an order with many of them leaves threads to others.
+        """
         if len(text) <= STRING_BYTES and len(text.encode("utf-8", "surrogatepass")) <= STRING_BYTES:
             digest = text_digest(text)
             self._texts[digest] = text
@@ -121,8 +124,8 @@ class OrderJournal:
 
     async def cleared(self) -> None:
         self.check_open()
-        if not self._writer.believes(self):
-            await self._writer.believing(self)
+        if not self._writer.may_cause_effects(self):
+            await self._writer.until_trusted(self)
 
     async def close(
         self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
@@ -135,7 +138,7 @@ class OrderJournal:
     def delta(self, origin: Origin, delta: TextDelta) -> None:
         if self.sealed or origin.record_id is None:
             return
-        # Not validated: its parts are ours, and there is one for every few characters of a reply.
+        # Not validated, for speed: all parts are our own, and there is one delta for every few characters of a reply.
         self._writer.delta(
             Delta.model_construct(
                 type="delta",
@@ -166,32 +169,34 @@ class OrderJournal:
             raise Fenced(f"order {self.order_id} is no longer this run's to write")
 
     def seal(self) -> None:
-        """From here on nothing is written or published; what waits to be committed still is."""
+        """Refuse further writes and publishing. Entries that already wait to be committed are still committed."""
         self.sealed = True
 
     async def quiet(self) -> None:
-        """Return when nothing of this order waits to be committed."""
+        """Return once nothing of this order waits to be committed."""
         await self._writer.quiet(self)
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """The drafts of one `append`, and who waits for their number; or of one `change`, which is `asked` after them."""
+    """One `append` or `change` that waits for its commit: drafts, then the `commands` of a change. `done` receives the
+    result."""
 
     journal: OrderJournal
     drafts: Sequence[Draft]
     texts: Mapping[str, str]
-    asked: AgentCommands | None
+    commands: AgentCommands | None
     weight: int
     done: "asyncio.Future[Any]" = field(repr=False)
 
 
 class Writer:
-    """Commits entries of all orders of a drone in groups: while one group is in the database, the next one gathers.
+    """Commits entries of all orders of a drone in groups: while one group is being committed, the next one gathers.
 
-    Numbers are given in memory, from each order's last committed one on. While the lease is not `trusted` no group is
-    begun and none is answered, however long the database took: since an effect waits for the answer, none starts then.
-    Two commits per model call are cheap because all orders share them (docs/decisions/08). Use on one event loop only.
+    Entries are numbered in memory, counting on from each order's last committed number. While the lease is not
+    `trusted`, the writer neither starts a group nor answers a committed one; since each effect waits for its answer, no
+    effect starts then. Two commits per model call are cheap because all orders share them (docs/decisions/08). Use on
+    one event loop only.
     """
 
     def __init__(
@@ -203,7 +208,7 @@ class Writer:
         most_bytes: int = MOST_BYTES,
         grew: Callable[[int], None] = lambda weight: None,
     ) -> None:
-        """`grew` is told about how many bytes the journals that are written here grow by."""
+        """`grew` is called with the approximate bytes that each write adds to the journals in memory."""
         self._lease = lease
         self._broadcaster = broadcaster
         self._most_bytes = most_bytes
@@ -219,45 +224,46 @@ class Writer:
     def open(self, order_id: str, epoch: int, fold: Fold, incarnation: str = "") -> OrderJournal:
         """The journal of an order that was just claimed, with every entry so far in `fold`.
 
-        `incarnation`: the one under which the order was claimed, if effects must not outlast it.
+        `incarnation`: the incarnation under which the order was claimed, if effects must end with it.
         """
         return OrderJournal(self, order_id, epoch, fold, incarnation)
 
-    def believes(self, journal: OrderJournal) -> bool:
-        """Whether effects of this order may start now: a reading of the clock, no question to anybody."""
-        return self._lease.trusted and not self._is_over(journal)
+    def may_cause_effects(self, journal: OrderJournal) -> bool:
+        """Whether effects of this order may start now. Only reads the clock; does not ask the database."""
+        return self._lease.trusted and not self._has_lost_lease(journal)
 
-    async def believing(self, journal: OrderJournal) -> None:
-        """Return when effects of this order may start again. Raises `Fenced` when they never may."""
-        while not self.believes(journal):
+    async def until_trusted(self, journal: OrderJournal) -> None:
+        """Return once effects of this order may start again. Raises `Fenced` when they never may."""
+        while not self.may_cause_effects(journal):
             journal.check_open()
-            if self._is_over(journal):
+            if self._has_lost_lease(journal):
                 raise Fenced(f"the lease under which order {journal.order_id} was claimed is lost")
             await asyncio.sleep(TRUST_SECONDS)
 
-    def _is_over(self, journal: OrderJournal) -> bool:
+    def _has_lost_lease(self, journal: OrderJournal) -> bool:
         return bool(journal.incarnation) and journal.incarnation != self._lease.incarnation
 
     async def append(self, journal: OrderJournal, drafts: Sequence[Draft]) -> int:
-        number: int = await self._committed(journal, drafts, None)
+        number: int = await self._enqueue(journal, drafts, None)
         return number
 
-    async def change(self, journal: OrderJournal, drafts: Sequence[Draft], asked: AgentCommands) -> Done:
-        done: Done = await self._committed(journal, drafts, asked)
+    async def change(self, journal: OrderJournal, drafts: Sequence[Draft], commands: AgentCommands) -> Done:
+        done: Done = await self._enqueue(journal, drafts, commands)
         return done
 
-    async def _committed(self, journal: OrderJournal, drafts: Sequence[Draft], asked: AgentCommands | None) -> Any:
-        texts = journal.taken()
+    async def _enqueue(self, journal: OrderJournal, drafts: Sequence[Draft], commands: AgentCommands | None) -> Any:
+        """Queue this write, once the bound on waiting bytes allows it, and wait for the result of its commit."""
+        texts = journal.take_texts()
         weight = sum(weight_of(draft.data) for draft in drafts) + sum(map(len, texts.values()))
-        weight += sum(weight_of(command) for command in asked.commands) if asked else 0
+        weight += sum(weight_of(command) for command in commands.commands) if commands else 0
         journal.weight += weight
         self._grew(weight)
         if self._bytes and self._bytes + weight > self._most_bytes:
             async with self._moved:
-                # What is larger than the bound by itself goes alone; it would wait for ever otherwise.
+                # A write that exceeds the bound by itself is queued alone; otherwise it would wait for ever.
                 await self._moved.wait_for(lambda: not self._bytes or self._bytes + weight <= self._most_bytes)
             journal.check_open()
-        waiting = _Waiting(journal, drafts, texts, asked, weight, asyncio.get_running_loop().create_future())
+        waiting = _Waiting(journal, drafts, texts, commands, weight, asyncio.get_running_loop().create_future())
         self._bytes += weight
         self._queue.append(waiting)
         self._arrived.set()
@@ -288,18 +294,18 @@ class Writer:
         """Commit until cancelled."""
         while True:
             await self._arrived.wait()
-            await self._trust()
-            await self._commit(self._take())
+            await self._lease_is_trusted()
+            await self._commit(self._next_group())
 
-    async def _trust(self) -> None:
-        while not self._lease.trusted:  # noqa: ASYNC110 - trust runs out by the clock, no event tells
+    async def _lease_is_trusted(self) -> None:
+        while not self._lease.trusted:  # noqa: ASYNC110 - trust ends by the clock, there is no event
             await asyncio.sleep(TRUST_SECONDS)
 
     def close(self) -> None:
         self._groups.close()
         self._texts.close()
 
-    def _take(self) -> list[_Waiting]:
+    def _next_group(self) -> list[_Waiting]:
         taken, weight = 0, 0
         while taken < len(self._queue) and (taken == 0 or weight < BATCH_BYTES):
             weight += self._queue[taken].weight
@@ -310,9 +316,9 @@ class Writer:
         return self._flying
 
     async def _commit(self, group: list[_Waiting]) -> None:
-        committed = await self._kept(group)
-        # Once more: effects wait for this answer, and the commit may have taken longer than the lease lasts.
-        await self._trust()
+        committed = await self._store_group(group)
+        # Checked again: effects wait for this answer, and the commit may have taken longer than the lease lasts.
+        await self._lease_is_trusted()
         places = {order_id: iter(answers) for order_id, answers in committed.answers.items()}
         for waiting in group:
             self._answer(waiting, committed, places)
@@ -322,8 +328,9 @@ class Writer:
         async with self._moved:
             self._moved.notify_all()
 
-    async def _kept(self, some: list[_Waiting]) -> Committed:
-        """What became of the group. This task commits for all orders: a group of entries may fail, the task may not."""
+    async def _store_group(self, some: list[_Waiting]) -> Committed:
+        """Commit the group and answer the result for each order. Never raises: this task commits for all orders, so a
+        group may fail, but not the task."""
         group = group_of(some)
         try:
             if group.has_commands:
@@ -358,7 +365,7 @@ class Writer:
 
 
 def fold_in(journal: OrderJournal, entries: Sequence[Entry], done: "asyncio.Future[Any]") -> None:
-    """Fold what was committed. An entry that does not fit counts all the same, and whoever waits hears of it."""
+    """Fold committed entries. An entry that does not fit stays committed; `done` then fails with `Unwritable`."""
     for entry in entries:
         try:
             journal.fold.add(entry)
@@ -368,13 +375,13 @@ def fold_in(journal: OrderJournal, entries: Sequence[Entry], done: "asyncio.Futu
 
 
 def group_of(some: Iterable[_Waiting]) -> Group:
-    """By order, in the order of the ids, in which all writers lock rows."""
+    """The group to commit, sorted by order id: all writers lock rows in that order, which rules out deadlocks."""
     parts: dict[str, list[Part]] = {}
     texts: dict[str, dict[str, str]] = {}
     journals: dict[str, OrderJournal] = {}
     for waiting in some:
         journals[waiting.journal.order_id] = waiting.journal
-        parts.setdefault(waiting.journal.order_id, []).append(Part(waiting.drafts, waiting.asked))
+        parts.setdefault(waiting.journal.order_id, []).append(Part(waiting.drafts, waiting.commands))
         texts.setdefault(waiting.journal.order_id, {}).update(waiting.texts)
     return Group(
         [OrderParts(one, journals[one].epoch, journals[one].last_seq, parts[one], texts[one]) for one in sorted(parts)]

@@ -1,4 +1,4 @@
-"""The lease keeper: a thread that renews the lease of a drone, and knows until when the lease can be trusted."""
+"""The lease keeper: a thread that renews a drone's lease and knows until when that lease can be trusted."""
 
 import threading
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from mcc.store.leases import Leases
 log = structlog.get_logger("drone.keeper")
 
 MARGIN_SECONDS = 2.0
-"""Effects stop this long before the lease does."""
+"""Effects stop this long before the lease expires."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """For how long a lease is taken, and how often it is renewed, by a clock of seconds since the machine started."""
+    """Duration of a lease and interval of its renewals. `clock` counts seconds since boot."""
 
     lease_seconds: float
     renew_seconds: float
@@ -29,18 +29,18 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """What a drone says of itself with a renewal: how many slots are taken, and what it has counted."""
+    """What a drone reports with each renewal: the number of taken slots, and its counters."""
 
     active: int = 0
     counters: DroneCounters = NOTHING_COUNTED
 
 
 class Keeper:
-    """Renews the lease of this process, one for all orders that it holds (docs/decisions/10), in a thread of its own.
+    """Renews the one lease that covers all orders of this process (docs/decisions/10), in a thread of its own.
 
-    `leases` should have a store connection that nothing else uses, so that nothing else can hold a renewal up.
-    `heartbeat` is called before each renewal; it does not return when this process must not seem alive. After a lost
-    lease the process goes on under a new incarnation: `on_lost` is called with the old one first.
+    `leases` should have a store connection that nothing else uses, so that nothing else can delay a renewal.
+    `heartbeat` is called before each renewal; it does not return when this process must not appear alive. After a lost
+    lease, the keeper calls `on_lost` with the old incarnation, then registers a new one.
     """
 
     def __init__(
@@ -66,26 +66,27 @@ class Keeper:
 
     @property
     def incarnation(self) -> str | None:
-        """The one under which orders may be claimed now; None between a lost lease and the next registration."""
+        """The incarnation under which orders may be claimed; None between a lost lease and the next registration."""
         return self._incarnation
 
     @property
     def trusted(self) -> bool:
-        """Whether effects may start: the last confirmed renewal was sent so lately that nobody can have taken over."""
+        """Whether effects may start: the last confirmed renewal is so recent that no drone can have taken over."""
         return self._times.clock() < self.trusted_until
 
     @property
     def trusted_until(self) -> float:
-        """Seconds since boot, until when effects may go on if no renewal comes; in the past after a lost lease."""
+        """Until when effects may continue without another renewal, in seconds since boot; in the past after a lost
+        lease."""
         return self._confirmed_sent + self._trusted_seconds
 
     @property
     def margin_seconds(self) -> float:
-        """Effects stop this long before another process can take the lease over."""
+        """Effects stop this long before another drone can take the orders over."""
         return self._times.lease_seconds - self._trusted_seconds
 
     def register(self) -> str:
-        """Become a new incarnation. Raises `StoreUnavailable`."""
+        """Register a new incarnation and answer it. Raises `StoreUnavailable`."""
         incarnation = fresh_id()
         sent = self._times.clock()
         self._leases.register(
@@ -96,14 +97,14 @@ class Keeper:
         return incarnation
 
     def describe(self, registration: Registration) -> None:
-        """From the next renewal on this is what the process says of itself."""
+        """Replace the registration of this process in the database after the next renewal."""
         self._registration, self._described = registration, False
 
     def start(self) -> None:
         self._thread.start()
 
     def drain(self) -> None:
-        """Say "draining" from the next renewal on."""
+        """Report this drone as draining from the next renewal on."""
         self._draining = True
 
     def stop(self, seconds: float = 2.0) -> None:
@@ -112,18 +113,18 @@ class Keeper:
             self._thread.join(seconds)
 
     def leave(self) -> None:
-        """The process ends in good order. Raises `StoreUnavailable`."""
+        """End the lease because the process exits in good order. Raises `StoreUnavailable`."""
         if self._incarnation is not None:
             self._leases.leave(self._incarnation)
 
     def once(self) -> None:
-        """One renewal, or one registration when there is no incarnation. Raises `StoreUnavailable`."""
+        """Renew once, or register when there is no incarnation. Raises `StoreUnavailable`."""
         heartbeat = self._heartbeat()
         if self._incarnation is None:
             if not self._draining:
                 self.register()
             return
-        # Trust counts from the moment of asking: the database renews later than that, nobody here knows how much.
+        # Trust counts from before the request: the database renews at an unknown moment after that.
         sent = self._times.clock()
         if self._leases.renew(
             self._incarnation,
@@ -144,10 +145,10 @@ class Keeper:
 
     def _lose(self, incarnation: str) -> None:
         log.error("lease lost", drone=self._registration.name, incarnation=incarnation)
-        # Distrusted before anybody is told: nothing may begin under it while its orders are being stopped.
+        # Distrusted before `on_lost`: no effect may start under this lease while its orders are being stopped.
         self._incarnation, self._confirmed_sent = None, float("-inf")
         self._on_lost(incarnation)
-        # A new incarnation, not the old one revived: others may have claimed its orders (docs/decisions/10).
+        # A new incarnation instead of reviving the old: other drones may have claimed its orders (docs/decisions/10).
         if not self._draining:
             self.register()
 
@@ -158,5 +159,5 @@ class Keeper:
             except StoreUnavailable as problem:
                 log.warning("renewal waits for the database", problem=str(problem))
             except Exception:
-                # Whatever it was: without this thread, all orders of the process would be lost.
+                # Any error is survived: without this thread, all orders of the process would be lost.
                 log.exception("renewal failed")

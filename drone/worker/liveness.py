@@ -1,4 +1,4 @@
-"""What tells that a drone cannot do its work: a loop or threads that hang, messages to itself that never arrive."""
+"""Detects that a drone cannot work: its event loop or threads hang, or its messages to itself do not arrive."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,16 +18,17 @@ log = structlog.get_logger("drone.liveness")
 
 LOOK_SECONDS = 1.0
 MOST_LEFT_BEHIND = 16
-"""Threads that go on with calls which nobody waits for: twice what one order can leave behind of its tools."""
+"""Bound on threads that are busy with abandoned calls: twice as many as the tools of one order can leave behind."""
 
 QUEUE_SECONDS = 300
 """Redis forgets a canary's queue this long after its drone was last heard of."""
 
 
 class Stall:
-    """For how long a loop has not turned, as seen by a caller that looks again and again.
+    """Measures for how long a loop has made no progress, as seen by a caller that looks regularly.
 
-    A process that was suspended has not looked either: of a gap between two looks only `gap_seconds` are counted.
+    While the process is suspended the caller does not look either, so at most `gap_seconds` count of the time between
+    two looks.
     """
 
     def __init__(self, gap_seconds: float, clock: Callable[[], float] = boot_seconds) -> None:
@@ -37,7 +38,7 @@ class Stall:
         self.seconds = 0.0
 
     def look(self, ticked_at: float) -> float:
-        """Note when the loop last turned. Answers for how many seconds it has not."""
+        """Take note of when the loop last made progress; answers for how many seconds it has made none."""
         now = self._clock()
         turned = ticked_at != self._ticked_at
         self.seconds = 0.0 if turned else self.seconds + min(now - self._looked_at, self._gap_seconds)
@@ -46,7 +47,7 @@ class Stall:
 
 
 class ThreadHealth:
-    """The state of a drone's threads, as seen by a caller that looks once a second."""
+    """Watches a drone's threads; its caller looks once a second."""
 
     def __init__(self, pools: Pools, wedged_seconds: float, clock: Callable[[], float] = boot_seconds) -> None:
         self._pools = pools
@@ -55,10 +56,10 @@ class ThreadHealth:
         self._stall = Stall(2 * LOOK_SECONDS, clock)
 
     def trouble(self) -> str | None:
-        """Why this drone should make room for another one, as a part of a sentence; None while it should not.
+        """Why this drone should be replaced by another, as part of a sentence; None while it is healthy.
 
-        It is wedged when work has waited for so long without any other having ended. An order that holds up only itself
-        does not count.
+        A drone is wedged when work has waited for a thread for more than `wedged_seconds`, during which no other work
+        ended. An order that delays only itself does not count.
         """
         waits = self._pools.keep_waiting()
         stuck_seconds = self._stall.look(self._pools.ended if waits else -self._clock())
@@ -71,12 +72,12 @@ class ThreadHealth:
 
 
 def canary_queue(name: str) -> Queue:
-    """The queue of one process alone."""
+    """The queue on which one process sends canaries to itself."""
     return Queue(name, routing_key=name, expires=QUEUE_SECONDS)  # type: ignore[no-untyped-call]
 
 
 class CanarySender:
-    """Sends canaries to a queue of Redis, and tells whether Redis is there at all."""
+    """Sends canaries to a queue in Redis, and tells whether Redis answers at all."""
 
     def __init__(self, redis_url: str, queue: str) -> None:
         self._app = make_app(redis_url, [canary_queue(queue)], name="drone.canary", seconds=1.0)
@@ -89,7 +90,7 @@ class CanarySender:
             self._app.send_task(CANARY_TASK, args=[token], queue=self._queue, priority=0, retry=False)
 
     def answers(self) -> bool:
-        """Whether a fresh connection gets an answer to a ping."""
+        """Whether Redis answers a ping over a new connection."""
         client = connect(self._redis_url)
         try:
             return bool(client.ping())
@@ -100,7 +101,8 @@ class CanarySender:
 
 
 class Canary:
-    """Sends one every `every_seconds` while a slot is free; one that is not back in `patience_seconds` is a failure.
+    """Sends a message through Redis to this drone every `every_seconds`, while a slot is free. A message that is not
+    back within `patience_seconds` is a failure.
 
     The first failure calls `restart`, a second one in a row calls `give_up`.
     """
@@ -127,7 +129,7 @@ class Canary:
         self._failures = 0
 
     def seen(self, token: str) -> None:
-        """A canary came back; call on the loop."""
+        """Note that the canary with this token came back. Call on the loop."""
         if token == self._token:
             self._back.set()
 
@@ -143,18 +145,18 @@ class Canary:
                 log.exception("the canary failed")
 
     async def once(self) -> bool | None:
-        """Whether a canary came back; None when that could not be found out. Raises `DispatchUnavailable`."""
+        """Whether a canary came back; None when the try proves nothing. Raises `DispatchUnavailable`."""
         if self._slots.free <= 0:
             return None
         fillings = self._slots.fillings
         self._token, self._back = fresh_id(), asyncio.Event()
         try:
-            # From before it is sent: on a busy machine it may be back before whoever sent it goes on.
+            # The time starts before sending: on a busy machine the canary may be back before `send` returns.
             async with asyncio.timeout(self._patience_seconds):
                 await self._offload(self._sender.send, self._token)
                 await self._back.wait()
         except TimeoutError:
-            # While all slots were taken, nothing was consumed: that is no failure, nor is a Redis that is away.
+            # No failure: the slots were full in between, so nothing was consumed, or Redis does not answer.
             if self._slots.fillings != fillings or not await self._offload(self._sender.answers):
                 return None
             self._failures += 1

@@ -1,4 +1,4 @@
-"""The one event loop that all orders of a drone share, and the store as it uses that: in threads, and patiently."""
+"""The event loop that all orders of a drone share, and asynchronous, patient, grouped access to the store."""
 
 import asyncio
 import random
@@ -25,7 +25,8 @@ TICK_SECONDS = 0.5
 
 
 class SharedLoop:
-    """Runs coroutines for callers in other threads, and tells how long ago it last turned (docs/decisions/02)."""
+    """An event loop in its own thread. Runs coroutines for other threads, and records when it last made progress
+    (docs/decisions/02)."""
 
     def __init__(self, clock: Callable[[], float] = boot_seconds) -> None:
         self._clock = clock
@@ -34,14 +35,14 @@ class SharedLoop:
         self._thread = threading.Thread(target=self._run, name="loop", daemon=True)
 
     def start(self) -> None:
-        # About a tenth less CPU per model call than asyncio has where many turns run at once (docs/decisions/02).
+        # About a tenth less CPU per model call than asyncio's own loop with many concurrent turns (docs/decisions/02).
         self._loop = uvloop.new_event_loop()
         self._ticked = self._clock()
         self._thread.start()
 
     @property
     def ticked_at(self) -> float:
-        """When the loop last turned, in seconds since boot; a healthy one does so twice a second."""
+        """When the loop last ran its tick, in seconds since boot; a healthy loop does so twice a second."""
         return self._ticked
 
     @property
@@ -53,12 +54,12 @@ class SharedLoop:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def call(self, function: Callable[[], None]) -> None:
-        """Run a short function on the loop soon; nothing happens when the loop has ended."""
+        """Run a short function on the loop soon; does nothing once the loop is closed."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(function)
 
     def stop(self, seconds: float = 2.0) -> None:
-        """Cancel what still runs there and end the thread; waits at most `seconds`."""
+        """Cancel the remaining tasks and end the thread; waits at most `seconds`."""
         self.call(self._loop.stop)
         if self._thread.is_alive():
             self._thread.join(seconds)
@@ -67,7 +68,7 @@ class SharedLoop:
         asyncio.set_event_loop(self._loop)
         self._loop.call_soon(self._tick)
         try:
-            while not self._ran_to_its_end():
+            while not self._ran_until_stopped():
                 pass
             left = asyncio.all_tasks(self._loop)
             for task in left:
@@ -77,8 +78,8 @@ class SharedLoop:
         finally:
             self._loop.close()
 
-    def _ran_to_its_end(self) -> bool:
-        """False when something in a task raised SystemExit: only what waits for that task gets it, the others go on."""
+    def _ran_until_stopped(self) -> bool:
+        """False when a task raised SystemExit. That task's waiters get the exception; all other tasks continue."""
         try:
             self._loop.run_forever()
         except SystemExit:
@@ -92,15 +93,15 @@ class SharedLoop:
 
 
 RETRY_SECONDS = (0.05, 0.1, 0.25, 0.5, 1.0)
-"""Pauses between tries while orders are at work; the last one is repeated."""
+"""Pauses between tries while orders run; the last one is repeated."""
 
 START_RETRY_SECONDS = 1.0
 
 
 class AsyncStore:
-    """A store whose calls run in `threads` of their own, so that a slow database never holds up the event loop.
+    """Runs store calls in `threads` threads of its own, so that a slow database never blocks the event loop.
 
-    The store itself is synchronous: docs/decisions/03 says why.
+    The store itself is synchronous on purpose (docs/decisions/03).
     """
 
     def __init__(self, store: Store, threads: int = 4, name: str = "store") -> None:
@@ -108,11 +109,12 @@ class AsyncStore:
         self._offload = Offload(threads, name)
 
     async def once(self, work: Callable[[Store], T]) -> T:
-        """What `work` answers. Raises `StoreUnavailable`, and what else `work` raises."""
+        """Run `work` once and answer its result. Raises `StoreUnavailable`, and whatever else `work` raises."""
         return await self._offload(work, self.store)
 
     async def patiently(self, work: Callable[[Store], T]) -> T:
-        """What `work` answers, however long the database is away. Raises what else `work` raises."""
+        """Retry `work` for as long as the database is unavailable; answer its result. Raises whatever else `work`
+        raises."""
         failures = 0
         while True:
             try:
@@ -125,7 +127,7 @@ class AsyncStore:
                 failures += 1
 
     async def entries(self, order_id: str, *, after: int) -> Sequence[Entry]:
-        """Those after this number, to be told to others; none while the database is away, which nobody waits for."""
+        """The entries after this number, for publishing; empty, without a retry, while the database is unavailable."""
         try:
             return list(await self.once(lambda store: store.journal.read(order_id, after=after)))
         except StoreUnavailable:
@@ -136,11 +138,11 @@ class AsyncStore:
 
 
 class Grouped(Generic[A, B]):
-    """Asks the store at once for what was asked for while the question before was under way. Use on one event loop
+    """Batches questions: all those asked while one batch is being answered form the next batch. Use on one event loop
     only.
 
-    `answers` gives an answer for each question, an exception where that is to be raised; what it raises itself is no
-    answer to the others of a group, each of which is asked again by itself.
+    `answers` takes at most `most` questions and returns one answer for each, in order; `ask` raises an answer that is
+    an exception. If `answers` itself raises, each question of the batch is tried again alone.
     """
 
     def __init__(self, answers: Callable[[Sequence[A]], Awaitable[Sequence[B | Exception]]], most: int) -> None:
@@ -170,7 +172,7 @@ class Grouped(Generic[A, B]):
         try:
             answers = await self._answers([question for question, _ in group])
         except Exception as problem:
-            # What is wrong with one of them is no reason for the others to wait.
+            # One bad question must not fail the others of its batch.
             if len(group) > 1:
                 for one in group:
                     await self._ask([one])
@@ -196,10 +198,11 @@ def schema_problem(
     patience_seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> str | None:
-    """What is wrong with the store's schema, for a drone that starts; None when nothing is. Blocks.
+    """What is wrong with the store's schema, for a starting drone; None when nothing is. Blocks.
 
-    A database that is away is waited for; `pause` may raise, to end the wait. Raises `StoreUnavailable` when it stays
-    away for `patience_seconds`: the process should end with a sentence then, so that a supervisor starts another.
+    Waits for an unavailable database; `pause` may raise to end the wait. Raises `StoreUnavailable` when the database
+    stays unavailable for `patience_seconds`: the process should then exit with a message, so that a supervisor starts
+    another.
     """
     give_up, logged = clock() + patience_seconds, ""
     while True:

@@ -1,4 +1,4 @@
-"""Kombu's Redis transport within bounds: no message that a stranger sends ends a worker, or fills its memory."""
+"""Kombu's Redis transport with bounds: no message from a stranger can end a worker or fill its memory."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,19 +14,19 @@ log = structlog.get_logger("drone.redis_transport")
 
 LOGGED_CHARACTERS = 300
 RECONNECTING = {"interval_start": 0.5, "interval_step": 0.5, "interval_max": 2.0}
-"""Seconds between tries; kombu's own grow to thirty."""
-
+"""Seconds between tries to reconnect; kombu's own grow to thirty."""
 
 MAX_MESSAGE_BYTES = 1024 * 1024
-"""Ours have about one KB, and what Celery's workers tell of themselves some hundred."""
+"""Our own messages have about 1 KB, and the events of Celery's workers some hundred."""
 
 
 class Unacceptable(Exception):
-    """A message that is not even looked into."""
+    """A message that is dropped without being parsed."""
 
 
 class Message(virtual.Message):
-    """As kombu's own, except that nothing is decompressed: ours never need it, and 300 KB may become a gigabyte."""
+    """Kombu's message, except that compressed ones are refused: ours are never compressed, and 300 KB may decompress to
+    a gigabyte."""
 
     def __init__(self, payload: Any, channel: Any = None, **more: Any) -> None:
         if (payload.get("headers") or {}).get("compression"):
@@ -35,7 +35,7 @@ class Message(virtual.Message):
 
 
 class BoundedRedis(redis.PrefixedStrictRedis):
-    """Kombu's client, except that a message that is too large is thrown away before it is parsed."""
+    """Kombu's client, except that it drops a message that is too large before parsing it."""
 
     def parse_response(self, connection: Any, command_name: str, **options: Any) -> Any:
         answer = super().parse_response(connection, command_name, **options)  # type: ignore[no-untyped-call]
@@ -45,21 +45,21 @@ class BoundedRedis(redis.PrefixedStrictRedis):
 
 
 class QoS(virtual.QoS):
-    """What was delivered and is not acknowledged yet is known to this process alone, and given back when it ends in
-    order. Kombu's own for Redis keeps it there as well, which is two questions more for each message; a day later it
-    would be delivered again, when sweeps have long nudged anew for its order (docs/decisions/01).
+    """Keeps unacknowledged messages in this process only, and returns them to their queue when the process ends in good
+    order. Kombu's own class for Redis stores them in Redis as well, at two more commands per message, and redelivers
+    them a day later; by then a sweep has long nudged again for the order (docs/decisions/01).
 
-    What cannot be given back is let go: a connection that is half closed has no address any more, and asking it for
-    one would end the worker.
+    A message that cannot be returned is dropped: a half-closed connection has no address any more, and asking for it
+    would end the worker.
     """
 
     def restore_unacked(self) -> None:
         if problems := super().restore_unacked():  # type: ignore[no-untyped-call]
-            log.warning("messages could not be given back", problem=repr(problems[0][0])[:LOGGED_CHARACTERS])
+            log.warning("messages could not be returned", problem=repr(problems[0][0])[:LOGGED_CHARACTERS])
 
 
 class Channel(redis.Channel):
-    """As kombu's own, except that an unreadable message is dropped: restored, it would end the next worker as well."""
+    """Kombu's channel, except that it drops an unreadable message: requeued, it would end the next worker as well."""
 
     Message = Message
     ack_emulation = False
@@ -67,11 +67,11 @@ class Channel(redis.Channel):
 
     def __init__(self, *arguments: Any, **more: Any) -> None:
         super().__init__(*arguments, **more)  # type: ignore[no-untyped-call]
-        # Kombu's names its own for each channel that keeps nothing in Redis.
+        # Set after kombu's constructor, which assigns its own QoS to every channel without `ack_emulation`.
         self.QoS = QoS  # type: ignore[assignment]
 
     def _create_client(self, asynchronous: bool = False) -> Any:
-        """The same client for every short command: kombu makes one for each, which takes longer than the command."""
+        """One client for all short commands: kombu creates one per command, which takes longer than the command."""
         if asynchronous:
             return super()._create_client(asynchronous=True)  # type: ignore[no-untyped-call]
         if self._kept is None or self._kept.connection_pool is not self.pool:
@@ -80,7 +80,7 @@ class Channel(redis.Channel):
 
     @property
     def _refused(self) -> Callable[[], None]:
-        """To be called for every message that is dropped."""
+        """Called for every dropped message."""
         refused: Callable[[], None] = self.connection.client.refused
         return refused
 
@@ -107,7 +107,7 @@ class Channel(redis.Channel):
         return self._read(super()._receive)
 
     def _handle_message(self, client: Any, response: Any) -> Any:
-        """A message of a channel, whose text is left out when it is too large."""
+        """A pub/sub message, with empty data if it is too large."""
         message = super()._handle_message(client, response)  # type: ignore[no-untyped-call]
         if isinstance(message["data"], bytes | str) and len(message["data"]) > MAX_MESSAGE_BYTES:
             self._drop(Unacceptable(f"it has {len(message['data']):,} bytes"))
@@ -133,7 +133,8 @@ class Channel(redis.Channel):
         self._refused()
 
     def _broker_errors(self) -> tuple[type[Exception], ...]:
-        """What tells of the connection, so that Celery connects anew; kombu counts KeyError, which messages cause."""
+        """Errors of the connection, upon which Celery reconnects. Kombu lists KeyError among them, but messages raise
+        it as well."""
         errors = (*self.connection.connection_errors, *self.connection.channel_errors)
         return tuple(error for error in errors if error is not KeyError)
 
@@ -143,9 +144,9 @@ class Transport(redis.Transport):
 
 
 class BrokerConnection(Connection):
-    """Kombu's, except that a broker that was away for long is found again as soon as one that was away for a moment.
+    """Kombu's connection, except that it reconnects after a long outage as quickly as after a short one.
 
-    `refused` is called for each message that cannot be read; copies of the connection, which only send, need none.
+    `refused` is called for each message that cannot be read. Copies of the connection only send, and need none.
     """
 
     def __init__(self, *arguments: Any, refused: Callable[[], None] = lambda: None, **more: Any) -> None:
@@ -161,10 +162,10 @@ class BrokerConnection(Connection):
 
 
 class Messaging(AMQP):  # type: ignore[misc]
-    """Celery's `amqp` with connections of its own type; what they drop is counted by the application."""
+    """Celery's `amqp` with `BrokerConnection`; the application counts the messages that it drops."""
 
     connection_type = BrokerConnection
-    """An application that wants others, a drone under test for one, names them in a class of its own."""
+    """A subclass can name another type, as a drone under test does."""
 
     @property
     def Connection(self) -> Callable[..., BrokerConnection]:

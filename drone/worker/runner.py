@@ -1,4 +1,4 @@
-"""Carrying out one order: claim it, run its agents from where its journal stands, end or park it."""
+"""Carries out one order: claims it, runs its agents from where its journal stands, ends or parks it."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,16 +17,14 @@ from drone.crew import Crew
 from drone.generation.outline import OrderParked
 from drone.generation.port import DocumentLost
 from drone.order_context import OrderContext
-from drone.worker.checkouts import tried_again
 from drone.worker.claiming import Claiming
-from drone.worker.documents import OrderDocuments
-from drone.worker.ending import Finisher, Left, cancelled, internal_error
+from drone.worker.ending import FinishedOrder, Finisher, cancelled, internal_error
 from drone.worker.entering import Busy
 from drone.worker.executions import Execution, Executions, Refusals, Stop
 from drone.worker.journal import OrderJournal, Writer
 from drone.worker.loop import AsyncStore
-from drone.worker.notes import OrderNotes
-from drone.worker.people import OrderPeople
+from drone.worker.order_ports import OrderDocuments, OrderNotes, OrderPeople
+from drone.worker.site import fetch_again
 from drone.worker.weight import weight_of
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
@@ -39,15 +37,15 @@ from mcc.store.values import Claim
 log = structlog.get_logger("drone.runner")
 
 SESSION_CHARACTERS = 100_000
-"""The most that a turn is shown of the earlier ones of its session: about 25,000 tokens."""
+"""Bound on the text of earlier turns of the session that a turn is shown: about 25,000 tokens."""
 
 PAGE = 100
 FRESH = 2
-"""Entries of an order that was claimed as soon as it was queued."""
+"""Number of entries of an order that was claimed as soon as it was queued."""
 
 
 class Runner:
-    """Carries out orders, each from its claim to its end."""
+    """Carries out orders, each from its claim to its end here."""
 
     def __init__(
         self,
@@ -65,11 +63,12 @@ class Runner:
         self._writer = writer
         self._finisher = finisher
 
-    async def work(self, order_id: str) -> Left | None:
-        """Claim, run, finish. Answers the order that was ended here; None when there was none or it went elsewhere.
+    async def work(self, order_id: str) -> FinishedOrder | None:
+        """Claim, run and finish the order. Answers the order that was ended here; None when it was not claimed, or did
+        not end here.
 
-        Raises what `is_exhausted` when this process has no memory or threads left: the process should end, so that its
-        orders are taken over as those of any lost drone. They are not ended here.
+        Raises an error for which `is_exhausted` holds when this process has no memory or threads left: the process
+        should end without ending its orders, so that other drones take them over as those of any lost drone.
         """
         execution = self._executions.enter(order_id)
         if execution is None:
@@ -78,12 +77,12 @@ class Runner:
             claim = await self._claiming.claim(execution)
             if claim is None:
                 return None
-            return await self._surely(execution, claim)
+            return await self._carry_out_or_abandon(execution, claim)
         finally:
             self._executions.leave(execution)
 
-    async def _surely(self, execution: Execution, claim: Claim) -> Left | None:
-        """An order that is held here must not stay so for ever, whatever is wrong with it or with us."""
+    async def _carry_out_or_abandon(self, execution: Execution, claim: Claim) -> FinishedOrder | None:
+        """Abandon the order on an unexpected error, so that this drone does not hold it for ever."""
         try:
             return await self._carry_out(execution, claim)
         except Exception as problem:
@@ -92,7 +91,7 @@ class Runner:
             log.exception("an order could not be carried out", order_id=execution.order_id)
             return await self._finisher.abandon(execution, claim, problem)
 
-    async def _carry_out(self, execution: Execution, claim: Claim) -> Left | None:
+    async def _carry_out(self, execution: Execution, claim: Claim) -> FinishedOrder | None:
         fold, tree, weight = await self._read(claim)
         journal = self._writer.open(execution.order_id, claim.epoch, fold, execution.incarnation)
         journal.weight = weight
@@ -101,12 +100,12 @@ class Runner:
         execution.hold(claim, journal, refusals, tree, people)
         log.info("order claimed", order_id=execution.order_id, attempt=claim.attempt, epoch=claim.epoch)
         with execution.parks_when_idle():
-            outcome = self._finisher.known(execution) or await self._turn(execution, claim, journal, tree)
+            outcome = self._finisher.poison(execution) or await self._turn(execution, claim, journal, tree)
         if outcome is not None and execution.stop in (Stop.CANCEL, Stop.END):
             outcome = await self._with_changes(execution, claim, journal, outcome)
-        # Sealed first: what a task that is left behind says would else be written after the order has gone.
+        # Sealed first: otherwise a task that did not unwind could still write after the order has left.
         journal.seal()
-        owed = journal.handed_over() if outcome is not None and execution.stop is None else ()
+        owed = journal.take_owed() if outcome is not None and execution.stop is None else ()
         if execution.stop is not Stop.FENCED:
             with suppress(JournalError):
                 await journal.settle()
@@ -123,9 +122,10 @@ class Runner:
         return await self._finisher.finish(execution, outcome, owed)
 
     async def _read(self, claim: Claim) -> tuple[Fold, Tree, int]:
-        """The journal so far, for the record and for going on, and about its bytes in memory.
+        """The journal so far, as the fold of the chat record and as the tree to resume from, and its approximate bytes
+        in memory.
 
-        Most first attempts read nothing: what the journal says of them is in the claim.
+        Most first attempts read nothing: the claim already tells what their journal holds.
         """
         fold, tree = Fold(claim.order.id, claim.order.session_id), Tree()
         if claim.attempt == 1 and claim.last_seq <= FRESH:
@@ -143,7 +143,8 @@ class Runner:
         return fold, tree, weight
 
     async def _turn(self, execution: Execution, claim: Claim, journal: OrderJournal, tree: Tree) -> Outcome | None:
-        """How the turn ended; None when this drone must not end the order."""
+        """Run the turn until it ends or the execution stops. Answers its outcome; None when this drone must not end the
+        order."""
         turn = asyncio.create_task(self._attempt(execution, claim, journal, tree), name=f"order {execution.order_id}")
         try:
             both: set[asyncio.Future[Any]] = {turn, execution.stopping}
@@ -151,12 +152,12 @@ class Runner:
         finally:
             turn.cancel()
         if not turn.done():
-            # A tool may not heed its cancellation: it is waited for no longer, and what it says then is not written.
+            # A tool may ignore its cancellation: stop waiting for it; the sealed journal refuses its later writes.
             await asyncio.wait({turn}, timeout=execution.times.unwind_seconds)
         return outcome_of(execution, turn)
 
     async def _read_controls(self, execution: Execution) -> None:
-        """Take what was asked before the claim, so that it counts from the first round on."""
+        """Apply the controls that were placed before the claim, so that they count from the first round on."""
         seen = {execution.order_id: execution.seen}
         await execution.take(await self._store.patiently(lambda store: store.controls.pending(seen)))
 
@@ -169,17 +170,17 @@ class Runner:
         )
 
     async def _attempt(self, execution: Execution, claim: Claim, journal: OrderJournal, tree: Tree) -> Outcome:
-        """Go on where an earlier attempt was, under what people asked for then."""
+        """Resume from where an earlier attempt stopped, under the controls that were placed until now."""
         assert execution.router is not None
-        # Who asked between the claim and now has said so, and was not heard: nobody listened for this order.
-        if claim.has_open_controls or execution.wakes != self._executions.wakes:
+        # A control placed between the claim and `hold` poked this drone before it listened for this order.
+        if claim.has_open_controls or execution.pokes != self._executions.pokes:
             await self._read_controls(execution)
         session = await self._session(claim.order) if tree.root is None else ()
         if execution.invalid is not None:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=execution.invalid)
         try:
             documents = await self._documents(claim.order, journal)
-            reached = await self._reached(claim.order)
+            reached = await self._calls_before_target(claim.order)
             key = None if execution.workspace is None else execution.workspace.key
             async with self._claiming.entered(claim, execution) as seen:
                 context = OrderContext(
@@ -194,19 +195,19 @@ class Runner:
                 )
                 outcome = await self._crew.run(claim.order, context)
                 if execution.router.tree.checkpointed:
-                    await journal.settle()  # before what may take its time
+                    await journal.settle()  # before comparing the workspace, which may take long
                 return await self._with_changes(execution, claim, journal, outcome)
         except DocumentLost as lost:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=f"{lost}.")
         except NotNow as problem:
-            if (block := tried_again(claim.order, str(problem))) is None:
+            if (block := fetch_again(claim.order, str(problem))) is None:
                 return Outcome(status=OrderStatus.FAILED, reason=FailureReason.EXPIRED, detail=str(problem))
             execution.wait_for(block)
             raise
         except CannotFetch as problem:
             return Outcome(status=OrderStatus.FAILED, reason=FailureReason.INVALID, detail=str(problem))
-        except OrderParked as aside:
-            execution.wait_for(aside.block)
+        except OrderParked as parked:
+            execution.wait_for(parked.block)
             raise
         except Busy as busy:
             execution.wait_for(Block(WaitingReason.WORKSPACE, str(busy)))
@@ -222,8 +223,8 @@ class Runner:
         of_git = tuple(tree.of_git)
         return await self._crew.with_changes(claim.order, execution.directory, journal, outcome, of_git)
 
-    async def _reached(self, order: WorkOrder) -> frozenset[str]:
-        """Calls of the order that this one takes back in part, which were over where it goes back to."""
+    async def _calls_before_target(self, order: WorkOrder) -> frozenset[str]:
+        """For a partial revert: ids of the reverted order's calls that had ended at the entry which it goes back to."""
         if order.kind is not OrderKind.REVERT or order.origin is None or order.origin.after is None:
             return frozenset()
         source, last, found = order.origin.order_id, order.origin.after, set[str]()
@@ -234,7 +235,7 @@ class Runner:
         return frozenset(found)
 
     async def _documents(self, order: WorkOrder, journal: OrderJournal) -> OrderDocuments | None:
-        """The document that the order is about, if it is about one. Raises `DocumentLost`."""
+        """The document that the order generates or talks about; None without one. Raises `DocumentLost`."""
         if order.document_id is None:
             return None
         return await OrderDocuments.opened(self._store, journal, order.document_id, self._crew.functions)
@@ -245,9 +246,10 @@ def _page(store: Store, *, order_id: str, after: int, limit: int) -> Sequence[En
 
 
 def outcome_of(execution: Execution, turn: "asyncio.Task[Outcome]") -> Outcome | None:
-    """The outcome of a turn that ended, or was told to; None: the order is another drone's, or goes back to the queue.
+    """The outcome of a turn that ended or was stopped; None when the order belongs to another drone, or returns to the
+    queue.
 
-    Raises what `is_exhausted`.
+    Raises the turn's error if `is_exhausted` holds for it.
     """
     if execution.stop is Stop.CANCEL:
         return cancelled(execution.cancel)

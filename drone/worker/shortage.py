@@ -1,4 +1,4 @@
-"""Shortage: orders are parked before memory or disk is used up, and memory that is free goes back to the system."""
+"""Parks orders before memory or disk runs out, and returns free memory to the operating system."""
 
 import asyncio
 import contextlib
@@ -25,22 +25,23 @@ log = structlog.get_logger("drone.shortage")
 
 LOOK_SECONDS = 1.0
 WAKE_EVERY = 5
-"""Every so many looks, orders are sought that wait for memory, or for room on the disk."""
+"""Every so many looks, orders that wait for memory or disk space are looked for."""
 
 ORDERS = 25
-"""So many orders that ended leave enough behind to be worth a collection."""
+"""A garbage collection is worthwhile after so many ended orders."""
 
 PART_OF_TIME = 0.01
-"""At most this part of the time is spent on collections; those of a drone with thousands of live agents are slow."""
+"""Bound on the share of time spent on garbage collection, which is slow with thousands of live agents."""
 
 GROWN_BYTES = 4_000_000
-"""What orders may grow by before the next look comes at once, and what lies free between their texts is given back."""
+"""Growth of all journals after which the next look comes at once, and free heap memory is returned to the system."""
 
 FULL = 0.85
-"""From this part of its memory on a drone takes nothing more, so that what runs here can grow."""
+"""Share of its memory above which a drone claims nothing more, so that its running orders can grow."""
 
 ROOM = 0.7
-"""Below this part of it, an order that waits for memory goes on; so it is not laid aside again at once."""
+"""Share of its memory below which an order that waits for memory continues. Lower than `FULL`, so that the order is not
+parked again at once."""
 
 MOST_WOKEN = 100
 REMEMBERED = 1_000
@@ -48,19 +49,22 @@ REMEMBERED = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is to be done: take nothing more for this reason, lay this order aside, end that one."""
+    """What a drone should do about its memory: claim nothing, for the reason `shortage`; `park` the order of this id;
+    `end` the order of this id."""
 
     shortage: str | None = None
-    aside: str | None = None
-    ended: str | None = None
+    park: str | None = None
+    end: str | None = None
     bytes: int = 0
-    """About what the order takes that is named."""
+    """Approximate bytes that the order to park or end takes."""
 
 
-def judged(limit: int, resident: int, idle: int, held: Mapping[str, int]) -> Judgement:
-    """`resident` bytes are held in all, `idle` of them without any order; `held` is what each order's journal weighs.
+def judge(limit: int, resident: int, idle: int, held: Mapping[str, int]) -> Judgement:
+    """`resident`: bytes that the process holds; `idle`: bytes that it holds without any order; `held`: weight of each
+    order's journal in bytes, by order id.
 
-    Beyond `limit` the largest order is laid aside. One that would pass it alone ends: it could wait for ever.
+    Beyond `limit`, the largest order is parked. An order that would exceed the limit even alone ends, since it could
+    wait for ever.
     """
     if resident < limit * FULL:
         return Judgement()
@@ -73,28 +77,29 @@ def judged(limit: int, resident: int, idle: int, held: Mapping[str, int]) -> Jud
     largest = max(held, key=lambda order_id: (held[order_id], order_id))
     share = round(max(0, resident - idle) * held[largest] / max(1, sum(held.values())))
     if idle + share > limit or len(held) == 1:
-        return Judgement(short, ended=largest, bytes=share)
-    return Judgement(short, aside=largest, bytes=share)
+        return Judgement(short, end=largest, bytes=share)
+    return Judgement(short, park=largest, bytes=share)
 
 
-class Tidying:
-    """Full collections, with what they free given back to the system; the automatic ones nearly never come.
+class GarbageCollections:
+    """Full garbage collections that return the freed memory to the system. Automatic collections hardly ever run
+    (`tune_collector`).
 
-    `clock` counts seconds, `worked` those that this thread had a core.
+    `clock` counts seconds, `cpu_time` the CPU seconds of this thread.
     """
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
-        worked: Callable[[], float] = time.thread_time,
+        cpu_time: Callable[[], float] = time.thread_time,
         collect: Callable[[], object] = gc.collect,
-        give: Callable[[], object] = trim_heap,
+        trim: Callable[[], object] = trim_heap,
         freeze: Callable[[], object] = gc.freeze,
     ) -> None:
         self._clock = clock
-        self._worked = worked
+        self._cpu_time = cpu_time
         self._collect = collect
-        self._give = give
+        self._trim = trim
         self._freeze = freeze
         self._next_at = clock()
 
@@ -102,24 +107,25 @@ class Tidying:
     def is_due(self) -> bool:
         return self._clock() >= self._next_at
 
-    def settle(self) -> None:
-        """What is there by now stays: modules, classes, schemas. No later collection goes through it again, which is
-        what most of its time went into."""
+    def freeze(self) -> None:
+        """Exclude all present objects (modules, classes, schemas) from later collections, which would spend most of
+        their time on them."""
         self._collect()
         self._freeze()
 
-    def tidy(self) -> None:
-        began = self._worked()
+    def run(self) -> None:
+        """Collect now, and put off the next collection so that all take at most `PART_OF_TIME`."""
+        began = self._cpu_time()
         self._collect()
-        self._give()
-        self._next_at = self._clock() + (self._worked() - began) / PART_OF_TIME
+        self._trim()
+        self._next_at = self._clock() + (self._cpu_time() - began) / PART_OF_TIME
 
 
 class MemoryWatch:
-    """Looks at what this process holds, of which it may hold `limit` bytes; None = as much as it likes.
+    """Watches how many bytes this process holds, and keeps it below `limit`; None = unlimited.
 
-    While there is a `shortage`, a sentence, this drone should claim nothing. `give_up` lets a process that holds more
-    than it may, although nothing runs in it, make room for another one. Use on one event loop only.
+    While `shortage`, a sentence, is set, this drone should claim nothing. `give_up` ends a process that exceeds the
+    limit although no order runs in it, so that another can replace it. Use on one event loop only.
     """
 
     def __init__(
@@ -130,7 +136,7 @@ class MemoryWatch:
         *,
         give_up: Callable[[str], None],
         resident: Callable[[], int | None] = resident_bytes,
-        tidying: Tidying | None = None,
+        collections: GarbageCollections | None = None,
     ) -> None:
         self.shortage: str | None = None
         self._limit = limit
@@ -138,23 +144,23 @@ class MemoryWatch:
         self._store = store
         self._give_up = give_up
         self._resident = resident
-        self._tidying = tidying or Tidying()
+        self._collections = collections or GarbageCollections()
         self._idle = resident() or 0
-        self._tidied = 0
+        self._left_when_collected = 0
         self._grown = 0
         self._leaving: Execution | None = None
         self._look_now = asyncio.Event()
         self._sizes: dict[str, int] = {}
 
     def grew(self, bytes_more: int) -> None:
-        """The journals of orders that run here grew; a look comes at once when they did by much."""
+        """Note that the journals of running orders grew; after much growth, a look comes at once."""
         self._grown += bytes_more
         if self._grown > GROWN_BYTES:
             self._look_now.set()
 
     async def run(self) -> None:
         """Look until cancelled."""
-        self._tidying.settle()
+        self._collections.freeze()
         look = 0
         while True:
             with contextlib.suppress(TimeoutError):
@@ -167,23 +173,23 @@ class MemoryWatch:
             except StoreUnavailable as problem:
                 log.debug("orders that wait for memory wait for the database", problem=str(problem))
             except Exception:
-                log.exception("the memory could not be looked at")
+                log.exception("the memory watch failed")
             look += 1
 
     def look(self) -> None:
-        """Collect the garbage of orders that ended, and park an order that there is no memory for."""
+        """Collect the garbage of ended orders, and park or end the largest order if memory is short."""
         self._look_now.clear()
-        enough = self._grown > GROWN_BYTES or self._executions.left - self._tidied >= (
+        enough = self._grown > GROWN_BYTES or self._executions.left - self._left_when_collected >= (
             ORDERS if len(self._executions) else 1
         )
         self._grown = 0
-        if enough and self._tidying.is_due:
-            self._tidy()
+        if enough and self._collections.is_due:
+            self._collect()
         if self._limit is not None:
             self._hold_to(self._limit)
 
     async def wake(self) -> None:
-        """Queue one order again that waits for memory, if there is room for it here. Raises `StoreUnavailable`."""
+        """Queue again one order that waits for memory, if it fits here. Raises `StoreUnavailable`."""
         room = self._room()
         if room <= 0:
             return
@@ -202,9 +208,9 @@ class MemoryWatch:
         return bool(woken)
 
     def _room(self) -> int:
-        """Bytes that an order may bring along which goes on here."""
+        """Bytes that a resumed order may take here; 0 = none may resume."""
         if self._limit is None or not (len(self._executions) or self.shortage):
-            return 1  # What does not fit where nothing else runs ends, with the reason told.
+            return 1  # Nothing else runs: resume any order. One that does not fit even alone ends, with the reason.
         resident = self._resident() or 0
         if self.shortage or resident >= self._limit * ROOM:
             return 0
@@ -212,32 +218,32 @@ class MemoryWatch:
 
     def _hold_to(self, limit: int) -> None:
         if self._leaving is not None and self._executions.get(self._leaving.order_id) is self._leaving:
-            return  # What it gives back shows whether another one has to go as well.
+            return  # Only after it has left does its freed memory show whether another order must leave as well.
         self._leaving = None
         resident = self._resident()
         if resident is None:
             return
-        if resident > limit or (resident > limit * FULL and self._tidying.is_due):
-            self._tidy()
+        if resident > limit or (resident > limit * FULL and self._collections.is_due):
+            self._collect()
             resident = self._resident() or resident
         going = {one.order_id: one for one in self._executions if one.goes_on}
         held = {order_id: execution.weight for order_id, execution in going.items()}
-        judgement = judged(limit, resident, self._idle, held)
-        self._tell(judgement.shortage)
-        if judgement.aside is not None:
-            self._park(going[judgement.aside], judgement.bytes, resident, limit)
-        elif judgement.ended is not None:
-            self._end(going[judgement.ended], judgement.bytes, limit)
+        judgement = judge(limit, resident, self._idle, held)
+        self._set_shortage(judgement.shortage)
+        if judgement.park is not None:
+            self._park(going[judgement.park], judgement.bytes, resident, limit)
+        elif judgement.end is not None:
+            self._end(going[judgement.end], judgement.bytes, limit)
         elif not len(self._executions) and resident > limit:
             self._give_up(f"it holds {_mb(resident)} of the {_mb(limit)} MB that it may, although nothing runs here")
 
-    def _tidy(self) -> None:
-        self._tidied = self._executions.left
-        self._tidying.tidy()
+    def _collect(self) -> None:
+        self._left_when_collected = self._executions.left
+        self._collections.run()
         if not len(self._executions):
             self._idle = min(self._idle, self._resident() or self._idle)
 
-    def _tell(self, shortage: str | None) -> None:
+    def _set_shortage(self, shortage: str | None) -> None:
         before, self.shortage = self.shortage, shortage
         if shortage and not before:
             log.warning("this drone takes no orders", problem=shortage)
@@ -272,13 +278,13 @@ def _mb(size: int) -> str:
 
 
 WAKE_TIMES = 1.5
-"""So many reserves must be free before an order goes on, so that it is not parked again at once."""
+"""How many reserves must be free before a waiting order continues, so that it is not parked again at once."""
 
 
 class DiskWatch:
-    """Looks at the free space beside database, data directory and the workspaces of the orders that run here.
+    """Watches the free space on the disks of database, data directory and the running orders' workspaces.
 
-    While there is a `shortage`, a sentence, this drone should claim nothing. Use on one event loop only.
+    While `shortage`, a sentence, is set, this drone should claim nothing. Use on one event loop only.
     """
 
     def __init__(
@@ -302,12 +308,12 @@ class DiskWatch:
             except StoreUnavailable as problem:
                 log.debug("orders that wait for room wait for the database", problem=str(problem))
             except Exception:
-                log.exception("the disk could not be looked at")
+                log.exception("the disk watch failed")
             look += 1
             await asyncio.sleep(self._look_seconds * random.uniform(0.8, 1.2))
 
     async def look(self) -> None:
-        """Park the orders that there is no room for."""
+        """Update `shortage`, and park the orders whose disks lack space."""
         before, self.shortage = self.shortage, await self._looking(self._reserve.shortage)
         if self.shortage and not before:
             log.error("this drone takes no orders", problem=self.shortage)
@@ -319,7 +325,7 @@ class DiskWatch:
                 log.warning("order is parked", order_id=execution.order_id, why=short)
 
     async def wake(self) -> None:
-        """Queue again what waits for room that there is here. Raises `StoreUnavailable`."""
+        """Queue again the orders that wait for disk space which this drone has. Raises `StoreUnavailable`."""
         if await self._looking(self._reserve.shortage, times=WAKE_TIMES):
             return
         for waiting in await self._store.once(lambda store: store.claims.waiting(WaitingReason.DISK, MOST_WOKEN)):
@@ -342,7 +348,7 @@ class DiskWatch:
         return await self._looking(alone.shortage)
 
     def _fits(self, waiting: Waiting) -> bool:
-        """Whether an order that waits for room has it here. False for a workspace that only other machines see."""
+        """Whether the order's disk has enough space now. False for a workspace that only other machines see."""
         if waiting.workspace is None:
             return True
         place = Path(waiting.workspace)

@@ -1,4 +1,4 @@
-"""Tidying up: worktrees of orders that are over, and checkouts that nobody uses, are deleted where nothing is lost."""
+"""Deletes worktrees of ended orders and unused checkouts, wherever that loses nothing."""
 
 import asyncio
 import math
@@ -11,15 +11,15 @@ from pathlib import Path
 
 import structlog
 
+from drone.access import CHECKOUTS
 from drone.agent.threads import in_thread
 from drone.checkouts.sweep import Sweep
 from drone.crew import Crew
-from drone.outside import CHECKOUTS
 from drone.sandbox.host_lock import Holder, HostLock, Locks
 from drone.settings import Settings
 from drone.tools.git_program import Git
 from drone.worker.loop import AsyncStore
-from drone.worker.workspaces import Site
+from drone.worker.site import Site
 from mcc.configuration.workspaces import KeptCheckouts
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FINAL, UNFINISHED, OrderStatus
@@ -31,14 +31,15 @@ log = structlog.get_logger("drone.tidying")
 
 DAY_SECONDS = 86_400.0
 EVERY_SECONDS = 5.0
-"""So long may the worktrees of an order lie that ended while no drone was at work on it: cancelled while it waited."""
+"""Interval between rounds, which find the worktrees of orders that ended without a drone: cancelled while they
+waited."""
 
 AGAIN = 12
-"""What cannot be deleted is tried again in each round of this number."""
+"""Worktrees that could not be deleted are tried again every so many rounds."""
 
 
 class Tidying:
-    """For one drone. Use on one event loop only."""
+    """Deletes the worktrees and checkouts of one drone. Use on one event loop only."""
 
     def __init__(self, store: AsyncStore, crew: Crew, every_seconds: float = EVERY_SECONDS) -> None:
         self._store = store
@@ -47,12 +48,12 @@ class Tidying:
         self._stay: set[str] = set()
 
     async def run(self) -> None:
-        """Look at all of them, over and over, until cancelled."""
+        """Look for worktrees of ended orders, round after round, until cancelled."""
         for number in count():
             try:
-                there = await in_thread(self._crew.with_worktrees)
-                self._stay.intersection_update(there if number % AGAIN else ())
-                for order_id in there:
+                order_ids = await in_thread(self._crew.orders_with_worktrees)
+                self._stay.intersection_update(order_ids if number % AGAIN else ())
+                for order_id in order_ids:
                     if order_id not in self._stay and await self._is_over(order_id):
                         await self.after(order_id)
             except StoreUnavailable as problem:
@@ -62,7 +63,7 @@ class Tidying:
             await asyncio.sleep(self._every_seconds)
 
     async def after(self, order_id: str) -> None:
-        """An order is over. Whatever is wrong is said in the log: what cannot be saved stays where it is."""
+        """Delete the worktrees of an order that ended. Logs any problem; what cannot be saved stays where it is."""
         try:
             if left := await self._crew.clear_up(order_id):
                 self._stay.add(order_id)
@@ -72,7 +73,9 @@ class Tidying:
             log.exception("worktrees could not be tidied up", order_id=order_id)
 
     async def clear_checkouts(self, site: Site, settings: Settings, children: Path) -> KeptCheckouts:
-        """Delete those that were not used for long; answers which of them stay. Raises OSError, `StoreUnavailable`."""
+        """Delete the checkouts that have not been used for `checkout_days` and, while all together take more than
+        `checkouts_mb`, the least recently used ones. Answers those that stay because they alone hold some work. Raises
+        OSError, `StoreUnavailable`."""
         if site.checkouts is None or site.locks is None:
             return KeptCheckouts()
         before = time.time() - settings.checkout_days * DAY_SECONDS if settings.checkout_days else -math.inf
@@ -90,7 +93,7 @@ class Tidying:
 
     @asynccontextmanager
     async def _alone(self, locks: Locks, children: Path, name: str) -> AsyncIterator[bool]:
-        """Whether nobody of this machine is in the checkout of this name, nor comes in meanwhile."""
+        """Lock the checkout of this name against all processes of this machine. Yields whether the lock was free."""
         me = Holder.here(CHECKOUTS, 1, "", children, locks.service)
         lock = HostLock(locks.directory, name, me, exclusive=True, live=self._live)
         taken = await self._store.patiently(lambda _: lock.take())
@@ -100,7 +103,7 @@ class Tidying:
             lock.release()
 
     async def _is_free(self, session_id: str) -> bool:
-        """Whether no order of the session goes on."""
+        """Whether no order of the session is unfinished."""
         for status in UNFINISHED:
             listed = partial(_listed, session_id=session_id, status=status)
             if (await self._store.once(listed)).items:
@@ -108,7 +111,7 @@ class Tidying:
         return True
 
     async def _is_over(self, order_id: str) -> bool:
-        """Also of one that the database does not know: it was of no service, or was deleted."""
+        """True also for an order that the database does not know: it came from no service, or was deleted."""
         try:
             order = await self._store.once(lambda store: store.orders.get(order_id))
         except UnknownOrder:

@@ -1,4 +1,4 @@
-"""About how many bytes of memory something takes that waits to be written."""
+"""Estimates how many bytes of memory a fact or a command takes while it waits to be committed."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,14 +7,15 @@ from enum import Enum
 from pydantic import BaseModel
 
 OBJECT_BYTES = 200
-"""What an object of pydantic takes beside its fields."""
+"""What a pydantic object takes in addition to its fields."""
 
 _SMALL = frozenset({type(None), bool, int, float, datetime})
 _SMALL_BYTES = 8
 
 
 def weight_of(model: BaseModel) -> int:
-    """Of a fact or a command. In one loop: it is asked for each entry, on the event loop."""
+    """Approximate bytes of a fact or a command. One loop instead of recursion, for speed: it runs for each entry on the
+    event loop."""
     weight, waiting = OBJECT_BYTES, [*model.__dict__.values()]
     while waiting:
         value = waiting.pop()

@@ -1,4 +1,4 @@
-"""What lives on the shared event loop of a drone: the orders at work, and the loops that serve them."""
+"""Assembles everything that runs on a drone's shared event loop: the running orders, and the loops that serve them."""
 
 import asyncio
 import random
@@ -13,19 +13,19 @@ from drone.crew import Crew
 from drone.sandbox.custody import Custody
 from drone.settings import Settings
 from drone.worker.broadcaster import Broadcaster
-from drone.worker.checkouts import site_of
 from drone.worker.claiming import Claimant, Claiming, Poll
-from drone.worker.control_listener import ControlListener, ModelChecks
-from drone.worker.ending import Finisher, Left, Suspects, threads_exhausted
+from drone.worker.control_listener import ControlListener
+from drone.worker.ending import FinishedOrder, Finisher, Suspects, threads_exhausted
 from drone.worker.executions import Executions, ExecutionTimes, Stop
 from drone.worker.journal import Writer
 from drone.worker.liveness import LOOK_SECONDS, Canary, CanarySender, ThreadHealth
 from drone.worker.loop import AsyncStore
-from drone.worker.mcp_pins import StorePins, StoreTokens
+from drone.worker.mcp_state import StorePins, StoreTokens
 from drone.worker.runner import Runner
-from drone.worker.server_trials import ServerTrials
 from drone.worker.shortage import DiskWatch, MemoryWatch
+from drone.worker.site import site_of
 from drone.worker.tidying import Tidying
+from drone.worker.trials import ModelChecks, ServerTrials
 from drone.worker.workspaces import Workspaces
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.shape import now, to_json
@@ -45,14 +45,15 @@ CALL = to_json(OrdersWait())
 BEAT_SECONDS = 2.0
 
 FROZEN_LEASES = 2
-"""A process that has shown no sign of life for so many leases is killed."""
+"""The reaper kills a process that has shown no sign of life for the duration of so many leases."""
 
 BACKSTOP_SECONDS = 1.4
-"""So long after its orders should have been handed back, a process that was told to end and did not is killed."""
+"""The reaper kills a process that was told to end and still runs this long after its orders should have been handed
+back."""
 
 
 def monitored(settings: Settings) -> TaskEvents:
-    """How this drone tells Celery's monitors of orders; they know it by the name of its worker."""
+    """Reports this drone's orders to Celery's monitors, which know the drone by the name of its worker."""
     return TaskEvents(
         settings.redis_url, worker_name(settings.name), lambda: settings.redactor, titles=settings.flower_titles
     )
@@ -60,16 +61,16 @@ def monitored(settings: Settings) -> TaskEvents:
 
 @dataclass(frozen=True, slots=True)
 class Exits:
-    """How a process ends by itself. `fall`: at once, since it has no memory or thread to go on with; `give_up`: in good
-    order, for a supervisor to start another."""
+    """How a process ends by itself. `die`: at once, because it has no memory or threads left; `give_up`: in good order,
+    so that a supervisor starts another."""
 
-    fall: Callable[[BaseException], None]
+    die: Callable[[BaseException], None]
     give_up: Callable[[str], None]
 
 
 CLEAR_SECONDS = 3_600.0
 CALL_SECONDS = 0.25
-"""Other drones are called no more often, however many orders come to one that is full."""
+"""Minimum interval between calls to other drones, however many orders arrive at a drone that is full."""
 
 
 class Workshop:
@@ -137,7 +138,7 @@ class Workshop:
         self._seeking: list[asyncio.Task[None]] = []
 
     async def run(self) -> None:
-        """Commit, tell and listen until cancelled."""
+        """Run all loops until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._seeking.append(group.create_task(self._poll.run()))
             self._seeking.append(group.create_task(self._seek_workspaces()))
@@ -169,61 +170,61 @@ class Workshop:
             self._canary.seen(token)
 
     async def serve(self, order_id: str) -> bool:
-        """Do this order if it is there to be claimed, then see to the next turn of its session.
+        """Claim and carry out this order if possible, then nudge for the next turn of its session.
 
-        Answers whether it was ended here.
+        Answers whether the order was ended here.
         """
         if self._disk.shortage or self._memory.shortage:
             return False
         try:
-            left = await self._runner.work(order_id)
+            finished = await self._runner.work(order_id)
         except Exception as problem:
             if not is_exhausted(problem):
                 raise
-            self._exits.fall(problem)
+            self._exits.die(problem)
             return False
-        if left is None:
+        if finished is None:
             self._poll.skip(order_id)
         else:
-            await self._nudge_next(left)
+            await self._nudge_next(finished)
             await self._tidying.after(order_id)
-        return left is not None
+        return finished is not None
 
     @property
     def wanting(self) -> bool:
-        """Whether orders may wait for a slot of this drone. For any thread."""
+        """Whether orders may be waiting for a slot of this drone. Call from any thread."""
         return self._poll.wanting
 
     def freed(self) -> None:
-        """A slot is free again after an order that ended here."""
+        """Fill the slot that became free when an order ended here."""
         self._poll.freed()
 
     def miss(self) -> None:
-        """An order came while no slot was free: it waits for one, here or in another drone."""
+        """Note that an order arrived while no slot was free; it waits for a slot here or in another drone."""
         self._poll.miss()
 
-    async def ask_to_cancel(self, order_id: str, reason: str, principal: str) -> None:
-        """Place a cancel of an order at work here, as anybody could, with a receipt, and see to it at once."""
+    async def request_cancel(self, order_id: str, reason: str, principal: str) -> None:
+        """Place an ordinary cancel control, with a receipt, for an order that runs here, and process it at once."""
         if self._executions.get(order_id) is None:
             return
-        asked = NewControl(reason=reason)
+        cancel = NewControl(reason=reason)
         try:
             await self._store.once(
-                lambda store: store.controls.request(order_id, ControlKind.CANCEL, asked, principal=principal)
+                lambda store: store.controls.request(order_id, ControlKind.CANCEL, cancel, principal=principal)
             )
         except (Refused, StoreUnavailable) as problem:
             log.warning("order could not be cancelled", order_id=order_id, problem=str(problem))
         self._control.poke()
 
     def fence(self, incarnation: str) -> None:
-        """This incarnation is lost: whatever runs under it stops and writes nothing more."""
+        """Stop every execution under this lost incarnation; none of them writes anything more."""
         fenced = [one for one in self._executions if one.incarnation == incarnation]
         for execution in fenced:
             execution.halt(Stop.FENCED)
         log.warning("fenced", incarnation=incarnation, orders=[one.order_id for one in fenced])
 
     def watch_over(self) -> int:
-        """Have this process killed when it freezes, or does not end when it is told to; see `Custody.watch_over`."""
+        """Have the reaper kill this process when it freezes, or does not end when told to; see `Custody.watch_over`."""
         exit_seconds = self._settings.drain_hand_back_seconds + BACKSTOP_SECONDS
         self._crew.pools.tell(self._custody.note)
         frozen_seconds = FROZEN_LEASES * self._settings.lease_seconds
@@ -232,7 +233,8 @@ class Workshop:
         return self._custody.watch_over(frozen_seconds, exit_seconds, self._suspects.made())
 
     async def wind_down(self, why: str = "") -> None:
-        """Take nothing more; let turns end, then stop them, then hand back what is left, all in time.
+        """Claim nothing more; let turns end for `drain_cancel_seconds`, then halt them, then hand back the rest after
+        `drain_hand_back_seconds`.
 
         `why`: what is wrong with this drone, if it gives up.
         """
@@ -245,7 +247,7 @@ class Workshop:
                 execution.halt(Stop.HAND_BACK)
             await self._executions.emptied(max(self._settings.drain_hand_back_seconds - cancel_seconds, 0.0))
         held = self._executions.to_hand_back()
-        # Programs end before their orders go back: those of the next drone would meet them in the same workspace.
+        # Programs end before their orders are handed back: the next drone's programs run in the same workspace.
         await in_thread(self._custody.end_term)
         try:
             if held:
@@ -256,7 +258,7 @@ class Workshop:
             await self._broadcaster.flush()
 
     async def close(self) -> None:
-        """Close connections, threads and programs that run outside of this process."""
+        """Close connections and threads, and end the programs that run outside of this process."""
         await self._model_checks.close()
         await self._trials.close()
         await self._crew.close()
@@ -267,7 +269,7 @@ class Workshop:
         self._nudges.close()
 
     async def _seek_workspaces(self) -> None:
-        """Queue and start orders that wait for a workspace which this drone sees."""
+        """Regularly queue and start the orders that wait for a workspace which this drone sees."""
         while self._settings.workspace_roots or self._settings.workspaces.git:
             await asyncio.sleep(self._settings.poll_seconds * random.uniform(0.8, 1.2))
             try:
@@ -277,10 +279,11 @@ class Workshop:
             except StoreUnavailable as problem:
                 log.debug("orders without a workspace wait for the database", problem=str(problem))
             except Exception:
-                log.exception("orders that wait for a workspace could not be looked at")
+                log.exception("the search for orders that wait for a workspace failed")
 
     async def _call_others(self) -> None:
-        """Have other drones look for orders that came while no slot was free here: one drone alone hears of each."""
+        """Have other drones poll for orders that arrived while no slot was free here: a nudge reaches only one
+        drone."""
         while True:
             await self._poll.missed.wait()
             self._poll.missed.clear()
@@ -295,27 +298,27 @@ class Workshop:
             await asyncio.sleep(CALL_SECONDS)
 
     async def _clear_checkpoints(self) -> None:
-        """Remove old checkpoints and checkouts of this host every hour; drones that do it at once do no harm."""
+        """Remove old checkpoints and checkouts of this host about every hour. Several drones may do so concurrently."""
         while True:
             await asyncio.sleep(CLEAR_SECONDS * random.uniform(0.5, 1.5))
             try:
-                done = await in_thread(self._crew.kept.prune, self._settings.checkpoint_days)
+                done = await in_thread(self._crew.checkpoints.prune, self._settings.checkpoint_days)
                 log.info("old checkpoints removed", orders=done.orders, contents=done.contents)
                 await self._tidying.clear_checkouts(self._site, self._settings, self._workspaces.children)
             except Exception:
                 log.exception("old checkpoints and checkouts could not be removed")
 
     async def _beat(self, seconds: float) -> None:
-        """Say every so often that this drone is there; its lease is kept elsewhere, and does not depend on it."""
+        """Regularly publish to viewers that this drone is alive. The lease does not depend on it."""
         while True:
             try:
                 await self._publisher.publish([self._heartbeat()])
             except Exception:
-                log.exception("a heartbeat could not be told")
+                log.exception("a heartbeat could not be published")
             await asyncio.sleep(seconds)
 
     def _hear(self, data: object) -> None:
-        """What is said to this drone, as it came."""
+        """Take an unparsed message from the drone's control channel."""
         self._model_checks.hear(data)
         self._trials.hear(data)
         if isinstance(data, bytes) and data == CALL:
@@ -344,13 +347,14 @@ class Workshop:
             log.exception("an order could not be served", order_id=order_id)
         finally:
             self._slots.release()
-        # Not after one that could not be begun: what keeps it from that may keep all others from it as well.
+        # Not after an order that could not be started: its obstacle may hold for all others, in an endless loop.
         if done:
             self._poll.freed()
 
     async def _look_after_threads(self) -> None:
-        """Give up when there is trouble; the orders that left all of their threads behind are not tried again."""
-        while (trouble := self._health.trouble()) is None:  # noqa: ASYNC110 - threads that do not end tell nobody
+        """Give up when the threads are in trouble; first end the orders that exhausted their own threads, as they are
+        not to be tried again."""
+        while (trouble := self._health.trouble()) is None:  # noqa: ASYNC110 - a thread that hangs sets no event
             await asyncio.sleep(LOOK_SECONDS)
         for execution in self._executions:
             if execution.goes_on and self._crew.pools.exhausted_by(execution.order_id):
@@ -371,9 +375,9 @@ class Workshop:
             left = {"status": at.status, "last_seq": at.seq, "detail": None}
             self._broadcaster.moved(orders[order_id].model_copy(update=left), written[order_id], message)
 
-    async def _nudge_next(self, left: Left) -> None:
+    async def _nudge_next(self, finished: FinishedOrder) -> None:
         """Nudge the drones for the next turn of the session, which could not be claimed before this order ended."""
-        following = left.following
+        following = finished.following
         if following is None:
             return
         try:
@@ -385,4 +389,4 @@ class Workshop:
                 last_seq=following.last_seq,
             )
         except DispatchError as problem:
-            log.debug("the next turn waits for a sweep", session_id=left.order.session_id, problem=str(problem))
+            log.debug("the next turn waits for a sweep", session_id=finished.order.session_id, problem=str(problem))

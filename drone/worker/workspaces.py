@@ -1,11 +1,10 @@
-"""The workspaces of orders: whether this drone sees one, and how an order holds it while its agents work."""
+"""Workspaces of orders: whether this drone sees one, how an order holds it, and parking until one is there."""
 
 import asyncio
 import os
-import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -14,17 +13,16 @@ import structlog
 
 from drone.agent.threads import NoThread
 from drone.checkouts.mirror import CannotFetch
-from drone.checkouts.sessions import Checkouts
 from drone.crew import Crew
 from drone.order_context import Seen
 from drone.sandbox.host_lock import Holder, HostLock, Locks, keys_above, workspace_key
-from drone.sandbox.paths import PathError, Roots, Workspace
+from drone.sandbox.paths import PathError, Workspace
 from drone.sandbox.reaper import Process
 from drone.worker.entering import GRACE_SECONDS, Entrance
 from drone.worker.holders import Holders
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
-from drone.worker.sight import Sight, Verdict, sight_of, verdict
+from drone.worker.site import Sight, Site, Verdict, sight_of, verdict
 from mcc.addresses import Refused
 from mcc.configuration.workspaces import git_address, is_git_address
 from mcc.contracts.control import Control, ControlKind
@@ -40,16 +38,16 @@ T = TypeVar("T")
 log = structlog.get_logger("drone.workspaces")
 
 LEFT_SECONDS = 5.0
-"""An order that other drones may see is left to them for so long before it is laid aside."""
+"""How long an order is left to other drones that may see its workspace, before this drone parks it."""
 
 ANSWER_SECONDS = 20.0
-"""A file system that says nothing of a workspace for so long is not waited for."""
+"""How long a file system may take to answer about a workspace."""
 
 NOT_IN_TIME = "its file system does not answer"
 SILENT = "The file system of {} does not answer; it goes on when that does"
 _ROOTS_OF_OTHERS = "roots of other drones"
 WAITING = 200
-"""Waiting orders that are looked at in one round."""
+"""Bound on the waiting orders looked at in one round."""
 
 REPLACED = (
     "{} is not the directory that it began in, or the marker in it was deleted; "
@@ -74,10 +72,11 @@ TAKEN_BACK = "a resume took it back before a drone could do it"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How to claim an order that names a workspace. `waits`: it is claimed only to be laid aside, for this reason.
+    """How to claim an order that names a workspace.
 
-    `found` is the key of the directory that is there instead of the one that it has begun in. `workspace` is what it
-    works in, opened; `problem` says why it cannot be, and ends the order.
+    `hold`: how the order holds its workspace. `workspace`: the opened workspace. `waits`: claim the order only to park
+    it, for this reason. `found`: key of the directory that now stands at the path instead of the one in which the order
+    began. `problem`: why the order can never have its workspace, which ends it.
     """
 
     hold: WorkspaceHold | None = None
@@ -88,20 +87,9 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """Where a drone works: under its `roots`, on this `host`; `directory` is for records of its own on this machine,
-    `locks` for what it shares with others. `checkouts` are of git addresses."""
-
-    roots: Roots
-    directory: Path
-    host: str = field(default_factory=socket.gethostname)
-    checkouts: Checkouts | None = None
-    locks: Locks | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class WorkspaceTimes:
-    """How long is waited for processes, drones and file systems; see the constants of the same names."""
+    """How long to wait for processes, drones and file systems; see the constants of the same names. `clock` counts
+    seconds since boot."""
 
     grace_seconds: float = GRACE_SECONDS
     left_seconds: float = LEFT_SECONDS
@@ -134,19 +122,19 @@ class Workspaces:
         return self._site.directory / "children" / f"{os.getpid()}-{started}"
 
     async def plan(self, order: WorkOrder, *, begun: bool) -> Plan | None:
-        """How this drone claims an order that names a workspace; None: not now."""
+        """How this drone claims an order that names a workspace; None when it should not claim the order now."""
         assert order.workspace is not None
         try:
             return await self._plan(order, order.workspace, begun=begun)
         except (NoThread, TimeoutError):
             log.warning("a workspace cannot be looked at", order_id=order.id, problem=NOT_IN_TIME)
-            return Plan(waits=SILENT.format(order.workspace)) if self._was_left_long(order.id) else None
+            return Plan(waits=SILENT.format(order.workspace)) if self._others_had_their_chance(order.id) else None
         except OSError as problem:
             log.warning("a workspace cannot be looked at", order_id=order.id, problem=str(problem))
             return None
 
-    async def _checkout(self, order: WorkOrder, workspace: str) -> Plan | None:
-        """It is checked out once the order is claimed: that takes its time."""
+    async def _plan_checkout(self, order: WorkOrder, workspace: str) -> Plan | None:
+        """The plan for a git address. The checkout itself is made after the claim, because it takes long."""
         try:
             address = git_address(workspace)
         except Refused as problem:
@@ -161,11 +149,12 @@ class Workspaces:
             names, why = await self._holders.of_checkpoints(order, ())
         else:
             names, why = await self._holders.of_checkout(order)
-        return await self._left_to(order, names, why) if why else Plan(hold)
+        return await self._leave_to(names, order, why) if why else Plan(hold)
 
-    async def _left_to(self, order: WorkOrder, names: Sequence[str], why: str) -> Plan | None:
-        """An order that these drones alone can do is theirs while one of them is up; else it ends, and says why."""
-        if await self._holders.another_of(names) or not self._was_left_long(order.id):
+    async def _leave_to(self, names: Sequence[str], order: WorkOrder, why: str) -> Plan | None:
+        """The plan for an order that only these drones can carry out: leave it to them while one of them is up; else
+        end it with the reason `why`."""
+        if await self._holders.another_is_up(names) or not self._others_had_their_chance(order.id):
             return None
         return Plan(problem=why)
 
@@ -181,21 +170,21 @@ class Workspaces:
 
     async def _plan(self, order: WorkOrder, workspace: str, *, begun: bool) -> Plan | None:
         if is_git_address(workspace):
-            return await self._checkout(order, workspace)
+            return await self._plan_checkout(order, workspace)
         root = self._roots.named_by(workspace)
-        sight, hold = await self._looked(root, order.id, self._sighted, order, workspace)
+        sight, hold = await self._look(root, order.id, self._sight_and_hold, order, workspace)
         if hold is not None and sight.workspace is not None:
             if order.kind is OrderKind.REVERT:
-                known = await self._looked(root, order.id, self._holders.known, order, sight.workspace)
+                known = await self._look(root, order.id, self._holders.known, order, sight.workspace)
                 names, why = await self._holders.of_checkpoints(order, known)
                 if why:
-                    return await self._left_to(order, names, why)
+                    return await self._leave_to(names, order, why)
             return Plan(hold, workspace=sight.workspace)
-        judged = partial(verdict, sight, begun=begun, host=self._site.host, others=await self._others())
-        match await self._looked(_ROOTS_OF_OTHERS, order.id, judged):
+        judge = partial(verdict, sight, begun=begun, host=self._site.host, others=await self._others())
+        match await self._look(_ROOTS_OF_OTHERS, order.id, judge):
             case Verdict.INVALID:
                 return Plan(problem=sight.problem)
-            case Verdict.PERHAPS if self._was_left_long(order.id):
+            case Verdict.PERHAPS if self._others_had_their_chance(order.id):
                 return Plan(waits=f"It waits for a drone that sees {workspace}")
             case Verdict.NOBODY:
                 outside = sight.exists and not sight.covered
@@ -203,17 +192,19 @@ class Workspaces:
             case _:
                 return None
 
-    async def _looked(self, root: str, order_id: str, look: Callable[..., T], *arguments: object) -> T:
-        """What a function that looks at an order's workspace says. Raises `NoThread` and OSError, TimeoutError for one.
+    async def _look(self, root: str, order_id: str, look: Callable[..., T], *arguments: object) -> T:
+        """Run a function that looks at an order's workspace in a thread for this root, and answer its result.
 
-        A file system that does not answer costs the orders under this root their threads, and no other order anything:
-        once all of them are left behind, nothing looks there until one comes back.
+        Raises `NoThread`, OSError, and TimeoutError after `answer_seconds`. A file system that does not answer occupies
+        only the threads for its root: once all of them hang, nothing looks there until one returns. Orders under other
+        roots are not affected.
         """
         async with asyncio.timeout(self._times.answer_seconds):
             return await self._crew.pools.looks.run_for(root, order_id, look, *arguments)
 
-    def _sighted(self, order: WorkOrder, path: str) -> tuple[Sight, WorkspaceHold | None]:
-        """What is seen of the order's directory, and how the order would hold it where it is. Blocks."""
+    def _sight_and_hold(self, order: WorkOrder, path: str) -> tuple[Sight, WorkspaceHold | None]:
+        """What this drone sees of the order's directory, and how the order would hold it; no hold where the directory
+        is not seen. Blocks."""
         sight = sight_of(path, self._roots)
         return sight, None if sight.workspace is None else self._hold(order, sight.workspace)
 
@@ -223,14 +214,16 @@ class Workspaces:
         return WorkspaceHold(key.text, alone, key.lasting, key.by_path, keys_above(workspace))
 
     def replaced(self, order: WorkOrder, found: str) -> Plan | None:
-        """How this drone claims an order that has begun in another directory than the one that it sees there now."""
-        if not self._was_left_long(order.id):
+        """How this drone claims an order that began in another directory than the one that now stands at its path;
+        `found` is the key of the latter."""
+        if not self._others_had_their_chance(order.id):
             return None
         said = CHECKED_OUT_ELSEWHERE if is_git_address(str(order.workspace)) else REPLACED
         return Plan(waits=said.format(order.workspace), found=found)
 
-    def _was_left_long(self, order_id: str) -> bool:
-        """Whether this drone left the order to others a while ago; they had their chance."""
+    def _others_had_their_chance(self, order_id: str) -> bool:
+        """Whether this drone has left the order to other drones for at least `left_seconds`. The first call for an
+        order starts that time."""
         now = self._times.clock()
         self._left = {one: at for one, at in self._left.items() if now - at < 10 * self._times.left_seconds}
         return now - self._left.setdefault(order_id, now) >= self._times.left_seconds
@@ -239,10 +232,11 @@ class Workspaces:
         found = await self._store.patiently(lambda store: store.leases.registrations())
         return [one for one in found if one.incarnation != self._lease.incarnation]
 
-    async def lay_aside(self, claim: Claim, plan: Plan, *, drone: str) -> int | None:
-        """An order that was claimed for nothing else waits for its workspace. What was asked of it is seen to.
+    async def park(self, claim: Claim, plan: Plan, *, drone: str) -> int | None:
+        """Park an order that was claimed only to wait for its workspace. Open resumes are refused, and the pauses they
+        cancelled; an open cancel hands the order back instead.
 
-        Answers the number of the entry that says so, None when it does not wait.
+        Answers the number of the entry that records the waiting; None when the order was not parked.
         """
         seen, held = claim.control_seq, [(claim.order.id, claim.epoch)]
         while True:
@@ -260,7 +254,7 @@ class Workspaces:
                     lambda store: store.claims.hand_back(held, drone=drone, message="it is cancelled")
                 )
                 return None
-            for control in _of_no_use(controls):
+            for control in _useless(controls):
                 why = UNREAD if control.kind is ControlKind.RESUME else TAKEN_BACK
                 await self._refuse(control, why)
             seen = max((control.number for control in controls), default=seen)
@@ -272,7 +266,7 @@ class Workspaces:
         await self._store.patiently(lambda store: store.controls.refuse(control.id, why))
 
     async def wake(self) -> Sequence[str]:
-        """Queue the orders again that wait for a workspace which is seen here; answers their ids.
+        """Queue again the orders that wait for a workspace which this drone sees now; answers their ids.
 
         Raises `StoreUnavailable`.
         """
@@ -293,11 +287,11 @@ class Workspaces:
         return [order_id for task in woken for order_id in task.result()]
 
     async def _wake_under(self, root: str, waiting: Sequence[Waiting]) -> Sequence[str]:
-        """The same for those under one root, up to the first whose file system does not answer."""
+        """As `wake`, for the orders under one root; stops at the first whose file system does not answer."""
         woken = []
         for one in waiting:
             try:
-                if not await self._looked(root, one.order_id, self._is_seen, one):
+                if not await self._look(root, one.order_id, self._is_seen, one):
                     continue
             except (NoThread, TimeoutError):
                 break
@@ -311,7 +305,7 @@ class Workspaces:
         return bool(await self._store.once(lambda store: store.claims.resume(order_id, WaitingReason.WORKSPACE, SEEN)))
 
     def _is_seen(self, waiting: Waiting) -> bool:
-        """Whether the directory that it waits for is here. Blocks."""
+        """Whether this drone sees the directory that the order waits for. Blocks."""
         if waiting.workspace is not None and is_git_address(waiting.workspace):
             checkouts = self._site.checkouts
             return checkouts is not None and (waiting.key is None or checkouts.has(waiting.key))
@@ -323,13 +317,13 @@ class Workspaces:
     async def entered(
         self, claim: Claim, hold: WorkspaceHold, incarnation: str, workspace: Workspace | None = None
     ) -> AsyncIterator[Seen | None]:
-        """Work in the workspace of a claimed order; see `Entrance.opened`, with what that answers and raises."""
+        """Work in the workspace of a claimed order. Yields and raises what `Entrance.enter` does."""
         self._left.pop(claim.order.id, None)
         locks = self._site.locks or Locks(self._site.directory / "workspaces")
         me = Holder.here(claim.order.id, claim.epoch, incarnation, self.children, locks.service)
         lock = HostLock(locks.directory, hold.key, me, exclusive=hold.exclusive, live=self._live)
         try:
-            yield await self._entrance.opened(lock, claim, workspace)
+            yield await self._entrance.enter(lock, claim, workspace)
         finally:
             lock.release()
 
@@ -337,8 +331,8 @@ class Workspaces:
         return {one.incarnation for one in self._store.store.leases.registrations()}
 
 
-def _of_no_use(controls: Sequence[Control]) -> list[Control]:
-    """Open resumes, which nothing can come of now, and the open pauses that they take back."""
+def _useless(controls: Sequence[Control]) -> list[Control]:
+    """Open resumes, which cannot take effect without the workspace, and the open pauses that they cancel."""
     resumes = [one for one in controls if one.open and one.kind is ControlKind.RESUME]
     last = {one.record_id: one.number for one in resumes}
     pauses = [one for one in controls if one.open and one.kind is ControlKind.PAUSE]

@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from drone.access import toolbox_of
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.tree import Tree
 from drone.crew import Crew
 from drone.models.registry import Models
 from drone.order_context import OrderContext
-from drone.outside import toolbox_of
 from drone.settings import ModelConfig, Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.own import NO_OWN

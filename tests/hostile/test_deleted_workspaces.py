@@ -10,7 +10,8 @@ from drone.agent.model import WantedCall
 from drone.models.scripted import call
 from drone.sandbox.child import Bounds
 from drone.sandbox.paths import Roots, Workspace
-from drone.worker.workspaces import Site, Workspaces
+from drone.worker.site import Site
+from drone.worker.workspaces import Workspaces
 from mcc.contracts.status import OrderStatus
 from mcc.store.migrate import upgrade
 from mcc.store.store import open_store

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from drone.access import toolbox_of
 from drone.agent.budget import Budget
 from drone.agent.journal import MemoryJournal
 from drone.agent.toolset import Call, Output
 from drone.agent.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.outside import toolbox_of
 from drone.sandbox.paths import Workspace
 from drone.settings import Settings
 from drone.tools.jobs import Jobs

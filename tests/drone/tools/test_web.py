@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from drone.access import web_tools
 from drone.egress.http1 import Head
-from drone.outside import web_tools
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.git_program import Git

@@ -62,7 +62,7 @@ class FakeCrew(Crew):
     def share(self, pins: Pins, tokens: Tokens) -> None:
         """It asks no MCP server anything."""
 
-    def with_worktrees(self) -> list[str]:
+    def orders_with_worktrees(self) -> list[str]:
         return []
 
     async def clear_up(self, order_id: str) -> int:

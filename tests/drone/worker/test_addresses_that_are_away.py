@@ -9,8 +9,8 @@ from drone.agent.threads import OwnThreads
 from drone.checkouts.mirror import CannotFetch, NotNow
 from drone.checkouts.sessions import Checkouts
 from drone.sandbox.paths import Roots, Workspace
-from drone.worker.checkouts import tried_again
-from drone.worker.workspaces import Site, Workspaces
+from drone.worker.site import Site, fetch_again
+from drone.worker.workspaces import Workspaces
 from mcc.configuration.workspaces import GitAddress
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import now
@@ -57,7 +57,7 @@ async def test_one_that_is_away_waits_and_is_tried_again_by_itself(tmp_path: Pat
     order = await worked(tmp_path, NotNow(f"{ADDRESS} cannot be fetched: it took too long"))
     assert (order.status, order.reason) == (OrderStatus.WAITING, WaitingReason.WORKSPACE)
     assert "took too long" in str(order.detail)
-    block = tried_again(order, "away.")
+    block = fetch_again(order, "away.")
     assert block is not None and block.until is not None and block.until > now() and block.message == "away"
 
 
@@ -70,4 +70,4 @@ async def test_what_is_not_there_ends_the_order_at_once(tmp_path: Path) -> None:
 async def test_it_is_not_tried_for_ever(tmp_path: Path, given: dict[str, timedelta]) -> None:
     order = await worked(tmp_path, NotNow("away"))
     late = order.model_copy(update={field: now() + after for field, after in given.items()})
-    assert tried_again(late, "away") is None
+    assert fetch_again(late, "away") is None

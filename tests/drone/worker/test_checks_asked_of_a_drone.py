@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import redis
 
-from drone.worker.control_listener import BUSY, MOST_BYTES, ModelChecks
+from drone.worker.trials import BUSY, MOST_CHECK_BYTES, ModelChecks
 from mcc.api.app import RedisAccess
 from mcc.client import MCC
 from mcc.contracts.answers import MAX_CHECKED_MODELS, ModelCheck
@@ -105,7 +105,7 @@ async def test_other_messages_ask_for_nothing() -> None:
     too_many = ["x"] * (MAX_CHECKED_MODELS + 1)
     wrong = ({**request, "names": too_many}, {**request, "check_id": "x:y"}, {**request, "more": 1})
     said = [json.dumps(one).encode() for one in wrong]
-    for data in (*said, b'{"type": "wake"}', b"check_models", to_json(request) + b" " * MOST_BYTES, None, "text"):
+    for data in (*said, b'{"type": "wake"}', b"check_models", to_json(request) + b" " * MOST_CHECK_BYTES, None, "text"):
         checks.hear(data)
     await asyncio.sleep(0)
     assert crew.asked == []

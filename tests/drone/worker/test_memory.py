@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drone.agent.idle_watch import Block
-from drone.worker.shortage import FULL, GROWN_BYTES, ORDERS, Judgement, MemoryWatch, Tidying, judged
+from drone.worker.shortage import FULL, GROWN_BYTES, ORDERS, GarbageCollections, Judgement, MemoryWatch, judge
 from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import WorkOrder
@@ -37,7 +37,9 @@ class Collections:
         self.seconds = 0.0
         self.done = 0
         self.freed: Callable[[], None] = lambda: None
-        self.tidying = Tidying(lambda: self.seconds, lambda: self.seconds, self._collect, lambda: None, lambda: None)
+        self.collections = GarbageCollections(
+            lambda: self.seconds, lambda: self.seconds, self._collect, lambda: None, lambda: None
+        )
 
     def _collect(self) -> None:
         self.seconds += 1.0
@@ -47,14 +49,14 @@ class Collections:
 
 def memory_of(bench: Bench, scales: Scales, given_up: list[str] | None = None) -> MemoryWatch:
     seen: list[str] = [] if given_up is None else given_up
-    tidying = Collections().tidying
+    collections = Collections().collections
     return MemoryWatch(
         LIMIT,
         bench.executions,
         bench.async_store,
         give_up=seen.append,
         resident=scales,
-        tidying=tidying,
+        collections=collections,
     )
 
 
@@ -74,39 +76,39 @@ async def at_work(bench: Bench, weight: int) -> AsyncIterator[tuple[WorkOrder, "
 
 
 def test_below_most_of_its_memory_nothing_is_said() -> None:
-    assert judged(LIMIT, round(LIMIT * FULL) - 1, IDLE, {"a": 500 * MB}) == Judgement()
+    assert judge(LIMIT, round(LIMIT * FULL) - 1, IDLE, {"a": 500 * MB}) == Judgement()
 
 
 def test_nearly_full_it_takes_nothing_more_and_what_runs_goes_on() -> None:
-    judgement = judged(LIMIT, round(LIMIT * 0.9), IDLE, {"a": 500 * MB})
+    judgement = judge(LIMIT, round(LIMIT * 0.9), IDLE, {"a": 500 * MB})
     assert judgement.shortage is not None and "DRONE_MEMORY_MB" in judgement.shortage
-    assert (judgement.aside, judgement.ended) == (None, None)
+    assert (judgement.park, judgement.end) == (None, None)
 
 
 def test_a_drone_without_orders_takes_some_as_long_as_it_may_hold_more() -> None:
-    assert judged(LIMIT, LIMIT - MB, IDLE, {}) == Judgement()
-    assert judged(LIMIT, LIMIT + MB, IDLE, {}).shortage
+    assert judge(LIMIT, LIMIT - MB, IDLE, {}) == Judgement()
+    assert judge(LIMIT, LIMIT + MB, IDLE, {}).shortage
 
 
 def test_beyond_its_memory_the_largest_is_laid_aside() -> None:
-    judgement = judged(LIMIT, LIMIT + MB, IDLE, {"a": 30 * MB, "b": 40 * MB, "c": 30 * MB})
-    assert (judgement.aside, judgement.ended) == ("b", None)
+    judgement = judge(LIMIT, LIMIT + MB, IDLE, {"a": 30 * MB, "b": 40 * MB, "c": 30 * MB})
+    assert (judgement.park, judgement.end) == ("b", None)
     assert judgement.bytes == round((LIMIT + MB - IDLE) * 0.4)
 
 
 @pytest.mark.parametrize("held", [{"a": 5 * MB}, {"a": 500 * MB, "b": 1}])
 def test_one_that_would_not_fit_alone_ends_instead_of_waiting_for_ever(held: dict[str, int]) -> None:
-    judgement = judged(LIMIT, LIMIT + MB, IDLE, held)
-    assert (judgement.aside, judgement.ended) == (None, "a")
+    judgement = judge(LIMIT, LIMIT + MB, IDLE, held)
+    assert (judgement.park, judgement.end) == (None, "a")
 
 
 @pytest.mark.parametrize("orders", range(2, 8))
 def test_however_many_share_it_somebody_goes_on(orders: int) -> None:
     held = {f"{number}": 10 * MB for number in range(orders)}
     while held:
-        judgement = judged(LIMIT, LIMIT + MB, IDLE, held)
-        gone = judgement.aside or judgement.ended
-        assert gone is not None and (judgement.ended is None or len(held) == 1)
+        judgement = judge(LIMIT, LIMIT + MB, IDLE, held)
+        gone = judgement.park or judgement.end
+        assert gone is not None and (judgement.end is None or len(held) == 1)
         del held[gone]
 
 
@@ -175,7 +177,7 @@ async def test_what_garbage_takes_is_no_orders_fault() -> None:
             bench.async_store,
             give_up=lambda why: None,
             resident=scales,
-            tidying=collections.tidying,
+            collections=collections.collections,
         )
         scales.bytes = LIMIT + MB
 
@@ -218,7 +220,7 @@ async def test_what_orders_leave_behind_is_collected_when_enough_have_ended() ->
             bench.executions,
             bench.async_store,
             give_up=lambda why: None,
-            tidying=collections.tidying,
+            collections=collections.collections,
         )
         bench.executions.left = ORDERS - 1
         memory.look()

@@ -12,7 +12,7 @@ from drone.agent.toolset import Call, Output
 from drone.tools.notes import NO_INSTRUCTION, NOTE_TOOLS
 from drone.tools.tool import FunctionTools
 from drone.worker.loop import AsyncStore
-from drone.worker.notes import OrderNotes
+from drone.worker.order_ports import OrderNotes
 from mcc.contracts.drones import Registration
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id

@@ -13,8 +13,8 @@ from drone.crew import Crew
 from drone.generation.port import DocumentLost
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.settings import Settings
-from drone.worker.documents import OrderDocuments
 from drone.worker.executions import Stop
+from drone.worker.order_ports import OrderDocuments
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentStarted, AgentStep, DocumentChanged

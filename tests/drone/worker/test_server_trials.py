@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from drone.worker.loop import AsyncStore
-from drone.worker.mcp_pins import StorePins
-from drone.worker.server_trials import ServerTrials
+from drone.worker.mcp_state import StorePins
+from drone.worker.trials import ServerTrials
 from mcc.contracts.shape import to_json
 from mcc.contracts.tool_tests import ToolTest, ToolTested
 from mcc.contracts.wire import TryServer

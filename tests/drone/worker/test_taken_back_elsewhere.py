@@ -11,7 +11,8 @@ from drone.checkpoints.recording import CallCheckpoints
 from drone.order_context import OrderContext
 from drone.sandbox.paths import Roots, Workspace
 from drone.worker.executions import Stop
-from drone.worker.workspaces import Site, Workspaces, WorkspaceTimes
+from drone.worker.site import Site
+from drone.worker.workspaces import Workspaces, WorkspaceTimes
 from mcc.contracts.changes import NewRevert
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
@@ -30,7 +31,7 @@ class KeepingCrew(FakeCrew):
     def __init__(self, name: str, data: Path) -> None:
         super().__init__()
         self.name = name
-        self.kept = CheckpointDirectory.within(data)
+        self.checkpoints = CheckpointDirectory.within(data)
 
     def may_write(self, order: WorkOrder, workspace: Workspace) -> bool:
         return True
@@ -40,12 +41,12 @@ class KeepingCrew(FakeCrew):
         assert workspace is not None
         turn = context.turn(order, self.pools.of(order.id), Redactor())
         if order.kind is OrderKind.REVERT:
-            return await self.kept.revert(order, workspace, turn, context.reached)
+            return await self.checkpoints.revert(order, workspace, turn, context.reached)
         who = Origin(record_id=root_record_id(order.id), agent=order.agent)
         if turn.tree.root is None:
             await turn.journal.write(who, started(order.prompt))
         call = Call(f"call of {self.name}", "write", {}, who, turn)
-        taken = CallCheckpoints(self.kept.of(order, workspace), call, turn, Event())
+        taken = CallCheckpoints(self.checkpoints.of(order, workspace), call, turn, Event())
         await taken.before(call.call_id)
         await turn.journal.cleared()
         (workspace.root / "by").write_text(self.name)

@@ -26,7 +26,7 @@ class Left:
         self.until: Callable[[], bool] = lambda: False
         self.reached = asyncio.Event()
 
-    def with_worktrees(self) -> list[str]:
+    def orders_with_worktrees(self) -> list[str]:
         self.rounds += 1
         if self.until():
             self._loop.call_soon_threadsafe(self.reached.set)

@@ -20,17 +20,8 @@ from drone.sandbox.private import Private
 from drone.worker.entering import BUSY
 from drone.worker.executions import Stop
 from drone.worker.liveness import ThreadHealth
-from drone.worker.workspaces import (
-    TAKEN_BACK,
-    UNREAD,
-    Plan,
-    Site,
-    Verdict,
-    Workspaces,
-    WorkspaceTimes,
-    sight_of,
-    verdict,
-)
+from drone.worker.site import Site, Verdict, sight_of, verdict
+from drone.worker.workspaces import TAKEN_BACK, UNREAD, Plan, Workspaces, WorkspaceTimes
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
@@ -415,7 +406,7 @@ async def test_orders_under_other_roots_go_on_while_a_root_does_not_answer(mount
 async def test_waiting_orders_of_other_roots_are_woken_beside_a_root_that_does_not_answer(mounted: Mounted) -> None:
     eyes, aside = mounted.eyes(), Plan(waits="It waits")
     for order in (*mounted.hung, mounted.well):
-        await eyes.lay_aside(mounted.bench.claim(order), aside, drone="d1")
+        await eyes.park(mounted.bench.claim(order), aside, drone="d1")
     await mounted.hang()
     assert list(await eyes.wake()) == [mounted.well.id]
     mounted.mounts.back.set()

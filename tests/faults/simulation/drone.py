@@ -19,7 +19,8 @@ from drone.worker.journal import Writer
 from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
 from drone.worker.loop import AsyncStore
 from drone.worker.runner import Runner
-from drone.worker.workspaces import Site, Workspaces, WorkspaceTimes
+from drone.worker.site import Site
+from drone.worker.workspaces import Workspaces, WorkspaceTimes
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.wire import Hint

@@ -3,7 +3,7 @@
 import asyncio
 import socket
 
-from drone.worker.login import came_back
+from drone.worker.mcp_state import callback_url
 
 
 def free_port() -> int:
@@ -22,7 +22,7 @@ async def get(port: int, path: str) -> bytes:
 
 async def test_the_first_that_comes_back_from_the_login_counts() -> None:
     port, ready = free_port(), asyncio.Event()
-    coming = asyncio.create_task(came_back(port, ready.set))
+    coming = asyncio.create_task(callback_url(port, ready.set))
     await ready.wait()
     assert b"close this page" in await get(port, "/favicon.ico") and not coming.done()
     await get(port, "/callback?code=a&state=b")

@@ -1,4 +1,4 @@
-"""The tools of this drone, what they reach of the world, and where its orders may work, by its settings."""
+"""What a drone's settings give its agents access to: tools, addresses, and directories to work in."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,32 +21,32 @@ from mcc.configuration.running import AddedRoots
 
 WORKTREES = "worktrees"
 CHECKOUTS = "checkouts"
-"""The directory of them in the data directory."""
+"""Names of their directories in the data directory."""
 
 
 def toolbox_of(settings: Settings, own: OwnTools) -> Toolbox:
-    """The tools of this machine, as the operator wants them."""
+    """The tools that this machine offers, as configured; `own` are those of the operator."""
     protected = Protected(settings.permission.protected)
     found = Toolbox.found(settings.prompts_dir, own, settings.sandbox, web_tools(settings), protected)
     return replace(found, shell=replace(found.shell, egress=egress_of(settings, found.shell.sandbox)))
 
 
 def web_tools(settings: Settings) -> WebTools:
-    """What the configuration lets agents read of the web."""
+    """The tools with which the configuration lets agents read the web."""
     web = settings.web
     key = settings.key(web.search.key_env) if web.search and web.search.key_env else None
     return WebTools.of(web, addresses_of(settings, web.allow_private), key, lambda data: settings.redactor.finds(data))
 
 
 def egress_of(settings: Settings, sandbox: Bubblewrap | None) -> Egress | None:
-    """The way out of programs in the sandbox; None where there is none."""
+    """The proxy through which sandboxed programs reach allowed hosts; None where no bubblewrap runs programs."""
     if sandbox is None or isinstance(sandbox, Contained):
         return None
     return Egress(plan_of(settings), sandbox.custody)
 
 
 def plan_of(settings: Settings) -> Plan:
-    """What the configuration lets programs reach."""
+    """The hosts that the configuration lets sandboxed programs reach, and the secrets inserted for them."""
     table = settings.sandbox
     secrets = tuple(
         ConfiguredSecret(name, settings.key(secret.env) or "", secret.hosts) for name, secret in table.secrets.items()
@@ -56,23 +56,25 @@ def plan_of(settings: Settings) -> Plan:
 
 
 def addresses_of(settings: Settings, private: Sequence[str] = ()) -> AddressRule:
-    """Private addresses are reached where the operator names them: in `private`."""
-    return AddressRule(_resolved, own=settings.own_services, allow_private=endpoints_of(tuple(private)))
+    """The rule for addresses that tools may reach. Private addresses are allowed only where the operator names them, in
+    `private`."""
+    return AddressRule(_resolve, own=settings.own_services, allow_private=endpoints_of(tuple(private)))
 
 
 def addresses_of_servers(settings: Settings) -> AddressRule:
-    """For MCP: private addresses are also those in [sandbox.egress], and a server's own."""
+    """The rule for MCP servers: also allows the private addresses in [sandbox.egress], and those of the servers
+    themselves."""
     named = (url_of(server.url).endpoint for server in settings.mcp.values() if server.url)
     allowed = (*settings.sandbox.egress.allow_private, *map(str, named))
     return addresses_of(settings, allowed)
 
 
-async def _resolved(host: str) -> Sequence[str]:
+async def _resolve(host: str) -> Sequence[str]:
     return await in_thread(look_up, host)
 
 
 def roots_of(settings: Settings) -> Roots:
-    """Where orders of this drone may work."""
+    """The directories in which this drone's orders may work."""
     added = AddedRoots(settings.data_dir)
     private = Private(
         settings.private_places(), except_below=(settings.data_dir / WORKTREES, settings.data_dir / CHECKOUTS)

@@ -1,0 +1,150 @@
+"""What the agents of an order reach in the store: its document, the notes of its project, and people."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from drone.agent.journal import Fenced as JournalFenced
+from drone.generation.port import DocumentLost
+from drone.tools.notes_port import NoteRefused
+from drone.worker.journal import OrderJournal
+from drone.worker.loop import AsyncStore
+from mcc.contracts.entry import Origin
+from mcc.contracts.inbox_facts import InboxRequest, Said
+from mcc.contracts.notes import NewNote, Note, NoteKind
+from mcc.contracts.order import WorkOrder
+from mcc.contracts.permission import SavedRule
+from mcc.contracts.shape import digest
+from mcc.documents.blueprint import Blueprint
+from mcc.documents.change import Author, Change
+from mcc.documents.commands import Command
+from mcc.documents.functions import Functions
+from mcc.documents.state import State
+from mcc.store.agent_changes import AgentCommands
+from mcc.store.errors import Fenced, TooManyNotes, UnknownDocument, UnknownNote
+from mcc.store.notes import Writing
+from mcc.store.store import Store
+
+T = TypeVar("T")
+
+
+class OrderDocuments:
+    """The document that an order generates or talks about, changed under the order's epoch; its journal reports the
+    changes. Implements `drone.generation.port.Documents`. Make it with `opened`.
+    """
+
+    def __init__(
+        self, store: AsyncStore, journal: OrderJournal, document_id: str, blueprint: Blueprint, functions: Functions
+    ) -> None:
+        self._store = store
+        self._journal = journal
+        self._blueprint = blueprint
+        self._id = document_id
+        self.functions = functions
+
+    @classmethod
+    async def opened(
+        cls, store: AsyncStore, journal: OrderJournal, document_id: str, functions: Functions
+    ) -> "OrderDocuments":
+        """Raises `DocumentLost`, `Fenced`."""
+        journal.check_open()
+        try:
+            blueprint = await store.patiently(lambda store: store.documents.blueprint(document_id))
+            await store.patiently(lambda store: store.documents.warm(document_id))
+        except UnknownDocument as problem:
+            raise DocumentLost(str(problem)) from problem
+        return cls(store, journal, document_id, blueprint, functions)
+
+    @property
+    def id(self) -> str:
+        return self._id
+
+    @property
+    def blueprint(self) -> Blueprint:
+        return self._blueprint
+
+    async def state(self) -> State:
+        """The committed state. Raises `DocumentLost`, `Fenced`."""
+        self._journal.check_open()
+        try:
+            state = await self._store.patiently(lambda store: store.documents.state(self._id))
+        except UnknownDocument as problem:
+            raise DocumentLost(str(problem)) from problem
+        return self._of_same_blueprint(state)
+
+    async def dispatch(self, origin: Origin, commands: Sequence[Command], author: Author, command_id: str) -> Change:
+        """As the port promises. One transaction, fenced by the order's row, commits the change and its entries."""
+        try:
+            done = await self._journal.change(AgentCommands(self._id, commands, author, origin, command_id))
+        except UnknownDocument as problem:
+            raise DocumentLost(str(problem)) from problem
+        self._of_same_blueprint(done.change.state)
+        return done.change
+
+    def _of_same_blueprint(self, state: State) -> State:
+        if state.blueprint != self._blueprint.digest:
+            raise DocumentLost(f"the document {self._id} has another blueprint by now: {state.blueprint}")
+        return state
+
+
+class OrderNotes:
+    """The notes of an order's project, written under the order's epoch. Implements `drone.tools.notes_port.Notes`."""
+
+    def __init__(self, store: AsyncStore, journal: OrderJournal, order: WorkOrder, workspace_key: str | None) -> None:
+        """The project is the workspace; for a repository that is cloned for each session, its address; without a
+        workspace, the session."""
+        self._store = store
+        self._journal = journal
+        self._order = order
+        cloned = (order.workspace or "").startswith("https://")
+        self._project = digest(order.workspace) if cloned else workspace_key or order.session_id
+
+    async def list(self, kind: NoteKind) -> Sequence[Note]:
+        return await self._in_store(lambda store: store.notes.list(self._project, kind))
+
+    async def read(self, kind: NoteKind, name: str) -> Note:
+        return await self._in_store(lambda store: store.notes.get(self._project, kind, name))
+
+    async def search(self, question: str, kind: NoteKind, most: int) -> Sequence[Note]:
+        return await self._in_store(lambda store: store.notes.search(self._project, question, kind=kind, most=most))
+
+    async def write(self, origin: Origin, call_id: str, new: NewNote) -> Note:
+        writing = self._writing(origin, call_id)
+        return await self._in_store(lambda store: store.notes.write(writing, new))
+
+    async def delete(self, origin: Origin, call_id: str, kind: NoteKind, name: str) -> Note:
+        writing = self._writing(origin, call_id)
+        return await self._in_store(lambda store: store.notes.delete(writing, kind, name))
+
+    def _writing(self, origin: Origin, call_id: str) -> Writing:
+        return Writing(self._order.id, self._journal.epoch, origin, call_id, self._project, self._order.workspace)
+
+    async def _in_store(self, work: Callable[[Store], T]) -> T:
+        self._journal.check_open()
+        try:
+            return await self._store.patiently(work)
+        except (UnknownNote, TooManyNotes) as refused:
+            raise NoteRefused(str(refused)) from refused
+        except Fenced as lost:
+            raise JournalFenced(str(lost)) from lost
+
+
+class OrderPeople:
+    """The people that an order's agents can ask: questions stand in the inbox, answers arrive as controls. Implements
+    `drone.agent.inbox.People`.
+
+    `expire_seconds`: how long a call waits for an approval; the sweep ends the wait.
+    """
+
+    reaches = True
+
+    def __init__(self, store: AsyncStore, order_id: str, expire_seconds: float) -> None:
+        self._store = store
+        self._order_id = order_id
+        self.expire_seconds = expire_seconds
+
+    async def grants(self) -> Sequence[SavedRule]:
+        return await self._store.patiently(lambda store: store.grants.of_order(self._order_id))
+
+    async def ask(self, origin: Origin, asked: InboxRequest) -> Said | None:
+        """None: the answer comes later, as a control."""
+        return None
