@@ -121,7 +121,7 @@ class DroneApp(Celery):  # type: ignore[misc]
         self.add_defaults(self._configuration)
         self.steps["worker"].add(DroneStep)
         self.task(run_order, base=OrderTask, name=RUN_ORDER_TASK, bind=True, ignore_result=True, max_retries=0)
-        self.task(land_canary, name=CANARY_TASK, bind=True, ignore_result=True, max_retries=0, send_events=False)
+        self.task(canary_returned, name=CANARY_TASK, bind=True, ignore_result=True, max_retries=0, send_events=False)
 
     @cached_property
     def settings(self) -> Settings:
@@ -188,7 +188,7 @@ def run_order(task: Any, order_id: object) -> None:
         raise TaskBroke(said) from None
 
 
-def land_canary(task: Any, token: object) -> None:
+def canary_returned(task: Any, token: object) -> None:
     """Report to the drone that a message it sent to itself has come back."""
     if task.app.drone is not None:
         task.app.drone.canary_seen(str(token))

@@ -191,7 +191,7 @@ def revoke(state: Any, task_id: object, terminate: object = False, **_: Any) -> 
     for order_id in task_id if isinstance(task_id, list) else [task_id]:
         if drone is not None and isinstance(order_id, str):
             drone.cancel(order_id, "celery")
-    return {"ok": "what is at work here is cancelled"}
+    return {"ok": "orders that run here are cancelled"}
 
 
 def _without_canaries(stats: Callable[..., Any], state: Any, **more: Any) -> Any:
@@ -216,16 +216,15 @@ class Control(CelerysControl):  # type: ignore[misc]
         self.box.node.handlers = handlers()
 
 
-def _replaced(step: str) -> str:
-    return "drone.worker.components:Control" if step == "celery.worker.consumer.control:Control" else step
-
-
 class Consumer(CelerysConsumer):  # type: ignore[misc]
     """Counts refused messages: those without a task, with an unknown task, with a content type other than JSON, or with
     an unreadable body."""
 
     class Blueprint(CelerysConsumer.Blueprint):  # type: ignore[misc]
-        default_steps = tuple(map(_replaced, CelerysConsumer.Blueprint.default_steps))
+        default_steps = tuple(
+            "drone.worker.components:Control" if step == "celery.worker.consumer.control:Control" else step
+            for step in CelerysConsumer.Blueprint.default_steps
+        )
 
     def on_unknown_message(self, body: Any, message: Any) -> None:
         self.app.message_refused()

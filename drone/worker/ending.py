@@ -30,7 +30,7 @@ MOST_TOGETHER = 50
 """Bound on the orders ended in one transaction."""
 
 TOO_LATE = "The turn had ended before it was read."
-ASKED_MEANWHILE = "something was asked of it just as it was to be laid aside"
+CONTROLLED_MEANWHILE = "a control for it arrived just as it was to be parked"
 
 
 class Suspects:
@@ -176,12 +176,13 @@ class Finisher:
     async def _hand_back(self, claim: Claim) -> None:
         order_id, drone = claim.order.id, claim.order.drone or ""
         held = [(order_id, claim.epoch)]
-        await self._store.patiently(lambda store: store.claims.hand_back(held, drone=drone, message=ASKED_MEANWHILE))
+        why = CONTROLLED_MEANWHILE
+        await self._store.patiently(lambda store: store.claims.hand_back(held, drone=drone, message=why))
         reached = await self._store.patiently(lambda store: store.journal.reached([order_id])[order_id])
         left = claim.order.model_copy(update={"status": reached.status, "last_seq": reached.seq})
         entries = await self._store.entries(order_id, after=claim.last_seq)
-        self._broadcaster.moved(left, entries[-1:], ASKED_MEANWHILE)
-        log.info("order handed back", order_id=order_id, why=ASKED_MEANWHILE)
+        self._broadcaster.moved(left, entries[-1:], why)
+        log.info("order handed back", order_id=order_id, why=why)
 
     async def _bare_ending(self, execution: Execution, claim: Claim, problem: Exception) -> Ending:
         order_id = execution.order_id

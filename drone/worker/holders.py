@@ -3,19 +3,16 @@
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from drone.checkpoints.store import StoreBroken
 from drone.crew import Crew
 from drone.sandbox.paths import Workspace
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
-from mcc.contracts.entry import Entry
 from mcc.contracts.git_facts import WorktreeMade
 from mcc.contracts.journal import WorkspaceCheckpointed
 from mcc.contracts.order import OrderKind, WorkOrder
 from mcc.contracts.order_facts import OrderClaimed
-from mcc.store.store import Store
 
 PAGE = 100
 _TURNS = 50
@@ -116,7 +113,7 @@ class Holders:
         parts: list[Part] = []
         worktrees: set[str | None] = set()
         last = 0
-        while page := await self._store.patiently(partial(_page, order_id=order_id, after=last)):
+        while page := await self._store.page(order_id, after=last, limit=PAGE):
             for entry in page:
                 if isinstance(entry.data, OrderClaimed):
                     parts.append(Part(entry.data.drone))
@@ -133,7 +130,3 @@ class Holders:
             order = await self._store.patiently(lambda store: store.orders.get(order_id))
             return [Part(order.drone, order.last_seq)] if order.drone else []
         return [part for part in parts if part.checkpoints]
-
-
-def _page(store: Store, *, order_id: str, after: int) -> Sequence[Entry]:
-    return store.journal.read(order_id, after=after, limit=PAGE)

@@ -133,6 +133,10 @@ class AsyncStore:
         except StoreUnavailable:
             return ()
 
+    async def page(self, order_id: str, *, after: int, limit: int) -> Sequence[Entry]:
+        """At most `limit` entries after this number, however long the database is unavailable."""
+        return await self.patiently(lambda store: store.journal.read(order_id, after=after, limit=limit))
+
     def close(self) -> None:
         self._offload.close()
 

@@ -78,12 +78,6 @@ class Channel(redis.Channel):
             self._kept = super()._create_client()  # type: ignore[no-untyped-call]
         return self._kept
 
-    @property
-    def _refused(self) -> Callable[[], None]:
-        """Called for every dropped message."""
-        refused: Callable[[], None] = self.connection.client.refused
-        return refused
-
     def basic_consume(
         self, queue: str, no_ack: bool, callback: Callable[[Any], Any], consumer_tag: str, **more: Any
     ) -> None:
@@ -130,7 +124,7 @@ class Channel(redis.Channel):
 
     def _drop(self, problem: Exception) -> None:
         log.warning("an unreadable message was dropped", problem=repr(problem)[:LOGGED_CHARACTERS])
-        self._refused()
+        self.connection.client.refused()
 
     def _broker_errors(self) -> tuple[type[Exception], ...]:
         """Errors of the connection, upon which Celery reconnects. Kombu lists KeyError among them, but messages raise

@@ -1,9 +1,7 @@
 """Carries out one order: claims it, runs its agents from where its journal stands, ends or parks it."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import structlog
@@ -26,12 +24,10 @@ from drone.worker.loop import AsyncStore
 from drone.worker.order_ports import OrderDocuments, OrderNotes, OrderPeople
 from drone.worker.site import fetch_again
 from drone.worker.weight import weight_of
-from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.order import EarlierTurn, OrderKind, Outcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.store.store import Store
 from mcc.store.values import Claim
 
 log = structlog.get_logger("drone.runner")
@@ -229,8 +225,7 @@ class Runner:
             return frozenset()
         source, last, found = order.origin.order_id, order.origin.after, set[str]()
         for after in range(0, last, PAGE):
-            page = partial(_page, order_id=source, after=after, limit=min(PAGE, last - after))
-            entries = await self._store.patiently(page)
+            entries = await self._store.page(source, after=after, limit=min(PAGE, last - after))
             found |= {entry.data.call_id for entry in entries if isinstance(entry.data, ToolFinished)}
         return frozenset(found)
 
@@ -239,10 +234,6 @@ class Runner:
         if order.document_id is None:
             return None
         return await OrderDocuments.opened(self._store, journal, order.document_id, self._crew.functions)
-
-
-def _page(store: Store, *, order_id: str, after: int, limit: int) -> Sequence[Entry]:
-    return store.journal.read(order_id, after=after, limit=limit)
 
 
 def outcome_of(execution: Execution, turn: "asyncio.Task[Outcome]") -> Outcome | None:

@@ -24,7 +24,7 @@ from mcc.store.values import Waiting
 log = structlog.get_logger("drone.shortage")
 
 LOOK_SECONDS = 1.0
-WAKE_EVERY = 5
+REQUEUE_EVERY = 5
 """Every so many looks, orders that wait for memory or disk space are looked for."""
 
 ORDERS = 25
@@ -43,7 +43,7 @@ ROOM = 0.7
 """Share of its memory below which an order that waits for memory continues. Lower than `FULL`, so that the order is not
 parked again at once."""
 
-MOST_WOKEN = 100
+MOST_REQUEUED = 100
 REMEMBERED = 1_000
 
 
@@ -168,8 +168,8 @@ class MemoryWatch:
                     await self._look_now.wait()
             try:
                 self.look()
-                if look % WAKE_EVERY == 0:
-                    await self.wake()
+                if look % REQUEUE_EVERY == 0:
+                    await self.requeue_waiting()
             except StoreUnavailable as problem:
                 log.debug("orders that wait for memory wait for the database", problem=str(problem))
             except Exception:
@@ -188,24 +188,24 @@ class MemoryWatch:
         if self._limit is not None:
             self._hold_to(self._limit)
 
-    async def wake(self) -> None:
+    async def requeue_waiting(self) -> None:
         """Queue again one order that waits for memory, if it fits here. Raises `StoreUnavailable`."""
         room = self._room()
         if room <= 0:
             return
-        for waiting in await self._store.once(lambda store: store.claims.waiting(WaitingReason.MEMORY, MOST_WOKEN)):
+        for waiting in await self._store.once(lambda store: store.claims.waiting(WaitingReason.MEMORY, MOST_REQUEUED)):
             if len(self._executions) and self._sizes.get(waiting.order_id, 0) > room:
                 continue
-            if await self._wake(waiting.order_id):
+            if await self._requeue(waiting.order_id):
                 return
 
-    async def _wake(self, order_id: str) -> bool:
+    async def _requeue(self, order_id: str) -> bool:
         why = "a drone has memory for it again"
-        woken = await self._store.once(lambda store: store.claims.resume(order_id, WaitingReason.MEMORY, why))
-        if woken:
+        requeued = await self._store.once(lambda store: store.claims.resume(order_id, WaitingReason.MEMORY, why))
+        if requeued:
             self._sizes.pop(order_id, None)
-            log.info("order goes on", order_id=order_id, why=why)
-        return bool(woken)
+            log.info("order queued again", order_id=order_id, why=why)
+        return bool(requeued)
 
     def _room(self) -> int:
         """Bytes that a resumed order may take here; 0 = none may resume."""
@@ -277,7 +277,7 @@ def _mb(size: int) -> str:
     return f"{size / MEGABYTE:,.0f}"
 
 
-WAKE_TIMES = 1.5
+REQUEUE_RESERVES = 1.5
 """How many reserves must be free before a waiting order continues, so that it is not parked again at once."""
 
 
@@ -303,8 +303,8 @@ class DiskWatch:
         while True:
             try:
                 await self.look()
-                if look % WAKE_EVERY == 0:
-                    await self.wake()
+                if look % REQUEUE_EVERY == 0:
+                    await self.requeue_waiting()
             except StoreUnavailable as problem:
                 log.debug("orders that wait for room wait for the database", problem=str(problem))
             except Exception:
@@ -324,18 +324,18 @@ class DiskWatch:
                 execution.wait_for(Block(WaitingReason.DISK, short.removesuffix(".")))
                 log.warning("order is parked", order_id=execution.order_id, why=short)
 
-    async def wake(self) -> None:
+    async def requeue_waiting(self) -> None:
         """Queue again the orders that wait for disk space which this drone has. Raises `StoreUnavailable`."""
-        if await self._looking(self._reserve.shortage, times=WAKE_TIMES):
+        if await self._looking(self._reserve.shortage, times=REQUEUE_RESERVES):
             return
-        for waiting in await self._store.once(lambda store: store.claims.waiting(WaitingReason.DISK, MOST_WOKEN)):
+        for waiting in await self._store.once(lambda store: store.claims.waiting(WaitingReason.DISK, MOST_REQUEUED)):
             if await self._looking(self._fits, waiting):
-                await self._wake(waiting.order_id)
+                await self._requeue(waiting.order_id)
 
-    async def _wake(self, order_id: str) -> None:
+    async def _requeue(self, order_id: str) -> None:
         why = "there is room on the disk again"
         if await self._store.once(lambda store: store.claims.resume(order_id, WaitingReason.DISK, why)):
-            log.info("order goes on", order_id=order_id, why=why)
+            log.info("order queued again", order_id=order_id, why=why)
 
     def close(self) -> None:
         self._looking.close()
@@ -352,4 +352,4 @@ class DiskWatch:
         if waiting.workspace is None:
             return True
         place = Path(waiting.workspace)
-        return place.is_dir() and Reserve((place,), self._reserve.bytes).shortage(times=WAKE_TIMES) is None
+        return place.is_dir() and Reserve((place,), self._reserve.bytes).shortage(times=REQUEUE_RESERVES) is None

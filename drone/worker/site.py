@@ -22,6 +22,7 @@ from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import WaitingReason
+from mcc.store.store import Store
 
 FETCH_AGAIN = timedelta(minutes=2)
 """Pause before an address is fetched again, after several failed tries in a row."""
@@ -59,6 +60,11 @@ def _checkouts_of(settings: Settings, crew: Crew) -> Checkouts | None:
     home = settings.data_dir / CHECKOUTS
     mirrors = Mirrors(crew.programs, home / "mirrors", crew.egress.network_to)
     return Checkouts(mirrors, settings.workspaces, home, settings.key, Private(settings.private_places()))
+
+
+def live_incarnations(store: Store) -> set[str]:
+    """The incarnations of all live drones. Blocks."""
+    return {one.incarnation for one in store.leases.registrations()}
 
 
 def fetch_again(order: WorkOrder, problem: str) -> Block | None:

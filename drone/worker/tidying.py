@@ -19,7 +19,7 @@ from drone.sandbox.host_lock import Holder, HostLock, Locks
 from drone.settings import Settings
 from drone.tools.git_program import Git
 from drone.worker.loop import AsyncStore
-from drone.worker.site import Site
+from drone.worker.site import Site, live_incarnations
 from mcc.configuration.workspaces import KeptCheckouts
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FINAL, UNFINISHED, OrderStatus
@@ -67,7 +67,7 @@ class Tidying:
         try:
             if left := await self._crew.clear_up(order_id):
                 self._stay.add(order_id)
-                log.warning("worktrees stay, which alone have what is in them", order_id=order_id, count=left)
+                log.warning("worktrees are kept because they hold unsaved work", order_id=order_id, count=left)
         except Exception:
             self._stay.add(order_id)
             log.exception("worktrees could not be tidied up", order_id=order_id)
@@ -85,17 +85,15 @@ class Tidying:
         sweep = Sweep(site.checkouts, git, before, most, self._is_free, alone)
         kept = await sweep.run(self._crew.pools.of(CHECKOUTS))
         for one in kept.kept:
-            log.info("a checkout stays, which alone has what is in it", place=one.place, why=one.why)
+            log.info("a checkout is kept because it holds unsaved work", place=one.place, why=one.why)
         return kept
-
-    def _live(self) -> set[str]:
-        return {one.incarnation for one in self._store.store.leases.registrations()}
 
     @asynccontextmanager
     async def _alone(self, locks: Locks, children: Path, name: str) -> AsyncIterator[bool]:
         """Lock the checkout of this name against all processes of this machine. Yields whether the lock was free."""
         me = Holder.here(CHECKOUTS, 1, "", children, locks.service)
-        lock = HostLock(locks.directory, name, me, exclusive=True, live=self._live)
+        live = partial(live_incarnations, self._store.store)
+        lock = HostLock(locks.directory, name, me, exclusive=True, live=live)
         taken = await self._store.patiently(lambda _: lock.take())
         try:
             yield taken

@@ -273,7 +273,7 @@ class Workshop:
         while self._settings.workspace_roots or self._settings.workspaces.git:
             await asyncio.sleep(self._settings.poll_seconds * random.uniform(0.8, 1.2))
             try:
-                for order_id in await self._workspaces.wake():
+                for order_id in await self._workspaces.requeue_waiting():
                     if self._slots.take():
                         self._start(order_id)
             except StoreUnavailable as problem:

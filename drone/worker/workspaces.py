@@ -22,7 +22,7 @@ from drone.worker.entering import GRACE_SECONDS, Entrance
 from drone.worker.holders import Holders
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
-from drone.worker.site import Sight, Site, Verdict, sight_of, verdict
+from drone.worker.site import Sight, Site, Verdict, live_incarnations, sight_of, verdict
 from mcc.addresses import Refused
 from mcc.configuration.workspaces import git_address, is_git_address
 from mcc.contracts.control import Control, ControlKind
@@ -206,12 +206,10 @@ class Workspaces:
         """What this drone sees of the order's directory, and how the order would hold it; no hold where the directory
         is not seen. Blocks."""
         sight = sight_of(path, self._roots)
-        return sight, None if sight.workspace is None else self._hold(order, sight.workspace)
-
-    def _hold(self, order: WorkOrder, workspace: Workspace) -> WorkspaceHold:
-        key = workspace_key(workspace)
-        alone = self._crew.may_write(order, workspace)
-        return WorkspaceHold(key.text, alone, key.lasting, key.by_path, keys_above(workspace))
+        if sight.workspace is None:
+            return sight, None
+        key, alone = workspace_key(sight.workspace), self._crew.may_write(order, sight.workspace)
+        return sight, WorkspaceHold(key.text, alone, key.lasting, key.by_path, keys_above(sight.workspace))
 
     def replaced(self, order: WorkOrder, found: str) -> Plan | None:
         """How this drone claims an order that began in another directory than the one that now stands at its path;
@@ -265,7 +263,7 @@ class Workspaces:
     async def _refuse(self, control: Control, why: str) -> None:
         await self._store.patiently(lambda store: store.controls.refuse(control.id, why))
 
-    async def wake(self) -> Sequence[str]:
+    async def requeue_waiting(self) -> Sequence[str]:
         """Queue again the orders that wait for a workspace which this drone sees now; answers their ids.
 
         Raises `StoreUnavailable`.
@@ -281,14 +279,14 @@ class Workspaces:
             by_root.setdefault(self._roots.named_by(one.workspace or ""), []).append(one)
         try:
             async with asyncio.TaskGroup() as group:
-                woken = [group.create_task(self._wake_under(root, those)) for root, those in by_root.items()]
+                requeued = [group.create_task(self._requeue_under(root, those)) for root, those in by_root.items()]
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures
-        return [order_id for task in woken for order_id in task.result()]
+        return [order_id for task in requeued for order_id in task.result()]
 
-    async def _wake_under(self, root: str, waiting: Sequence[Waiting]) -> Sequence[str]:
-        """As `wake`, for the orders under one root; stops at the first whose file system does not answer."""
-        woken = []
+    async def _requeue_under(self, root: str, waiting: Sequence[Waiting]) -> Sequence[str]:
+        """As `requeue_waiting`, for the orders under one root; stops at the first whose file system does not answer."""
+        requeued = []
         for one in waiting:
             try:
                 if not await self._look(root, one.order_id, self._is_seen, one):
@@ -297,11 +295,11 @@ class Workspaces:
                 break
             except OSError:
                 continue
-            if await self._wake_order(one.order_id):
-                woken.append(one.order_id)
-        return woken
+            if await self._requeue(one.order_id):
+                requeued.append(one.order_id)
+        return requeued
 
-    async def _wake_order(self, order_id: str) -> bool:
+    async def _requeue(self, order_id: str) -> bool:
         return bool(await self._store.once(lambda store: store.claims.resume(order_id, WaitingReason.WORKSPACE, SEEN)))
 
     def _is_seen(self, waiting: Waiting) -> bool:
@@ -321,14 +319,12 @@ class Workspaces:
         self._left.pop(claim.order.id, None)
         locks = self._site.locks or Locks(self._site.directory / "workspaces")
         me = Holder.here(claim.order.id, claim.epoch, incarnation, self.children, locks.service)
-        lock = HostLock(locks.directory, hold.key, me, exclusive=hold.exclusive, live=self._live)
+        live = partial(live_incarnations, self._store.store)
+        lock = HostLock(locks.directory, hold.key, me, exclusive=hold.exclusive, live=live)
         try:
             yield await self._entrance.enter(lock, claim, workspace)
         finally:
             lock.release()
-
-    def _live(self) -> set[str]:
-        return {one.incarnation for one in self._store.store.leases.registrations()}
 
 
 def _useless(controls: Sequence[Control]) -> list[Control]:

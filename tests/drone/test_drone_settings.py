@@ -70,7 +70,7 @@ def test_arguments_win_over_the_environment_and_that_over_the_file(clean: pytest
     assert load().queues == ("one", "two")
 
 
-def test_what_mcc_and_drones_share_may_be_set_for_both_at_once(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_shared_settings_may_be_set_for_service_and_drones_at_once(clean: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "config" / "mcc" / "mcc.toml").write_text(
         '[mcc]\nredis_url = "redis://file/1"\nport = 1\nlease_seconds = 30\n'
     )
@@ -151,7 +151,7 @@ def test_a_key_is_never_printed(clean: pytest.MonkeyPatch) -> None:
         ("drone = 3\n", "drone"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_said_in_a_sentence(
+def test_an_unusable_file_is_reported_in_a_sentence(
     clean: pytest.MonkeyPatch, tmp_path: Path, toml: str, sentence: str
 ) -> None:
     (tmp_path / "config" / "mcc" / "mcc.toml").write_text(toml)
@@ -182,7 +182,7 @@ def test_settings_load_neither_celery_nor_redis_nor_sqlalchemy() -> None:
     assert json.loads(done.stdout) == []
 
 
-def test_a_misspelt_variable_is_told_with_the_nearest_and_a_foreign_one_is_let_be(clean: pytest.MonkeyPatch) -> None:
+def test_a_misspelt_variable_is_reported_with_the_nearest_and_others_are_ignored(clean: pytest.MonkeyPatch) -> None:
     clean.setenv("DRONE_COLOUR", "blue")
     load()
     clean.setenv("DRONE_SLOT", "1")
@@ -191,7 +191,7 @@ def test_a_misspelt_variable_is_told_with_the_nearest_and_a_foreign_one_is_let_b
 
 
 @pytest.mark.parametrize(("text", "said"), [("[modelz.x]", "models"), ("[drone.keys]\nA = 'b'", "api_key_env")])
-def test_what_does_not_belong_in_the_file_is_refused(
+def test_settings_that_do_not_belong_in_the_file_are_refused(
     clean: pytest.MonkeyPatch, tmp_path: Path, text: str, said: str
 ) -> None:
     (tmp_path / "config" / "mcc" / "mcc.toml").write_text(text)
@@ -208,7 +208,7 @@ def test_headers_that_carry_keys_are_secret_and_others_are_not() -> None:
     assert "harbour" not in repr(settings)
 
 
-def test_a_proxy_of_the_environment_is_asked_for_in_so_many_words(clean: pytest.MonkeyPatch) -> None:
+def test_the_proxy_of_the_environment_is_used_only_where_the_table_says_so(clean: pytest.MonkeyPatch) -> None:
     for name in ("HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "ALL_PROXY"):
         clean.delenv(name, raising=False)
         clean.delenv(name.lower(), raising=False)

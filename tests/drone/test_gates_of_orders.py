@@ -29,7 +29,7 @@ async def hired(crew: Crew, folder: Path, **own: object) -> int:
 
 
 @pytest.mark.parametrize("own", OWN.values(), ids=list(OWN))
-async def test_they_are_made_again_for_what_an_order_says_itself(tmp_path: Path, own: dict[str, Any]) -> None:
+async def test_gates_are_compiled_again_for_an_order_with_terms_of_its_own(tmp_path: Path, own: dict[str, Any]) -> None:
     settings = Settings(workspace_roots=(str(tmp_path),))
     model = ScriptedModel(lambda ask: "Done.")
     crew = Crew(settings, Definitions.load(Settings().prompts_dir), OneModel(model, ()))
@@ -38,7 +38,7 @@ async def test_they_are_made_again_for_what_an_order_says_itself(tmp_path: Path,
     assert await hired(crew, tmp_path, **own) == 2
 
 
-async def test_so_they_are_for_agents_of_the_workspace(tmp_path: Path) -> None:
+async def test_gates_are_compiled_again_for_agents_of_the_workspace(tmp_path: Path) -> None:
     settings = Settings(workspace_roots=(str(tmp_path),))
     crew = Crew(settings, Definitions.load(Settings().prompts_dir), OneModel(ScriptedModel(lambda ask: "Done."), ()))
     assert await hired(crew, tmp_path) == 1

@@ -70,7 +70,7 @@ def notes(agent: Agent, name: str) -> list[str]:
 SCOUT = file("scout", "tools: [workspace_read, diff_read, tasks_read]", "result: text")
 
 
-def test_what_an_agent_was_provisioned_with_and_what_is_not_there_stands_in_its_record() -> None:
+def test_an_agents_record_names_its_tools_and_the_missing_ones() -> None:
     agent = child(hiring(SCOUT), "scout")
     assert notes(agent, "provisioned") == [
         "provisioned 3 tools: read_file, read_artifact, git_diff; not available here: tasks_read"
@@ -78,7 +78,7 @@ def test_what_an_agent_was_provisioned_with_and_what_is_not_there_stands_in_its_
     assert "Not available here: tasks_read." in agent.system
 
 
-async def test_groups_leave_less_of_a_role_and_are_enforced_at_the_call() -> None:
+async def test_groups_narrow_the_tools_of_a_role_and_are_enforced_at_the_call() -> None:
     agent = child(hiring(SCOUT), "scout", groups=("diff_read",))
     assert names(agent) == ["git_diff"]
     refused = await agent.tools.call(Call("1", "read_file", {}, Origin()))
@@ -92,7 +92,7 @@ def test_groups_never_give_a_role_what_its_file_does_not() -> None:
 
 
 @pytest.mark.parametrize("groups", [("workspce_read",), ("web_read",), ("nonsense", "web_read")])
-def test_of_groups_that_give_no_tool_the_reason_is_told_and_nobody_is_hired(groups: tuple[str, ...]) -> None:
+def test_groups_that_give_no_tool_are_refused_with_the_reason(groups: tuple[str, ...]) -> None:
     with pytest.raises(CannotHire, match=r"^No tool is left for scout: ") as refused:
         child(hiring(SCOUT), "scout", groups=groups)
     said = str(refused.value)
@@ -101,7 +101,7 @@ def test_of_groups_that_give_no_tool_the_reason_is_told_and_nobody_is_hired(grou
     assert ("scout has no tool of web_read here" in said) is ("web_read" in groups)
 
 
-def test_an_unknown_group_is_told_with_the_nearest() -> None:
+def test_an_unknown_group_is_reported_with_the_nearest() -> None:
     agent = child(hiring(SCOUT), "scout", groups=("diff_read", "workspce_read"))
     assert notes(agent, "unknown_tool_group") == [
         "there is no tool group 'workspce_read'; did you mean 'workspace_read'?"
@@ -169,7 +169,7 @@ async def test_chosen_groups_give_commands_that_read_at_most() -> None:
         await has_shell("tools: [shell_write]", 1, ("shell_write",))
 
 
-def test_that_commands_do_not_write_stands_in_the_record() -> None:
+def test_the_record_says_that_commands_do_not_write() -> None:
     here = hiring(file("one", "tools: [shell_write]", "result: text"))
     agent = here.child(Wanted("one", 1), Parent(ScriptedModel(["x"]), Shell()))
     assert notes(agent, "provisioned") == ["provisioned 1 tool: run_shell; not available here: shell_write"]
@@ -190,7 +190,7 @@ def test_a_role_gets_only_what_its_parent_has() -> None:
     assert "not available here: workspace_write" in notes(agent, "provisioned")[0]
 
 
-async def test_what_an_agent_passes_on_its_children_may_have_and_it_has_not() -> None:
+async def test_children_may_get_tools_that_their_parent_passes_on_without_having_them() -> None:
     lead_file = file(
         "lead",
         "tools: [workspace_read, delegation]",
@@ -210,7 +210,7 @@ async def test_what_an_agent_passes_on_its_children_may_have_and_it_has_not() ->
     assert [tool.name for tool in writer.tools] == ["git_diff", "write_file"]
 
 
-def test_a_child_may_hire_only_whom_its_parent_may_hire() -> None:
+def test_a_child_may_hire_only_agents_that_its_parent_may_hire() -> None:
     here = hiring(
         file("master", "spawns: [lead]"),
         file("lead", "spawns: [lead, worker]", "result: text"),
@@ -230,14 +230,14 @@ def test_a_child_has_only_the_delegation_tools_of_its_parent_and_none_at_the_dep
     assert names(here.child(Wanted("lead", 2), parent)) == []
 
 
-def test_reports_can_be_read_whole_by_an_agent_that_delegates_and_may_read_nothing_else() -> None:
+def test_an_agent_that_delegates_can_read_whole_reports_without_any_other_tool_to_read() -> None:
     lead = file("lead", "tools: [delegation]", "spawns: [lead]", "result: text")
     assert names(child(hiring(lead), "lead"))[0] == "read_artifact"
     strict = file("lead", "tools: [delegation]", "spawns: [lead]", "disallowed_tools: [read_artifact]")
     assert "read_artifact" not in names(child(hiring(strict), "lead"))
 
 
-def test_what_an_agent_has_not_is_told_and_what_it_has_stands_in_the_schemas_alone() -> None:
+def test_an_agent_is_told_of_missing_tools_only_and_its_tools_are_only_in_the_schemas() -> None:
     agent = child(hiring(SCOUT), "scout")
     assert "Not available here: tasks_read." in agent.system and "git_diff" not in agent.system
     assert agent.system == child(hiring(SCOUT), "scout").system
@@ -248,7 +248,7 @@ def test_a_subagent_owes_the_shipped_report_unless_its_file_says_text() -> None:
     assert child(hiring(file("any", "result: text")), "any").gate is None
 
 
-def test_an_orders_schema_and_rules_bind_the_master_and_nobody_below() -> None:
+def test_an_orders_schema_and_rules_bind_only_the_master() -> None:
     terms = Terms({"type": "object", "required": ["answer"]}, (Rule(cel="result.answer == 42"),))
     here = hiring(file("master", "result: text"), file("any", "result: text"), terms=terms)
     master = here.master("master", "offline", Bench(THERE))
@@ -265,7 +265,7 @@ def test_terms_that_cannot_be_checked_are_refused_before_any_model_is_asked(term
         hiring(file("master"), terms=terms).master("master", "offline", Bench({}))
 
 
-def test_a_model_is_asked_for_by_name_and_an_unknown_one_is_told() -> None:
+def test_a_model_is_chosen_by_name_and_an_unknown_one_is_reported() -> None:
     here = hiring(SCOUT)
     parent = Parent(ScriptedModel(["x"], name="scripted/parent"), Bench(THERE))
     own = here.child(Wanted("scout", 1, model="offline"), parent)
@@ -291,7 +291,7 @@ def asked(agent: Agent) -> dict[str, object]:
     return dict(agent.model_settings.given)
 
 
-def test_the_order_says_how_its_agent_is_asked_before_the_file_and_the_file_before_the_parent() -> None:
+def test_model_settings_of_the_order_precede_those_of_the_file_and_these_those_of_the_parent() -> None:
     here = hiring(
         file("master", "thinking: low", "temperature: 0.1", "max_output_tokens: 900", "spawns: [scout, keen]"),
         SCOUT,
@@ -307,7 +307,7 @@ def test_the_order_says_how_its_agent_is_asked_before_the_file_and_the_file_befo
     assert asked(here.child(Wanted("keen", 1), parent)) == {**asked(master), "thinking": "max"}
 
 
-def test_what_the_table_of_a_chosen_model_says_is_nearer_than_the_parent() -> None:
+def test_settings_of_a_chosen_models_table_precede_the_parents() -> None:
     names = ModelNames(roles={"scout": "offline"}, own_settings={"offline": ("thinking",)})
     here = replace(hiring(SCOUT, file("other", "result: text")), names=names)
     parent = Parent(
@@ -317,7 +317,7 @@ def test_what_the_table_of_a_chosen_model_says_is_nearer_than_the_parent() -> No
     assert asked(here.child(Wanted("other", 1), parent)) == {"service_tier": "flex", "thinking": "high"}
 
 
-def test_a_level_of_thinking_that_a_model_is_known_not_to_take_is_refused_with_those_that_it_takes() -> None:
+def test_a_level_of_thinking_that_a_model_does_not_accept_is_refused_with_the_accepted_ones() -> None:
     here = hiring(file("master"))
     with pytest.raises(CannotHire, match=r"openai/o3 does not take thinking max; it takes low, medium, high\."):
         here.master("master", "openai/o3", Bench({}), wanted=ModelSettings(thinking="max"))
@@ -342,7 +342,7 @@ def test_a_workspaces_warnings_begin_the_masters_record() -> None:
     assert ["'tone' is not a key" in note for note in notes(master, "definition_warning")] == [True]
 
 
-def test_what_is_wrong_with_a_workspaces_files_takes_a_bounded_number_of_bounded_entries() -> None:
+def test_problems_of_a_workspaces_files_take_a_bounded_number_of_bounded_entries() -> None:
     here = hiring(file("master"))
     many = "\n".join(f"key_{index}: x" for index in range(300))
     long = f"tools: [{'x' * 20_000}]"
@@ -353,7 +353,7 @@ def test_what_is_wrong_with_a_workspaces_files_takes_a_bounded_number_of_bounded
     assert any("290 more keys are none of an agent file" in note for note in told)
 
 
-def test_who_is_hired_is_held_to_order_mode_and_the_files_of_all_above() -> None:
+def test_permissions_of_an_agent_are_those_of_order_mode_and_all_files_above_it() -> None:
     lead = file("lead", "tools: [workspace_read, delegation]", "spawns: [scout]", "permission: {git_diff: deny}")
     scout = file("scout", "tools: [workspace_read, diff_read]", "permission: {read_file: ask}", "result: text")
     base = Permits.of_order({"*": "allow"}, "plan", {"read_artifact": "ask"}, "wait", "/w")

@@ -254,7 +254,7 @@ async def summary_of(bench: Leaky, order_id: str, log: io.StringIO) -> Told:
         database="\n".join(rows),
         record=record,
         events=events + journal,
-        hints="".join(delta.text for delta in bench.ears.deltas) + "".join(map(str, bench.ears.published)),
+        hints="".join(delta.text for delta in bench.publisher.deltas) + "".join(map(str, bench.publisher.published)),
         log=log.getvalue(),
         asked="\n".join(map(repr, bench.model.asks)),
     )

@@ -41,14 +41,14 @@ def a_registration(incarnation: str = "", *, name: str = "d1", slots: int = 4) -
     )
 
 
-class Ears(AsyncPublisher):
-    """A publisher that remembers its messages."""
+class RecordingPublisher(AsyncPublisher):
+    """A publisher that records its messages."""
 
     def __init__(self) -> None:
         self.published: list[Message] = []
 
     def report_status(self, order: WorkOrder, why: str = "") -> None:
-        """No monitor listens."""
+        """Does nothing: no monitor listens."""
 
     async def publish(self, messages: Iterable[Message]) -> bool:
         self.published.extend(messages)
@@ -64,7 +64,7 @@ class Ears(AsyncPublisher):
 
 
 class Trust(Keeper):
-    """A lease that is believed as long as the test says so."""
+    """A lease that is trusted for as long as the test says so."""
 
     trusted = True
     incarnation: str | None = None
@@ -74,7 +74,7 @@ class Trust(Keeper):
 
 
 class Bench:
-    """A store, a drone that is registered there, and a runner with a crew of fakes. Use inside `async with`."""
+    """A store, a drone registered there, and a runner with a fake crew. Use inside `async with`."""
 
     def __init__(
         self,
@@ -91,8 +91,8 @@ class Bench:
         self.name = name
         self.store: Store = store or temporary_store()
         self.trust = Trust(fresh_id())
-        self.ears = Ears()
-        self.broadcaster = Broadcaster(self.ears)
+        self.publisher = RecordingPublisher()
+        self.broadcaster = Broadcaster(self.publisher)
         self.async_store = AsyncStore(self.store, 2)
         self.executions = Executions(redactor, ExecutionTimes(park_after_seconds, unwind_seconds))
         self.crew = FakeCrew()
@@ -122,7 +122,7 @@ class Bench:
         self.async_store.close()
 
     def with_parts(self, **parts: Any) -> None:
-        """From here on claims, controls and reads of the drone meet these parts of the store instead of its own."""
+        """Replace these parts of the store for the drone's claims, controls and reads from here on."""
         self.async_store.store = replace(self.async_store.store, **parts)
 
     def place(self, prompt: str, **fields: object) -> WorkOrder:

@@ -1,4 +1,4 @@
-"""Fixtures: a Redis of the session's own."""
+"""Fixtures: a Redis for the test session."""
 
 from collections.abc import Iterator
 

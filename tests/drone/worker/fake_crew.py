@@ -60,7 +60,7 @@ class FakeCrew(Crew):
         self.servers = no_servers()
 
     def share(self, pins: Pins, tokens: Tokens) -> None:
-        """It asks no MCP server anything."""
+        """Ignored: this crew uses no MCP server."""
 
     def orders_with_worktrees(self) -> list[str]:
         return []

@@ -1,4 +1,4 @@
-"""A real worker process with a crew of fakes; its settings come from the environment."""
+"""A real worker process with a fake crew; its settings come from the environment."""
 
 import sys
 

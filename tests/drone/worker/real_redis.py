@@ -1,4 +1,4 @@
-"""A Redis of a test's own: on a unix socket that nobody else knows, gone afterwards."""
+"""A Redis for one test: on a private unix socket, deleted afterwards."""
 
 import shutil
 import subprocess

@@ -17,7 +17,7 @@ from tests.drone.worker.fake_crew import FakeCrew
 
 
 def settings(folder: Path, **fields: object) -> Settings:
-    """No Redis at all: whatever works here works without one."""
+    """Settings without any Redis: the tests show what works without one."""
     given = {
         "data_dir": folder,
         "redis_url": "redis://127.0.0.1:1/0",
@@ -62,7 +62,7 @@ class Staffed:
         self.drone.close()
 
 
-def test_without_redis_orders_are_found_by_asking_the_database(tmp_path: Path) -> None:
+def test_without_redis_orders_are_found_by_polling_the_database(tmp_path: Path) -> None:
     with Staffed(settings(tmp_path)) as staffed:
         orders = [place(staffed.store, f"p{number}") for number in range(10)]
         for order in orders:
@@ -89,7 +89,7 @@ def test_draining_lets_a_short_turn_end_and_hands_a_long_one_back(tmp_path: Path
     assert list(staffed.store.leases.drones()) == []
 
 
-def test_a_turn_that_is_deaf_to_cancellation_is_handed_back_as_well(tmp_path: Path) -> None:
+def test_a_turn_that_ignores_cancellation_is_handed_back_as_well(tmp_path: Path) -> None:
     with Staffed(settings(tmp_path, drain_hand_back_seconds=0.3)) as staffed:
         deaf = place(staffed.store, "stubborn 2")
         wait_for(staffed.store, deaf, OrderStatus.RUNNING)
@@ -133,7 +133,7 @@ def test_terminating_while_draining_hands_back_and_does_not_cancel(tmp_path: Pat
     assert list(staffed.store.controls.of_order(order)) == []
 
 
-def test_a_drone_whose_lease_was_lost_stops_its_turns_and_works_on_as_another(tmp_path: Path) -> None:
+def test_a_drone_that_lost_its_lease_stops_its_turns_and_continues_under_a_new_incarnation(tmp_path: Path) -> None:
     with Staffed(settings(tmp_path, poll_seconds=60)) as staffed:
         order = place(staffed.store, "sleep 60")
         body = threading.Thread(target=staffed.drone.work, args=(order,))
@@ -159,7 +159,7 @@ def test_a_loop_that_hangs_ends_the_process(tmp_path: Path) -> None:
         assert staffed.ended.wait(5)
 
 
-def test_a_database_that_cannot_be_reached_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_an_unreachable_database_is_reported_in_a_sentence(tmp_path: Path) -> None:
     class Away(Store):
         def schema_problem(self) -> str | None:
             raise StoreUnavailable("no such host")
@@ -168,7 +168,7 @@ def test_a_database_that_cannot_be_reached_is_said_in_a_sentence(tmp_path: Path)
         Drone(settings(tmp_path, database_wait_seconds=0), Away(**vars(temporary_store())), FakeCrew).start()
 
 
-def test_an_old_schema_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_an_old_schema_is_reported_in_a_sentence(tmp_path: Path) -> None:
     class Old(Store):
         def schema_problem(self) -> str | None:
             return "the database has schema 1, this version needs 2: run `mcc db upgrade`"
@@ -185,7 +185,7 @@ def test_a_turn_that_raises_system_exit_fails_alone(tmp_path: Path) -> None:
         assert wait_for(staffed.store, place(staffed.store, "hello"), OrderStatus.SUCCEEDED)
 
 
-def test_a_drone_that_cannot_say_goodbye_ends_all_the_same(tmp_path: Path) -> None:
+def test_a_drone_that_cannot_end_its_lease_ends_all_the_same(tmp_path: Path) -> None:
     class Mute(Leases):
         def leave(self, incarnation: str) -> None:
             raise RuntimeError("no such column")

@@ -8,7 +8,7 @@ from mcc.contracts.entry import Entry
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.wire import Delta, Hint
 from mcc.dispatch.publisher import Message, Packed
-from tests.drone.worker.bench_of_orders import Ears
+from tests.drone.worker.bench_of_orders import RecordingPublisher
 
 
 def delta(offset: int, text: str, **fields: object) -> Delta:
@@ -16,18 +16,18 @@ def delta(offset: int, text: str, **fields: object) -> Delta:
     return Delta.model_validate({**shape, "offset": offset, "text": text, **fields})
 
 
-async def test_pieces_of_one_reply_are_joined_and_told_once() -> None:
-    ears = Ears()
-    broadcaster = Broadcaster(ears)
+async def test_pieces_of_one_reply_are_joined_and_published_once() -> None:
+    publisher = RecordingPublisher()
+    broadcaster = Broadcaster(publisher)
     for offset, letter in enumerate("hello"):
         broadcaster.delta(delta(offset, letter))
     await broadcaster.flush()
-    assert [(item.offset, item.text) for item in ears.deltas] == [(0, "hello")]
+    assert [(item.offset, item.text) for item in publisher.deltas] == [(0, "hello")]
 
 
 async def test_text_of_different_kinds_and_records_is_kept_apart() -> None:
-    ears = Ears()
-    broadcaster = Broadcaster(ears)
+    publisher = RecordingPublisher()
+    broadcaster = Broadcaster(publisher)
     broadcaster.delta(delta(0, "a"))
     broadcaster.delta(delta(0, "b", kind="thinking.delta"))
     broadcaster.delta(delta(0, "c", record_id="other"))
@@ -35,7 +35,7 @@ async def test_text_of_different_kinds_and_records_is_kept_apart() -> None:
     for call_id in ("1", "2"):
         broadcaster.delta(delta(0, "d", kind="tool.progress", call_id=call_id))
     await broadcaster.flush()
-    assert sorted(item.text for item in ears.deltas) == ["a", "b", "c", "d", "d"]
+    assert sorted(item.text for item in publisher.deltas) == ["a", "b", "c", "d", "d"]
 
 
 def test_a_gap_is_not_joined_over() -> None:
@@ -45,52 +45,52 @@ def test_a_gap_is_not_joined_over() -> None:
     ]
 
 
-async def test_text_is_told_before_the_hint_of_the_entry_that_ends_it() -> None:
-    ears = Ears()
-    broadcaster = Broadcaster(ears)
+async def test_text_is_published_before_the_hint_of_the_entry_that_completes_it() -> None:
+    publisher = RecordingPublisher()
+    broadcaster = Broadcaster(publisher)
     broadcaster.hint(Hint(order_id="o", seq=4))
     broadcaster.delta(delta(0, "last words"))
     await broadcaster.flush()
-    assert [type(item) for item in ears.published] == [Delta, Hint]
+    assert [type(item) for item in publisher.published] == [Delta, Hint]
 
 
-async def test_hints_of_one_order_become_one_and_a_status_is_not_forgotten() -> None:
-    ears = Ears()
-    broadcaster = Broadcaster(ears)
+async def test_hints_of_one_order_become_one_which_keeps_the_status() -> None:
+    publisher = RecordingPublisher()
+    broadcaster = Broadcaster(publisher)
     broadcaster.hint(Hint(order_id="o", seq=2, status="running"))
     broadcaster.hint(Hint(order_id="o", seq=3))
     await broadcaster.flush()
-    assert ears.hints == [Hint(order_id="o", seq=3, status="running")]
+    assert publisher.hints == [Hint(order_id="o", seq=3, status="running")]
 
 
 async def test_text_beyond_the_bound_is_dropped() -> None:
-    ears = Ears()
-    broadcaster = Broadcaster(ears)
+    publisher = RecordingPublisher()
+    broadcaster = Broadcaster(publisher)
     broadcaster.delta(delta(0, "x" * MOST_CHARACTERS))
     broadcaster.delta(delta(MOST_CHARACTERS, "y"))
     await broadcaster.flush()
-    assert "y" not in ears.deltas[0].text
+    assert "y" not in publisher.deltas[0].text
     broadcaster.delta(delta(MOST_CHARACTERS, "z"))
     await broadcaster.flush()
-    assert ears.deltas[-1].text == "z"
+    assert publisher.deltas[-1].text == "z"
 
 
-async def test_a_large_entry_that_waits_is_kept_as_its_head_alone() -> None:
-    ears = Ears()
-    broadcaster = Broadcaster(ears)
+async def test_a_large_waiting_entry_is_reduced_to_its_head() -> None:
+    publisher = RecordingPublisher()
+    broadcaster = Broadcaster(publisher)
     long = Entry(
         order_id="o", seq=7, at=datetime(2026, 1, 1, tzinfo=UTC), data=AgentStep(name="x", message="x" * 1_000_000)
     )
     broadcaster.entries([long, long.model_copy(update={"seq": 8, "data": AgentStep(name="x", message="short")})])
     await broadcaster.flush()
-    (head, whole) = ears.published
+    (head, whole) = publisher.published
     assert isinstance(head, Packed) and isinstance(whole, Packed)
     assert len(head.payload) < 1_000 and json.loads(head.payload)["seq"] == 7
     assert (whole.channel, json.loads(whole.payload)["data"]["message"]) == ("mcc:order:o", "short")
 
 
-async def test_a_mishap_while_telling_does_not_end_it() -> None:
-    class Stumbling(Ears):
+async def test_an_error_while_publishing_does_not_stop_the_broadcaster() -> None:
+    class Stumbling(RecordingPublisher):
         def __init__(self) -> None:
             super().__init__()
             self.heard = asyncio.Event()
@@ -103,14 +103,14 @@ async def test_a_mishap_while_telling_does_not_end_it() -> None:
             self.heard.set()
             return await super().publish(messages)
 
-    ears = Stumbling()
-    broadcaster = Broadcaster(ears)
+    publisher = Stumbling()
+    broadcaster = Broadcaster(publisher)
     telling = asyncio.create_task(broadcaster.run())
     async with asyncio.timeout(5):
         broadcaster.hint(Hint(order_id="o", seq=1))
-        await ears.stumbled.wait()
+        await publisher.stumbled.wait()
         broadcaster.hint(Hint(order_id="o", seq=2))
-        await ears.heard.wait()
-    assert [hint.seq for hint in ears.hints] == [2]
+        await publisher.heard.wait()
+    assert [hint.seq for hint in publisher.hints] == [2]
     telling.cancel()
     await asyncio.gather(telling, return_exceptions=True)

@@ -39,7 +39,7 @@ NO_CLOCK = {"DRONE_POLL_SECONDS": "3600", "DRONE_SWEEP_SECONDS": "3600"}
 
 
 class Site:
-    """A database, a Redis and the drones on them."""
+    """A database, a Redis, and the drones that use them."""
 
     def __init__(self, folder: Path, server: RealRedis, stack: ExitStack) -> None:
         self.folder = folder
@@ -53,7 +53,7 @@ class Site:
         stack.callback(self.nudger.close)
 
     def drone(self, name: str, *command: str, program: str = FAKE, ready: bool = True, **more: str) -> Running:
-        """One of this program, unless `command` starts another."""
+        """Start a drone of this program, unless `command` starts another."""
         environment = {
             **{key: value for key, value in os.environ.items() if not key.startswith(("MCC_", "DRONE_"))},
             **QUICK,
@@ -100,7 +100,7 @@ class Site:
         return self.get(order_id)
 
     def refused(self) -> int:
-        """As the drones told with their last heartbeats."""
+        """The refused messages that the drones reported with their last heartbeats."""
         return sum(drone.refused_messages for drone in self.store.leases.drones())
 
     def kinds(self, order_id: str) -> list[str]:
@@ -129,7 +129,7 @@ def test_a_queued_order_gets_done_and_the_worker_ends_with_code_0(site: Site) ->
     assert list(site.store.leases.drones()) == []
 
 
-def test_a_backlog_of_which_drones_are_told_once_is_worked_off_without_looking_by_the_clock(site: Site) -> None:
+def test_a_backlog_announced_once_is_worked_off_without_polling_by_the_clock(site: Site) -> None:
     orders = [site.store.orders.place(NewOrder(prompt=f"p{n}"), principal="test").order.id for n in range(12)]
     site.drone("d1", DRONE_SLOTS="2", **NO_CLOCK)
     (drone,) = site.store.leases.drones()
@@ -139,12 +139,12 @@ def test_a_backlog_of_which_drones_are_told_once_is_worked_off_without_looking_b
         site.wait(order, OrderStatus.SUCCEEDED)
 
 
-def test_orders_of_which_a_full_drone_was_told_are_begun_by_it_later(site: Site) -> None:
+def test_orders_announced_to_a_full_drone_are_started_by_it_later(site: Site) -> None:
     long = site.store.orders.place(NewOrder(prompt="sleep 2"), principal="test").order.id
     site.drone("d1", DRONE_SLOTS="1", **NO_CLOCK)
     (drone,) = site.store.leases.drones()
     with redis.Redis.from_url(site.redis.url) as client:
-        # Begun by a look, so that the thread of Celery's pool is free, and takes messages that there is no slot for.
+        # Started by a poll, so that Celery's pool thread is free to take messages for which there is no slot.
         until(lambda: client.publish(control_channel(drone.incarnation), to_json(OrdersWait())), "the drone is told")
         site.wait(long, OrderStatus.RUNNING)
         orders = [site.place(f"p{n}") for n in range(12)]
@@ -153,7 +153,7 @@ def test_orders_of_which_a_full_drone_was_told_are_begun_by_it_later(site: Site)
         site.wait(order, OrderStatus.SUCCEEDED)
 
 
-def test_other_drones_are_called_for_what_a_full_one_was_told_of(site: Site) -> None:
+def test_a_full_drone_calls_other_drones_for_the_orders_announced_to_it(site: Site) -> None:
     def silent(prompt: str) -> str:
         return site.store.orders.place(NewOrder(prompt=prompt), principal="test").order.id
 
@@ -170,7 +170,7 @@ def test_other_drones_are_called_for_what_a_full_one_was_told_of(site: Site) -> 
         first = silent("d2 has looked")
         told("d2")
         site.wait(first, OrderStatus.SUCCEEDED)
-        # Of these nobody tells: the second drone finds them when the first one calls it.
+        # No message announces these: the second drone finds them when the first one calls it.
         orders = [silent(f"p{n}") for n in range(3)]
 
         def done() -> bool:
@@ -270,7 +270,7 @@ def test_a_forged_message_harms_nobody(site: Site) -> None:
     app.close()
 
 
-def test_an_order_of_another_database_is_refused_and_counted_but_one_that_is_over_is_not(site: Site) -> None:
+def test_a_message_for_an_unknown_order_counts_as_refused_but_not_one_for_an_ended_order(site: Site) -> None:
     site.drone("d1")
     order = site.wait(site.place("hello"), OrderStatus.SUCCEEDED)
     for order_id in (order.id, "01900000-0000-7000-8000-000000000000", order.id):
@@ -282,7 +282,7 @@ def test_an_order_of_another_database_is_refused_and_counted_but_one_that_is_ove
 
 
 def unreadable() -> Iterator[bytes]:
-    """What anybody who can reach Redis might put in a queue or say on a channel."""
+    """Messages that anybody who can reach Redis might put in a queue or publish on a channel."""
     yield from (b"hello{", b"\xff\xfe\x00", b"", b"null", b"[]", b"5", b"{}", b"[" * 100_000)
     properties = {"delivery_tag": "t", "body_encoding": "base64", "delivery_info": {}}
     headers = {"task": "mcc.orders.run", "id": "m", "eta": None}
@@ -325,7 +325,7 @@ def test_a_message_that_cannot_be_read_is_dropped_and_ends_no_worker(site: Site)
 
 
 def test_a_redis_that_refuses_commands_ends_no_worker(site: Site) -> None:
-    """As one that became a replica does, or one whose disk is full."""
+    """As after Redis became a replica, or with a full disk."""
     worker = site.drone("d1", DRONE_POLL_SECONDS="0.2")
     queue = queue_keys("default")[0]
     with redis.Redis.from_url(site.redis.url) as client:
@@ -371,7 +371,7 @@ def told_to_monitors(heard: redis.client.PubSub) -> Iterator[tuple[str, str]]:
                 yield event["type"], event.get("uuid", "")
 
 
-def test_a_drone_that_does_not_consume_connects_anew_and_then_ends_for_its_supervisor(site: Site) -> None:
+def test_a_drone_that_does_not_consume_reconnects_and_then_ends_for_its_supervisor(site: Site) -> None:
     worker = site.drone("d1", DRONE_CANARY_SECONDS="3", DRONE_CANARY_PATIENCE_SECONDS="0.000001")
     assert worker.wait(90) == 1
     log = site.log("d1")
@@ -379,7 +379,7 @@ def test_a_drone_that_does_not_consume_connects_anew_and_then_ends_for_its_super
     assert log.index("the consumer is restarted") < log.index("it drains and ends") < log.index("drained")
 
 
-def test_redis_may_be_away_at_the_start_and_come_later(tmp_path: Path) -> None:
+def test_redis_may_be_unreachable_at_the_start(tmp_path: Path) -> None:
     with own_redis() as server, ExitStack() as stack:
         server.stop()
         server.socket.unlink(missing_ok=True)

@@ -34,7 +34,7 @@ async def cancelled_with(bench: Bench, control: ControlListener, url: str) -> Or
     return bench.store.orders.get(order.id).status
 
 
-async def test_a_wake_on_redis_brings_the_control_at_once(real_redis: RealRedis) -> None:
+async def test_a_message_on_redis_brings_the_control_at_once(real_redis: RealRedis) -> None:
     async with Bench() as bench:
         control = listener(bench, real_redis.url, NEVER)
         async with asyncio.timeout(10):
@@ -50,7 +50,7 @@ async def test_a_control_is_found_without_redis() -> None:
         assert not control.connected
 
 
-async def test_a_mishap_while_listening_leaves_the_asking_alone() -> None:
+async def test_an_error_while_listening_does_not_stop_polling() -> None:
     class Odd:
         @property
         def incarnation(self) -> str | None:

@@ -1,4 +1,4 @@
-"""What there is no room to write down is laid aside, and goes on where there is room again."""
+"""Orders without disk space are parked, and continue where there is space again."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.worker.shortage import WAKE_TIMES, DiskWatch
+from drone.worker.shortage import REQUEUE_RESERVES, DiskWatch
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.resources import Reserve
@@ -30,7 +30,7 @@ def room_of(bench: Bench, *places: Path) -> DiskWatch:
 
 @asynccontextmanager
 async def at_work(bench: Bench, **fields: object) -> AsyncIterator[tuple[WorkOrder, "asyncio.Task[WorkOrder | None]"]]:
-    """An order in the midst of its turn."""
+    """An order during its turn."""
     order = bench.place("sleep 60", **fields)
     bench.crew.began.clear()
     working = asyncio.create_task(bench.runner.work(order.id))
@@ -40,7 +40,7 @@ async def at_work(bench: Bench, **fields: object) -> AsyncIterator[tuple[WorkOrd
     await asyncio.gather(working, return_exceptions=True)
 
 
-async def test_orders_wait_for_room_and_go_on_when_there_is_some(disk: SmallDisk) -> None:
+async def test_orders_wait_for_disk_space_and_continue_when_there_is_some(disk: SmallDisk) -> None:
     async with Bench() as bench, at_work(bench) as (order, working):
         room = room_of(bench, disk.path)
         await room.look()
@@ -52,18 +52,18 @@ async def test_orders_wait_for_room_and_go_on_when_there_is_some(disk: SmallDisk
         kept = bench.store.orders.get(order.id)
         assert (kept.status, kept.reason) == (OrderStatus.WAITING, WaitingReason.DISK)
         assert "Free some space" in bench.journal(order.id)[-1].data.message
-        await room.wake()
+        await room.requeue_waiting()
         assert bench.store.orders.get(order.id).status is OrderStatus.WAITING
         disk.empty()
         await room.look()
-        await room.wake()
+        await room.requeue_waiting()
         assert room.shortage is None
         assert bench.kinds(order.id)[-2:] == ["order.waiting", "order.resumed"]
         assert bench.store.orders.get(order.id).status is OrderStatus.QUEUED
         room.close()
 
 
-async def test_a_full_workspace_is_the_concern_of_its_orders_alone(disk: SmallDisk, tmp_path: Path) -> None:
+async def test_a_full_workspace_disk_parks_only_its_own_orders(disk: SmallDisk, tmp_path: Path) -> None:
     async with Bench() as bench:
         room = room_of(bench, tmp_path)
         async with at_work(bench, workspace=str(disk.path)) as (there, working), at_work(bench) as (_, other):
@@ -72,30 +72,30 @@ async def test_a_full_workspace_is_the_concern_of_its_orders_alone(disk: SmallDi
             assert await working is None
             assert not other.done() and room.shortage is None
             assert bench.store.orders.get(there.id).reason is WaitingReason.DISK
-            await room.wake()
+            await room.requeue_waiting()
             assert bench.store.orders.get(there.id).status is OrderStatus.WAITING
             disk.empty()
-            await room.wake()
+            await room.requeue_waiting()
             assert bench.store.orders.get(there.id).status is OrderStatus.QUEUED
         room.close()
 
 
-async def test_nothing_goes_on_before_there_is_more_than_the_reserve(disk: SmallDisk) -> None:
+async def test_no_order_continues_before_more_than_the_reserve_is_free(disk: SmallDisk) -> None:
     async with Bench() as bench, at_work(bench) as (order, working):
         room = room_of(bench, disk.path)
         disk.fill(leave_bytes=LITTLE)
         await room.look()
         assert await working is None
         disk.empty()
-        disk.fill(leave_bytes=round(RESERVE * (1 + WAKE_TIMES) / 2))
+        disk.fill(leave_bytes=round(RESERVE * (1 + REQUEUE_RESERVES) / 2))
         await room.look()
-        await room.wake()
+        await room.requeue_waiting()
         assert room.shortage is None
         assert bench.store.orders.get(order.id).status is OrderStatus.WAITING
         room.close()
 
 
-async def test_an_order_whose_workspace_is_elsewhere_is_left_to_those_who_see_it(
+async def test_an_order_whose_workspace_is_elsewhere_is_left_to_drones_that_see_it(
     disk: SmallDisk, tmp_path: Path
 ) -> None:
     async with Bench() as bench:
@@ -105,9 +105,9 @@ async def test_an_order_whose_workspace_is_elsewhere_is_left_to_those_who_see_it
             await room.look()
             assert await working is None
             disk.empty()
-            await room.wake()
+            await room.requeue_waiting()
             assert bench.store.orders.get(order.id).status is OrderStatus.WAITING
             (disk.path / "work").mkdir()
-            await room.wake()
+            await room.requeue_waiting()
             assert bench.store.orders.get(order.id).status is OrderStatus.QUEUED
         room.close()

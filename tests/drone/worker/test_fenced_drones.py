@@ -1,4 +1,4 @@
-"""Real drones with real tools that are killed, stopped beyond their lease, told to end, or hang."""
+"""Real drones with real tools that are killed, suspended beyond their lease, told to end, or hang."""
 
 import os
 import signal
@@ -56,7 +56,7 @@ class Bedroom(Site):
         until(lambda: len(sleepers()) >= number, f"{number} processes nap")
 
     def stand_still(self, drone: Running) -> None:
-        """Stop it where it holds no lock of the database, which nobody else could write to meanwhile."""
+        """Suspend it while it holds no lock of the database; otherwise no other process could write meanwhile."""
         until(lambda: self._stopped(drone), "it stands still outside of a transaction")
 
     def _stopped(self, drone: Running) -> bool:
@@ -93,7 +93,7 @@ def bedroom(tmp_path: Path, real_redis: RealRedis) -> Iterator[Bedroom]:
     until(lambda: not sleepers(), "no tool is left behind")
 
 
-def test_a_drone_that_stands_still_beyond_its_lease_does_nothing_more_and_comes_back(bedroom: Bedroom) -> None:
+def test_a_drone_suspended_beyond_its_lease_does_nothing_more_and_registers_again(bedroom: Bedroom) -> None:
     first = bedroom.sleepy("d1")
     order = bedroom.place("nap")
     bedroom.napping()
@@ -129,7 +129,7 @@ def test_tools_of_a_drone_that_is_killed_die_with_it_and_the_idempotent_one_runs
     assert bedroom.claimed_by(order) == ["d1", "d2"]
 
 
-def test_a_drone_that_is_told_to_end_kills_its_tools_and_hands_back_what_is_open(bedroom: Bedroom) -> None:
+def test_a_drone_told_to_end_kills_its_tools_and_hands_its_orders_back(bedroom: Bedroom) -> None:
     first = bedroom.sleepy("d1", DRONE_DRAIN_CANCEL_SECONDS="0.3", DRONE_DRAIN_HAND_BACK_SECONDS="3")
     order = bedroom.place("nap")
     bedroom.napping()

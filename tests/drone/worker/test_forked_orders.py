@@ -1,4 +1,4 @@
-"""A fork goes on from what another order had done, on a real crew: nothing of it is done again, nothing is missing."""
+"""A fork continues another order's journal, on a real crew: nothing is repeated, nothing is missing."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -195,7 +195,7 @@ async def test_a_fork_at_the_end_without_a_prompt_has_nothing_left_to_do(theatre
 
 
 class Gated(Theatre):
-    """Its master owes a whole number, looks at a file first and hands the number in; asked again it has another one."""
+    """The master must submit a whole number: it reads a file, then submits a number; when asked again, another one."""
 
     async def play(self, prompt: str = "go", **fields: object) -> WorkOrder:
         schema = {"type": "object", "required": ["answer"], "properties": {"answer": {"type": "integer"}}}
@@ -224,7 +224,7 @@ async def test_a_fork_at_the_end_of_a_turn_with_a_gate_has_nothing_left_to_do_ei
         assert not stage.model.asks and below.result == source.result
 
 
-async def test_a_fork_at_the_end_of_a_turn_with_a_gate_hears_a_prompt_and_what_is_said_before_it_begins(
+async def test_a_fork_at_the_end_of_a_turn_with_a_gate_gets_its_prompt_and_messages_sent_before_it_begins(
     store: Store, tmp_path: Path
 ) -> None:
     async with Gated(store, tmp_path, a_turn_that_owes_a_number) as stage:
@@ -309,7 +309,7 @@ async def test_an_agent_that_went_in_circles_or_was_refused_too_often_gets_anoth
         assert fork.status is OrderStatus.SUCCEEDED and fork.result["answer"] == 1
 
 
-async def test_a_fork_can_read_the_long_texts_that_its_master_was_told_of(store: Store, tmp_path: Path) -> None:
+async def test_a_fork_can_read_the_long_texts_that_its_master_refers_to(store: Store, tmp_path: Path) -> None:
     def long_story(ask: Ask) -> Said:
         task, replies = whose(ask)
         if task != "go":

@@ -34,7 +34,7 @@ def step(text: str) -> AgentStep:
 
 
 class Recorded(Journal):
-    """Remembers each group; `answers` are given instead of committing, an exception is raised."""
+    """Records each group. Gives the prepared `answers` instead of committing, raising those that are exceptions."""
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -86,7 +86,7 @@ async def test_a_group_is_hinted_once_per_order_after_its_commit() -> None:
         journal = opened(bench)
         await journal.write(ROOT, started("p"), step("one"), step("two"))
         await bench.broadcaster.flush()
-        assert [(hint.order_id, hint.seq) for hint in bench.ears.hints] == [(journal.order_id, 5)]
+        assert [(hint.order_id, hint.seq) for hint in bench.publisher.hints] == [(journal.order_id, 5)]
 
 
 async def test_a_fenced_order_stops_and_the_others_of_its_group_are_committed() -> None:
@@ -112,7 +112,7 @@ async def test_an_entry_that_the_database_refuses_fails_only_its_own_order() -> 
         assert await bad.write(ROOT, started("a")) == 3
 
 
-async def test_a_database_that_is_away_is_waited_for() -> None:
+async def test_the_writer_waits_for_an_unavailable_database() -> None:
     store, recorded = a_recorded_store()
     async with Bench(store) as bench:
         journal = opened(bench)
@@ -134,7 +134,7 @@ async def test_nothing_is_committed_while_the_lease_is_not_trusted() -> None:
         assert await write == 3
 
 
-async def test_nobody_learns_of_a_commit_that_took_longer_than_the_lease_is_trusted() -> None:
+async def test_a_commit_that_outlasted_the_trust_in_the_lease_is_not_answered_yet() -> None:
     store, recorded = a_recorded_store()
     async with Bench(store) as bench:
         journal = opened(bench)
@@ -180,7 +180,7 @@ async def test_a_write_whose_caller_is_cancelled_is_committed_all_the_same() -> 
         assert journal.last_seq == 3
 
 
-async def test_a_sealed_journal_takes_nothing_more() -> None:
+async def test_a_sealed_journal_refuses_further_writes() -> None:
     async with Bench() as bench:
         journal = opened(bench)
         journal.seal()
@@ -188,7 +188,7 @@ async def test_a_sealed_journal_takes_nothing_more() -> None:
             await journal.write(ROOT, started("p"))
         journal.delta(ROOT, TextDelta("model.delta", 1, 1, 0, "unheard"))
         await bench.broadcaster.flush()
-        assert bench.ears.deltas == []
+        assert bench.publisher.deltas == []
 
 
 async def test_closing_ends_what_is_open() -> None:
@@ -229,7 +229,7 @@ async def test_an_entry_that_does_not_follow_leaves_the_numbers_as_the_database_
         assert await journal.write(ROOT, started("p")) == 5
 
 
-async def test_what_waits_for_room_when_its_journal_is_sealed_is_not_written_any_more() -> None:
+async def test_a_write_that_waits_for_room_is_dropped_when_its_journal_is_sealed() -> None:
     store, recorded = a_recorded_store()
     async with Bench(store) as bench:
         full = opened(bench)
@@ -295,11 +295,11 @@ async def test_a_short_text_of_a_fenced_order_is_not_kept() -> None:
 
 
 TEXTS = tuple(letter * 40_000 for letter in "abc")
-"""Too long to be committed together with the entries that name them."""
+"""Texts too long to be committed together with the entries that name them."""
 
 
 class Keeping:
-    """A writer that keeps as slowly as the test likes, and knows how many texts it keeps at once."""
+    """A writer that stores texts as slowly as the test likes, and counts how many it stores at once."""
 
     def __init__(self) -> None:
         self.go_on = asyncio.Event()

@@ -66,7 +66,7 @@ def test_a_renewal_tells_how_many_messages_were_refused_under_every_incarnation(
     assert len(scene.lost) == 1
 
 
-def test_a_drone_that_drains_says_so() -> None:
+def test_a_draining_drone_reports_that() -> None:
     scene = Scene()
     scene.keeper.register()
     scene.keeper.drain()
@@ -99,7 +99,7 @@ def test_a_renewal_after_an_outage_makes_the_lease_trusted_again_under_the_same_
     assert scene.lost == []
 
 
-def test_a_lost_lease_is_told_and_the_process_goes_on_as_a_new_incarnation() -> None:
+def test_a_lost_lease_is_reported_and_the_process_continues_under_a_new_incarnation() -> None:
     scene = Scene()
     first = scene.keeper.register()
     scene.clock.advance(13)

@@ -18,7 +18,7 @@ class Clock:
 
 
 def looked(health: ThreadHealth, clock: Clock, seconds: int) -> str | None:
-    """The trouble after so many looks, one a second."""
+    """The reported trouble after so many looks, one per second."""
     trouble = None
     for _ in range(seconds):
         clock.now += 1.0
@@ -80,7 +80,7 @@ async def test_time_in_which_nobody_looked_does_not_count() -> None:
     await held.ended()
 
 
-async def test_too_many_threads_that_are_left_behind_are_told() -> None:
+async def test_too_many_abandoned_threads_are_reported() -> None:
     pools = Pools(tools=Threads(per_order=8, in_all=64, grace_seconds=0.0))
     health = ThreadHealth(pools, WEDGED_SECONDS, Clock())
     held = Held(pools.tools, orders=2, each=MOST_LEFT_BEHIND // 2)
@@ -96,7 +96,7 @@ async def test_too_many_threads_that_are_left_behind_are_told() -> None:
     await held.ended()
 
 
-def test_a_loop_that_turns_is_never_stalled() -> None:
+def test_a_loop_that_makes_progress_is_never_stalled() -> None:
     clock = FakeClock()
     stall = Stall(10.0, clock.uptime)
     for _ in range(50):
@@ -104,7 +104,7 @@ def test_a_loop_that_turns_is_never_stalled() -> None:
         assert stall.look(clock.uptime() - 0.4) == 0.0
 
 
-def test_a_loop_that_does_not_turn_is_stalled_for_as_long_as_somebody_looked() -> None:
+def test_a_hanging_loop_is_stalled_for_as_long_as_somebody_looked() -> None:
     clock = FakeClock()
     stall = Stall(10.0, clock.uptime)
     ticked = clock.uptime() + 0.5
@@ -130,11 +130,11 @@ def test_a_process_that_was_suspended_is_not_taken_for_one_that_hangs() -> None:
     assert stall.look(clock.uptime()) == 0.0
 
 
-class Air:
-    """A sender whose canaries come back when `lands` is set; `redis` says whether Redis answers pings."""
+class FakeSender:
+    """A sender whose canaries come back if `returns` is set; `redis`: whether Redis answers pings."""
 
-    def __init__(self, *, lands: bool, redis: bool = True, meanwhile: Callable[[], object] = lambda: None) -> None:
-        self.lands = lands
+    def __init__(self, *, returns: bool, redis: bool = True, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self.returns = returns
         self.redis = redis
         self.meanwhile = meanwhile
         self.sent: list[str] = []
@@ -153,75 +153,75 @@ class Air:
     def send(self, token: str) -> None:
         self.sent.append(token)
         self.meanwhile()
-        if self.lands:
+        if self.returns:
             self.loop.call_soon_threadsafe(self.canary.seen, token)
 
     def answers(self) -> bool:
         return self.redis
 
 
-async def test_a_canary_that_comes_back_is_no_news() -> None:
-    air = Air(lands=True)
-    assert await air.canary.once() is True
-    assert air.did == []
+async def test_a_canary_that_comes_back_triggers_nothing() -> None:
+    sender = FakeSender(returns=True)
+    assert await sender.canary.once() is True
+    assert sender.did == []
 
 
 async def test_the_consumer_is_restarted_once_and_then_the_drone_gives_up() -> None:
-    air = Air(lands=False)
-    assert await air.canary.once() is False
-    assert await air.canary.once() is False
-    assert air.did == ["restart", "give up"]
+    sender = FakeSender(returns=False)
+    assert await sender.canary.once() is False
+    assert await sender.canary.once() is False
+    assert sender.did == ["restart", "give up"]
 
 
-async def test_a_canary_that_comes_back_after_a_restart_forgives_the_failure() -> None:
-    air = Air(lands=False)
-    await air.canary.once()
-    air.lands = True
-    await air.canary.once()
-    air.lands = False
-    await air.canary.once()
-    assert air.did == ["restart", "restart"]
+async def test_a_canary_that_comes_back_after_a_restart_resets_the_failures() -> None:
+    sender = FakeSender(returns=False)
+    await sender.canary.once()
+    sender.returns = True
+    await sender.canary.once()
+    sender.returns = False
+    await sender.canary.once()
+    assert sender.did == ["restart", "restart"]
 
 
 async def test_no_canary_is_sent_while_every_slot_is_busy() -> None:
-    air = Air(lands=False)
-    assert air.slots.take()
-    assert await air.canary.once() is None
-    assert air.sent == []
+    sender = FakeSender(returns=False)
+    assert sender.slots.take()
+    assert await sender.canary.once() is None
+    assert sender.sent == []
 
 
 async def test_a_drone_that_was_full_in_between_is_not_blamed() -> None:
-    air = Air(lands=False)
-    air.meanwhile = air.slots.take
-    assert await air.canary.once() is None
-    assert air.did == []
+    sender = FakeSender(returns=False)
+    sender.meanwhile = sender.slots.take
+    assert await sender.canary.once() is None
+    assert sender.did == []
 
 
 async def test_a_drone_is_not_blamed_for_a_redis_that_is_away() -> None:
-    air = Air(lands=False, redis=False)
-    assert await air.canary.once() is None
-    assert air.did == []
+    sender = FakeSender(returns=False, redis=False)
+    assert await sender.canary.once() is None
+    assert sender.did == []
 
 
 async def test_an_old_canary_does_not_count() -> None:
-    air = Air(lands=False)
-    await air.canary.once()
-    air.meanwhile = lambda: air.loop.call_soon_threadsafe(air.canary.seen, air.sent[0])
-    assert await air.canary.once() is False
+    sender = FakeSender(returns=False)
+    await sender.canary.once()
+    sender.meanwhile = lambda: sender.loop.call_soon_threadsafe(sender.canary.seen, sender.sent[0])
+    assert await sender.canary.once() is False
 
 
-async def test_a_mishap_with_one_canary_does_not_end_the_singing() -> None:
-    air = Air(lands=True)
+async def test_an_error_with_one_canary_does_not_stop_the_others() -> None:
+    sender = FakeSender(returns=True)
     again = asyncio.Event()
 
     def stumble() -> None:
-        if len(air.sent) == 1:
+        if len(sender.sent) == 1:
             raise RuntimeError("no wings")
-        air.loop.call_soon_threadsafe(again.set)
+        sender.loop.call_soon_threadsafe(again.set)
 
-    air.meanwhile = stumble
-    singing = asyncio.create_task(air.canary.run())
+    sender.meanwhile = stumble
+    running = asyncio.create_task(sender.canary.run())
     async with asyncio.timeout(5):
         await again.wait()
-    singing.cancel()
-    await asyncio.gather(singing, return_exceptions=True)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""A log that cannot be written ends no process."""
+"""A log that cannot be written to ends no process."""
 
 import os
 import subprocess
@@ -32,9 +32,9 @@ def set_up() -> None:
 
 @pytest.mark.parametrize("where", [">/dev/full 2>/dev/full", ">&- 2>&-"], ids=["full", "closed"])
 @pytest.mark.parametrize("who", ["mcc", "drone"])
-def test_a_log_that_is_full_or_closed_is_no_reason_to_end(who: str, where: str) -> None:
+def test_a_log_that_is_full_or_closed_ends_no_process(who: str, where: str) -> None:
     code = CODE.format(import_set_up=SET_UP[who])
-    # Whoever runs the tests may have told Python to buffer nothing; most who run the program have not.
+    # The environment of the tests may make Python unbuffered, unlike that of most users.
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     shell = ["sh", "-c", f'exec "$0" -c "$1" {where}', sys.executable, code]
     done = subprocess.run(shell, check=False, timeout=60, env=buffered)

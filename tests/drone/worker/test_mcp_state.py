@@ -1,4 +1,4 @@
-"""Logging in: a browser comes back to this machine, and only with what a login brings is it taken."""
+"""Logging in to an MCP server: only a browser's request to the callback path completes the login."""
 
 import asyncio
 import socket
@@ -20,7 +20,7 @@ async def get(port: int, path: str) -> bytes:
     return said
 
 
-async def test_the_first_that_comes_back_from_the_login_counts() -> None:
+async def test_the_first_callback_of_the_login_counts() -> None:
     port, ready = free_port(), asyncio.Event()
     coming = asyncio.create_task(callback_url(port, ready.set))
     await ready.wait()

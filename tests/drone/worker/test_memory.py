@@ -1,4 +1,4 @@
-"""A drone that may hold no more takes nothing more, lays its largest order aside, and ends one that can never fit."""
+"""A drone short of memory claims nothing more, parks its largest order, and ends one that can never fit."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -20,8 +20,8 @@ MB = 1_000_000
 LIMIT, IDLE = 1_000 * MB, 100 * MB
 
 
-class Scales:
-    """What a process holds, as a test says."""
+class ResidentBytes:
+    """A stand-in for `resident_bytes`, set by the test."""
 
     def __init__(self) -> None:
         self.bytes = IDLE
@@ -31,7 +31,7 @@ class Scales:
 
 
 class Collections:
-    """A clock, and collections that take a second each; `freed` is what one frees."""
+    """A clock, and garbage collections that take a second each; `freed` runs during each one."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -47,7 +47,7 @@ class Collections:
         self.freed()
 
 
-def memory_of(bench: Bench, scales: Scales, given_up: list[str] | None = None) -> MemoryWatch:
+def memory_of(bench: Bench, resident: ResidentBytes, given_up: list[str] | None = None) -> MemoryWatch:
     seen: list[str] = [] if given_up is None else given_up
     collections = Collections().collections
     return MemoryWatch(
@@ -55,14 +55,14 @@ def memory_of(bench: Bench, scales: Scales, given_up: list[str] | None = None) -
         bench.executions,
         bench.async_store,
         give_up=seen.append,
-        resident=scales,
+        resident=resident,
         collections=collections,
     )
 
 
 @asynccontextmanager
 async def at_work(bench: Bench, weight: int) -> AsyncIterator[tuple[WorkOrder, "asyncio.Task[WorkOrder | None]"]]:
-    """An order in the midst of its turn, whose journal weighs so much."""
+    """An order during its turn, with a journal of this weight."""
     order = bench.place("sleep 60")
     bench.crew.began.clear()
     working = asyncio.create_task(bench.runner.work(order.id))
@@ -75,35 +75,35 @@ async def at_work(bench: Bench, weight: int) -> AsyncIterator[tuple[WorkOrder, "
     await asyncio.gather(working, return_exceptions=True)
 
 
-def test_below_most_of_its_memory_nothing_is_said() -> None:
+def test_with_enough_memory_there_is_no_shortage() -> None:
     assert judge(LIMIT, round(LIMIT * FULL) - 1, IDLE, {"a": 500 * MB}) == Judgement()
 
 
-def test_nearly_full_it_takes_nothing_more_and_what_runs_goes_on() -> None:
+def test_a_nearly_full_drone_claims_nothing_more_and_its_orders_continue() -> None:
     judgement = judge(LIMIT, round(LIMIT * 0.9), IDLE, {"a": 500 * MB})
     assert judgement.shortage is not None and "DRONE_MEMORY_MB" in judgement.shortage
     assert (judgement.park, judgement.end) == (None, None)
 
 
-def test_a_drone_without_orders_takes_some_as_long_as_it_may_hold_more() -> None:
+def test_a_drone_without_orders_claims_until_it_reaches_its_limit() -> None:
     assert judge(LIMIT, LIMIT - MB, IDLE, {}) == Judgement()
     assert judge(LIMIT, LIMIT + MB, IDLE, {}).shortage
 
 
-def test_beyond_its_memory_the_largest_is_laid_aside() -> None:
+def test_beyond_its_limit_the_largest_order_is_parked() -> None:
     judgement = judge(LIMIT, LIMIT + MB, IDLE, {"a": 30 * MB, "b": 40 * MB, "c": 30 * MB})
     assert (judgement.park, judgement.end) == ("b", None)
     assert judgement.bytes == round((LIMIT + MB - IDLE) * 0.4)
 
 
 @pytest.mark.parametrize("held", [{"a": 5 * MB}, {"a": 500 * MB, "b": 1}])
-def test_one_that_would_not_fit_alone_ends_instead_of_waiting_for_ever(held: dict[str, int]) -> None:
+def test_an_order_that_would_not_fit_alone_ends_instead_of_waiting_for_ever(held: dict[str, int]) -> None:
     judgement = judge(LIMIT, LIMIT + MB, IDLE, held)
     assert (judgement.park, judgement.end) == (None, "a")
 
 
 @pytest.mark.parametrize("orders", range(2, 8))
-def test_however_many_share_it_somebody_goes_on(orders: int) -> None:
+def test_however_many_orders_share_the_memory_one_continues(orders: int) -> None:
     held = {f"{number}": 10 * MB for number in range(orders)}
     while held:
         judgement = judge(LIMIT, LIMIT + MB, IDLE, held)
@@ -112,45 +112,45 @@ def test_however_many_share_it_somebody_goes_on(orders: int) -> None:
         del held[gone]
 
 
-async def test_the_largest_order_waits_and_goes_on_when_another_has_ended() -> None:
+async def test_the_largest_order_waits_and_continues_when_another_has_ended() -> None:
     async with Bench() as bench, at_work(bench, 20 * MB) as (_, small), at_work(bench, 50 * MB) as (large, working):
-        scales = Scales()
-        memory = memory_of(bench, scales)
-        scales.bytes = LIMIT + MB
+        resident = ResidentBytes()
+        memory = memory_of(bench, resident)
+        resident.bytes = LIMIT + MB
         memory.look()
         assert await working is None and not small.done()
         kept = bench.store.orders.get(large.id)
         assert (kept.status, kept.reason) == (OrderStatus.WAITING, WaitingReason.MEMORY)
         assert kept.detail is not None and "DRONE_MEMORY_MB" in kept.detail and "1,001 of the 1,000 MB" in kept.detail
-        scales.bytes = round(LIMIT * 0.5)
+        resident.bytes = round(LIMIT * 0.5)
         memory.look()
-        await memory.wake()
+        await memory.requeue_waiting()
         assert bench.store.orders.get(large.id).status is OrderStatus.WAITING, "it takes 644 MB, and 350 are there"
-        scales.bytes = 2 * IDLE
-        await memory.wake()
+        resident.bytes = 2 * IDLE
+        await memory.requeue_waiting()
         assert bench.store.orders.get(large.id).status is OrderStatus.QUEUED
         assert bench.kinds(large.id)[-2:] == ["order.waiting", "order.resumed"]
 
 
-async def test_where_nothing_else_runs_an_order_goes_on_however_much_the_drone_holds_idle() -> None:
+async def test_a_waiting_order_continues_in_an_idle_drone_however_much_that_holds() -> None:
     async with Bench() as bench:
-        scales = Scales()
-        memory = memory_of(bench, scales)
+        resident = ResidentBytes()
+        memory = memory_of(bench, resident)
         async with at_work(bench, 20 * MB), at_work(bench, 50 * MB) as (large, working):
-            scales.bytes = LIMIT + MB
+            resident.bytes = LIMIT + MB
             memory.look()
             await working
-        scales.bytes = round(LIMIT * 0.8)
+        resident.bytes = round(LIMIT * 0.8)
         memory.look()
-        await memory.wake()
+        await memory.requeue_waiting()
         assert bench.store.orders.get(large.id).status is OrderStatus.QUEUED
 
 
-async def test_while_one_order_leaves_no_other_one_has_to() -> None:
+async def test_while_one_order_leaves_no_other_is_parked() -> None:
     async with Bench() as bench, at_work(bench, 20 * MB) as (_, small), at_work(bench, 50 * MB) as (_, large):
-        scales = Scales()
-        memory = memory_of(bench, scales)
-        scales.bytes = LIMIT + MB
+        resident = ResidentBytes()
+        memory = memory_of(bench, resident)
+        resident.bytes = LIMIT + MB
         memory.look()
         memory.look()
         assert await large is None and not small.done()
@@ -158,9 +158,9 @@ async def test_while_one_order_leaves_no_other_one_has_to() -> None:
 
 async def test_an_order_that_can_never_fit_ends_with_its_reason() -> None:
     async with Bench() as bench, at_work(bench, 50 * MB) as (order, working):
-        scales = Scales()
-        memory = memory_of(bench, scales)
-        scales.bytes = LIMIT + MB
+        resident = ResidentBytes()
+        memory = memory_of(bench, resident)
+        resident.bytes = LIMIT + MB
         memory.look()
         assert await working is not None
         ended = bench.store.orders.get(order.id)
@@ -168,51 +168,51 @@ async def test_an_order_that_can_never_fit_ends_with_its_reason() -> None:
         assert ended.detail is not None and "901 MB" in ended.detail and "DRONE_MEMORY_MB" in ended.detail
 
 
-async def test_what_garbage_takes_is_no_orders_fault() -> None:
+async def test_garbage_is_collected_before_an_order_is_parked() -> None:
     async with Bench() as bench, at_work(bench, 50 * MB) as (_, working):
-        scales, collections = Scales(), Collections()
+        resident, collections = ResidentBytes(), Collections()
         memory = MemoryWatch(
             LIMIT,
             bench.executions,
             bench.async_store,
             give_up=lambda why: None,
-            resident=scales,
+            resident=resident,
             collections=collections.collections,
         )
-        scales.bytes = LIMIT + MB
+        resident.bytes = LIMIT + MB
 
         def free() -> None:
-            scales.bytes = 2 * IDLE
+            resident.bytes = 2 * IDLE
 
         collections.freed = free
         memory.look()
         assert collections.done == 1 and memory.shortage is None and not working.done()
 
 
-async def test_a_drone_that_is_full_of_nothing_ends() -> None:
+async def test_a_drone_beyond_its_limit_without_orders_gives_up() -> None:
     async with Bench() as bench:
-        scales, given_up = Scales(), list[str]()
-        memory = memory_of(bench, scales, given_up)
+        resident, given_up = ResidentBytes(), list[str]()
+        memory = memory_of(bench, resident, given_up)
         memory.look()
         assert not given_up
-        scales.bytes = LIMIT + MB
+        resident.bytes = LIMIT + MB
         memory.look()
         assert len(given_up) == 1 and "although nothing runs here" in given_up[0]
 
 
-async def test_a_drone_whose_last_order_is_being_written_down_stays() -> None:
+async def test_a_drone_whose_last_order_is_still_being_stored_does_not_give_up() -> None:
     async with Bench() as bench, at_work(bench, 50 * MB) as (order, _):
-        scales, given_up = Scales(), list[str]()
-        memory = memory_of(bench, scales, given_up)
+        resident, given_up = ResidentBytes(), list[str]()
+        memory = memory_of(bench, resident, given_up)
         run = bench.executions.get(order.id)
         assert run is not None and run.held is not None
         run.held[1].seal()
-        scales.bytes = LIMIT + MB
+        resident.bytes = LIMIT + MB
         memory.look()
         assert not given_up and memory.shortage is not None
 
 
-async def test_what_orders_leave_behind_is_collected_when_enough_have_ended() -> None:
+async def test_garbage_of_orders_is_collected_when_enough_have_ended() -> None:
     async with Bench() as bench, at_work(bench, 1):
         collections = Collections()
         memory = MemoryWatch(
@@ -243,7 +243,7 @@ async def test_what_orders_leave_behind_is_collected_when_enough_have_ended() ->
         assert collections.done == 3, "orders that grow leave pieces between what stays"
 
 
-async def test_what_is_written_counts_for_its_order() -> None:
+async def test_written_entries_count_towards_the_weight_of_their_order() -> None:
     async with Bench() as bench, at_work(bench, 0) as (order, _):
         run = bench.executions.get(order.id)
         assert run is not None and run.held is not None
@@ -252,7 +252,7 @@ async def test_what_is_written_counts_for_its_order() -> None:
         assert MB < run.weight < 2 * MB and sum(bench.grown) - before == run.weight
 
 
-async def test_an_order_that_goes_on_counts_with_all_that_was_read_of_it() -> None:
+async def test_entries_read_on_resumption_count_towards_the_weight_of_the_order() -> None:
     async with Bench() as bench:
         async with at_work(bench, 0) as (order, working):
             run = bench.executions.get(order.id)
@@ -270,7 +270,7 @@ async def test_an_order_that_goes_on_counts_with_all_that_was_read_of_it() -> No
         await asyncio.gather(again, return_exceptions=True)
 
 
-def test_the_bound_is_the_part_of_one_drone_of_what_there_is() -> None:
+def test_the_limit_is_one_drones_share_of_the_memory() -> None:
     assert allowed_bytes(None, 2, lambda: 8_000 * MB) == 3_000 * MB
     assert allowed_bytes(500, 2, lambda: 8_000 * MB) == 500 * MB
     assert allowed_bytes(0, 2, lambda: 8_000 * MB) is None
@@ -295,6 +295,6 @@ def test_the_tightest_group_counts_in_both_versions(tmp_path: Path) -> None:
     assert memory_here(tmp_path) == 2_000_000_000, "a container sees its own group at the top"
 
 
-def test_this_process_knows_what_it_holds() -> None:
+def test_this_process_knows_its_resident_bytes() -> None:
     held = resident_bytes()
     assert held is None or held > MB

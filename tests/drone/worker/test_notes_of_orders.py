@@ -1,4 +1,4 @@
-"""Memory, plans and tasks, as agents of two orders of one project use them on a real store."""
+"""Memory, plans and tasks: agents of two orders of one project use them on a real store."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ from mcc.testing import temporary_store
 
 @dataclass
 class Epoch:
-    """As much of an order's journal as its notes ask."""
+    """The part of an order's journal that its notes use."""
 
     epoch: int
 
@@ -34,7 +34,7 @@ class Epoch:
 
 @dataclass
 class Agent:
-    """An agent of an order that its drone holds; each call is another one unless `again` names it."""
+    """An agent of a held order; each call has a new id, unless `again` names one."""
 
     order: WorkOrder
     tools: FunctionTools
@@ -78,7 +78,7 @@ async def office() -> AsyncIterator[Office]:
     store.close()
 
 
-async def test_what_one_order_notes_another_finds_with_who_said_it_and_that_it_is_no_instruction(
+async def test_another_order_finds_a_note_with_its_author_and_the_warning_that_it_is_no_instruction(
     office: Office,
 ) -> None:
     first, second = office.agent(), office.agent()
@@ -94,7 +94,7 @@ async def test_what_one_order_notes_another_finds_with_who_said_it_and_that_it_i
     assert "make check" in await second.says("memory_search", query="CHECK")
 
 
-async def test_the_same_content_verifies_and_another_one_is_a_version(office: Office) -> None:
+async def test_the_same_content_verifies_a_note_and_other_content_makes_a_version(office: Office) -> None:
     agent = office.agent()
     await agent.says("memory_write", name="build", content="slow")
     assert await agent.says("memory_write", name="build", content="slow") == (
@@ -103,7 +103,7 @@ async def test_the_same_content_verifies_and_another_one_is_a_version(office: Of
     assert await agent.says("memory_write", name="build", content="fast") == "build is noted, version 2."
 
 
-async def test_a_call_that_a_lost_drone_had_made_is_not_made_twice(office: Office) -> None:
+async def test_a_call_that_a_lost_drone_completed_is_not_repeated(office: Office) -> None:
     agent = office.agent()
     await agent.says("task_create", title="Mend the build")
     again = await agent.uses("task_create", again=agent.calls[-1], title="Mend the build")
@@ -129,7 +129,7 @@ async def test_a_plan_is_written_and_read_whole(office: Office) -> None:
     assert (await agent.says("plan_read", name="release")).endswith("1. Tag it")
 
 
-async def test_a_note_that_is_not_there_is_answered_with_the_nearest(office: Office) -> None:
+async def test_a_missing_note_is_answered_with_the_nearest_name(office: Office) -> None:
     agent = office.agent()
     await agent.says("memory_write", name="build", content="slow")
     for tool in ("memory_read", "memory_delete"):
@@ -138,12 +138,12 @@ async def test_a_note_that_is_not_there_is_answered_with_the_nearest(office: Off
 
 
 @pytest.mark.parametrize("name", ["", "../etc", "a\nb", "x" * 101, "\u202eabc"])
-async def test_a_name_that_is_none_is_told_what_names_are(office: Office, name: str) -> None:
+async def test_an_invalid_name_is_refused_with_the_rule_for_names(office: Office, name: str) -> None:
     output = await office.agent().uses("memory_write", name=name, content="x")
     assert output.is_error and "A name has letters" in output.content
 
 
-async def test_what_is_deleted_is_gone_for_agents(office: Office) -> None:
+async def test_a_deleted_note_is_gone_for_agents(office: Office) -> None:
     agent = office.agent()
     await agent.says("memory_write", name="build", content="slow")
     assert await agent.says("memory_delete", name="build") == "build is deleted."
@@ -151,7 +151,7 @@ async def test_what_is_deleted_is_gone_for_agents(office: Office) -> None:
     assert "Nothing in this project's memory" in await agent.says("memory_search", query="slow")
 
 
-async def test_a_note_that_expires_is_told_to(office: Office) -> None:
+async def test_an_agent_is_told_when_a_note_expires(office: Office) -> None:
     said = await office.agent().says("memory_write", name="build", content="slow", expires_days=2)
     assert "version 1, until 2" in said
 
@@ -169,7 +169,7 @@ async def test_a_cloned_repository_is_one_project_wherever_it_was_checked_out(of
     assert "build" in await office.agent(key="another place", workspace=address).says("memory_list")
 
 
-async def test_who_has_lost_the_order_writes_nothing_and_ends(office: Office) -> None:
+async def test_a_drone_that_lost_the_order_writes_no_note(office: Office) -> None:
     agent = office.agent()
     agent.tools = FunctionTools(
         NOTE_TOOLS,
@@ -179,7 +179,7 @@ async def test_who_has_lost_the_order_writes_nothing_and_ends(office: Office) ->
         await agent.uses("memory_write", name="build", content="slow")
 
 
-async def test_without_a_service_nobody_keeps_notes() -> None:
+async def test_without_a_service_there_are_no_notes() -> None:
     tools = FunctionTools(NOTE_TOOLS)
     output = await tools.call(Call(fresh_id(), "memory_list", {}, Origin()))
     assert output.is_error and output.outcome is Outcome.ERROR and "an order of a service" in output.content
@@ -190,7 +190,7 @@ def test_every_tool_of_the_groups_is_there() -> None:
     assert {name for group in groups for name in TOOL_GROUPS[group]} == {spec.name for spec in _specs()}
 
 
-def test_what_reads_is_in_a_group_that_reads() -> None:
+def test_tools_that_read_are_in_a_group_that_reads() -> None:
     assert all((spec.effects == "read") == spec.group.endswith("_read") for spec in _specs())
 
 

@@ -33,7 +33,7 @@ ROOT = {"command": "set_value", "node": "/", "values": {"title": "All about ligh
 
 
 class StuckAfter(ScriptedModel):
-    """Answers so many times, and then nothing any more."""
+    """Answers so many times, then never again."""
 
     def __init__(self, replies: int) -> None:
         super().__init__(self._until_stuck)
@@ -74,7 +74,7 @@ class Press(Bench):
         return [entry.data for entry in self.journal(order.id) if isinstance(entry.data, kind)]
 
     async def opened(self, order: WorkOrder) -> OrderDocuments:
-        """The order's document as whoever claims it now has it."""
+        """The order's document, opened by a drone that claims the order now."""
         claim = self.claim(order)
         journal = self.writer.open(order.id, claim.epoch, self.fold(order.id))
         return await OrderDocuments.opened(self.async_store, journal, order.document_id or "", {})
@@ -87,7 +87,7 @@ def author(order: WorkOrder) -> Author:
     return Author(by="agent", at=now(), order_id=order.id, record_id=root_record_id(order.id))
 
 
-async def test_an_order_generates_its_document_and_tells_each_change() -> None:
+async def test_an_order_generates_its_document_and_reports_each_change() -> None:
     async with Press() as press:
         order = await press.done(press.ordered(prompt="For beginners."))
         assert order.status is OrderStatus.SUCCEEDED, order.detail
@@ -102,7 +102,7 @@ async def test_an_order_generates_its_document_and_tells_each_change() -> None:
         assert len(told) > 10
 
 
-async def test_another_drone_goes_on_where_the_first_one_was_and_generates_no_node_twice() -> None:
+async def test_another_drone_resumes_a_generation_and_generates_no_node_twice() -> None:
     async with Press() as whole:
         order = await whole.done(whole.ordered())
         replies = len(whole.facts(order, ModelReplied))
@@ -128,7 +128,7 @@ def is_start(entry: Any) -> bool:
     return isinstance(entry.data, AgentStarted)
 
 
-async def test_a_change_that_was_committed_and_not_answered_is_answered_to_whoever_takes_over() -> None:
+async def test_a_committed_change_whose_answer_was_lost_is_answered_to_the_next_drone() -> None:
     async with Press() as first, Press(store=first.store) as second:
         order = first.ordered()
         documents = await first.opened(order)
@@ -146,7 +146,7 @@ async def test_a_change_that_was_committed_and_not_answered_is_answered_to_whoev
         assert second.store.documents.summary(order.document_id or "").version == made.version
 
 
-async def test_what_was_queued_before_a_change_is_numbered_before_it_and_a_refusal_leaves_no_gap() -> None:
+async def test_entries_queued_before_a_change_are_numbered_before_it_and_a_refusal_leaves_no_gap() -> None:
     async with Press() as press:
         order = press.ordered()
         claim = press.claim(order)
@@ -165,7 +165,7 @@ async def test_what_was_queued_before_a_change_is_numbered_before_it_and_a_refus
         assert isinstance(answers[2], Refused)
         assert press.kinds(order.id)[2:] == ["agent.step", "document.changed", "agent.step", "agent.step"]
         assert (answers[1], answers[3], journal.last_seq) == (5, 6, 6)
-        assert [hint.seq for hint in press.ears.hints][-1] == 6
+        assert [hint.seq for hint in press.publisher.hints][-1] == 6
 
 
 async def test_a_person_changes_the_document_while_it_is_generated_and_is_not_overwritten() -> None:

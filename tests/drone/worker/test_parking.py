@@ -1,4 +1,4 @@
-"""Orders that only wait: laid aside without a slot, woken by what unblocks them, taken up where they were."""
+"""Orders that only wait: they are parked, requeued by what unblocks them, and resumed where they stopped."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from drone.agent.model import Ask, AskLater
 from drone.agent.toolset import Call, Output
 from drone.agent.tree import Tree
 from drone.models.scripted import Line, Said, call
-from drone.worker.ending import ASKED_MEANWHILE
+from drone.worker.ending import CONTROLLED_MEANWHILE
 from mcc.contracts.control import ControlKind
 from mcc.contracts.entry import Entry
 from mcc.contracts.fold import Fold
@@ -37,8 +37,8 @@ def a_drone(
     return steered(store, order, tree=tree, park_after_seconds=GRACE)
 
 
-async def laid_aside(run: Steered) -> WorkOrder:
-    """The order, once the drone has let it go; nothing of it is ended."""
+async def until_parked(run: Steered) -> WorkOrder:
+    """The order after the drone has parked it; none of its agents has ended."""
     async with asyncio.timeout(10):
         assert await run.working is None
     assert len(run.bench.executions) == 0
@@ -46,14 +46,14 @@ async def laid_aside(run: Steered) -> WorkOrder:
 
 
 def waits(run: Steered) -> OrderWaiting:
-    """What its last entry says it waits for."""
+    """What the order waits for, by its last entry."""
     last = run.bench.journal(run.order.id)[-1].data
     assert isinstance(last, OrderWaiting)
     return last
 
 
-def whole(run: Steered) -> None:
-    """Each agent began once, ended once and was asked each round once."""
+def assert_nothing_repeated(run: Steered) -> None:
+    """Checks that each agent began once, ended once, and called its model once per round."""
     entries = run.bench.journal(run.order.id)
     for kind in ("agent.started", "agent.finished", "model.replied"):
         told = [(entry.record_id, getattr(entry.data, "round", None)) for entry in entries if entry.kind == kind]
@@ -61,13 +61,13 @@ def whole(run: Steered) -> None:
     assert Tree.of(entries).spent == Fold.of(run.order.id, entries).spent.model_copy(update={"tool_calls": 0})
 
 
-async def both_rest(run: Steered, *paused: str) -> WorkOrder:
-    """Each of these children is paused and answers what it was asked; the order is laid aside."""
+async def pause_both(run: Steered, *paused: str) -> WorkOrder:
+    """Pause each of these children after its reply; the order is then parked."""
     await run.tree.until_asked("north", "south")
     for prompt in paused:
         await run.ask(ControlKind.PAUSE, record_id=run.child(prompt).id)
     run.tree.let_go("north", "south")
-    return await laid_aside(run)
+    return await until_parked(run)
 
 
 async def test_a_paused_order_waits_without_a_slot_and_goes_on_on_another_drone_when_it_is_resumed() -> None:
@@ -75,12 +75,12 @@ async def test_a_paused_order_waits_without_a_slot_and_goes_on_on_another_drone_
         await first.tree.until_asked("north", "south")
         await first.ask(ControlKind.PAUSE, reason="lunch")
         first.tree.let_go("north", "south")
-        order = await laid_aside(first)
+        order = await until_parked(first)
         assert (order.status, order.reason) == (OrderStatus.WAITING, WaitingReason.PAUSED)
         assert order.detail == waits(first).message == "the order is paused until someone resumes it"
         assert "agent.finished" not in first.bench.kinds(order.id)
         assert first.record().status is RecordStatus.WAITING
-        assert first.bench.ears.hints[-1].status == "waiting"
+        assert first.bench.publisher.hints[-1].status == "waiting"
         assert first.bench.store.claims.claimable(["default"], 10) == []
         resume = first.request(ControlKind.RESUME)
         store = first.bench.store
@@ -90,12 +90,12 @@ async def test_a_paused_order_waits_without_a_slot_and_goes_on_on_another_drone_
         assert (ended.status, ended.answer, ended.attempt) == (OrderStatus.SUCCEEDED, "Both looked.", 2)
         assert second.tree.calls == [MASTER]
         assert second.now(resume).applied_seq is not None
-        whole(second)
+        assert_nothing_repeated(second)
 
 
 async def test_an_order_runs_on_with_the_child_that_is_resumed_and_waits_again_with_the_other() -> None:
     async with a_drone() as first:
-        order = await both_rest(first, "north", "south")
+        order = await pause_both(first, "north", "south")
         assert order.reason is WaitingReason.PAUSED
         north, south = first.child("north").id, first.child("south").id
         assert north in waits(first).message and south in waits(first).message
@@ -104,7 +104,7 @@ async def test_an_order_runs_on_with_the_child_that_is_resumed_and_waits_again_w
         assert store.orders.get(order.id).status is OrderStatus.QUEUED
 
     async with a_drone(store, order) as second:
-        order = await laid_aside(second)
+        order = await until_parked(second)
         assert (order.status, order.reason) == (OrderStatus.WAITING, WaitingReason.PAUSED)
         assert second.now(resumed).applied_seq is not None
         assert (second.child("north").status, second.child("south").status) == ("completed", "waiting")
@@ -115,17 +115,17 @@ async def test_an_order_runs_on_with_the_child_that_is_resumed_and_waits_again_w
         ended = await third.end("north", "south")
         assert (ended.status, ended.attempt) == (OrderStatus.SUCCEEDED, 3)
         assert third.tree.calls == [MASTER]
-        whole(third)
+        assert_nothing_repeated(third)
 
 
 async def test_a_child_of_a_waiting_order_is_cancelled_and_the_order_waits_for_the_other() -> None:
     async with a_drone() as first:
-        order = await both_rest(first, "north", "south")
+        order = await pause_both(first, "north", "south")
         first.request(ControlKind.CANCEL, record_id=first.child("north").id, reason="fog")
         store, south = first.bench.store, first.child("south").id
 
     async with a_drone(store, order) as second:
-        order = await laid_aside(second)
+        order = await until_parked(second)
         assert order.reason is WaitingReason.PAUSED and south in waits(second).message
         assert second.child("north").status is RecordStatus.CANCELLED
         second.request(ControlKind.RESUME, record_id=south)
@@ -139,12 +139,12 @@ async def test_a_child_is_cancelled_in_an_order_that_stays_paused_as_a_whole() -
         await first.tree.until_asked("north", "south")
         await first.ask(ControlKind.PAUSE)
         first.tree.let_go("north", "south")
-        order = await laid_aside(first)
+        order = await until_parked(first)
         cancel = first.request(ControlKind.CANCEL, record_id=first.child("north").id)
         store = first.bench.store
 
     async with a_drone(store, order) as second:
-        order = await laid_aside(second)
+        order = await until_parked(second)
         assert order.reason is WaitingReason.PAUSED and second.now(cancel).applied_seq is not None
         assert second.child("north").status is RecordStatus.CANCELLED and second.tree.calls == []
         second.request(ControlKind.RESUME)
@@ -153,22 +153,22 @@ async def test_a_child_is_cancelled_in_an_order_that_stays_paused_as_a_whole() -
         assert (await third.end("north", "south")).status is OrderStatus.SUCCEEDED
 
 
-async def test_an_order_that_was_asked_something_at_the_last_moment_is_handed_back_instead() -> None:
+async def test_an_order_that_receives_a_control_at_the_last_moment_is_handed_back_instead() -> None:
     async with a_drone() as first:
         await first.tree.until_asked("north", "south")
         await first.ask(ControlKind.PAUSE)
         first.request(ControlKind.RESUME)
         first.tree.let_go("north", "south")
-        order = await laid_aside(first)
+        order = await until_parked(first)
         assert order.status is OrderStatus.QUEUED
         last = first.bench.journal(order.id)[-1]
-        assert (last.kind, getattr(last.data, "message", None)) == ("order.handed_back", ASKED_MEANWHILE)
-        assert first.bench.ears.hints[-1].status == "queued"
+        assert (last.kind, getattr(last.data, "message", None)) == ("order.handed_back", CONTROLLED_MEANWHILE)
+        assert first.bench.publisher.hints[-1].status == "queued"
         store = first.bench.store
 
     async with a_drone(store, order) as second:
         assert (await second.end("north", "south")).status is OrderStatus.SUCCEEDED
-        whole(second)
+        assert_nothing_repeated(second)
 
 
 async def test_an_order_that_was_cancelled_at_the_last_moment_is_cancelled() -> None:
@@ -177,7 +177,7 @@ async def test_an_order_that_was_cancelled_at_the_last_moment_is_cancelled() -> 
         await run.ask(ControlKind.PAUSE)
         cancel = run.request(ControlKind.CANCEL, reason="enough")
         run.tree.let_go("north", "south")
-        order = await laid_aside(run)
+        order = await until_parked(run)
         assert (order.status, order.detail) == (OrderStatus.CANCELLED, "enough")
         assert run.now(cancel).applied_seq is not None
 
@@ -193,19 +193,19 @@ async def test_an_order_that_is_resumed_within_its_grace_never_waits() -> None:
         assert "order.waiting" not in run.bench.kinds(run.order.id)
 
 
-async def test_a_drone_that_lost_its_order_meanwhile_lays_nothing_aside() -> None:
+async def test_a_drone_that_lost_its_order_meanwhile_parks_nothing() -> None:
     async with a_drone() as run:
         await run.tree.until_asked("north", "south")
         await run.ask(ControlKind.PAUSE)
         run.bench.store.leases.leave(run.bench.trust.incarnation or "")
         assert run.bench.store.sweeper.sweep(may_expire=True).requeued
         run.tree.let_go("north", "south")
-        assert (await laid_aside(run)).status is OrderStatus.QUEUED
+        assert (await until_parked(run)).status is OrderStatus.QUEUED
         assert "order.waiting" not in run.bench.kinds(run.order.id)
 
 
 class Refused:
-    """Makes a provider want to be asked `seconds` later, by each of these children once."""
+    """A provider that refuses each of these children once, and demands a pause of `seconds`."""
 
     def __init__(self, tree: SteeredTree, seconds: float, *prompts: str) -> None:
         self._tree = tree
@@ -230,7 +230,7 @@ def refused_tree(*prompts: str, seconds: float = 3600) -> SteeredTree:
 
 
 def questions(tree: SteeredTree, prompt: str) -> list[object]:
-    """What the child's model was asked, as it was said."""
+    """The requests to the child's model."""
     asks = [ask for ask in tree.model.asks if getattr(ask.messages[0], "text", "") == prompt]
     return [
         (ask.system, [message.text for message in ask.messages if hasattr(message, "text")], ask.max_output_tokens)
@@ -238,10 +238,10 @@ def questions(tree: SteeredTree, prompt: str) -> list[object]:
     ]
 
 
-async def test_a_refused_order_waits_until_its_provider_wants_to_be_asked_and_then_asks_the_same() -> None:
+async def test_a_refused_order_waits_for_as_long_as_its_provider_demands_and_repeats_the_request() -> None:
     clock = FakeClock(now())
     async with a_drone(temporary_store(clock), tree=refused_tree("north")) as first:
-        order = await laid_aside(first)
+        order = await until_parked(first)
         assert (order.status, order.reason, order.detail) == ("waiting", WaitingReason.RATE_LIMIT, "north is busy")
         due = waits(first).until
         assert due is not None and timedelta(minutes=59) < due - clock.now() < timedelta(minutes=61)
@@ -258,12 +258,12 @@ async def test_a_refused_order_waits_until_its_provider_wants_to_be_asked_and_th
         assert sorted(second.tree.calls) == [MASTER, "north"]
         tries = [entry.data.attempt for entry in _of(second, "north") if isinstance(entry.data, ModelStarted)]
         assert tries == [1, 2]
-        whole(second)
+        assert_nothing_repeated(second)
 
 
-async def test_a_refused_order_hears_a_message_when_it_goes_on_and_asks_at_once_when_it_is_resumed() -> None:
+async def test_a_refused_order_reads_messages_when_it_continues_and_asks_at_once_when_it_is_resumed() -> None:
     async with a_drone(tree=refused_tree("north", "south")) as first:
-        order = await laid_aside(first)
+        order = await until_parked(first)
         store = first.bench.store
         steer = first.request(ControlKind.STEER, message="Hurry.")
         assert store.orders.get(order.id).status is OrderStatus.WAITING and first.now(steer).open
@@ -275,7 +275,7 @@ async def test_a_refused_order_hears_a_message_when_it_goes_on_and_asks_at_once_
         assert second.tree.said_to(MASTER)[-1] == "Hurry." and second.now(steer).applied_seq is not None
 
 
-async def test_an_order_whose_other_agents_work_does_not_wait_for_the_refused_one_alone() -> None:
+async def test_an_order_with_other_active_agents_is_not_parked_for_the_refused_one() -> None:
     tree = refused_tree("north")
     tree.hold("south")
     async with a_drone(tree=tree) as run:
@@ -283,7 +283,7 @@ async def test_an_order_whose_other_agents_work_does_not_wait_for_the_refused_on
         await until(lambda: "model.retried" in run.bench.kinds(run.order.id))
         assert not tree.turn.idle.stands and not run.working.done()
         tree.let_go("south")
-        assert (await laid_aside(run)).reason is WaitingReason.RATE_LIMIT
+        assert (await until_parked(run)).reason is WaitingReason.RATE_LIMIT
         assert run.child("south").status is RecordStatus.COMPLETED
 
 
@@ -303,7 +303,7 @@ async def test_a_mixed_standstill_ends_by_the_clock_or_by_a_person() -> None:
         await first.tree.until_asked("south")
         await first.ask(ControlKind.PAUSE, record_id=first.child("south").id)
         first.tree.let_go("south")
-        order = await laid_aside(first)
+        order = await until_parked(first)
         assert order.reason is WaitingReason.RATE_LIMIT and waits(first).until is not None
         assert first.child("south").id in waits(first).message
         first.request(ControlKind.RESUME, record_id=first.child("south").id)
@@ -312,11 +312,11 @@ async def test_a_mixed_standstill_ends_by_the_clock_or_by_a_person() -> None:
 
     async with a_drone(store, order) as second:
         assert (await second.end("north", "south")).status is OrderStatus.SUCCEEDED
-        whole(second)
+        assert_nothing_repeated(second)
 
 
 class Asking:
-    """A tool that asks a person; run again it asks again."""
+    """A tool that asks a person each time it runs."""
 
     def __init__(self, reason: WaitingReason) -> None:
         self.answered = asyncio.Event()
@@ -338,7 +338,7 @@ async def test_an_order_whose_tool_asks_a_person_waits_for_the_answer(reason: Wa
     unanswered, answered = Asking(reason), Asking(reason)
     answered.answered.set()
     async with a_drone(tree=SteeredTree(script, lambda: unanswered)) as first:
-        order = await laid_aside(first)
+        order = await until_parked(first)
         assert (order.status, order.reason) == (OrderStatus.WAITING, reason)
         assert order.detail == "it asks whether it may write"
         store = first.bench.store
@@ -348,12 +348,12 @@ async def test_an_order_whose_tool_asks_a_person_waits_for_the_answer(reason: Wa
         ended = await second.end()
         assert (ended.status, ended.answer) == (OrderStatus.SUCCEEDED, "Done.")
         assert second.bench.kinds(order.id).count("tool.started") == 1
-        whole(second)
+        assert_nothing_repeated(second)
 
 
-async def test_time_in_which_an_order_stood_still_or_waited_counts_for_no_wall_clock() -> None:
+async def test_idle_and_waiting_time_does_not_count_as_wall_clock_time() -> None:
     async with a_drone() as first:
-        order = await both_rest(first, "north", "south")
+        order = await pause_both(first, "north", "south")
         entries = first.bench.journal(order.id)
     at = {entry.kind: entry.at for entry in entries}
     last_done = entries[-2].at

@@ -1,4 +1,4 @@
-"""Orders that spoil a drone end as poison: at once where they froze one before, and when their threads never end."""
+"""Orders that harm a drone end as poison: at once if they froze one before, and when their threads never end."""
 
 import asyncio
 from pathlib import Path

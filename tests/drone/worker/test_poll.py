@@ -54,7 +54,7 @@ async def test_the_more_urgent_orders_come_first() -> None:
 
 
 def barren(bench: Bench, clock: FakeClock) -> str:
-    """An order under which two drones were lost before it came any further."""
+    """An order under which two drones were lost before it made any progress."""
     order_id = bench.place("p").id
     for number in range(2):
         victim = a_registration(name=f"v{number}")
@@ -68,7 +68,7 @@ def barren(bench: Bench, clock: FakeClock) -> str:
     return order_id
 
 
-async def test_an_order_that_may_kill_drones_gets_one_that_holds_no_other() -> None:
+async def test_an_order_suspected_of_killing_drones_runs_alone() -> None:
     clock = FakeClock()
     async with Bench(temporary_store(clock)) as bench:
         suspect = barren(bench, clock)
@@ -100,7 +100,7 @@ async def test_only_one_of_several_drones_empties_itself() -> None:
         assert slots.take()
 
 
-async def test_an_order_that_was_not_to_be_had_does_not_hide_those_behind_it() -> None:
+async def test_an_order_that_cannot_be_claimed_does_not_hide_those_behind_it() -> None:
     async with Bench() as bench:
         first, second = bench.place("a").id, bench.place("b").id
         started: list[str] = []
@@ -113,7 +113,7 @@ async def test_an_order_that_was_not_to_be_had_does_not_hide_those_behind_it() -
         assert started == [first, second, first]
 
 
-async def test_a_drone_that_is_called_looks_at_once() -> None:
+async def test_a_drone_that_is_called_polls_at_once() -> None:
     async with Bench() as bench:
         order, begun = bench.place("p"), asyncio.Event()
         started: list[str] = []
@@ -137,7 +137,7 @@ async def test_a_drone_that_is_called_looks_at_once() -> None:
         assert started == [order.id]
 
 
-async def test_drones_that_look_at_the_same_moment_have_different_shares() -> None:
+async def test_drones_that_poll_at_the_same_moment_get_different_shares() -> None:
     async with Bench() as bench:
         other = a_registration(name="d2")
         bench.store.leases.register(other, lease_seconds=60)
@@ -152,7 +152,7 @@ async def test_drones_that_look_at_the_same_moment_have_different_shares() -> No
         assert {len(own), len(others)} == {4, 5}
 
 
-async def test_what_a_look_found_beyond_the_free_slots_is_begun_without_another_look() -> None:
+async def test_orders_found_beyond_the_free_slots_are_started_without_another_poll() -> None:
     async with Bench() as bench:
         orders = [bench.place(f"p{number}").id for number in range(9)]
         slots, started = Slots(2), list[str]()
@@ -167,7 +167,7 @@ async def test_what_a_look_found_beyond_the_free_slots_is_begun_without_another_
         assert started[3:] == [urgent]
 
 
-async def test_a_look_reaches_further_the_more_of_it_was_begun_at_once() -> None:
+async def test_a_poll_asks_for_more_orders_the_more_were_started_at_once() -> None:
     async with Bench() as bench:
         orders = [bench.place(f"p{number}").id for number in range(9)]
         slots, started = Slots(4), list[str]()
@@ -193,7 +193,7 @@ async def until_begun(looking: Poll, started: list[str], begun: asyncio.Event, c
 
 
 def patient(bench: Bench, slots: Slots, started: list[str], begun: asyncio.Event) -> Poll:
-    """A poll that looks once an hour, unless something else makes it."""
+    """A poll that asks once an hour, unless something else triggers it."""
 
     def start(order_id: str) -> None:
         started.append(order_id)
@@ -203,7 +203,7 @@ def patient(bench: Bench, slots: Slots, started: list[str], begun: asyncio.Event
     return Poll(bench.async_store, claimant, ("default",), start, poll_seconds=3_600, connected=lambda: True)
 
 
-async def test_an_order_that_came_while_no_slot_was_free_is_begun_when_one_is() -> None:
+async def test_an_order_that_arrived_while_no_slot_was_free_is_started_when_one_is() -> None:
     async with Bench() as bench:
         slots, started, begun = Slots(1), list[str](), asyncio.Event()
         looking = patient(bench, slots, started, begun)
@@ -217,7 +217,7 @@ async def test_an_order_that_came_while_no_slot_was_free_is_begun_when_one_is() 
         assert started == [order.id]
 
 
-async def test_a_slot_that_is_freed_while_an_order_is_missed_is_not_left_empty() -> None:
+async def test_a_slot_freed_while_an_order_is_missed_does_not_stay_empty() -> None:
     async with Bench() as bench:
         slots, started, begun = Slots(1), list[str](), asyncio.Event()
         looking = patient(bench, slots, started, begun)
@@ -227,7 +227,7 @@ async def test_a_slot_that_is_freed_while_an_order_is_missed_is_not_left_empty()
         assert started == [order.id]
 
 
-async def test_an_order_that_is_missed_while_the_database_is_asked_is_not_forgotten() -> None:
+async def test_an_order_missed_during_a_poll_is_not_forgotten() -> None:
     async with Bench() as bench:
         slots, started = Slots(1), list[str]()
         asking = poll(bench, slots, started)
@@ -238,7 +238,7 @@ async def test_an_order_that_is_missed_while_the_database_is_asked_is_not_forgot
         assert await looking == 0 and asking.wanting
 
 
-async def test_a_look_that_found_no_free_slot_is_made_up_for() -> None:
+async def test_a_poll_that_found_no_free_slot_is_repeated() -> None:
     async with Bench() as bench:
         slots, started = Slots(1), list[str]()
         asking = poll(bench, slots, started)
@@ -247,7 +247,7 @@ async def test_a_look_that_found_no_free_slot_is_made_up_for() -> None:
         assert asking.wanting
 
 
-async def test_an_empty_queue_is_not_asked_again_at_each_end() -> None:
+async def test_an_empty_queue_is_not_polled_again_after_each_order() -> None:
     async with Bench() as bench:
         bench.place("p")
         slots, started = Slots(2), list[str]()
@@ -256,7 +256,7 @@ async def test_an_empty_queue_is_not_asked_again_at_each_end() -> None:
         assert not asking.wanting
 
 
-async def test_a_drone_comes_back_for_what_it_left_to_others() -> None:
+async def test_a_drone_polls_again_for_orders_that_it_left_to_others() -> None:
     async with Bench() as bench:
         bench.store.leases.register(a_registration(name="d2"), lease_seconds=60)
         for number in range(4):

@@ -1,4 +1,4 @@
-"""Connecting to a broker that is away."""
+"""Kombu's transport as a drone uses it: reconnecting, dropped messages, unacknowledged messages."""
 
 import json
 from typing import Any
@@ -26,7 +26,7 @@ class CountingApp(Celery):  # type: ignore[misc]
 
 
 class HalfClosed:
-    """A channel whose connection forgot its address."""
+    """A channel whose half-closed connection no longer has an address."""
 
     do_restore = True
 
@@ -34,7 +34,7 @@ class HalfClosed:
         raise AttributeError("'NoneType' object has no attribute 'hostname'")
 
 
-def test_a_broker_that_is_away_is_tried_again_every_two_seconds_at_most() -> None:
+def test_an_unreachable_broker_is_tried_again_every_two_seconds_at_most() -> None:
     pauses: list[float] = []
 
     def told(_: Exception, pause: float) -> None:
@@ -47,7 +47,7 @@ def test_a_broker_that_is_away_is_tried_again_every_two_seconds_at_most() -> Non
     assert RECONNECTING["interval_max"] <= 2
 
 
-def test_what_the_connections_of_an_application_drop_is_told_to_it_but_not_of_copies() -> None:
+def test_an_application_counts_messages_dropped_by_its_connection_but_not_by_copies() -> None:
     app = CountingApp("counting", broker="redis://127.0.0.1:1/0", set_as_current=False)
     with app.connection_for_read() as connection, connection.clone() as copy:
         connection.refused()
@@ -55,14 +55,14 @@ def test_what_the_connections_of_an_application_drop_is_told_to_it_but_not_of_co
     assert app.refused == 1
 
 
-def test_messages_that_cannot_be_given_back_are_let_go_and_end_no_worker() -> None:
+def test_messages_that_cannot_be_returned_are_dropped_and_end_no_worker() -> None:
     qos = QoS(HalfClosed())  # type: ignore[no-untyped-call]
     qos._delivered["tag"] = object()
     qos.restore_unacked_once()  # type: ignore[no-untyped-call]
     assert not qos._delivered
 
 
-def test_short_commands_share_one_client_until_the_connections_are_made_anew(real_redis: RealRedis) -> None:
+def test_short_commands_share_one_client_until_the_connection_pool_is_replaced(real_redis: RealRedis) -> None:
     with BrokerConnection(celery_url(real_redis.url)) as connection:
         channel = connection.channel()
         with channel.conn_or_acquire() as first, channel.conn_or_acquire() as second:
@@ -74,7 +74,7 @@ def test_short_commands_share_one_client_until_the_connections_are_made_anew(rea
             assert third.ping()
 
 
-def test_a_message_that_is_not_acknowledged_is_kept_by_nobody_else_and_given_back_in_the_end(
+def test_an_unacknowledged_message_is_kept_only_in_the_process_and_returned_at_its_end(
     real_redis: RealRedis,
 ) -> None:
     heard: list[Any] = []

@@ -1,13 +1,13 @@
-"""A resume of an order whose provider wants to be left alone: before it is laid aside, while it waits, and between."""
+"""Resuming an order whose provider demands a pause: before it is parked, while it waits, and in between."""
 
 from drone.agent.control_router import NOT_PAUSED
-from drone.worker.ending import ASKED_MEANWHILE
+from drone.worker.ending import CONTROLLED_MEANWHILE
 from mcc.contracts.control import ControlKind
 from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus, WaitingReason
 from tests.drone.agent.steered_tree import MASTER
-from tests.drone.worker.test_parking import a_drone, laid_aside, questions, refused_tree, whole
+from tests.drone.worker.test_parking import a_drone, assert_nothing_repeated, questions, refused_tree, until_parked
 from tests.drone.worker.test_steering_of_orders import Steered, steered, until
 
 
@@ -29,7 +29,7 @@ async def test_a_refused_order_that_is_resumed_within_its_grace_asks_at_once_and
         assert (ended.status, ended.attempt, ended.usage.model_calls) == (OrderStatus.SUCCEEDED, 1, 4)
         assert run.now(resume).applied_seq is not None and tries(run, "north") == [1, 2]
         assert "order.waiting" not in run.bench.kinds(run.order.id)
-        whole(run)
+        assert_nothing_repeated(run)
 
 
 async def test_one_refused_agent_is_resumed_within_the_grace_and_the_other_waits_on() -> None:
@@ -46,7 +46,7 @@ async def test_one_refused_agent_is_resumed_within_the_grace_and_the_other_waits
 
 async def test_a_resume_of_one_agent_that_lets_a_waiting_order_go_on_is_applied_by_the_next_drone() -> None:
     async with a_drone(tree=refused_tree("north")) as first:
-        order = await laid_aside(first)
+        order = await until_parked(first)
         assert order.reason is WaitingReason.RATE_LIMIT
         resume = first.request(ControlKind.RESUME, record_id=first.child("north").id)
         store, asked = first.bench.store, questions(first.tree, "north")
@@ -56,30 +56,30 @@ async def test_a_resume_of_one_agent_that_lets_a_waiting_order_go_on_is_applied_
         assert (await second.end("north", "south")).status is OrderStatus.SUCCEEDED
         assert second.now(resume).applied_seq is not None
         assert questions(second.tree, "north") == asked and sorted(second.tree.calls) == [MASTER, "north"]
-        whole(second)
+        assert_nothing_repeated(second)
 
 
-async def test_a_resume_that_comes_just_as_a_refused_order_is_laid_aside_is_applied_by_the_next_drone() -> None:
+async def test_a_resume_that_comes_just_as_a_refused_order_is_parked_is_applied_by_the_next_drone() -> None:
     tree = refused_tree("north")
     tree.hold("north")
     async with a_drone(tree=tree) as first:
         await tree.until_asked("north")
         resume = first.request(ControlKind.RESUME)
         tree.let_go("north")
-        order = await laid_aside(first)
+        order = await until_parked(first)
         assert order.status is OrderStatus.QUEUED
-        assert getattr(first.bench.journal(order.id)[-1].data, "message", None) == ASKED_MEANWHILE
+        assert getattr(first.bench.journal(order.id)[-1].data, "message", None) == CONTROLLED_MEANWHILE
         store = first.bench.store
 
     async with a_drone(store, order) as second:
         assert (await second.end("north", "south")).status is OrderStatus.SUCCEEDED
         assert second.now(resume).applied_seq is not None
-        whole(second)
+        assert_nothing_repeated(second)
 
 
-async def test_a_resume_that_finds_nobody_waiting_any_more_is_refused() -> None:
+async def test_a_resume_is_refused_when_no_agent_waits_any_more() -> None:
     async with a_drone(tree=refused_tree("north")) as first:
-        order = await laid_aside(first)
+        order = await until_parked(first)
         first.request(ControlKind.RESUME)
         store = first.bench.store
 

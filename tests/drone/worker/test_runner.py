@@ -51,7 +51,7 @@ async def test_an_order_is_claimed_run_and_finished() -> None:
         assert len(bench.executions) == 0
 
 
-async def test_an_order_that_has_ended_is_freed_at_once_and_waits_for_no_garbage_collector() -> None:
+async def test_an_ended_order_is_freed_without_a_garbage_collection() -> None:
     async with Bench() as bench:
         working = asyncio.create_task(bench.runner.work(bench.place("sleep 0.05").id))
         await bench.crew.began.wait()
@@ -72,9 +72,9 @@ async def test_viewers_are_told_of_the_start_and_of_the_end() -> None:
         order = bench.place("hello")
         await bench.runner.work(order.id)
         await bench.broadcaster.flush()
-        assert [hint.status for hint in bench.ears.hints if hint.status][-1] == "succeeded"
-        assert bench.ears.hints[-1].seq == 5
-        assert "".join(delta.text for delta in bench.ears.deltas) == "working"
+        assert [hint.status for hint in bench.publisher.hints if hint.status][-1] == "succeeded"
+        assert bench.publisher.hints[-1].seq == 5
+        assert "".join(delta.text for delta in bench.publisher.deltas) == "working"
 
 
 async def test_a_second_message_for_the_same_order_does_nothing() -> None:
@@ -123,7 +123,7 @@ async def test_a_cancel_stops_the_turn_closes_it_and_is_applied_at_an_entry() ->
         assert record is not None and record.status is RecordStatus.CANCELLED
 
 
-async def test_a_turn_that_does_not_react_to_cancellation_is_ended_without_it() -> None:
+async def test_an_order_is_ended_although_its_turn_ignores_cancellation() -> None:
     async with Bench(unwind_seconds=0.1) as bench:
         order = bench.place("stubborn 1")
         working = asyncio.create_task(bench.runner.work(order.id))
@@ -135,7 +135,7 @@ async def test_a_turn_that_does_not_react_to_cancellation_is_ended_without_it() 
         assert bench.kinds(order.id).count("agent.finished") == 1
 
 
-async def test_a_cancel_that_nobody_read_yet_beats_the_end_of_the_turn() -> None:
+async def test_an_unread_cancel_takes_precedence_over_the_end_of_the_turn() -> None:
     async with Bench() as bench:
         order = bench.place("sleep 0.05")
         working = asyncio.create_task(bench.runner.work(order.id))
@@ -165,7 +165,7 @@ async def test_a_control_of_an_agent_that_is_not_there_is_refused_and_the_turn_g
 
 
 @pytest.mark.parametrize("delivered", [True, False])
-async def test_a_steer_that_nobody_read_before_the_end_is_refused_and_holds_nothing_up(delivered: bool) -> None:
+async def test_a_steer_that_was_not_read_before_the_end_is_refused_and_delays_nothing(delivered: bool) -> None:
     async with Bench() as bench:
         order = bench.place("sleep 0.05")
         working = asyncio.create_task(bench.runner.work(order.id))
@@ -179,7 +179,7 @@ async def test_a_steer_that_nobody_read_before_the_end_is_refused_and_holds_noth
         assert control.refused is not None and control.applied_seq is None
 
 
-async def test_a_steer_from_before_the_claim_is_in_the_mail_when_the_turn_begins_and_comes_once() -> None:
+async def test_a_steer_from_before_the_claim_is_delivered_once_when_the_turn_begins() -> None:
     async with Bench() as bench:
         order = bench.place("sleep 0.05")
         bench.store.controls.request(order.id, ControlKind.STEER, NewControl(message="left"), principal="test")
@@ -262,7 +262,7 @@ async def test_no_order_is_taken_once_the_runs_are_closed() -> None:
 
 
 class Flaky:
-    """Claims whose `finish_together` fails at first, as `problems` say."""
+    """Claims whose `finish_together` first fails with each of `problems`."""
 
     def __init__(self, claims: object, problems: list[Exception]) -> None:
         self._claims = claims
@@ -279,7 +279,7 @@ class Flaky:
         return self._claims.finish_together(endings)  # type: ignore[attr-defined,no-any-return]
 
 
-async def test_an_end_that_the_database_misses_is_sent_again() -> None:
+async def test_an_ending_is_sent_again_after_a_database_outage() -> None:
     async with Bench() as bench:
         flaky = Flaky(bench.store.claims, [StoreUnavailable("away")])
         bench.with_parts(claims=flaky)
@@ -289,7 +289,7 @@ async def test_an_end_that_the_database_misses_is_sent_again() -> None:
         assert flaky.endings[0] == flaky.endings[1]
 
 
-async def test_the_end_names_outcome_and_entry_alike() -> None:
+async def test_outcome_and_last_entry_of_an_ending_agree() -> None:
     async with Bench() as bench:
         flaky = Flaky(bench.store.claims, [])
         bench.with_parts(claims=flaky)
@@ -302,7 +302,7 @@ async def test_the_end_names_outcome_and_entry_alike() -> None:
 
 
 class Garbled:
-    """A journal that cannot be read any more."""
+    """A journal that cannot be read."""
 
     def __init__(self, journal: object) -> None:
         self._journal = journal
@@ -347,7 +347,7 @@ async def test_a_control_does_not_keep_an_unreadable_order_held(kind: ControlKin
 
 
 class Meanwhile:
-    """Claims during whose call of `method` something else happens: after a claim, before an end."""
+    """Claims that run something else during `method`: after a claim, or before an end."""
 
     def __init__(self, claims: object, method: str, happens: Callable[[], object]) -> None:
         self._claims = claims
@@ -370,7 +370,7 @@ class Meanwhile:
         return call
 
 
-async def test_what_a_turn_left_running_writes_nothing_once_it_has_ended() -> None:
+async def test_tasks_left_running_by_a_turn_write_nothing_after_its_end() -> None:
     async with Bench() as bench:
         loop = asyncio.get_running_loop()
         refused: list[BaseException | None] = []
@@ -395,9 +395,9 @@ async def test_an_order_whose_process_is_exhausted_is_not_ended_by_it() -> None:
         assert bench.kinds(order.id) == ["order.queued", "order.claimed", "agent.started"]
 
 
-async def test_an_order_that_can_only_wait_is_laid_aside_at_once() -> None:
+async def test_an_order_that_can_only_wait_is_parked_at_once() -> None:
     class Asking(FakeCrew):
-        """A generation whose outline waits for somebody."""
+        """A generation whose outline waits for a person."""
 
         async def run(self, order: WorkOrder, context: OrderContext) -> Outcome:
             raise OrderParked(Block(WaitingReason.APPROVAL, "the outline waits for a person's approval"))

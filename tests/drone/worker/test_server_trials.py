@@ -1,4 +1,4 @@
-"""Trials of MCP servers: the database says which, and a drone makes each once."""
+"""Trials of MCP servers: the database names them, and one drone makes each once."""
 
 import asyncio
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def store() -> Iterator[Store]:
     store.close()
 
 
-async def test_only_what_the_database_says_is_tried_and_once(store: Store) -> None:
+async def test_only_trials_in_the_database_are_made_and_each_once(store: Store) -> None:
     crew = Crew()
     trials = ServerTrials(crew, AsyncStore(store), "redis://127.0.0.1:1/0", "a")  # type: ignore[arg-type]
     test = ToolTest(server="tracker", tool="close", arguments={"id": 1})

@@ -17,7 +17,7 @@ def test_a_drone_remembers_how_often_it_was_full() -> None:
     assert slots.fillings == 3
 
 
-def test_an_order_that_is_alone_has_all_slots() -> None:
+def test_an_order_that_runs_alone_has_all_slots() -> None:
     slots = Slots(2)
     assert slots.take()
     assert not slots.take(alone=True)
@@ -28,7 +28,7 @@ def test_an_order_that_is_alone_has_all_slots() -> None:
     assert slots.take() and not slots.alone
 
 
-def test_a_drone_that_is_kept_clear_takes_only_what_must_be_alone() -> None:
+def test_a_drone_kept_clear_takes_only_an_order_that_must_run_alone() -> None:
     slots = Slots(2)
     slots.keep_clear(True)
     assert not slots.take() and slots.free == 0

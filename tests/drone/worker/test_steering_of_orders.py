@@ -1,4 +1,4 @@
-"""Controls of orders that a drone runs, with real agents: receipts, batches, and what holds for the next attempt."""
+"""Controls of running orders, with real agents: receipts, batches, and what the next attempt takes over."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -44,14 +44,14 @@ def a_tree() -> SteeredTree:
 
 
 async def until(true: Callable[[], bool]) -> None:
-    """Until the store, which tells nobody, makes it so."""
+    """Wait until the store satisfies the condition; it sends no event."""
     async with asyncio.timeout(10):
         while not true():  # noqa: ASYNC110
             await asyncio.sleep(0.001)
 
 
 class TreeCrew(FakeCrew):
-    """Runs the tree as the order, whatever that asks for."""
+    """Runs the given tree for every order, whatever its prompt."""
 
     def __init__(self, tree: SteeredTree) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class TreeCrew(FakeCrew):
 
 
 class Steered:
-    """An order that one drone runs, and what is asked of it."""
+    """An order that one drone runs, and its controls."""
 
     def __init__(self, bench: Bench, tree: SteeredTree, order: WorkOrder) -> None:
         self.bench = bench
@@ -74,7 +74,7 @@ class Steered:
         self.listener = ControlListener(bench.async_store, "redis://127.0.0.1:1/0", bench.trust, bench.executions)
 
     def request(self, kind: ControlKind, **asked: object) -> Control:
-        """Only kept; `listener.once` brings it."""
+        """Only store the control; `listener.once` delivers it."""
         new = NewControl.model_validate(asked)
         return self.bench.store.controls.request(self.order.id, kind, new, principal="test")
 
@@ -136,7 +136,7 @@ async def test_a_child_is_cancelled_in_a_batch_its_other_controls_are_refused_an
         assert run.child("south").status is RecordStatus.COMPLETED
 
 
-async def test_a_message_that_its_child_never_read_is_refused_while_the_order_goes_on() -> None:
+async def test_a_message_that_a_child_never_read_is_refused_while_the_order_continues() -> None:
     async with steered() as run:
         await run.tree.until_asked("north", "south")
         north = run.child("north").id
@@ -148,7 +148,7 @@ async def test_a_message_that_its_child_never_read_is_refused_while_the_order_go
         await run.end("south")
 
 
-async def test_a_cancel_of_the_whole_order_beats_what_came_before_it_in_the_batch() -> None:
+async def test_a_cancel_of_the_whole_order_overrides_earlier_controls_of_its_batch() -> None:
     async with steered() as run:
         await run.tree.until_asked("north", "south")
         steer = run.request(ControlKind.STEER, message="Count.")
@@ -159,7 +159,7 @@ async def test_a_cancel_of_the_whole_order_beats_what_came_before_it_in_the_batc
         assert run.now(steer).refused is not None
 
 
-async def test_a_drone_that_takes_over_goes_on_under_what_was_asked_of_the_order_and_of_its_agents() -> None:
+async def test_a_drone_that_takes_over_applies_earlier_controls_of_the_order_and_of_its_agents() -> None:
     async with steered() as first:
         await first.tree.until_asked("north", "south")
         await first.ask(ControlKind.STEER, record_id=first.child("north").id, message="Count.")
@@ -212,7 +212,7 @@ async def test_a_message_that_a_lost_drone_had_not_read_is_read_by_the_one_that_
             assert second.now(steer).applied_seq is not None
 
 
-async def test_what_is_asked_of_a_child_that_is_not_back_yet_waits_until_it_is() -> None:
+async def test_controls_of_a_child_that_has_not_resumed_yet_wait_until_it_has() -> None:
     async with steered() as first:
         await first.tree.until_asked("north", "south")
         store, north = first.bench.store, first.child("north").id

@@ -1,4 +1,4 @@
-"""Worktrees that orders have left are cleared up once their orders are over, also of one cancelled in waiting."""
+"""Worktrees are deleted once their orders have ended, including orders cancelled while they waited."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
@@ -16,7 +16,7 @@ from tests.drone.worker.bench_of_orders import Bench
 
 
 class Left:
-    """What orders have left on this machine; `rounds` counts how often somebody has looked."""
+    """A crew with the worktrees that orders left on this machine; `rounds` counts the looks at them."""
 
     def __init__(self, orders: Collection[str], *, stay: Collection[str] = ()) -> None:
         self.orders = [*orders]
@@ -54,7 +54,7 @@ async def bench() -> AsyncIterator[Bench]:
         yield made
 
 
-async def test_an_order_that_is_cancelled_while_it_waits_leaves_nothing(bench: Bench) -> None:
+async def test_the_worktrees_of_an_order_cancelled_while_waiting_are_deleted(bench: Bench) -> None:
     waiting, cancelled = bench.place("waits"), bench.place("waits, too")
     for order in (waiting, cancelled):
         claim = bench.claim(order)
@@ -75,7 +75,7 @@ async def test_an_order_that_is_cancelled_while_it_waits_leaves_nothing(bench: B
     assert left.tried == [cancelled.id] and left.orders == [waiting.id]
 
 
-async def test_what_cannot_be_deleted_is_tried_again_now_and_then(bench: Bench) -> None:
+async def test_worktrees_that_cannot_be_deleted_are_tried_again_now_and_then(bench: Bench) -> None:
     unknown = fresh_id()
     left = Left([unknown], stay=[unknown])
     await left.looked_at(bench, lambda: left.rounds > AGAIN + 3)

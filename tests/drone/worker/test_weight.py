@@ -1,4 +1,4 @@
-"""What waits to be written is weighed by what its texts hold, however deep they stand."""
+"""The weight of a fact or command counts its texts at any depth."""
 
 import pytest
 
@@ -31,5 +31,5 @@ def replied(*blocks: TextBlock | ToolCallBlock) -> ModelReplied:
     ],
     ids=["text", "blocks", "arguments", "enum"],
 )
-def test_a_fact_weighs_what_its_texts_do_and_a_little_more(fact: Fact, characters: int) -> None:
+def test_a_fact_weighs_a_little_more_than_its_texts(fact: Fact, characters: int) -> None:
     assert characters + OBJECT_BYTES < weight_of(fact) < characters + OBJECT_BYTES + 800

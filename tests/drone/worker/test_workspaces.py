@@ -1,4 +1,4 @@
-"""An order with a workspace goes where that is seen, and holds it: readers together, writers alone."""
+"""An order with a workspace runs in a drone that sees it, and holds it: readers together, writers alone."""
 
 import asyncio
 import errno
@@ -117,7 +117,7 @@ def test_what_a_drone_does_depends_on_what_it_and_the_others_see(
 
 
 @pytest.mark.parametrize("path", ["relative", "../escape", "/", "/proc/self/mem", "/no\udcffsuch"])
-def test_a_path_that_is_none_of_its_roots_is_not_seen(tmp_path: Path, path: str) -> None:
+def test_a_path_outside_the_roots_is_not_seen(tmp_path: Path, path: str) -> None:
     assert not sight_of(path, Roots([tmp_path])).seen
 
 
@@ -129,7 +129,7 @@ def test_a_link_out_of_the_roots_is_not_seen(tmp_path: Path) -> None:
 
 
 class Counting(Store):
-    """Counts what is asked of the parts that are not needed for an order without a workspace."""
+    """Counts the uses of the parts that an order without a workspace does not need."""
 
     asked: ClassVar[list[str]] = []  # the store is frozen
 
@@ -139,7 +139,7 @@ class Counting(Store):
         return object.__getattribute__(self, name)
 
 
-async def test_an_order_without_a_workspace_is_claimed_without_a_further_question(place: Path, locks: Path) -> None:
+async def test_an_order_without_a_workspace_is_claimed_without_further_queries(place: Path, locks: Path) -> None:
     store = Counting(**vars(temporary_store()))
     async with Bench(store, workspaces=seeing(place.parent, locks)) as bench:
         order = bench.place("hello")
@@ -194,14 +194,14 @@ async def test_a_writer_keeps_readers_out_and_another_directory_is_free(place: P
         await working
 
 
-async def test_a_path_that_nobody_can_have_seen_is_claimed_to_be_refused(tmp_path: Path, locks: Path) -> None:
+async def test_an_order_on_a_path_that_no_drone_can_have_seen_is_claimed_and_fails(tmp_path: Path, locks: Path) -> None:
     async with Bench(workspaces=seeing(tmp_path, locks)) as bench:
         order = bench.place("hello", workspace=str(tmp_path / "typo"))
         assert await bench.runner.work(order.id) is not None
         assert held(locks) == 0
 
 
-async def test_an_order_that_others_may_see_is_left_to_them_then_waits_and_goes_on_where_it_is_seen(
+async def test_an_order_is_left_to_drones_that_may_see_its_workspace_and_then_waits_until_one_does(
     place: Path, locks: Path
 ) -> None:
     clock, store = Clock(), temporary_store()
@@ -215,18 +215,18 @@ async def test_an_order_that_others_may_see_is_left_to_them_then_waits_and_goes_
         assert waiting(blind, order)
         assert str(place) in (store.orders.get(order.id).detail or "")
         await blind.broadcaster.flush()
-        assert blind.ears.hints[-1].status == "waiting"
+        assert blind.publisher.hints[-1].status == "waiting"
         async with Bench(store, workspaces=seeing(place.parent, locks)) as seer:
             eyes = seeing(place.parent, locks)(seer)
-            assert list(await seeing(None, locks)(blind).wake()) == []
-            assert list(await eyes.wake()) == [order.id]
-            assert list(await eyes.wake()) == []
+            assert list(await seeing(None, locks)(blind).requeue_waiting()) == []
+            assert list(await eyes.requeue_waiting()) == [order.id]
+            assert list(await eyes.requeue_waiting()) == []
             assert await seer.runner.work(order.id) is not None
     assert store.orders.get(order.id).status is OrderStatus.SUCCEEDED
 
 
 async def began_and_left(bench: Bench, order: WorkOrder) -> None:
-    """The order is begun, and handed back in the midst of it."""
+    """An order that has begun and was handed back during its turn."""
     bench.crew.began.clear()
     working = asyncio.create_task(bench.runner.work(order.id))
     await bench.crew.began.wait()
@@ -246,14 +246,14 @@ async def test_an_order_that_had_begun_waits_until_its_workspace_is_back(place: 
         assert await bench.runner.work(order.id) is None
         assert waiting(bench, order)
         eyes = seeing(place.parent, locks)(bench)
-        assert list(await eyes.wake()) == []
+        assert list(await eyes.requeue_waiting()) == []
         shutil.move(place.parent / "away", place)
-        assert list(await eyes.wake()) == [order.id]
+        assert list(await eyes.requeue_waiting()) == [order.id]
         assert bench.kinds(order.id)[-3:] == ["order.claimed", "order.waiting", "order.resumed"]
 
 
 async def begun_elsewhere(bench: Bench, place: Path, clock: Clock) -> WorkOrder:
-    """An order that began in `place`, which is another directory now, and that waits for the first one."""
+    """An order that began in `place`, which another directory has replaced, and that waits for the first one."""
     order = bench.place("think for ever", workspace=str(place))
     await began_and_left(bench, order)
     shutil.move(place, place.parent / "away")
@@ -271,14 +271,14 @@ async def test_another_directory_in_the_place_of_the_workspace_is_not_worked_in(
     async with Bench(workspaces=seeing(place.parent, locks, clock)) as bench:
         order = await begun_elsewhere(bench, place, clock)
         eyes = seeing(place.parent, locks)(bench)
-        assert list(await eyes.wake()) == []
+        assert list(await eyes.requeue_waiting()) == []
         shutil.rmtree(place)
         shutil.move(place.parent / "away", place)
-        assert list(await eyes.wake()) == [order.id]
+        assert list(await eyes.requeue_waiting()) == [order.id]
         await began_and_left(bench, order)
 
 
-async def test_an_order_goes_on_in_another_directory_when_somebody_resumes_it(place: Path, locks: Path) -> None:
+async def test_an_order_continues_in_another_directory_when_a_person_resumes_it(place: Path, locks: Path) -> None:
     clock = Clock()
     async with Bench(workspaces=seeing(place.parent, locks, clock)) as bench:
         order = await begun_elsewhere(bench, place, clock)
@@ -287,7 +287,7 @@ async def test_an_order_goes_on_in_another_directory_when_somebody_resumes_it(pl
 
 
 class Stale(Threads):
-    """A file system of the network that says of one order's workspace that it is stale."""
+    """A network file system that reports one order's workspace as stale."""
 
     def __init__(self, order_id: str) -> None:
         super().__init__(per_order=1, in_all=1)
@@ -301,7 +301,7 @@ class Stale(Threads):
 
 @dataclass
 class Stranded:
-    """Reads only, through these threads."""
+    """A crew whose orders only read, through these threads."""
 
     pools: Pools
 
@@ -309,7 +309,7 @@ class Stranded:
         return False
 
 
-async def test_a_workspace_that_fails_keeps_no_other_order_from_its_own(place: Path, locks: Path) -> None:
+async def test_a_workspace_that_fails_does_not_affect_orders_in_others(place: Path, locks: Path) -> None:
     clock, store = Clock(), temporary_store()
     store.leases.register(another(place.parent), lease_seconds=60)
     async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
@@ -323,11 +323,11 @@ async def test_a_workspace_that_fails_keeps_no_other_order_from_its_own(place: P
                 await bench.runner.work(order.id)
             clock.now += 6
         assert all(waiting(bench, order) for order in orders)
-        assert list(await eyes.wake()) == [orders[1].id]
+        assert list(await eyes.requeue_waiting()) == [orders[1].id]
 
 
 class Mounts(Roots):
-    """Two roots, and what is asked of the one does not come back while its mount is away."""
+    """Two roots; calls for one of them hang while its mount is away."""
 
     def __init__(self, hung: Path, well: Path) -> None:
         super().__init__([hung, well])
@@ -367,7 +367,7 @@ class Mounted:
         )
 
     async def hang(self) -> None:
-        """Every order of the mount is looked at, and given up."""
+        """Look at every order under the mount, and give up."""
         for order in self.hung:
             assert await self.eyes(hasty=True).plan(order, begun=False) is None
 
@@ -380,14 +380,14 @@ async def mounted(tmp_path: Path) -> AsyncIterator[Mounted]:
         made.mounts.back.set()
 
 
-async def test_a_mount_that_hangs_keeps_three_threads_and_restarts_no_drone(mounted: Mounted) -> None:
+async def test_a_mount_that_hangs_occupies_three_threads_and_restarts_no_drone(mounted: Mounted) -> None:
     await mounted.hang()
     assert mounted.pools.looks.left_behind().total() == 3
     assert mounted.pools.left_behind() == 0
     assert ThreadHealth(mounted.pools, wedged_seconds=0.0).trouble() is None
 
 
-async def test_orders_under_a_root_that_does_not_answer_wait_and_are_told_why(mounted: Mounted) -> None:
+async def test_orders_under_a_root_that_does_not_answer_wait_with_the_reason(mounted: Mounted) -> None:
     await mounted.hang()
     eyes, order = mounted.eyes(), mounted.hung[0]
     assert await eyes.plan(order, begun=False) is None, "drones elsewhere have their chance"
@@ -403,20 +403,20 @@ async def test_orders_under_other_roots_go_on_while_a_root_does_not_answer(mount
     assert plan is not None and plan.hold is not None
 
 
-async def test_waiting_orders_of_other_roots_are_woken_beside_a_root_that_does_not_answer(mounted: Mounted) -> None:
-    eyes, aside = mounted.eyes(), Plan(waits="It waits")
+async def test_waiting_orders_of_other_roots_are_requeued_beside_a_root_that_does_not_answer(mounted: Mounted) -> None:
+    eyes, plan = mounted.eyes(), Plan(waits="It waits")
     for order in (*mounted.hung, mounted.well):
-        await eyes.park(mounted.bench.claim(order), aside, drone="d1")
+        await eyes.park(mounted.bench.claim(order), plan, drone="d1")
     await mounted.hang()
-    assert list(await eyes.wake()) == [mounted.well.id]
+    assert list(await eyes.requeue_waiting()) == [mounted.well.id]
     mounted.mounts.back.set()
     while mounted.pools.looks.left_behind():  # noqa: ASYNC110 - threads tell nobody that they have ended
         await asyncio.sleep(0)
-    assert set(await eyes.wake()) == {order.id for order in mounted.hung}
+    assert set(await eyes.requeue_waiting()) == {order.id for order in mounted.hung}
 
 
 class Exhausted:
-    """Without memory to find out what an order's agents may do."""
+    """A crew without memory to find out what an order's agents may do."""
 
     pools = Pools()
 
@@ -448,9 +448,7 @@ async def test_an_order_whose_workspace_another_drone_of_this_machine_sees_is_le
         assert bench.kinds(order.id) == ["order.queued"]
 
 
-async def test_a_pause_and_the_resume_after_it_take_each_other_back_while_an_order_waits(
-    tmp_path: Path, locks: Path
-) -> None:
+async def test_a_pause_and_a_later_resume_cancel_each_other_while_an_order_waits(tmp_path: Path, locks: Path) -> None:
     clock, store = Clock(), temporary_store()
     store.leases.register(another(tmp_path), lease_seconds=60)
     async with Bench(store, workspaces=seeing(None, locks, clock)) as bench:
@@ -496,12 +494,12 @@ async def test_an_order_waits_while_an_unfenced_process_of_this_machine_is_in_it
         assert waiting(bench, order)
         assert bench.store.orders.get(order.id).detail == BUSY
         inside.release()
-        assert list(await seeing(place.parent, locks)(bench).wake()) == [order.id]
+        assert list(await seeing(place.parent, locks)(bench).requeue_waiting()) == [order.id]
         assert await bench.runner.work(order.id) is not None
 
 
 @pytest.mark.parametrize("begun", [False, True])
-async def test_one_that_must_not_be_opened_is_refused_although_another_drone_of_this_machine_covers_it(
+async def test_a_workspace_that_must_not_be_opened_is_refused_although_another_drone_covers_it(
     place: Path, locks: Path, begun: bool
 ) -> None:
     roots = Roots([place.parent], Private([place.parent]))
@@ -511,7 +509,7 @@ async def test_one_that_must_not_be_opened_is_refused_although_another_drone_of_
     assert found is (Verdict.NOBODY if begun else Verdict.INVALID)
 
 
-async def test_why_a_workspace_cannot_be_had_is_how_its_order_ends(place: Path, locks: Path) -> None:
+async def test_an_order_ends_with_the_reason_why_its_workspace_cannot_be_opened(place: Path, locks: Path) -> None:
     async with Bench(workspaces=seeing(place.parent, locks)) as bench:
         order = bench.place("hello", workspace=str(place / "file"))
         (place / "file").write_text("no directory")
@@ -521,7 +519,7 @@ async def test_why_a_workspace_cannot_be_had_is_how_its_order_ends(place: Path, 
         assert "is not a directory" in str(kept.detail)
 
 
-async def test_what_a_killed_drone_put_there_for_its_programs_is_gone_before_the_order_goes_on(
+async def test_placeholders_of_a_killed_drones_programs_are_deleted_before_the_order_continues(
     place: Path, locks: Path
 ) -> None:
     async with Bench(workspaces=seeing(place.parent, locks)) as bench:

@@ -48,7 +48,7 @@ Nap.
 
 
 class Sleepy:
-    """Calls the tool that the prompt names, once, and then answers with what it brought."""
+    """Calls the tool that the prompt names once, then answers with its result."""
 
     name = "scripted/sleepy"
 

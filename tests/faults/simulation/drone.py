@@ -217,7 +217,7 @@ class SimulatedDrone:
                 continue
 
     async def _seek_workspaces(self) -> None:
-        for order_id in await self._workspaces.wake():
+        for order_id in await self._workspaces.requeue_waiting():
             self.deliver(order_id)
 
     async def _take(self, order_id: str) -> None:

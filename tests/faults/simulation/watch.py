@@ -94,7 +94,7 @@ class Watch:
                 self.look(args[0].order_id, args[0].epoch)
             case "claims", "hand_back":
                 self._look_at(answer)
-            case "claims", "wake":
+            case "claims", "resume":
                 self.look(args[0])
             case "sweeper", "sweep":
                 self._swept(answer)

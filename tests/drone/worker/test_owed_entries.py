@@ -1,4 +1,4 @@
-"""What an agent says last is committed with the end of its order, in one transaction, whatever that meets."""
+"""The last entries of an agent are committed with the end of its order, in one transaction, despite any obstacle."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ SPENT = AgentStep(name="thought", message="about it", usage=Usage(input_tokens=7
 
 
 class Owing(FakeCrew):
-    """Its agent owes what it says last; `checkpointed`: it may have changed its workspace."""
+    """A crew whose agent owes its last entries; `checkpointed`: it may have changed its workspace."""
 
     def __init__(self, *, checkpointed: bool = False, text: str = "") -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Owing(FakeCrew):
 
 
 class Watched:
-    """Claims that remember the endings; `first` is done, and may be raised, before the first is stored."""
+    """Claims that record the endings. `first` runs before the first one is stored, and may raise."""
 
     def __init__(self, claims: object, *first: Any) -> None:
         self._claims = claims
@@ -66,7 +66,7 @@ class Watched:
 
 
 async def ended(bench: Bench, *first: Any) -> tuple[WorkOrder, list[list[str]]]:
-    """The order, and the kinds of the entries of each ending that was sent."""
+    """The order, and the kinds of the entries in each ending that was sent."""
     order = bench.place("hello")
     watched = Watched(bench.store.claims, *first)
     bench.with_parts(claims=watched)
@@ -78,7 +78,7 @@ LAST = ["agent.step", "agent.finished", "order.finished"]
 WHOLE = ["order.queued", "order.claimed", "agent.started", *LAST]
 
 
-async def test_they_are_entries_of_the_transaction_that_ends_the_order() -> None:
+async def test_owed_entries_are_part_of_the_transaction_that_ends_the_order() -> None:
     async with Bench(crew=Owing()) as bench:
         order, endings = await ended(bench)
         assert endings == [LAST] and bench.kinds(order.id) == WHOLE
@@ -88,7 +88,7 @@ async def test_they_are_entries_of_the_transaction_that_ends_the_order() -> None
         assert record.status is RecordStatus.COMPLETED
 
 
-async def test_so_they_are_after_a_database_that_was_away() -> None:
+async def test_owed_entries_are_part_of_the_ending_after_a_database_outage() -> None:
     def away() -> None:
         raise StoreUnavailable("away")
 
@@ -97,7 +97,7 @@ async def test_so_they_are_after_a_database_that_was_away() -> None:
         assert endings == [LAST, LAST] and bench.kinds(order.id) == WHOLE
 
 
-async def test_a_cancel_that_comes_between_ends_the_order_and_what_was_said_stays() -> None:
+async def test_a_late_cancel_ends_the_order_and_keeps_the_owed_entries() -> None:
     async with Bench(crew=Owing()) as bench:
 
         def cancel() -> None:
@@ -109,7 +109,7 @@ async def test_a_cancel_that_comes_between_ends_the_order_and_what_was_said_stay
         assert bench.kinds(order.id) == [*WHOLE[:-1], "control.applied", "order.finished"]
 
 
-async def test_of_an_outcome_that_is_refused_they_are_kept_by_themselves() -> None:
+async def test_owed_entries_are_committed_alone_when_the_outcome_is_refused() -> None:
     async with Bench(crew=Owing()) as bench:
         order, endings = await ended(bench, lambda: BadEntry("no"))
         assert (order.status, order.reason) == (OrderStatus.FAILED, FailureReason.INTERNAL)
@@ -118,7 +118,7 @@ async def test_of_an_outcome_that_is_refused_they_are_kept_by_themselves() -> No
 
 
 @pytest.mark.parametrize("crew", [Owing(checkpointed=True), Owing(text="kept")], ids=["workspace", "text"])
-async def test_they_are_committed_before_what_may_take_its_time(crew: Owing) -> None:
+async def test_owed_entries_are_committed_before_the_workspace_is_compared(crew: Owing) -> None:
     async with Bench(crew=crew) as bench:
         order, endings = await ended(bench)
         assert endings == [["order.finished"]] and bench.kinds(order.id)[-3:] == LAST

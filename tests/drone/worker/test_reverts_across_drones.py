@@ -1,4 +1,4 @@
-"""Two drones with data directories of their own and one workspace: what one has kept, the other cannot bring back."""
+"""Two drones with separate data directories and one workspace: a drone can revert only from its own checkpoints."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -26,7 +26,7 @@ from tests.drone.worker.fake_crew import FakeCrew, started
 
 
 class KeepingCrew(FakeCrew):
-    """Writes the drone's name into `by`, after a checkpoint; what is to be taken back, it takes back."""
+    """Writes the drone's name into the file `by`, after a checkpoint; carries out reverts."""
 
     def __init__(self, name: str, data: Path) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class Clock:
 
 
 class Drones:
-    """Each with a data directory of its own, in one workspace, on one store."""
+    """Drones with separate data directories, on one workspace and one store."""
 
     def __init__(self, folder: Path, stack: AsyncExitStack) -> None:
         self.folder = folder
@@ -96,7 +96,7 @@ class Drones:
         return (self.place / "by").read_text()
 
 
-async def test_a_revert_is_left_to_the_drone_that_keeps_the_checkpoints(tmp_path: Path) -> None:
+async def test_a_revert_is_left_to_the_drone_that_has_the_checkpoints(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         drones = Drones(tmp_path, stack)
         one, two = await drones.up("one"), await drones.up("two")
@@ -111,7 +111,7 @@ async def test_a_revert_is_left_to_the_drone_that_keeps_the_checkpoints(tmp_path
         assert drones.store.orders.get(revert.id).status is OrderStatus.SUCCEEDED and drones.by() == "a person"
 
 
-async def test_where_the_drone_that_keeps_them_is_not_up_a_revert_ends_and_says_so(tmp_path: Path) -> None:
+async def test_a_revert_fails_with_a_reason_when_the_drone_with_the_checkpoints_is_down(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         drones = Drones(tmp_path, stack)
         one, two = await drones.up("one"), await drones.up("two")
@@ -127,7 +127,7 @@ async def test_where_the_drone_that_keeps_them_is_not_up_a_revert_ends_and_says_
         assert "taken by drone one, which is not up" in str(ended.detail) and drones.by() == "one"
 
 
-async def test_what_two_drones_did_is_taken_back_by_neither_but_from_where_the_other_had_ended(tmp_path: Path) -> None:
+async def test_the_part_of_another_drone_cannot_be_reverted_but_what_came_after_it_can(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         drones = Drones(tmp_path, stack)
         one, two = await drones.up("one"), await drones.up("two")

@@ -1,4 +1,4 @@
-"""What a drone claims while another claim is under way, it claims in one transaction; each order stays its own."""
+"""Claims requested while another is under way share one transaction, each with its own result."""
 
 import asyncio
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from tests.drone.worker.bench_of_orders import Bench
 
 @dataclass
 class CountedClaims:
-    """The store's claims, with the sizes of the groups; `broken` are orders with which a group cannot be claimed, and
-    `lost` says how many answers get lost after their commit."""
+    """The store's claims, recording the sizes of `groups`; claiming a group with an order in `broken` fails, and the
+    next `lost` answers are lost after their commit."""
 
     claims: Claims
     groups: list[int] = field(default_factory=list)
@@ -45,7 +45,7 @@ async def claimed(bench: Bench, *orders: str, workspace_optional: bool = True) -
     return list(await asyncio.gather(*wanted, return_exceptions=True))
 
 
-async def test_orders_that_are_wanted_together_are_claimed_together() -> None:
+async def test_orders_requested_at_the_same_time_are_claimed_in_one_transaction() -> None:
     async with Bench() as bench:
         orders = [bench.place(f"p{number}").id for number in range(30)]
         counted = CountedClaims(bench.store.claims)
@@ -55,7 +55,7 @@ async def test_orders_that_are_wanted_together_are_claimed_together() -> None:
         assert counted.groups == [31]
 
 
-async def test_an_answer_that_got_lost_is_the_same_claims_again() -> None:
+async def test_a_lost_answer_is_repeated_with_the_same_claims() -> None:
     async with Bench() as bench:
         orders = [bench.place(f"p{number}").id for number in range(3)]
         counted = CountedClaims(bench.store.claims, lost=2)
@@ -65,7 +65,7 @@ async def test_an_answer_that_got_lost_is_the_same_claims_again() -> None:
         assert counted.groups == [3, 3, 3] and all(len(bench.journal(one)) == 2 for one in orders)
 
 
-async def test_an_order_that_cannot_be_claimed_keeps_no_other_back() -> None:
+async def test_an_order_that_cannot_be_claimed_does_not_affect_the_others() -> None:
     async with Bench() as bench:
         first, bad, last = (bench.place(f"p{number}").id for number in range(3))
         bench.with_parts(claims=CountedClaims(bench.store.claims, broken=frozenset({bad})))
@@ -74,7 +74,7 @@ async def test_an_order_that_cannot_be_claimed_keeps_no_other_back() -> None:
         assert [one.order.id for one in (found[0], found[2]) if isinstance(one, Claim)] == [first, last]
 
 
-async def test_an_order_that_names_a_workspace_is_told_to_whoever_wants_that_one() -> None:
+async def test_only_the_request_for_an_order_with_a_workspace_learns_of_the_workspace() -> None:
     async with Bench() as bench:
         named, plain = bench.place("p", workspace="/srv/work").id, bench.place("p").id
         needed, other = await claimed(bench, named, plain, workspace_optional=False)
@@ -82,7 +82,7 @@ async def test_an_order_that_names_a_workspace_is_told_to_whoever_wants_that_one
         assert isinstance(other, Claim) and other.order.id == plain
 
 
-async def test_what_nobody_waits_for_any_more_is_not_claimed() -> None:
+async def test_a_request_whose_caller_was_cancelled_is_not_claimed() -> None:
     async with Bench() as bench:
         first, second = bench.place("p").id, bench.place("p").id
         claims = GroupedClaims(bench.async_store, bench.claimant)

@@ -1,4 +1,4 @@
-"""A model call that is cut off in the middle has cost what had come of it, however the order leaves its drone."""
+"""A model call that is interrupted is charged for the part received, however the order leaves its drone."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,11 +34,11 @@ WHOLE = named_sse(
     {"type": "message_stop"},
 )
 ONE = Usage(input_tokens=50, output_tokens=50, model_calls=1, cost_usd=0.0006)
-"""A reply of 200 characters that was cut off, by its own count and its length."""
+"""Tokens of a reply of 200 characters that was cut off, by the provider's count and by its length."""
 
 
 class Endless(httpx.AsyncByteStream):
-    """Begins a reply and never ends it; `began` is set once all of it was taken."""
+    """Begins a reply and never ends it; sets `began` once all of it has been read."""
 
     def __init__(self, *pieces: bytes) -> None:
         self.pieces = pieces
@@ -78,7 +78,7 @@ def spent(bench: Bench, order: WorkOrder) -> Usage:
     return fold.spent
 
 
-async def test_an_order_that_is_cancelled_in_the_middle_of_a_reply_has_cost_what_came_of_it() -> None:
+async def test_an_order_cancelled_during_a_reply_is_charged_for_the_part_received() -> None:
     body = Endless(BEGUN)
     async with drone_with(asked(stream(body))) as bench:
         order = bench.place("go")
@@ -92,7 +92,7 @@ async def test_an_order_that_is_cancelled_in_the_middle_of_a_reply_has_cost_what
         assert spent(bench, order) == ONE
 
 
-async def test_so_has_one_that_ran_out_of_time() -> None:
+async def test_an_order_that_ran_out_of_time_is_charged_for_the_part_received() -> None:
     body = Endless(BEGUN)
     async with drone_with(asked(stream(body))) as bench:
         order = bench.place("go", limits={"wall_seconds": 1})
@@ -100,7 +100,7 @@ async def test_so_has_one_that_ran_out_of_time() -> None:
         assert spent(bench, order) == ONE == bench.store.orders.get(order.id).usage
 
 
-async def test_tries_and_another_model_before_it_count_too() -> None:
+async def test_earlier_tries_and_a_fallback_count_too() -> None:
     body = Endless(BEGUN)
     broken = httpx.Response(200, headers={"content-type": "text/event-stream"}, content=BEGUN)
     first = Retrying(asked(broken), policy=RetryPolicy(retry_seconds=0.0))
@@ -115,7 +115,7 @@ async def test_tries_and_another_model_before_it_count_too() -> None:
         assert spent(bench, order) == ONE.plus(ONE)
 
 
-async def test_nothing_came_and_nothing_is_charged() -> None:
+async def test_a_call_without_any_reply_is_not_charged() -> None:
     body = Endless(b": ping\n\n")
     async with drone_with(asked(stream(body))) as bench:
         order = bench.place("go")
@@ -127,7 +127,7 @@ async def test_nothing_came_and_nothing_is_charged() -> None:
         assert spent(bench, order) == Usage()
 
 
-async def test_who_goes_on_with_an_order_that_was_handed_back_knows_what_was_spent() -> None:
+async def test_a_drone_that_resumes_a_handed_back_order_knows_what_was_spent() -> None:
     body = Endless(BEGUN)
     async with drone_with(asked(stream(body), stream(WHOLE))) as bench:
         order = bench.place("go")

@@ -1,4 +1,4 @@
-"""Orders on git addresses that cannot be fetched: one that is away is tried again for a day, one that is wrong ends."""
+"""Orders on git addresses that cannot be fetched: unreachable ones are tried again for a day, wrong ones end."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -21,7 +21,7 @@ ADDRESS = "https://git.example.org/team/shop"
 
 
 class Away(Checkouts):
-    """Fetches nothing, for this reason."""
+    """Checkouts whose fetch always fails with this problem."""
 
     problem: CannotFetch
 
@@ -53,7 +53,7 @@ async def worked(folder: Path, problem: CannotFetch) -> WorkOrder:
         return bench.store.orders.get(order.id)
 
 
-async def test_one_that_is_away_waits_and_is_tried_again_by_itself(tmp_path: Path) -> None:
+async def test_an_order_on_an_unreachable_address_waits_and_is_tried_again(tmp_path: Path) -> None:
     order = await worked(tmp_path, NotNow(f"{ADDRESS} cannot be fetched: it took too long"))
     assert (order.status, order.reason) == (OrderStatus.WAITING, WaitingReason.WORKSPACE)
     assert "took too long" in str(order.detail)
@@ -61,13 +61,13 @@ async def test_one_that_is_away_waits_and_is_tried_again_by_itself(tmp_path: Pat
     assert block is not None and block.until is not None and block.until > now() and block.message == "away"
 
 
-async def test_what_is_not_there_ends_the_order_at_once(tmp_path: Path) -> None:
+async def test_an_address_that_does_not_exist_ends_the_order_at_once(tmp_path: Path) -> None:
     order = await worked(tmp_path, CannotFetch(f"{ADDRESS} has no branch 'x'."))
     assert (order.status, order.reason) == (OrderStatus.FAILED, FailureReason.INVALID)
 
 
 @pytest.mark.parametrize("given", [{"started_at": timedelta(days=-2)}, {"expires_at": timedelta(seconds=-1)}])
-async def test_it_is_not_tried_for_ever(tmp_path: Path, given: dict[str, timedelta]) -> None:
+async def test_an_unreachable_address_is_not_tried_for_ever(tmp_path: Path, given: dict[str, timedelta]) -> None:
     order = await worked(tmp_path, NotNow("away"))
     late = order.model_copy(update={field: now() + after for field, after in given.items()})
     assert fetch_again(late, "away") is None

@@ -1,4 +1,4 @@
-"""A turn's model is shown the turns of its session before it, and the same ones again by whoever takes it over."""
+"""A turn's model is shown the session's earlier turns, and the same ones again after another drone takes over."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from tests.parity.world import OneModel
 
 
 class Talk(Bench):
-    """A real crew whose model answers each prompt; the one to "slowly" comes once it is let go."""
+    """A real crew whose model answers each prompt; it answers "slowly" only once the test permits."""
 
     def __init__(self) -> None:
         self.asked: list[Ask] = []
@@ -86,7 +86,7 @@ async def test_a_turn_without_an_answer_is_shown_as_such() -> None:
         assert said(talk.asked[0].messages) == ["one", "[This turn ended as cancelled, without an answer.]", "two"]
 
 
-async def test_who_takes_a_turn_over_shows_what_it_began_with_whatever_was_rolled_back_since() -> None:
+async def test_a_drone_that_takes_a_turn_over_shows_the_turns_it_began_with_despite_later_rollbacks() -> None:
     async with Talk() as talk:
         first = await talk.say("one")
         second = talk.place("slowly", session_id=first.session_id)
@@ -106,7 +106,7 @@ async def test_who_takes_a_turn_over_shows_what_it_began_with_whatever_was_rolle
         assert talk.notes(second) == ["It was shown the turn before it in its session."]
 
 
-async def test_a_fork_of_a_turn_is_shown_what_that_was_shown() -> None:
+async def test_a_fork_of_a_turn_is_shown_the_same_earlier_turns() -> None:
     async with Talk() as talk:
         first = await talk.say("one")
         second = await talk.say("two", first.session_id)
@@ -115,7 +115,7 @@ async def test_a_fork_of_a_turn_is_shown_what_that_was_shown() -> None:
         assert said(talk.asked[-1].messages) == ["one", "About one.", "two", "About two.", "three"]
 
 
-async def test_a_turn_after_a_fork_is_shown_what_the_fork_was_asked_and_what_went_before_it() -> None:
+async def test_a_turn_after_a_fork_is_shown_the_forks_prompt_and_the_turns_before_it() -> None:
     async with Talk() as talk:
         first = await talk.say("one")
         second = await talk.say("two", first.session_id)
@@ -125,7 +125,7 @@ async def test_a_turn_after_a_fork_is_shown_what_the_fork_was_asked_and_what_wen
         assert said(talk.asked[-1].messages) == ["one", "About one.", "two\n\nthree", "About three.", "four"]
 
 
-async def test_a_fork_from_before_the_master_began_is_shown_what_its_source_was_shown() -> None:
+async def test_a_fork_from_before_the_master_began_is_shown_the_earlier_turns_of_its_source() -> None:
     async with Talk() as talk:
         first = await talk.say("one")
         second = await talk.say("two", first.session_id)

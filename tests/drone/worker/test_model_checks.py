@@ -31,7 +31,7 @@ KEY = "sk-very-secret-key-0123456789"
 
 @dataclass
 class TryingCrew:
-    """Says of each model that it works, once `may_go` is set; `began` is set before."""
+    """Reports that each model works, once `may_go` is set; sets `began` before."""
 
     began: asyncio.Event = field(default_factory=asyncio.Event)
     may_go: asyncio.Event = field(default_factory=asyncio.Event)
@@ -47,7 +47,7 @@ class TryingCrew:
 
 @asynccontextmanager
 async def listening(crew: TryingCrew, url: str, incarnation: str) -> AsyncIterator[ModelChecks]:
-    """What the control listener of a drone does for its checks."""
+    """Passes the messages of a control channel on to model checks, as a drone's control listener does."""
     checks, client = ModelChecks(crew, url, "d1"), connect_async(url)
 
     async def listen() -> None:
@@ -67,7 +67,7 @@ async def listening(crew: TryingCrew, url: str, incarnation: str) -> AsyncIterat
     await client.aclose()
 
 
-async def test_a_drone_that_is_asked_answers_and_who_asks_meanwhile_is_told_to_wait(real_redis: RealRedis) -> None:
+async def test_a_drone_answers_a_check_and_refuses_a_second_one_meanwhile(real_redis: RealRedis) -> None:
     crew, checks, incarnation = TryingCrew(), DroneChecks(real_redis.url), fresh_id()
     async with listening(crew, real_redis.url, incarnation), asyncio.timeout(20):
         first = asyncio.create_task(checks.check(incarnation, ["fast", "slow"]))
@@ -83,7 +83,7 @@ async def test_a_drone_that_is_asked_answers_and_who_asks_meanwhile_is_told_to_w
     await checks.close()
 
 
-async def test_who_waits_for_a_drone_that_says_nothing_waits_for_a_bounded_time(real_redis: RealRedis) -> None:
+async def test_waiting_for_a_silent_drone_is_bounded_in_time(real_redis: RealRedis) -> None:
     crew, checks, incarnation = TryingCrew(), DroneChecks(real_redis.url), fresh_id()
     async with listening(crew, real_redis.url, incarnation), asyncio.timeout(20):
         assert await checks.check(incarnation, ["fast"], seconds=0.1) == []
@@ -91,14 +91,14 @@ async def test_who_waits_for_a_drone_that_says_nothing_waits_for_a_bounded_time(
 
 
 @pytest.mark.parametrize("away", [False, True])
-async def test_a_drone_that_does_not_listen_is_no_drone_to_ask(real_redis: RealRedis, away: bool) -> None:
+async def test_a_drone_that_does_not_listen_is_not_asked_for_a_check(real_redis: RealRedis, away: bool) -> None:
     checks = DroneChecks("redis://127.0.0.1:1/0" if away else real_redis.url)
     with pytest.raises(DispatchUnavailable, match="Redis"):
         await checks.check(fresh_id(), ["fast"])
     await checks.close()
 
 
-async def test_other_messages_ask_for_nothing() -> None:
+async def test_other_messages_start_no_check() -> None:
     crew = TryingCrew()
     checks = ModelChecks(crew, "redis://127.0.0.1:1/0", "d1")
     request = {"type": "check_models", "check_id": fresh_id(), "names": ["fast"]}
