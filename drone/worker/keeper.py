@@ -15,7 +15,7 @@ from mcc.store.leases import Leases
 log = structlog.get_logger("drone.keeper")
 
 MARGIN_SECONDS = 2.0
-"""Effects stop this long before the lease expires."""
+"""Effects stop this long before the lease expires; under a lease shorter than 8 s, a quarter of it before."""
 
 
 @dataclass(frozen=True, slots=True)
