@@ -1,4 +1,4 @@
-"""The agent, ready to be given tasks, and one run of it: begun or gone on with, brought to its end within its time."""
+"""`Agent`, the public entry point, and `Run`: one task of an agent, started or resumed, within its wall clock."""
 
 import asyncio
 import logging
@@ -26,7 +26,7 @@ log = logging.getLogger("drone.agent")
 
 
 class Run:
-    """One agent doing one task, at its place in the tree."""
+    """One agent carrying out one task, at its place in the agent tree."""
 
     def __init__(self, agent: AgentParts, task: Task, turn: Turn) -> None:
         self._agent = agent
@@ -41,18 +41,18 @@ class Run:
         )
         self._state = turn.tree.record(self._origin)
         if (started := self._state.started) is not None:
-            # The question stands in the journal: a later version might put it in other words.
+            # A resumed run keeps the prompt of its journal: another version might phrase the same task differently.
             task = replace(task, prompt=started.prompt)
         self._task = task
 
     @property
     def conversation(self) -> tuple[Message, ...]:
-        """Everything that was said in this run and before it, for whoever continues it."""
+        """All messages of this run and of the conversation before it; a follow-up run starts from them."""
         return self._state.transcript.messages
 
     @property
     def tools_removed(self) -> tuple[str, ...]:
-        """What people took away from this agent, for whoever continues it."""
+        """Tools and tool groups that people removed from this agent; a follow-up run starts without them, too."""
         return tuple(sorted(self._state.restraints.tools_removed.union(self._task.tools_removed)))
 
     async def to_its_end(self) -> Report:
@@ -95,12 +95,14 @@ class Run:
         self._turn.budget.spawn_began(task.record_id)
         self._journal.note(self._origin, started, *again, *agent.hired.notes)
         if task.parent_id is not None:
-            # What is asked of an agent below another is an entry of its record, which has to have begun.
+            # A control for a subagent is an entry of its record, so the start of that record must be committed first.
             await self._journal.write(self._origin)
 
     async def _kept_setup(self) -> SetUp | None:
-        """What the run was begun with, when that differs from what the agent has now: system prompt and tools stay
-        those of its beginning, whatever came since."""
+        """The setup the run started with; None when the agent's current one is the same.
+
+        A resumed run keeps the system prompt and tools it started with, whatever has changed since.
+        """
         assert self._state.started is not None
         kept = await self._journal.kept(self._state.started.setup_digest)
         if kept is None or kept == self._agent.setup:
@@ -121,14 +123,14 @@ class Run:
         self._state.transcript.open(opening, beside)
 
     async def _in_scope(self, loop: Loop, agent_control: AgentControl) -> Report:
-        """The rounds, within the wall clock of this agent, and until someone cancels it."""
+        """Run the rounds within the agent's wall clock, until they end or someone cancels the agent."""
         allowance = loop.allowance
         try:
             async with asyncio.timeout(max(0.0, allowance.seconds_left())) as scope:
 
                 def keep_time(stands: bool) -> None:
-                    """The wall clock of this agent stops while the tree stands still."""
-                    # A timeout that has struck, or is about to, cannot be moved any more.
+                    """Stop the agent's wall clock while the whole tree is idle."""
+                    # A timeout that has expired, or is about to, cannot be rescheduled.
                     if agent_control.ending or scope.expired():
                         return
                     left = max(0.0, allowance.seconds_left())
@@ -144,7 +146,8 @@ class Run:
             raise LimitReached("wall_seconds", allowance.share.wall_seconds) from error
 
     async def _stopped(self, loop: Loop, stopped: Stopped) -> Report:
-        """Close what the run left open below it, when it was cut off in the midst of something."""
+        """The report of a run that was stopped. After a cancel or at the wall clock, its open calls and children are
+        closed in the journal first."""
         await self._turn.router.settled()
         limit = stopped.limit if isinstance(stopped, LimitReached) else None
         if stopped.cause is Cause.CANCELLED or limit == "wall_seconds":
@@ -155,13 +158,13 @@ class Run:
         return loop.report(stopped.status, str(stopped), stopped.cause, limit, *kept)
 
     async def _kept(self, loop: Loop, brought: bool) -> tuple[str, object]:
-        """Words and result of the best that was `brought`, though it was not accepted."""
+        """Text and result of the best submission that was not accepted; nothing when nothing was `brought`."""
         best = await loop.unaccepted() if brought else None
         return ("", None) if best is None else (best.text, best.result)
 
 
 def _ending(report: Report) -> tuple[AgentFinished, ...]:
-    """The last entry of a run; one that was cut off has been closed already."""
+    """The last entry of a run; none where `Journal.close` has already written it (cancel, wall clock)."""
     if report.cause is Cause.CANCELLED or report.limit == "wall_seconds":
         return ()
     return (
@@ -177,7 +180,10 @@ def _ending(report: Report) -> tuple[AgentFinished, ...]:
 
 
 async def broken(agent: AgentParts, task: Task, turn: Turn, error: BaseException) -> Report:
-    """The report of a run that raised this, everything of it closed; raises again what ends the whole tree."""
+    """The report of a run that raised `error`; its open calls and children are closed in the journal.
+
+    Re-raises errors that end the whole tree (`mishap`).
+    """
     said = f"the agent broke: {mishap(error)}"
     log.error("an agent broke", exc_info=error)
     await turn.journal.close(RecordStatus.FAILED, said, under=task.record_id)
@@ -186,13 +192,14 @@ async def broken(agent: AgentParts, task: Task, turn: Turn, error: BaseException
 
 
 class Agent(AgentParts):
-    """Runs tasks, several at once if asked; keeps nothing of any."""
+    """Runs tasks, concurrently if called so; keeps no state between them."""
 
     async def run(self, task: str | Task, turn: Turn | None = None, *, approver: Approver | None = None) -> Report:
-        """Do one task to its end. Without a turn this is a tree of its own, its journal in memory; `approver` is asked
-        for calls in it that need an approval, and by the tool `ask_user`; None: such calls are denied.
+        """Run one task to its end. Without a turn, the run gets a tree of its own with a journal in memory.
 
-        Whatever the models and tools do is in the report; raises only `JournalError`, `Exhausted` and CancelledError.
+        `approver` decides calls that need an approval in such a turn, and answers the tool `ask_user`; with None such
+        calls are denied. Failures of models and tools are in the report; raises only `JournalError`, `Exhausted` and
+        CancelledError.
         """
         if turn is None:
             turn = self.turn(approver=approver)
@@ -204,9 +211,9 @@ class Agent(AgentParts):
             return await broken(self, task, turn, error)
 
     def turn(self, journal: Journal | None = None, tree: Tree | None = None, approver: Approver | None = None) -> Turn:
-        """A turn of this agent's own: its limits for the whole tree, the journal in memory unless one is given.
+        """A turn with this agent's limits for the whole tree, and a journal in memory unless one is given.
 
-        `tree`: what the journal of a turn that broke off says; `run` with the same task then goes on where that was.
+        `tree`: the state from the journal of an interrupted turn; `run` with the same task then resumes it.
         """
         journal = journal or MemoryJournal(fresh_id())
         people = None if approver is None else Asking(approver)

@@ -1,4 +1,4 @@
-"""The loop of an agent: it decides from the state of its run, and writes entries, until there is a result."""
+"""The loop of an agent: decides the next step from the state of its run and writes entries, until there is a result."""
 
 import asyncio
 from dataclasses import replace
@@ -20,13 +20,13 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.record import AgentEnd, RecordStatus
 
 _ENDS: dict[object, AgentEnd] = {"blocked": RecordStatus.BLOCKED, "failed": RecordStatus.FAILED}
-"""How a run ended whose accepted result has this status."""
+"""The status of a run by the status in its accepted result."""
 
 
 class Loop:
-    """The rounds of one run. What it knows is `state`; what it learns, it writes as entries, which change the state.
+    """The rounds of one run. All it knows is in `state`; everything new it writes as entries, which change the state.
 
-    `setup` is what the run began with under an earlier drone; None: it begins with what the agent has now.
+    `setup`: the original setup of a resumed run, where the agent's current one differs; None: the agent's current one.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Loop:
             self._tool_calls.set_up(setup)
 
     async def until_done(self) -> Report:
-        """Whatever is to be done next is what the state says; an agent that goes on begins anywhere in here.
+        """Take the next step that the state calls for, until there is a report. A resumed run may enter at any step.
 
         Raises `Stopped`, `ModelError`, `JournalError`.
         """
@@ -68,7 +68,7 @@ class Loop:
             if finish is not None:
                 finish.check_attempts()
             if state.open is not None:
-                if not state.open.started:  # what had begun goes on with its children, each of which waits for itself
+                if not state.open.started:  # started calls continue their children, which wait out pauses themselves
                     await self._held()
                 await self._tool_calls.act(state.open)
             elif state.landing is not None and state.landed and state.gate.accepted is None:
@@ -88,22 +88,22 @@ class Loop:
 
     @property
     def _only_replied(self) -> bool:
-        """Whether the last reply calls no tool, and nothing else is to be said of it."""
+        """Whether the last reply calls no tool, and has caused neither a nudge nor a stop."""
         state = self._state
         return state.answer is not None and state.nudge is None and state.stopped is None
 
     @property
     def _is_spoken_to(self) -> bool:
-        """Whether somebody has written to an agent that has just answered: it reads that first."""
+        """Whether there is unread mail for an agent that has just answered: it reads that before it ends."""
         return self._state.answer is not None and bool(self._agent_control.mail)
 
     @property
     def _is_written_to(self) -> bool:
-        """Whether somebody wrote to the agent while its verifier judged: it reads that before it ends."""
+        """Whether mail arrived while the verifier judged: the agent reads it before it ends."""
         return self._verifying is not None and bool(self._agent_control.mail)
 
     def _to_judge_again(self) -> ToolCall | None:
-        """The call whose result was accepted under an earlier drone, unless somebody wrote to the agent meanwhile."""
+        """The call whose result was accepted under an earlier drone, unless there is unread mail."""
         accepted = self._state.gate.accepted
         if (
             accepted is None
@@ -120,7 +120,7 @@ class Loop:
             await self._write(refused)
 
     async def _result(self) -> Report | None:
-        """The report, when what the agent has brought so far is its result."""
+        """The report, if the agent has answered or its result was accepted; None: the run continues."""
         state = self._state
         if self._finish is not None:
             accepted = state.gate.accepted
@@ -134,7 +134,7 @@ class Loop:
         return self.report(RecordStatus.COMPLETED)
 
     async def _verified(self, brought: Report) -> Report | None:
-        """The report, once its verifier has had its say; None: the state says how it goes on."""
+        """The report, once its verifier has judged it; None: a verdict was written, and the state says what follows."""
         if self._verifying is None:
             return brought
         checked = self._state.judged.checked
@@ -147,7 +147,7 @@ class Loop:
         return brought
 
     async def unaccepted(self) -> Verdict | None:
-        """The best of what an agent brought that was not accepted; None when it was nothing."""
+        """The best submission that was not accepted; None when there was none."""
         if (best := await self._tool_calls.best()) is not None:
             return best
         words = self._state.judged.sent_back
@@ -160,7 +160,7 @@ class Loop:
         return self.report(status, text=verdict.text, result=result)
 
     async def _ask(self) -> None:
-        """Ask, once nobody holds the agent up and what it may cost is reserved; the reply stands in the state then."""
+        """Ask the model, once the agent is not paused and the cost is reserved; the reply is added to the state."""
         if self._verifying is not None:
             await self._verifying.let_go()
         await self._context.fit()
@@ -186,7 +186,7 @@ class Loop:
             raise
         finally:
             self.allowance.settle(reserved)
-        if self.allowance.must_land:  # the call was cut so that a last one has its time
+        if self.allowance.must_land:  # the call was cut off to leave time for the last one
             self._note(call.put_off(str(refusal), 0.0))
         elif isinstance(refusal, ContextOverflow):
             await self._context.shorten(refusal)
@@ -194,13 +194,13 @@ class Loop:
             await self._wait_out(refusal, call)
 
     def _lost(self, call: ModelCall, why: str) -> tuple[Fact, ...]:
-        """What a call without a reply has cost all the same stands in the journal too."""
+        """The entries for the cost of a call without a reply; none when it cost nothing."""
         if (spent := call.spent) is None:
             return ()
         return (failed(why, spent), *self.allowance.unpriced(spent, call.model))
 
     async def _wait_out(self, refusal: AskLater, call: ModelCall) -> None:
-        """Wait until the provider is to be asked again. Raises `ModelError` where that is longer than may be."""
+        """Wait until the provider can be asked again. Raises `ModelError` where the order may not wait that long."""
         idle, seconds = self._turn.idle, refusal.seconds
         if not self._task.waits:
             raise refusal.given_up("")
@@ -210,7 +210,7 @@ class Loop:
         await leave_alone(self._turn, self._agent_control, refusal)
 
     async def _go_ahead(self) -> Reservation:
-        """Wait out pauses, reserve, read what waits: until nothing came in between that holds the agent up again."""
+        """Wait out pauses, reserve, read mail; repeat until no pause and no mail came in between."""
         while True:
             if (
                 self._agent_control.paused
@@ -243,7 +243,7 @@ class Loop:
             await self._turn.router.read(self._agent_control)
 
     def _say(self) -> None:
-        """Tell the model what it must know before it is asked, beside people's mail: a nudge, warnings."""
+        """Add a pending nudge and due warnings to the transcript before the model is asked."""
         if self._state.nudge is not None:
             self._note(self._state.nudge)
         while (warning := self.allowance.warning()) is not None:
@@ -266,7 +266,7 @@ class Loop:
         )
 
     async def _held(self) -> None:
-        """Wait out a pause; what was noted is committed before. Raises `Ended`."""
+        """Wait out a pause, after committing what was noted. Raises `Ended`."""
         if self._agent_control.ending or self._agent_control.paused:
             await self._write()
             await rest(self._turn, self._agent_control)
@@ -286,7 +286,7 @@ class Loop:
         text: str = "",
         result: object = None,
     ) -> Report:
-        """How the run ends now."""
+        """The report of a run that ends now."""
         state = self._state
         return Report(
             status=status,

@@ -1,4 +1,4 @@
-"""The gate before a tool call: it is allowed, denied, or asked for; what was approved is checked before it runs."""
+"""The permission check before a tool call: allow, deny, or ask a person; an approval is re-checked before the call."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,23 +24,23 @@ from mcc.contracts.status import WaitingReason
 from mcc.permission.judging import Ruling
 
 AT_MOST = 10
-"""A call that would do something else each time it may run is asked for so often."""
+"""Most approvals requested for one call whose effect keeps changing between approval and run."""
 
 PREVIEW_CHARACTERS = 24_000
-"""Of a preview in the inbox; the whole is kept as an artifact."""
+"""Most characters of a preview in the inbox; the whole is stored as an artifact."""
 
 _LINE = 200
 
 Approval: TypeAlias = ApprovalRequested
-"""What was approved, as it was asked."""
+"""The request that was approved."""
 
 Passed: TypeAlias = Approval | Output | None
-"""How the gate lets a call pass: with an approval, not at all (for this reason), or as it is."""
+"""The decision on a call: an approval, an error result (denied), or None (allowed without approval)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Would:
-    """What a call would do now."""
+    """What a call would do now: preview, sandbox profile, and a digest of everything an approval depends on."""
 
     digest: str
     profile: str
@@ -49,7 +49,7 @@ class _Would:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What was asked about a call, and its item, which knows what was said."""
+    """An approval request for a call, and its inbox item with the decision."""
 
     fact: ApprovalRequested
     item: Item
@@ -61,7 +61,7 @@ class _Asked:
 
 
 class PermissionGate:
-    """For the calls of one agent's run."""
+    """Decides on the tool calls of one agent's run."""
 
     def __init__(self, agent: AgentParts, turn: Turn, state: RecordState) -> None:
         self._permits = turn.permitted(state.origin, agent.permits)
@@ -71,13 +71,13 @@ class PermissionGate:
         self._state = state
 
     def word(self, spec: ToolSpec, arguments: Mapping[str, object]) -> Word:
-        """What becomes of a call, as far as it is known without asking anybody."""
+        """The decision of the rules: allow, deny or ask."""
         return self._ruled(spec, arguments).word
 
     async def passed(self, call: Call, spec: ToolSpec) -> Passed:
-        """The approval that lets the call run, None where it needs none; or why it does not run, for the model.
+        """The approval under which the call may run, None where it needs none; or an error result for the model.
 
-        Returns once a person has decided, or nobody in time. Raises `JournalError`.
+        Returns once a person has decided or the request has expired. Raises `JournalError`.
         """
         before, ruling, people = self._before(call), self._ruled(spec, call.arguments), self._turn.inbox.people
         if ruling.word == "ask" and not before:
@@ -92,7 +92,7 @@ class PermissionGate:
         return await self._decided(call, spec, ruling)
 
     async def holds(self, approval: Approval, call: Call, spec: ToolSpec) -> bool:
-        """Whether the call would still do what was approved, and nothing forbids it by now."""
+        """Whether the call would still do what was approved, and no rule denies it meanwhile."""
         would = await self._would(call, spec)
         same = isinstance(would, _Would) and would.digest == approval.digest
         return same and self.word(spec, call.arguments) != "deny"
@@ -116,7 +116,8 @@ class PermissionGate:
                 await self._turn.inbox.said(call.origin, last.item)
 
     async def _asked_or_approved(self, call: Call, spec: ToolSpec, ruling: Ruling, before: Sequence[_Asked]) -> Passed:
-        """The approval that fits what the call would do now, else a person is asked (anew): None."""
+        """The last approval, if it covers what the call would do now; an error result; or None after asking a person
+        (again)."""
         would = await self._would(call, spec)
         if isinstance(would, Output):
             return would
@@ -163,14 +164,14 @@ class PermissionGate:
         return self._permits.judge(asked, grants)
 
     def _before(self, call: Call) -> list[_Asked]:
-        """What was asked about this call, the newest last."""
+        """The approval requests for this call so far, newest last."""
         items = self._state.items.values()
         facts = [(one.asked, one) for one in items if one.asked.call_id == call.call_id]
         return [_Asked(fact, item) for fact, item in facts if isinstance(fact, ApprovalRequested)]
 
 
 def profile_of(spec: ToolSpec, egress: Sequence[Sequence[str]] = ()) -> str:
-    """How a program that the tool runs is walled in; "" where it runs none. `egress`: as in `Call`."""
+    """The sandbox profile of programs that the tool runs; "" where it runs none. `egress`: as in `Call`."""
     network = "+network" if spec.networked and all(egress) else ""
     if spec.group in WRITING_GROUPS:
         return f"workspace-write{network}"
@@ -182,7 +183,7 @@ _ELSE = "Do not try it again as it is: go another way, or say what you could not
 
 
 def denied(said: str) -> Output:
-    """The result that tells the model why a call was not run."""
+    """The error result that tells the model why a call was not run."""
     return refusal(said, Outcome.DENIED)
 
 
@@ -211,7 +212,7 @@ def _refusal(name: str, heard: ApprovalDecided) -> str:
 
 
 def _again(before: ApprovalRequested, asked: ApprovalRequested) -> str:
-    """What differs from what was approved before, in a sentence."""
+    """A sentence saying what differs from the previous request."""
     differences = [
         f"the {name} is {there or 'none'}, and was {then or 'none'}"
         for name, then, there in (

@@ -1,4 +1,4 @@
-"""The state of one agent's run: what its journal entries say, one applied after the other."""
+"""The state of one agent's run, computed by applying its journal entries one by one."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -49,12 +49,12 @@ from mcc.contracts.usage import Usage
 NOTHING = Usage()
 
 MODEL_FAILED = "model_failed"
-"""Name of the step that tells what a model call cost that brought no reply."""
+"""Name of the step that records the cost of a model call without a reply."""
 
 
 @dataclass(slots=True)
 class OpenReply:
-    """A reply whose calls have not all ended: those that were started, and those that have a result."""
+    """A reply whose tool calls have not all ended; `started` and `finished` entries by call id."""
 
     reply: ModelReplied
     started: dict[str, ToolStarted] = field(default_factory=dict)
@@ -74,11 +74,11 @@ class OpenReply:
 
 @dataclass(slots=True)
 class GateState:
-    """What became of the results that were handed in. `tried` counts them, replies without a tool call included.
+    """The outcomes of a run's submissions. `tried`: their number, replies without a tool call included.
 
-    `accepted` is the call whose result was accepted, as long as nothing came after it. `only_replied`: the last try was
-    a reply without a tool call; `errors` are those of the last try. `best` is the refused call with the fewest errors,
-    the latest of several. `faults` say that a rule has no value; `broken` is the first that came twice.
+    `accepted`: the call whose result was accepted, unless something came after it. `only_replied`: the last attempt was
+    a reply without a tool call. `errors`: those of the last attempt. `best`: the refused call with the fewest errors,
+    the latest of several. `faults`: errors of rules that could not be evaluated; `broken`: the first that came twice.
     """
 
     tried: int = 0
@@ -107,11 +107,11 @@ class GateState:
         self.accepted = None
 
     def sent_back(self) -> None:
-        """What was accepted is to be made better, with all attempts anew; it stays the best until that is done."""
+        """A verifier sent back the accepted result: attempts start over, and that result stays the best so far."""
         self.best, self._fewest, self.tried = self.accepted or self.best, 0, 0
 
     def ended(self, call: ToolCall, done: ToolFinished) -> None:
-        """A call that the gate answers has ended: the last check was of this one."""
+        """A call of a finish tool has ended; the last check entry belongs to it."""
         if not done.is_error and not self._only_asked:
             self.accepted = call
         if self._refused and (self.best is None or len(self.errors) <= self._fewest):
@@ -121,7 +121,7 @@ class GateState:
 
 @dataclass(slots=True)
 class Restraints:
-    """What people asked that holds on: a pause, tools (names and groups) that were taken away, metadata."""
+    """The lasting effects of people's controls: a pause, removed tools (names and groups), metadata."""
 
     paused: bool = False
     tools_removed: frozenset[str] = frozenset()
@@ -137,19 +137,19 @@ class Restraints:
 
 @dataclass(slots=True)
 class RecordState:
-    """What the journal says of one agent's run. Only `apply` changes it, so that the state of a run that goes on
-    elsewhere is that of the run that was left.
+    """What the journal says about one agent's run. Only `apply` changes it, so a run resumed elsewhere has the same
+    state as the interrupted one.
 
-    `rounds` counts replies, `tries` the calls made for the round that has no reply yet. `open` is a reply whose calls
-    have not all ended; `answer` one without calls, as long as nothing came after it. `nudge` is still to be said, and
-    `stopped` says why the run may not go on. `asked` is a model call that brought nothing yet; `put_off`: its provider
-    is to be asked again later, and `waited_seconds` how much later. `not_sent`: sentences of what its models were not
-    told. `calls` counts tool calls that were not denied. `usage` is that of its own model calls, `spent` that part of
-    it which this very order paid. `warned`: limits that the model was warned of, with what they allowed;
-    `warned_before`: those of the conversation that this run goes on with. `landing`: a limit is reached, and one reply
-    is left; `landed`: that has come. `judged` is what its verifier says, `told` what people said to it beside its
-    task. `denied`: a call of the last reply was not let through. `items` are what it asked people. `window`: the
-    tokens that its model takes in, as far as that was learnt.
+    `rounds`: replies so far. `tries`: model calls made for the current round. `open`: a reply whose tool calls have not
+    all ended. `answer`: a reply without tool calls, unless something came after it. `nudge`: still to be sent to the
+    model. `stopped`: why the run must not continue. `asked`: a model call without an outcome. `put_off`: the provider
+    has to be asked again later; `waited_seconds`: how much later. `not_sent`: sentences about what its models did not
+    get. `calls`: tool calls that were not denied. `usage`: that of its own model calls; `spent`: the part that this
+    order paid (not a copied one). `warned`: limits the model was warned about, with their values; `warned_before`:
+    those of the conversation that this run continues. `landing`: a limit is reached and one reply is left; `landed`:
+    that reply has come. `judged`: its verifier's verdicts. `messages_heard`: people's messages beside its task.
+    `denied`: a call of the last reply was denied. `items`: what it asked people. `window`: its model's context size in
+    tokens, as far as it was learned.
     """
 
     origin: Origin
@@ -190,23 +190,23 @@ class RecordState:
     items: dict[str, Item] = field(default_factory=dict)
     worktrees: dict[str, WorktreeMade | WorktreeEnded] = field(default_factory=dict)
     began_after: float | None = field(default=None, compare=False)
-    """For how many seconds drones had worked on the turn when the run began; None: it began here."""
+    """Seconds that drones had worked on the turn when the run began; None: it began under this drone."""
     found: dict[str, None] = field(default_factory=dict)
-    """Deferred tools that it has looked for and may be shown."""
+    """Deferred tools that it has searched for and that its model is shown, in order."""
     _characters_asked: int = 0
 
     @property
     def text(self) -> str:
-        """What the model last said in words."""
+        """The text of the model's last reply."""
         return self.ends.text
 
     @property
     def used(self) -> Usage:
-        """What its model calls cost, and how many tools it called."""
+        """The usage of its model calls, with the number of its tool calls."""
         return self.usage.plus(Usage(tool_calls=self.calls))
 
     def report(self) -> Report:
-        """How it ended. Raises ValueError while it has not."""
+        """How the run ended. Raises ValueError while it has not."""
         started, end = self.started, self.finished
         if started is None or end is None:
             raise ValueError(f"the agent {self.origin.record_id} has not ended")
@@ -228,11 +228,11 @@ class RecordState:
         )
 
     def tokens_of_question(self) -> int:
-        """About what the question that is asked now will take."""
+        """The estimated input tokens of the next request."""
         return self.estimate.tokens(self.transcript.characters_said, self.transcript.characters_before)
 
     def begin_anew(self) -> None:
-        """What was copied from another order is remembered, but it was spent and counted there."""
+        """Reset what counts against limits: the entries so far were copied from another order, which paid for them."""
         self.spent, self.calls, self.rounds_before = Usage(), 0, self.rounds
         self.warned, self.warned_before = {}, {}
         self.progress, self.ends, self.asked = Progress(), Ends(self.text), None
@@ -241,9 +241,9 @@ class RecordState:
         self.landing, self.landed, self.judged = None, False, Judged(self.judged.checked)
 
     def apply(self, fact: Fact) -> None:
-        """Take the next entry in. Every kind is named here, also those that change nothing."""
+        """Apply the next entry. Every kind is listed, including those that change nothing."""
         known = cast("AnyFact", fact)
-        match known:  # the four that there are most of come first
+        match known:  # the four most frequent kinds come first
             case ModelStarted():
                 self.asked, self.put_off, self.tries = known, False, known.attempt
                 self._characters_asked = self.transcript.characters_said
@@ -325,7 +325,7 @@ class RecordState:
             self.transcript.hear(text, in_results=in_results)
 
     def _goes_on(self) -> None:
-        """The run was not over with what it had."""
+        """The run continues, so what it had brought before does not end it."""
         self.answer, self.gate.accepted, self.judged.checked = None, None, None
 
     def _use(self, usage: Usage | None) -> None:
@@ -361,7 +361,7 @@ class RecordState:
             self._acted(self.open)
 
     def _acted(self, whole: OpenReply) -> None:
-        """Every call of the reply has ended."""
+        """Handle the end of the reply's last tool call."""
         self.open = None
         calls = whole.calls
         done = [whole.finished[call.call_id] for call in calls]
@@ -384,7 +384,7 @@ class RecordState:
         self.restraints.apply(asked)
         if asked.control != "steer" or asked.message is None:
             return
-        if self.answer is not None:  # that it was empty does not count: somebody spoke before it was looked at
+        if self.answer is not None:  # a new message came before the answer was judged: its faults no longer count
             self.nudge, self.stopped = None, None
             self.ends.spoken_to()
         if asked.mode == SteerMode.REDIRECT:

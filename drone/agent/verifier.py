@@ -1,4 +1,4 @@
-"""The verifier: another agent judges the work of an agent before that counts, and may send it back."""
+"""The verifier: an agent that judges another agent's result before it counts, and may send it back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -20,14 +20,15 @@ from mcc.rules.report import cut, few
 
 POINTS = 10
 POINT_CHARACTERS = 1_000
-"""Points of a verdict that count, and the characters of each."""
+"""Most points of a verdict that are used, and most characters of each."""
 
 REQUEST_CHARACTERS = 20_000
 RESULT_CHARACTERS = 60_000
 BEFORE_CHARACTERS = 8_000
 WORK_CHARACTERS = 40_000
 OUTPUT_CHARACTERS = 1_000
-"""The most that a verifier is shown: of the request, the result, the conversation before, all calls, one output."""
+"""Most characters that a verifier is shown of: the request, the result, the earlier conversation, all calls, one
+output."""
 
 VERDICT: Mapping[str, object] = {
     "type": "object",
@@ -42,7 +43,7 @@ VERDICT: Mapping[str, object] = {
     "required": ["passed", "points"],
     "additionalProperties": False,
 }
-"""The JSON Schema of what a verifier hands in."""
+"""The JSON Schema of a verifier's result."""
 
 VERDICT_RULES = (
     Rule(cel="result.passed || size(result.points) > 0", message="A result that does not pass needs a point to mend."),
@@ -51,9 +52,8 @@ VERDICT_RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is judged: `request` with what people said beside it, `result` in words or as JSON, `messages` of the run.
-
-    `before` is the conversation that went before the request.
+    """What a verifier judges. `request`: the request and people's messages beside it; `result`: text or JSON;
+    `messages`: those of the run; `before`: the conversation before the request.
     """
 
     request: Sequence[str]
@@ -62,7 +62,7 @@ class Work:
     before: Sequence[Message] = ()
 
     def asked(self, rubric: str, seed: str) -> str:
-        """The task of a verifier. All that others wrote stands within fences; the rubric speaks for itself."""
+        """The prompt for a verifier. Everything except the rubric is fenced as untrusted."""
         parts = (
             ("The rubric", rubric),
             ("The conversation before", fenced(_last(_spoken(self.before), BEFORE_CHARACTERS), f"{seed} before")),
@@ -88,7 +88,7 @@ def _spoken(messages: Iterable[Message]) -> list[str]:
 
 
 def _done(messages: Iterable[Message]) -> list[str]:
-    """A line for each tool call, with the beginning of what it brought."""
+    """One text per tool call: its arguments, and the beginning of its result."""
     arguments: dict[str, object] = {}
     lines: list[str] = []
     for message in messages:
@@ -103,7 +103,7 @@ def _done(messages: Iterable[Message]) -> list[str]:
 
 
 def _last(texts: Sequence[str], characters: int) -> str:
-    """The last of them that fit, and how many do not."""
+    """The last texts that fit into so many characters, and a note how many are left out."""
     kept: list[str] = []
     for text in reversed(texts):
         characters -= len(text)
@@ -115,7 +115,7 @@ def _last(texts: Sequence[str], characters: int) -> str:
 
 
 def points_of(result: object) -> tuple[bool, tuple[str, ...]]:
-    """Whether it passed, and what is to be changed; `result` is what a verifier handed in. Raises ValueError."""
+    """Whether the work passed, and what must change, from a verifier's result. Raises ValueError."""
     if not isinstance(result, Mapping) or not isinstance(result.get("passed"), bool):
         raise ValueError("it handed in no verdict")
     points = [point for point in result.get("points") or () if isinstance(point, str)]
@@ -123,7 +123,7 @@ def points_of(result: object) -> tuple[bool, tuple[str, ...]]:
 
 
 def sent_back(points: Sequence[str], finish: str | None, seed: str) -> str:
-    """What an agent is told whose work did not pass; `finish` is the tool that hands its result in."""
+    """The message to an agent whose work did not pass; `finish`: the tool that submits its result."""
     again = "give your whole answer again" if finish is None else f"hand the whole result in again with {finish}"
     listed = fenced("\n".join(f"- {point}" for point in points), seed)
     return (
@@ -135,12 +135,12 @@ def sent_back(points: Sequence[str], finish: str | None, seed: str) -> str:
 TITLE = "Verification"
 
 SPARE_SECONDS = 1.0
-"""Of an agent's time, left for its end when its verifier takes all the rest."""
+"""Part of an agent's wall clock that its verifier must leave, so that the agent can still end in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Judges the work of agents. `name` is the agent that does it, and `run` brings a task of it to its end."""
+    """A verifier of agents' work. `name`: the agent that judges; `run`: runs a task of it to its end."""
 
     name: str
     run: Callable[[Task, Turn], Awaitable[Report]]
@@ -148,7 +148,7 @@ class Verifier:
 
 
 class Verifying:
-    """The verifier of one run, whose state says what became of it. `finish`: the tool that hands its result in."""
+    """The verification of one run. `finish`: the tool that submits the run's result, None without a gate."""
 
     def __init__(self, verifier: Verifier, turn: Turn, allowance: Allowance, finish: str | None) -> None:
         self._verifier = verifier
@@ -159,11 +159,11 @@ class Verifying:
 
     @property
     def _record_id(self) -> str:
-        """The record of the verifier: one for each result, so that a drone that takes over goes on in it."""
+        """The verifier's record id: derived from run and round, so that a resumed run finds the one it had begun."""
         return verifier_record_id(self._state.origin.record_id or "", self._state.rounds)
 
     async def verdict(self, brought: Report) -> VerifyChecked:
-        """The entry about what the run brought. Raises `JournalError`, `Exhausted`."""
+        """Run the verifier on the result; returns the verdict's entry. Raises `JournalError`, `Exhausted`."""
         state = self._state
         if state.landing is not None:
             return self._none(f"the limit {state.landing.limit} ({state.landing.allowed:.10g}) is reached")
@@ -174,13 +174,13 @@ class Verifying:
             title=TITLE,
             parent_id=origin.record_id,
             depth=origin.depth + 1,
-            waits=False,  # a finished answer is worth more now than judged in a day
+            waits=False,  # an unverified answer now is worth more than a verified one in a day
         )
         try:
             async with asyncio.timeout(self._seconds()) as scope:
 
                 def keep_time(stands: bool) -> None:
-                    """The clock stops while the tree stands still, as that of the agent does."""
+                    """Stop the clock while the tree is idle, like the agent's own."""
                     if not scope.expired():
                         end = asyncio.get_running_loop().time() + self._seconds()
                         scope.reschedule(None if stands else end)
@@ -204,7 +204,7 @@ class Verifying:
         return report
 
     async def let_go(self) -> None:
-        """Close a verifier that an earlier drone had begun, of work that the agent goes on with."""
+        """Close a verifier run that an earlier drone had begun on work that the agent now continues."""
         record = self._turn.tree.begun(self._record_id)
         if record is not None and record.finished is None:
             why = "the agent went on with its work before there was a verdict"
@@ -236,7 +236,7 @@ class Verifying:
         )
 
     def _none(self, error: str, report: Report | None = None) -> VerifyChecked:
-        """There is no verdict, and what was brought stands."""
+        """The entry for a missing verdict: the result counts without one."""
         return VerifyChecked(
             verifier=self._verifier.name,
             verifier_id=report.record_id if report else None,

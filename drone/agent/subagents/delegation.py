@@ -1,4 +1,4 @@
-"""Delegation: the tools whose bodies run other agents in the same loop, one of them or a group."""
+"""The delegation tools: they run one child agent, or a group of them, in the caller's event loop."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -45,7 +45,7 @@ from mcc.contracts.shape import to_json
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What became of one assignment: a report, or in a sentence why there was no run (`impossible`: nor could be)."""
+    """The outcome of one assignment: a report, or a sentence why it did not run (`impossible`: it never could)."""
 
     assignment: Assignment
     report: Report | None = None
@@ -71,7 +71,7 @@ class AgentGroup:
         self._worked_before = self._worked()
 
     async def run(self) -> Sequence[Member]:
-        """What became of each, in the order in which they were asked for. Raises `JournalError`."""
+        """Run all of them; returns their outcomes in the order of the call. Raises `JournalError`."""
         if self._asked.mode == "chain":
             await self._one_by_one()
         else:
@@ -93,7 +93,7 @@ class AgentGroup:
                 previous = fenced(said, member.report.record_id)
 
     async def _side_by_side(self) -> None:
-        """A further one begins as soon as one has ended; the caps queue."""
+        """Run all concurrently within `max_concurrency` and the turn's slots; the others queue for a free place."""
         width = asyncio.Semaphore(self._asked.max_concurrency or AT_ONCE)
 
         async def one(index: int, assignment: Assignment) -> None:
@@ -125,9 +125,8 @@ class AgentGroup:
             return Member(assignment, not_run=f"It could not be started: {mishap(error)}", impossible=True)
 
     def _seconds(self, record_id: str) -> float | None:
-        """How long this child may work in all, also one that goes on with what it began under an earlier drone.
-
-        Raises `TimeIsUp`.
+        """The wall clock of this child in seconds. For one that an earlier drone had begun, counted from its original
+        start. Raises `TimeIsUp`.
         """
         item, total = self._asked.item_seconds, self._asked.total_seconds
         if total is None:
@@ -143,12 +142,12 @@ class AgentGroup:
         return left if item is None else min(item, left)
 
     def _worked(self) -> float:
-        """Seconds that the turn has worked, on its wall clock: no time goes by while it stands still."""
+        """Seconds used of the turn's wall clock, which stops while the turn is idle."""
         budget = self._children.turn.budget
         return budget.limits.wall_seconds - budget.seconds_left()
 
     def _enough(self) -> str | None:
-        """Why no more of them are needed; None as long as they are."""
+        """Why the policy needs no further members; None while it does."""
         if self._asked.policy == "quorum":
             completed = sum(member.completed for member in self._members.values())
             if completed >= (self._asked.quorum or 0):
@@ -160,7 +159,7 @@ class AgentGroup:
         return None
 
     def _call_off(self, why: str) -> None:
-        """End those that run, and let the others not begin."""
+        """Cancel the running children, and do not start the others."""
         if self._over:
             return
         self._over = why
@@ -172,8 +171,8 @@ class AgentGroup:
 
 
 async def answer(members: Sequence[Member], asked: Assignments, turn: Turn) -> Output:
-    """`{agents: [report, …]}` in the order of the call, each with its `id`; `note` where the call was not followed to
-    the letter. Raises `JournalError`.
+    """The tool result: `{agents: [report, …]}` in the order of the call, each with its `id`; with a `note` when
+    `max_concurrency` was reduced. Raises `JournalError`.
     """
     answers = [await _answer_of(member, turn.artifacts) for member in members]
     answer = {"agents": [{"id": member.assignment.id, **one} for member, one in zip(members, answers, strict=True)]}
@@ -190,7 +189,7 @@ async def answer(members: Sequence[Member], asked: Assignments, turn: Turn) -> O
 
 
 def _cut(asked: Assignments, allowed: int) -> str | None:
-    """What a parent is told that asked for more agents at once than the order allows."""
+    """The note to a parent that requested more concurrent agents than the order allows."""
     wanted = min(asked.max_concurrency or 0, len(asked.agents))
     if asked.mode == "chain" or wanted <= allowed:
         return None
@@ -209,7 +208,7 @@ async def _answer_of(member: Member, artifacts: Artifacts) -> dict[str, Any]:
 
 
 def _met(members: Sequence[Member], asked: Assignments) -> bool:
-    """Whether enough of them have completed for the policy."""
+    """Whether enough members have completed for the policy."""
     completed = sum(member.completed for member in members)
     match asked.policy:
         case "best_effort":
@@ -228,10 +227,8 @@ DELEGATION_TOOLS = (SUBAGENT, SUBAGENTS_RUN, SUBAGENT_SEND)
 
 
 class Delegation:
-    """The tool set of one agent that may delegate. `tools`: which of the delegation tools it has; `models`: names of
-    models that it may choose from.
-
-    Nothing is shown where nobody is `offered` (agent types with their descriptions).
+    """The delegation tools of one agent. `offered`: agent types with descriptions; without any there are no tools.
+    `tools`: the delegation tools it has. `models`: names of models that it may choose from.
     """
 
     def __init__(
@@ -281,5 +278,5 @@ class Delegation:
 
 
 def _refused(said: str, outcome: Outcome) -> Output:
-    """In the runtime's own words."""
+    """An error result written by the runtime itself, hence trusted."""
     return Output(said, is_error=True, outcome=outcome, untrusted=False)
