@@ -186,15 +186,15 @@ class Crew:
         return hiring.master(order.agent, order.model, tools, earlier, ModelSettings.of(order))
 
     async def with_changes(
-        self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, of_git: Sequence[Fact] = ()
+        self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, git_facts: Sequence[Fact] = ()
     ) -> Outcome:
-        """The outcome, with what the order did to its workspace; `of_git`: its commits and worktrees. Raises
+        """The outcome, with what the order did to its workspace; `git_facts`: its commits and worktrees. Raises
         `JournalError`."""
         redactor, threads = self._settings.redactor, self.pools.of(order.id)
         written = RedactedJournal(journal, redactor)
         told = await self.kept.with_changes(order, workspace, written, threads, outcome)
-        if told.changes is not None or used_git(of_git):
-            changes = with_git_facts(told.changes or Changes(workspace=str(workspace.root)), of_git)
+        if told.changes is not None or used_git(git_facts):
+            changes = with_git_facts(told.changes or Changes(workspace=str(workspace.root)), git_facts)
             changes = await with_current_head(changes, self._toolbox.git, workspace, threads)
             told = told.model_copy(update={"changes": changes})
         return redactor.model(told)

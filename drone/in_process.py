@@ -11,7 +11,7 @@ from drone.agent.budget import Budget
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Model
-from drone.agent.report import Report, mishap
+from drone.agent.report import Report, describe_or_raise
 from drone.agent.subagents.assignments import PREVIOUS
 from drone.agent.subagents.children import CannotHire, CannotSpawn, Wanted, check_depth, run_child
 from drone.agent.subagents.runner import Fork, ForkResult
@@ -83,7 +83,7 @@ class InProcessRunner:
         except (CannotSpawn, CannotHire, UnknownToolName, UnknownModel, PathError) as error:
             return ForkResult(error=str(error))
         except BaseException as error:
-            return ForkResult(error=f"The agent could not be made: {mishap(error)}.")
+            return ForkResult(error=f"The agent could not be made: {describe_or_raise(error)}.")
         where = Task(task, root_record_id(journal.order_id), title_of(task), depth=depth + 1)
         async with jobs:
             report = (await run_child(agent, where, turn)).report

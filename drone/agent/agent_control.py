@@ -35,7 +35,7 @@ class Mail:
         assert control.message is not None
         return cls(control.message, control.id, control.mode or SteerMode.INJECT, control.reason, control.remove_tools)
 
-    def read(self) -> ControlApplied:
+    def entry(self) -> ControlApplied:
         """The journal entry that records its delivery to the agent."""
         return ControlApplied(
             control_id=self.control_id,
@@ -77,46 +77,46 @@ class AgentControl:
         self.origin = origin
         self._restraints = restraints or Restraints()
         self.mail = Mailbox()
-        self._above = above
+        self._parent = above
         self._removed: frozenset[str] = frozenset()
         self._changed: asyncio.Event | None = None
         """Set when the pause of this agent may have ended; None while nobody waits for that."""
-        self._put_off: frozenset[asyncio.Event] = frozenset()
-        self._ended: str | None = None
+        self._provider_waits: frozenset[asyncio.Event] = frozenset()
+        self._cancelled_because: str | None = None
         self._scope: asyncio.Timeout | None = None
 
-    def _upwards(self) -> "list[AgentControl]":
+    def _lineage(self) -> "list[AgentControl]":
         """This one and its ancestors, nearest first."""
         # A list and plain loops, not a generator and any(): called about twenty times per model call.
-        found, agent_control = [self], self._above
+        found, agent_control = [self], self._parent
         while agent_control is not None:
             found.append(agent_control)
-            agent_control = agent_control._above
+            agent_control = agent_control._parent
         return found
 
     @property
-    def held(self) -> bool:
+    def is_paused_itself(self) -> bool:
         """Whether this agent itself is paused."""
         return self._restraints.paused
 
     @property
     def paused(self) -> bool:
         """Whether this agent or an ancestor is paused."""
-        return self._held_by() is not None
+        return self._paused_at() is not None
 
-    def _held_by(self) -> "AgentControl | None":
-        for agent_control in self._upwards():
+    def _paused_at(self) -> "AgentControl | None":
+        for agent_control in self._lineage():
             if agent_control._restraints.paused:
                 return agent_control
         return None
 
     def block(self) -> Block | None:
         """What a paused agent waits for; None when neither it nor an ancestor is paused."""
-        held = self._held_by()
-        if held is None:
+        paused = self._paused_at()
+        if paused is None:
             return None
-        whole = held.origin.parent_id is None
-        what = "the order" if whole else f"{held.origin.agent} (record {held.origin.record_id})"
+        whole = paused.origin.parent_id is None
+        what = "the order" if whole else f"{paused.origin.agent} (record {paused.origin.record_id})"
         return Block(WaitingReason.PAUSED, f"{what} is paused until someone resumes it")
 
     def changed(self) -> None:
@@ -128,34 +128,34 @@ class AgentControl:
     def resume(self) -> None:
         """End this pause's waits, and every wait for a provider of this agent and its descendants."""
         self.changed()
-        for again in self._put_off:
+        for again in self._provider_waits:
             again.set()
 
-    async def passes(self) -> None:
+    async def until_resumed(self) -> None:
         """Wait until neither this agent nor an ancestor is paused. Raises `Ended`."""
         self.check()
-        while held := self._held_by():
-            held._changed = held._changed or asyncio.Event()
-            await held._changed.wait()
+        while paused := self._paused_at():
+            paused._changed = paused._changed or asyncio.Event()
+            await paused._changed.wait()
             self.check()
 
     @property
-    def put_off(self) -> bool:
+    def waits_for_provider(self) -> bool:
         """Whether this agent or a descendant waits for the time at which its provider accepts requests again."""
-        return any(not again.is_set() for again in self._put_off)
+        return any(not again.is_set() for again in self._provider_waits)
 
-    async def wait_out(self, seconds: float) -> None:
+    async def wait_for_provider(self, seconds: float) -> None:
         """Wait for so long before the next request to the provider, or until this agent or an ancestor is resumed."""
         again = asyncio.Event()
-        for agent_control in self._upwards():
-            agent_control._put_off |= {again}
+        for agent_control in self._lineage():
+            agent_control._provider_waits |= {again}
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await again.wait()
         finally:
-            for agent_control in self._upwards():
-                agent_control._put_off -= {again}
+            for agent_control in self._lineage():
+                agent_control._provider_waits -= {again}
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -170,25 +170,25 @@ class AgentControl:
     @property
     def removed(self) -> tuple[str, ...]:
         """The tools and groups removed from this agent itself, sorted."""
-        return tuple(sorted(self._taken))
+        return tuple(sorted(self._all_removed))
 
     @property
-    def _taken(self) -> AbstractSet[str]:
+    def _all_removed(self) -> AbstractSet[str]:
         return self._removed | self._restraints.tools_removed
 
     @property
-    def narrowed(self) -> bool:
+    def has_removed_tools(self) -> bool:
         """Whether any tool was removed from this agent or an ancestor."""
-        for agent_control in self._upwards():
+        for agent_control in self._lineage():
             if agent_control._removed or agent_control._restraints.tools_removed:
                 return True
         return False
 
     def allows(self, name: str, group: str) -> bool:
         """Whether the tool of this name and group has not been removed, here or above."""
-        if not self.narrowed:
+        if not self.has_removed_tools:
             return True
-        removed = frozenset[str]().union(*(agent_control._taken for agent_control in self._upwards()))
+        removed = frozenset[str]().union(*(agent_control._all_removed for agent_control in self._lineage()))
         return removed.isdisjoint((name, group)) and name not in expanded(removed)
 
     @property
@@ -197,31 +197,31 @@ class AgentControl:
         return self._scope is not None
 
     @property
-    def ending(self) -> bool:
+    def is_cancelled(self) -> bool:
         """Whether this agent or an ancestor was cancelled."""
-        return self._why_ended() is not None
+        return self._cancel_reason() is not None
 
-    def _why_ended(self) -> str | None:
-        for agent_control in self._upwards():
-            if agent_control._ended is not None:
-                return agent_control._ended
+    def _cancel_reason(self) -> str | None:
+        for agent_control in self._lineage():
+            if agent_control._cancelled_because is not None:
+                return agent_control._cancelled_because
         return None
 
-    def end(self, why: str) -> None:
+    def cancel(self, why: str) -> None:
         """Cancel the agent and everything it waits for; later calls do not change the reason."""
-        if self._ended is None:
-            self._ended = why
+        if self._cancelled_because is None:
+            self._cancelled_because = why
         # An expired time limit cannot be rescheduled. It ends the rounds anyway, and `check` then finds the reason.
         if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time())
 
     def check(self) -> None:
         """Raises `Ended` when this agent or an ancestor was cancelled."""
-        if (why := self._why_ended()) is not None:
+        if (why := self._cancel_reason()) is not None:
             raise Ended(why)
 
     @contextmanager
-    def steering(self, scope: asyncio.Timeout) -> Iterator[None]:
+    def in_rounds(self, scope: asyncio.Timeout) -> Iterator[None]:
         """Wraps the agent's rounds; `scope` is the time limit around them, which `end` expires.
 
         Raises `Ended` even when the rounds end otherwise at the moment the agent is cancelled.

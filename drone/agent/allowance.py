@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from drone.agent.budget import NOTHING_KEPT, Budget, Reservation, Share
+from drone.agent.budget import NO_HEADROOM, Budget, Reservation, Share
 from drone.agent.record import RecordState
 from drone.agent.report import LimitReached
 from mcc.contracts.entry import ORDER
@@ -12,7 +12,7 @@ from mcc.contracts.journal import BudgetWarned
 from mcc.contracts.limits import TOKENS
 from mcc.contracts.usage import Usage
 
-ROOM = 4_096
+LAST_REPLY_TOKENS = 4_096
 """Tokens reserved for the last reply."""
 
 LONGEST_SECONDS = 60.0
@@ -24,7 +24,7 @@ PART = 4
 """At most 1/`PART` of a limit is reserved."""
 
 
-def kept(room: float, limit: float | None, question: float = 0) -> float:
+def headroom(room: float, limit: float | None, question: float = 0) -> float:
     """How much of a limit on all tokens, or on money, ordinary rounds leave for the last request and its reply.
 
     `question`: the least that the next request costs; where that uses up the limit, it is the last request. 0 without a
@@ -33,26 +33,26 @@ def kept(room: float, limit: float | None, question: float = 0) -> float:
     return 0 if limit is None else max(min(room, limit / PART), min(question, limit))
 
 
-def kept_of_kind(kind: str, question: float, limit: float | None) -> float:
+def headroom_of_kind(kind: str, question: float, limit: float | None) -> float:
     """The same for a limit on one kind of tokens: reasoning tokens are reserved for the reply, the others for the
     request."""
-    room = ROOM if kind == "reasoning_tokens" else question
-    return kept(room, limit, question if kind == "input_tokens" else 0)
+    room = LAST_REPLY_TOKENS if kind == "reasoning_tokens" else question
+    return headroom(room, limit, question if kind == "input_tokens" else 0)
 
 
-def kept_output(room: int, limit: int) -> int:
+def headroom_output(room: int, limit: int) -> int:
     """How many output tokens ordinary rounds leave. Of a small limit none: a short last reply exceeds it instead."""
     return 0 if room * PART > limit else room
 
 
-def kept_seconds(wall_seconds: float) -> float:
+def headroom_seconds(wall_seconds: float) -> float:
     """How many seconds ordinary rounds leave for the last reply."""
     return 0.0 if wall_seconds < SHORTEST_WALL else min(LONGEST_SECONDS, wall_seconds / 10)
 
 
 def reply_tokens(limit: int) -> int:
     """The most tokens of the last reply under a limit on output tokens."""
-    return ROOM if limit >= ROOM * PART else max(64, limit // 5)
+    return LAST_REPLY_TOKENS if limit >= LAST_REPLY_TOKENS * PART else max(64, limit // 5)
 
 
 def landing(reached: LimitReached, finish: str | None) -> BudgetWarned:
@@ -68,7 +68,7 @@ def landing(reached: LimitReached, finish: str | None) -> BudgetWarned:
     return BudgetWarned(limit=reached.limit, used=allowed, allowed=allowed, message=said, landing=True, in_results=True)
 
 
-LAST_TOKENS = 4096
+REPLY_TOKENS = 4096
 """Tokens reserved for an ordinary reply. A maximum is sent to the model only when less than this is left: many servers
 refuse maxima above their own."""
 
@@ -86,7 +86,7 @@ class Use(NamedTuple):
     of_tree: bool = False
 
 
-class _Kept(NamedTuple):
+class _Headroom(NamedTuple):
     """The amounts reserved for the last reply, from the agent's own limits and from the tree's."""
 
     output_tokens: float = 0
@@ -94,8 +94,8 @@ class _Kept(NamedTuple):
     total_tokens: float = 0
     usd: float = 0
     seconds: float = 0
-    kinds: Mapping[str, float] = NOTHING_KEPT
-    tree_kinds: Mapping[str, float] = NOTHING_KEPT
+    kinds: Mapping[str, float] = NO_HEADROOM
+    tree_kinds: Mapping[str, float] = NO_HEADROOM
 
 
 class Allowance:
@@ -110,7 +110,7 @@ class Allowance:
         self.state = state or RecordState(ORDER)
         self._budget = budget
         self._finish = finish
-        self._room = LAST_TOKENS
+        self._reply_room = REPLY_TOKENS
         self._calling: set[str] = set()
         # Computed once: few orders limit single kinds of tokens, but every round checks all limits several times.
         self._kinds = tuple((name, allowed) for name in TOKENS if (allowed := getattr(share, name)) is not None)
@@ -136,7 +136,7 @@ class Allowance:
         while budget.full:
             await budget.settled()
             self._check()
-        self._room = room = self._reply_tokens()
+        self._reply_room = room = self._reply_tokens()
         tokens = self.state.tokens_of_question() + room
         price = self._usd_per_token()
         reservation = Reservation(tokens, room, None if price is None else tokens * price)
@@ -162,15 +162,15 @@ class Allowance:
             raise LimitReached("rounds", share.rounds)
         if self.state.denied and share.tool_calls and not self._has_calls_left:
             raise LimitReached("tool_calls", share.tool_calls)
-        kept = self._kept()
-        if self._written >= share.output_tokens - kept.output_tokens:
+        headroom = self._headroom()
+        if self._written >= share.output_tokens - headroom.output_tokens:
             raise LimitReached("output_tokens", share.output_tokens)
         for name, allowed in self._kinds:
-            if getattr(self.state.spent, name) >= allowed - kept.kinds.get(name, 0):
+            if getattr(self.state.spent, name) >= allowed - headroom.kinds.get(name, 0):
                 raise LimitReached(name, allowed)
-        if self.seconds_left() <= kept.seconds:
+        if self.seconds_left() <= headroom.seconds:
             raise LimitReached("wall_seconds", share.wall_seconds)
-        self._budget.check(kept.tree_output_tokens, kept.total_tokens, kept.usd, kept.tree_kinds)
+        self._budget.check(headroom.tree_output_tokens, headroom.total_tokens, headroom.usd, headroom.tree_kinds)
 
     @property
     def _may_land(self) -> bool:
@@ -183,27 +183,27 @@ class Allowance:
             return None
         return landing(reached, self._finish)
 
-    def _kept(self) -> "_Kept":
+    def _headroom(self) -> "_Headroom":
         """What this round must leave for the last reply and for those of the ancestors; the first round leaves
         nothing."""
         if self._next_round == 1:
-            return _Kept()
+            return _Headroom()
         limits, agents = self._budget.limits, self.state.origin.depth + 1
         question = self.state.tokens_of_question()
-        tokens, price = (question + ROOM) * agents, self._usd_per_token() or 0
-        return _Kept(
-            output_tokens=kept_output(ROOM, self.share.output_tokens),
-            tree_output_tokens=kept_output(ROOM * agents, limits.output_tokens),
-            total_tokens=kept(tokens, limits.total_tokens, question),
-            usd=kept(tokens * price, limits.cost_usd, question * price),
-            seconds=self._kept_seconds,
-            kinds={name: kept_of_kind(name, question, allowed) for name, allowed in self._kinds},
-            tree_kinds={name: kept_of_kind(name, question * agents, most) for name, most in self._tree_kinds},
+        tokens, price = (question + LAST_REPLY_TOKENS) * agents, self._usd_per_token() or 0
+        return _Headroom(
+            output_tokens=headroom_output(LAST_REPLY_TOKENS, self.share.output_tokens),
+            tree_output_tokens=headroom_output(LAST_REPLY_TOKENS * agents, limits.output_tokens),
+            total_tokens=headroom(tokens, limits.total_tokens, question),
+            usd=headroom(tokens * price, limits.cost_usd, question * price),
+            seconds=self._headroom_seconds,
+            kinds={name: headroom_of_kind(name, question, allowed) for name, allowed in self._kinds},
+            tree_kinds={name: headroom_of_kind(name, question * agents, most) for name, most in self._tree_kinds},
         )
 
     @property
-    def _kept_seconds(self) -> float:
-        return 0.0 if self._next_round == 1 else kept_seconds(self.share.wall_seconds)
+    def _headroom_seconds(self) -> float:
+        return 0.0 if self._next_round == 1 else headroom_seconds(self.share.wall_seconds)
 
     @property
     def _written(self) -> int:
@@ -218,7 +218,7 @@ class Allowance:
         share, budget = self.share.output_tokens, self._budget
         if self.state.landing is not None:
             return min(reply_tokens(share), reply_tokens(budget.limits.output_tokens))
-        return max(1, min(LAST_TOKENS, share - self._written, budget.output_tokens_left()))
+        return max(1, min(REPLY_TOKENS, share - self._written, budget.output_tokens_left()))
 
     @property
     def _has_calls_left(self) -> bool:
@@ -234,9 +234,9 @@ class Allowance:
 
     def output_cap(self, wanted: int | None = None) -> int | None:
         """The maximum of output tokens to send with the reserved call, at most `wanted`; None when it needs none."""
-        if self._room >= LAST_TOKENS:
+        if self._reply_room >= REPLY_TOKENS:
             return wanted
-        return min(self._room, wanted or self._room)
+        return min(self._reply_room, wanted or self._reply_room)
 
     def unpriced(self, usage: Usage, model: str) -> tuple[BudgetWarned, ...]:
         """The warning to people that the limit in US dollars cannot be enforced, since `model` has no price; once per
@@ -313,12 +313,12 @@ class Allowance:
     @property
     def must_land(self) -> bool:
         """Whether only the time reserved for the last reply is left."""
-        return self.state.landing is None and self.seconds_left() <= self._kept_seconds
+        return self.state.landing is None and self.seconds_left() <= self._headroom_seconds
 
     def seconds_for_call(self) -> float:
         """How long the next model call may take. The time for a last reply is reserved until that reply is due."""
-        kept = self._kept_seconds if self.state.landing is None else 0.0
-        return self.seconds_left() - kept if kept else self.seconds_left() + OWN_CLOCK_SECONDS
+        headroom = self._headroom_seconds if self.state.landing is None else 0.0
+        return self.seconds_left() - headroom if headroom else self.seconds_left() + OWN_CLOCK_SECONDS
 
     def seconds_left(self) -> float:
         left = self._budget.seconds_left()

@@ -50,27 +50,27 @@ class Artifacts:
         most = min(self._longest, room)
         if len(text) <= most:
             return text, artifact
-        digest = artifact or await self.kept(text)
-        return preview(text, most, where_whole(digest, readable), len(text)), digest
+        digest = artifact or await self.keep(text)
+        return preview(text, most, where_to_read(digest, readable), len(text)), digest
 
-    async def kept(self, text: str) -> str:
+    async def keep(self, text: str) -> str:
         """Store a text, at most `most_kept` characters of it; returns its digest. Raises `JournalError`."""
         beyond = len(text) - self._most_kept
         if beyond > 0:
             text = f"{text[: self._most_kept]}\n[… the {beyond:,} characters after these were not kept …]"
         digest = await self._journal.keep(text)
-        self.know(digest)
+        self.register(digest)
         return digest
 
     async def image(self, data: bytes, block: ImageBlock) -> ImageBlock:
         """Store an image's bytes; returns `block` with their digest. Raises `JournalError`."""
         return block.model_copy(update={"artifact": await self._journal.keep(b64encode(data).decode())})
 
-    def know(self, digest: str) -> None:
+    def register(self, digest: str) -> None:
         """Let the agents of this turn read the text stored under this digest."""
         self._digests[handle_of(digest)] = digest
 
-    def remember_by(self, remember: Callable[[], Awaitable[None]]) -> None:
+    def on_unknown_handle(self, remember: Callable[[], Awaitable[None]]) -> None:
         """Set the function to call once when a handle is unknown: it may date from before this drone took over."""
         self._remember = remember
 
@@ -88,7 +88,7 @@ def handle_of(digest: str) -> str:
     return digest[:HANDLE]
 
 
-def where_whole(digest: str, readable: bool) -> str:
+def where_to_read(digest: str, readable: bool) -> str:
     """How a preview says where the rest of the text is; `readable`: whether its reader can read artifacts."""
     return f"read them with {READ_ARTIFACT}, id {handle_of(digest)}" if readable else "the record has them"
 

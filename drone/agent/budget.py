@@ -14,7 +14,7 @@ from mcc.contracts.usage import Usage
 
 N = TypeVar("N", int, float)
 
-NOTHING_KEPT: Mapping[str, float] = {}
+NO_HEADROOM: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Budget:
     def seconds_left(self) -> float:
         return self._deadline - (self._clock() if self._stopped_at is None else self._stopped_at)
 
-    def stand_still(self, stands: bool) -> None:
+    def set_idle(self, stands: bool) -> None:
         """Stop the wall clock while the tree is idle (`stands`), and start it again afterwards."""
         if self._stopped_at is not None:
             self._deadline += self._clock() - self._stopped_at
@@ -71,27 +71,27 @@ class Budget:
 
     def check(
         self,
-        output_kept: float = 0,
-        tokens_kept: float = 0,
-        usd_kept: float = 0,
-        kinds_kept: Mapping[str, float] = NOTHING_KEPT,
+        output_headroom: float = 0,
+        tokens_headroom: float = 0,
+        usd_headroom: float = 0,
+        kinds_headroom: Mapping[str, float] = NO_HEADROOM,
     ) -> None:
         """Raises `LimitReached` when another model call would use what the `…_kept` arguments reserve of the limits.
 
-        `kinds_kept`: reserved tokens of one kind, by the limit's name.
+        `kinds_headroom`: reserved tokens of one kind, by the limit's name.
         """
         limits, spent = self.limits, self.spent
         if self.seconds_left() <= 0:
             raise LimitReached("wall_seconds", limits.wall_seconds)
-        if spent.output_tokens >= limits.output_tokens - output_kept:
+        if spent.output_tokens >= limits.output_tokens - output_headroom:
             raise LimitReached("output_tokens", limits.output_tokens)
         for name in TOKENS:
             allowed = getattr(limits, name)
-            if allowed is not None and getattr(spent, name) >= allowed - kinds_kept.get(name, 0):
+            if allowed is not None and getattr(spent, name) >= allowed - kinds_headroom.get(name, 0):
                 raise LimitReached(name, allowed)
-        if limits.total_tokens is not None and spent.total_tokens >= limits.total_tokens - tokens_kept:
+        if limits.total_tokens is not None and spent.total_tokens >= limits.total_tokens - tokens_headroom:
             raise LimitReached("total_tokens", limits.total_tokens)
-        if limits.cost_usd is not None and 0 < self.tree.usd >= limits.cost_usd - usd_kept:
+        if limits.cost_usd is not None and 0 < self.tree.usd >= limits.cost_usd - usd_headroom:
             raise LimitReached("cost_usd", limits.cost_usd)
 
     @property

@@ -48,11 +48,11 @@ class InOrder:
                 self._over[call_id].set()
 
 
-def whole(call: ToolCall, spec: ToolSpec | None) -> ToolCall:
+def normalized(call: ToolCall, spec: ToolSpec | None) -> ToolCall:
     """The call with its arguments as an object. A bare JSON string becomes the only argument of a subagent's tool that
     has just that one; any other call is returned unchanged."""
     sent = call.arguments
-    if spec is None or not isinstance(sent, str) or not sent.startswith('"') or (sole := _sole(spec)) is None:
+    if spec is None or not isinstance(sent, str) or not sent.startswith('"') or (sole := _only_argument(spec)) is None:
         return call
     try:
         return call.model_copy(update={"arguments": {sole: json.loads(sent)}})
@@ -60,7 +60,7 @@ def whole(call: ToolCall, spec: ToolSpec | None) -> ToolCall:
         return call
 
 
-def _sole(spec: ToolSpec) -> str | None:
+def _only_argument(spec: ToolSpec) -> str | None:
     """Name of the only required argument of a delegation tool, when that is a string."""
     if spec.group != "delegation":
         return None

@@ -27,7 +27,7 @@ ASKS_NO_MODEL = "The generator of a document asks no model and reads nothing: na
 NOTHING_ASKED = "A steer needs a message, or tools to remove."
 NOTHING_SET = "A set_metadata needs metadata."
 
-_TAKING = "a control"
+_HANDLING = "a control"
 """Activity name while a control is handled, so that the tree does not count as idle while a pause is being lifted."""
 
 
@@ -64,13 +64,13 @@ class ControlJournal:
 
     async def write(self, origin: Origin, *facts: Fact) -> None:
         """Write the facts, even if the caller is cancelled meanwhile: each control gets its receipt."""
-        writing = asyncio.create_task(self._written(origin, facts))
+        writing = asyncio.create_task(self._write_and_report(origin, facts))
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)
         writing.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(writing)
 
-    async def _written(self, origin: Origin, facts: tuple[Fact, ...]) -> int:
+    async def _write_and_report(self, origin: Origin, facts: tuple[Fact, ...]) -> int:
         last = await self._journal.write(origin, *facts)
         for seq, fact in enumerate(facts, start=last - len(facts) + 1):
             if isinstance(fact, ControlApplied | ApprovalDecided | QuestionAnswered) and fact.control_id is not None:
@@ -112,11 +112,11 @@ class ControlRouter:
         self._root: AgentControl | None = None
         self._over = False
         self._agent_controls: dict[str, AgentControl] = {}
-        self._expected: dict[str, list[Control]] = {record_id: [] for record_id in self.tree.unfinished}
-        self._put_off: set[str | None] = set(self.tree.put_off)
+        self._early_controls: dict[str, list[Control]] = {record_id: [] for record_id in self.tree.unfinished}
+        self._waited_for_provider: set[str | None] = set(self.tree.waiting_for_provider)
         self._one_at_a_time = asyncio.Lock()
 
-    def answer_to(self, receipts: Receipts) -> None:
+    def report_to(self, receipts: Receipts) -> None:
         """Report outcomes to `receipts` from now on."""
         self._journal.receipts = receipts
 
@@ -139,19 +139,19 @@ class ControlRouter:
             yield agent_control
         except JournalError:
             agent_control.mail.take()  # not refused: the order's next holder may still deliver it
-            self._expected.pop(origin.record_id, None)
+            self._early_controls.pop(origin.record_id, None)
             raise
         finally:
             del self._agent_controls[origin.record_id]
             self._over = self._over or agent_control is self._root
             for mail in agent_control.mail.take():
                 self._journal.receipts.refused(agent_control.origin, mail.control_id, UNREAD)
-            for control in self._expected.pop(origin.record_id, ()):
+            for control in self._early_controls.pop(origin.record_id, ()):
                 self._journal.receipts.refused(origin, control.id, UNREAD)
 
     async def arrived(self, record_id: str | None) -> None:
         """An agent has entered its rounds: handle the controls that waited for it. Raises `JournalError`."""
-        waiting = self._expected.pop(record_id or "", [])
+        waiting = self._early_controls.pop(record_id or "", [])
         origin = self._agent_controls[record_id or ""].origin
         try:
             while waiting:
@@ -161,12 +161,12 @@ class ControlRouter:
         finally:
             for control in waiting:  # left over when one of them cancelled the agent
                 self._journal.receipts.refused(origin, control.id, ENDING)
-            self._put_off.discard(origin.record_id if origin.parent_id else None)
+            self._waited_for_provider.discard(origin.record_id if origin.parent_id else None)
 
-    def end(self, record_id: str, why: str) -> None:
+    def cancel(self, record_id: str, why: str) -> None:
         """Cancel an agent and its descendants; does nothing when it is not running."""
         if agent_control := self._agent_controls.get(record_id):
-            agent_control.end(why)
+            agent_control.cancel(why)
 
     @property
     def root(self) -> str | None:
@@ -179,14 +179,14 @@ class ControlRouter:
         A message is journaled when the agent reads it, everything else immediately. Tools are removed immediately.
         """
         async with self._one_at_a_time:
-            with self.idle.moving(_TAKING):
+            with self.idle.moving(_HANDLING):
                 return await self._take(control)
 
     async def _take(self, control: Control) -> str | None:
         if control.kind is ControlKind.DECIDE:
             return OVER if self._over else await self.inbox.take(control)
-        if not self._over and control.record_id in self._expected:
-            self._expected[control.record_id].append(control)
+        if not self._over and control.record_id in self._early_controls:
+            self._early_controls[control.record_id].append(control)
             return None
         agent_control = self._addressed(control.record_id)
         if isinstance(agent_control, str):
@@ -200,7 +200,7 @@ class ControlRouter:
         """Take an agent's unread mail and commit an entry for each message."""
         mail = agent_control.mail.take()
         if mail:
-            await self._journal.write(agent_control.origin, *(one.read() for one in mail))
+            await self._journal.write(agent_control.origin, *(one.entry() for one in mail))
         return mail
 
     async def settled(self) -> None:
@@ -216,7 +216,7 @@ class ControlRouter:
 
     def _refusal(self, control: Control, agent_control: AgentControl) -> str | None:
         """Why this agent cannot carry out the control; None when it can."""
-        if agent_control.ending:
+        if agent_control.is_cancelled:
             return ENDING
         match control.kind:
             case ControlKind.STEER if control.message is None and not control.remove_tools:
@@ -228,11 +228,13 @@ class ControlRouter:
             case ControlKind.SET_METADATA:
                 why = metadata_problem(merged(agent_control.metadata, control.metadata or {}))
                 return f"What it would have then {why}." if why else None
-            case ControlKind.PAUSE if agent_control.held:
+            case ControlKind.PAUSE if agent_control.is_paused_itself:
                 return PAUSED
-            case ControlKind.RESUME if agent_control.paused and not agent_control.held:
+            case ControlKind.RESUME if agent_control.paused and not agent_control.is_paused_itself:
                 return PAUSED_ABOVE
-            case ControlKind.RESUME if not agent_control.held and not self._is_put_off(agent_control):
+            case ControlKind.RESUME if not agent_control.is_paused_itself and not self._waits_for_provider(
+                agent_control
+            ):
                 return NOT_PAUSED
             case _:
                 return None
@@ -242,10 +244,10 @@ class ControlRouter:
         root = self.tree.begun(self.tree.root)
         return agent_control is self._top and root is not None and root.started is not None and not root.started.model
 
-    def _is_put_off(self, agent_control: AgentControl) -> bool:
+    def _waits_for_provider(self, agent_control: AgentControl) -> bool:
         """Whether an agent there waits for its provider, or this one did under an earlier drone and has not restarted
         yet."""
-        return agent_control.put_off or agent_control.origin.record_id in self._put_off
+        return agent_control.waits_for_provider or agent_control.origin.record_id in self._waited_for_provider
 
     async def _do(self, control: Control, agent_control: AgentControl) -> None:
         match control.kind:
@@ -262,9 +264,9 @@ class ControlRouter:
                 agent_control.resume()
             case ControlKind.CANCEL:
                 why = f"a person cancelled it{f': {control.reason}' if control.reason else ''}"
-                agent_control.end(why)
+                agent_control.cancel(why)
                 if agent_control is self._top and self._root is not None:
-                    self._root.end(why)
+                    self._root.cancel(why)
                 await self._applied(agent_control, control)
 
     async def _applied(self, agent_control: AgentControl, control: Control) -> None:

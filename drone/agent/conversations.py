@@ -22,9 +22,9 @@ STRING_CHARACTERS = 2_000
 """Most characters of one string inside a custom-schema result that is too long as a whole."""
 
 _SHORTENED = "This is shortened; the artifact has the whole."
-_WORDS = {RecordStatus.COMPLETED: "completed", RecordStatus.FAILED: "failed"}
+_STATUSES = {RecordStatus.COMPLETED: "completed", RecordStatus.FAILED: "failed"}
 _LISTS = ("steps", "findings", "artifacts", "recommended_next_actions")
-_OF_A_REPORT = frozenset({"status", "summary", *_LISTS})
+_REPORT_KEYS = frozenset({"status", "summary", *_LISTS})
 
 
 async def as_report(report: Report, artifacts: Artifacts) -> tuple[dict[str, Any], str | None]:
@@ -33,30 +33,30 @@ async def as_report(report: Report, artifacts: Artifacts) -> tuple[dict[str, Any
     The object has the keys of a report, or `{status, result, …}` for a custom-schema result. When shortened, its key
     `whole` names the artifact that holds everything. Raises `JournalError`.
     """
-    whole = whole_of(report)
-    short, is_cut = _short(whole)
+    whole = full_report(report)
+    short, is_cut = _shortened(whole)
     if not is_cut:
         return short, None
     text = to_json(whole).decode()
-    digest = await artifacts.kept(text)
+    digest = await artifacts.keep(text)
     kept = {"artifact": handle_of(digest), "characters": len(text), "note": _SHORTENED}
     return {**short, "whole": kept}, digest
 
 
-def whole_of(report: Report) -> dict[str, Any]:
+def full_report(report: Report) -> dict[str, Any]:
     """A child's complete report as a JSON object, from what its journal entries say."""
-    status = _WORDS.get(report.status, "blocked")
+    status = _STATUSES.get(report.status, "blocked")
     ids = {
         "meta": {"rounds": report.rounds, "usage": report.usage.model_dump(), "effective_model": report.model},
         "record_id": report.record_id,
         **_worktree(report),
     }
     if report.error is not None:
-        return {**_shaped({"status": "blocked", "summary": _why(report)}, report), **ids}
+        return {**_report_fields({"status": "blocked", "summary": _stop_text(report)}, report), **ids}
     if report.result is None:
-        return {**_shaped({"status": status, "summary": report.text}, report), **ids}
+        return {**_report_fields({"status": status, "summary": report.text}, report), **ids}
     if _is_report(report.result):
-        return {**_shaped(report.result, report), **ids}
+        return {**_report_fields(report.result, report), **ids}
     return {"status": status, "result": report.result, **ids}
 
 
@@ -68,7 +68,7 @@ def _worktree(report: Report) -> dict[str, Any]:
     return {"worktree": worktree}
 
 
-def _shaped(said: Any, report: Report) -> dict[str, Any]:
+def _report_fields(said: Any, report: Report) -> dict[str, Any]:
     return {
         "status": said["status"],
         "summary": said["summary"],
@@ -82,21 +82,21 @@ def _is_report(result: object) -> bool:
     """Whether the result fits the keys of a report without losing anything."""
     return (
         isinstance(result, Mapping)
-        and result.keys() <= _OF_A_REPORT
+        and result.keys() <= _REPORT_KEYS
         and isinstance(result.get("status"), str)
         and isinstance(result.get("summary"), str)
         and all(isinstance(result.get(name) or [], list) for name in _LISTS)
     )
 
 
-def _why(report: Report) -> str:
+def _stop_text(report: Report) -> str:
     so_far = f"What it had so far:\n{report.text}" if report.text else "It had nothing to tell yet."
     return f"The agent stopped before it was done: {(report.error or '').rstrip('. ')}. {so_far}"
 
 
-def _short(whole: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+def _shortened(whole: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     if "summary" not in whole:
-        result, is_cut = _short_result(whole["result"])
+        result, is_cut = _shortened_result(whole["result"])
         return {**whole, "result": result}, is_cut
     short, is_cut = shortened(whole)
     summary = cut(short["summary"], TEXT_CHARACTERS)
@@ -107,7 +107,7 @@ def _short(whole: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     return {**short, **{name: [] for name in _LISTS}}, True
 
 
-def _short_result(result: object) -> tuple[object, bool]:
+def _shortened_result(result: object) -> tuple[object, bool]:
     """The result; if too long as JSON, with its strings cut, or, if still too long, the beginning of its JSON."""
     text = to_json(result).decode()
     if len(text) <= TEXT_CHARACTERS:
@@ -134,7 +134,7 @@ async def as_text(report: Report, artifacts: Artifacts) -> tuple[str, str | None
     last = f"{worktree}\n\nrecord_id: {report.record_id}"
     if len(report.text) <= TEXT_CHARACTERS:
         return report.text + last, None
-    digest = await artifacts.kept(report.text)
+    digest = await artifacts.keep(report.text)
     return f"{cut(report.text, TEXT_CHARACTERS)}\nThe whole text is the artifact {handle_of(digest)}.{last}", digest
 
 
@@ -222,10 +222,10 @@ class Conversations:
 
     def forget(self, parent_id: str) -> None:
         """Drop the conversations of a parent that has ended: nobody else may continue them."""
-        self._drop([one for one in self._kept() if one.parent_id == parent_id])
+        self._drop([one for one in self._each() if one.parent_id == parent_id])
 
     def _forget_oldest(self) -> None:
-        finished = [one for one in self._kept() if one.status is not None]
+        finished = [one for one in self._each() if one.status is not None]
         total = sum(one.characters for one in finished)
         dropped: list[Conversation[Any]] = []
         for one in finished:
@@ -235,7 +235,7 @@ class Conversations:
             dropped.append(one)
         self._drop(dropped)
 
-    def _kept(self) -> list[Conversation[Any]]:
+    def _each(self) -> list[Conversation[Any]]:
         """Each conversation once, oldest first record first."""
         return list({id(one): one for one in self._by_record.values()}.values())
 

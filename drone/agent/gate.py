@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from drone.agent.messages import ToolSpec
-from drone.agent.receipts import Receipt, shown
+from drone.agent.receipts import Receipt, passages_shown
 from drone.agent.record import RecordState
-from drone.agent.report import GateFailed, Report, mishap, no_object
+from drone.agent.report import GateFailed, Report, describe_or_raise, not_an_object
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import Output
-from drone.agent.transcript import REPLY, TRY_FIRST, VALIDATE, WOULD_BE
+from drone.agent.transcript import REPLY, TRY_FIRST, VALIDATE, WOULD_BE_ACCEPTED
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.documents import RuleError
 from mcc.contracts.journal import GateChecked, Outcome
@@ -47,22 +47,22 @@ class Evidence:
     kept: Callable[[str], Awaitable[str | None]] = field(default=_nothing_kept, repr=False, compare=False)
 
     @property
-    def untried(self) -> bool:
+    def tried_nothing(self) -> bool:
         """Whether the agent has reading tools and has called none of them."""
         return bool(self.reading) and not any(receipt.tool in self.reading for receipt in self.receipts)
 
-    async def whole(self) -> Mapping[str, str]:
+    async def whole_texts(self) -> Mapping[str, str]:
         """The whole texts, by digest, of receipts whose file content was shortened. Raises `JournalError`."""
         cut = {one.artifact for one in (*self.receipts, *self.below) if one.content and one.artifact}
         found = {digest: await self.kept(digest) for digest in sorted(cut)}
         return {digest: text for digest, text in found.items() if text is not None}
 
-    def shown(self, whole: Mapping[str, str]) -> Iterator[tuple[str, Passage]]:
+    def passages(self, whole: Mapping[str, str]) -> Iterator[tuple[str, Passage]]:
         """Each passage of a file that a tool of the agent or of its children showed, with that call's id."""
         for receipt in (*self.receipts, *self.below):
             content = whole.get(receipt.artifact or "", receipt.content)
             if content:
-                yield from ((receipt.call_id, one) for one in shown(receipt.tool, receipt.arguments, content))
+                yield from ((receipt.call_id, one) for one in passages_shown(receipt.tool, receipt.arguments, content))
 
 
 ATTEMPTS = 5
@@ -121,7 +121,7 @@ class Gate(Protocol):
         """The tool result that the model sees; `said` is the runtime's own text, which contains every error."""
 
 
-class Finish:
+class RunGate:
     """The gate of one run. `state` counts the attempts; this object holds the verdicts accepted under this drone."""
 
     def __init__(self, gate: Gate, state: RecordState, attempts: int = ATTEMPTS) -> None:
@@ -152,11 +152,11 @@ class Finish:
         if self._state.gate.accepted is not None:
             return None, self._answer(Verdict(), _ACCEPTED_ALREADY, error=True)
         if self.tried >= self._attempts:
-            said = f"Not looked at: the result was refused {self.tried} times.{self._chances(self.tried)}"
+            said = f"Not looked at: the result was refused {self.tried} times.{self._attempts_left(self.tried)}"
             return None, self._answer(Verdict(self._state.gate.errors), said)
-        verdict = _tried(await self._judged(call, evidence), evidence)
+        verdict = _refuse_untried(await self._judged(call, evidence), evidence)
         if self.only_checks(call):
-            good = f"This {WOULD_BE}. Hand it in with {self._gate.finish}."
+            good = f"This {WOULD_BE_ACCEPTED}. Hand it in with {self._gate.finish}."
             checked = _checked(call.name, self.tried, verdict, check_only=True)
             return checked, self._answer(verdict, good if verdict.ok else _complaint(verdict))
         attempt = self.tried + 1
@@ -164,7 +164,7 @@ class Finish:
         if verdict.ok:
             self._verdicts[call.call_id] = verdict
             return checked, self._answer(verdict, "Accepted.")
-        chances = _BROKEN if self._state.gate.fails_again(verdict.faults) else self._chances(attempt)
+        chances = _BROKEN if self._state.gate.fails_again(verdict.faults) else self._attempts_left(attempt)
         return checked, self._answer(verdict, _complaint(verdict) + chances)
 
     def _answer(self, verdict: Verdict, said: str, *, error: bool = False) -> Output:
@@ -191,12 +191,13 @@ class Finish:
 
     async def _judged(self, call: ToolCall, evidence: Evidence) -> Verdict:
         if not isinstance(call.arguments, Mapping):
-            return Verdict((no_object(call.name, call.arguments),))
+            return Verdict((not_an_object(call.name, call.arguments),))
         offered = {name: given for name, given in call.arguments.items() if name != self._gate.check_only}
         try:
             verdict = await self._gate.check(offered, evidence)
         except BaseException as error:
-            said = f"The check itself broke, so nothing could be accepted: {mishap(error)}. Hand the result in again."
+            broke = describe_or_raise(error)
+            said = f"The check itself broke, so nothing could be accepted: {broke}. Hand the result in again."
             return Verdict((said,))
         shown = [few(sentences, MAX_ERRORS, ERROR_CHARACTERS) for sentences in (verdict.errors, verdict.faults)]
         warnings = few(verdict.warnings, MAX_ERRORS, ERROR_CHARACTERS)
@@ -207,11 +208,11 @@ class Finish:
         call = self._state.gate.best
         return None if call is None else await self._judged(call, evidence)
 
-    def not_handed_in(self) -> GateChecked:
+    def reply_without_submission(self) -> GateChecked:
         """The entry for a reply without a tool call, which does not end the run: it uses an attempt."""
         attempt = self.tried + 1
         said = f"A reply alone does not end your work: hand the result in with the tool {self._gate.finish}."
-        return GateChecked(tool=REPLY, attempt=attempt, ok=False, errors=(said + self._chances(attempt),))
+        return GateChecked(tool=REPLY, attempt=attempt, ok=False, errors=(said + self._attempts_left(attempt),))
 
     def check_attempts(self) -> None:
         """Raises `GateFailed` when no attempt is left, or a rule could not be evaluated twice for the same reason."""
@@ -226,7 +227,7 @@ class Finish:
         why = f": {state.errors[0]}" if state.errors else ""
         raise GateFailed(f"the result was refused {state.tried} times{why}".rstrip("."))
 
-    def _chances(self, tried: int) -> str:
+    def _attempts_left(self, tried: int) -> str:
         left = self._attempts - tried
         return f" ({left} attempt{'' if left == 1 else 's'} left.)" if left > 0 else " (No attempt is left.)"
 
@@ -247,11 +248,11 @@ def _checked(tool: str, attempt: int, verdict: Verdict, *, check_only: bool = Fa
     )
 
 
-def _tried(verdict: Verdict, evidence: Evidence) -> Verdict:
+def _refuse_untried(verdict: Verdict, evidence: Evidence) -> Verdict:
     """Refuses a "blocked" result of an agent that has reading tools and used none of them."""
     result = verdict.result
     is_blocked = isinstance(result, Mapping) and result.get("status") == RecordStatus.BLOCKED
-    if not verdict.ok or not is_blocked or not evidence.untried:
+    if not verdict.ok or not is_blocked or not evidence.tried_nothing:
         return verdict
     return replace(verdict, errors=(TRY_FIRST,))
 

@@ -15,7 +15,7 @@ LONGEST_WAIT = timedelta(hours=24)
 MAX_REASONS = 3
 """Most sentences that say why a tree is idle."""
 
-_FIRST = (
+_PRECEDENCE = (
     WaitingReason.RATE_LIMIT,
     WaitingReason.PROVIDER,
     WaitingReason.FUNCTION,
@@ -41,8 +41,8 @@ class Block:
 
 @dataclass(slots=True)
 class _Activity:
-    held_by: "Callable[[], Block | None] | None"
-    stills: int = 0
+    pause_of: "Callable[[], Block | None] | None"
+    waits: int = 0
 
 
 class IdleWatch:
@@ -56,11 +56,11 @@ class IdleWatch:
 
     def __init__(self, *, parks: bool = False, expires_at: datetime | None = None) -> None:
         self.parks = parks
-        self.stands = False
+        self.is_idle = False
         """Whether the tree is idle."""
         self._expires_at = expires_at
         self.activities: dict[str, _Activity] = {}
-        """Used by `_Moving` and `_Still` only, like `move`."""
+        """Used by `_Moving` and `_Waiting` only, like `move`."""
         self._moving = 0
         self._blocks: dict[object, tuple[str, Block]] = {}
         self._watchers: list[Watcher] = []
@@ -76,13 +76,13 @@ class IdleWatch:
         latest = left if left > timedelta(0) else LONGEST_WAIT
         return self.parks and seconds <= latest.total_seconds()
 
-    def moving(self, activity: str, held_by: Callable[[], Block | None] | None = None) -> "_Moving":
-        """Context in which the activity is moving; `held_by` returns the pause of its agent, if it is paused."""
-        return _Moving(self, activity, held_by)
+    def moving(self, activity: str, pause_of: Callable[[], Block | None] | None = None) -> "_Moving":
+        """Context in which the activity is moving; `pause_of` returns the pause of its agent, if it is paused."""
+        return _Moving(self, activity, pause_of)
 
-    def still(self, activity: str | None) -> "_Still":
+    def waiting(self, activity: str | None) -> "_Waiting":
         """Context in which the activity only waits for other activities of the tree. Unknown activities are ignored."""
-        return _Still(self, activity or "")
+        return _Waiting(self, activity or "")
 
     @contextmanager
     def blocked(self, activity: str, block: Block) -> Iterator[None]:
@@ -90,7 +90,7 @@ class IdleWatch:
         key = object()
         self._blocks[key] = activity, block
         try:
-            with self.still(activity):
+            with self.waiting(activity):
                 self._look()
                 yield
         finally:
@@ -112,44 +112,44 @@ class IdleWatch:
 
     def _block_of(self, activity: str, block: Block) -> Block:
         known = self.activities.get(activity)
-        return (known.held_by() if known is not None and known.held_by is not None else None) or block
+        return (known.pause_of() if known is not None and known.pause_of is not None else None) or block
 
     def move(self, by: int) -> None:
         self._moving += by
         self._look()
 
     def _look(self) -> None:
-        stands = self._moving == 0 and bool(self._blocks)
-        if stands is self.stands:
+        idle = self._moving == 0 and bool(self._blocks)
+        if idle is self.is_idle:
             return
-        self.stands = stands
+        self.is_idle = idle
         for watcher in list(self._watchers):
-            watcher(stands)
+            watcher(idle)
 
 
 class _Moving:
     """`IdleWatch.moving`. A class instead of a generator, which would be slower: every agent and tool call uses one."""
 
-    __slots__ = ("_activity", "_began", "_held_by", "_idle")
+    __slots__ = ("_activity", "_began", "_idle", "_pause_of")
 
-    def __init__(self, idle: IdleWatch, activity: str, held_by: Callable[[], Block | None] | None) -> None:
+    def __init__(self, idle: IdleWatch, activity: str, pause_of: Callable[[], Block | None] | None) -> None:
         self._idle = idle
         self._activity = activity
-        self._held_by = held_by
+        self._pause_of = pause_of
 
     def __enter__(self) -> None:
         self._began = self._activity not in self._idle.activities
         if self._began:
-            self._idle.activities[self._activity] = _Activity(self._held_by)
+            self._idle.activities[self._activity] = _Activity(self._pause_of)
             self._idle.move(1)
 
     def __exit__(self, *_: object) -> None:
-        if self._began and not self._idle.activities.pop(self._activity).stills:
+        if self._began and not self._idle.activities.pop(self._activity).waits:
             self._idle.move(-1)
 
 
-class _Still:
-    """`IdleWatch.still`."""
+class _Waiting:
+    """`IdleWatch.waiting`."""
 
     __slots__ = ("_activity", "_idle", "_known")
 
@@ -160,24 +160,26 @@ class _Still:
     def __enter__(self) -> None:
         self._known = self._idle.activities.get(self._activity)
         if self._known is not None:
-            self._known.stills += 1
-            if self._known.stills == 1:
+            self._known.waits += 1
+            if self._known.waits == 1:
                 self._idle.move(-1)
 
     def __exit__(self, *_: object) -> None:
         known = self._known
         if known is not None:
-            known.stills -= 1
-            if not known.stills and self._idle.activities.get(self._activity) is known:
+            known.waits -= 1
+            if not known.waits and self._idle.activities.get(self._activity) is known:
                 self._idle.move(1)
 
 
-def together(blocks: Sequence[Block]) -> Block:
+def combined(blocks: Sequence[Block]) -> Block:
     """The blocks of a tree, at least one, combined into one.
 
     `until` is the first time at which any activity can continue.
     """
-    by_rank = sorted(blocks, key=lambda block: _FIRST.index(block.reason) if block.reason in _FIRST else len(_FIRST))
+    by_rank = sorted(
+        blocks, key=lambda block: _PRECEDENCE.index(block.reason) if block.reason in _PRECEDENCE else len(_PRECEDENCE)
+    )
     said = list(dict.fromkeys(block.message for block in by_rank))
     more = [f"and {len(said) - MAX_REASONS} more"] if len(said) > MAX_REASONS else []
     until = min((block.until for block in blocks if block.until is not None), default=None)

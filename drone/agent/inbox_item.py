@@ -27,7 +27,7 @@ def item_id(fact: InboxRequest | InboxReply) -> str:
     return fact.approval_id if isinstance(fact, ApprovalRequested | ApprovalDecided) else fact.question_id
 
 
-def shown(arguments: Mapping[str, object]) -> dict[str, Any]:
+def shown_arguments(arguments: Mapping[str, object]) -> dict[str, Any]:
     """Arguments with long strings cut; if still too long, only their names."""
     cut = {key[:SHOWN]: _cut(value, SHOWN_LEVELS) for key, value in arguments.items()}
     return cut if len(to_json(cut)) <= SHOWN_BYTES else dict.fromkeys([*cut][:50], "[too long to be shown here]")

@@ -51,7 +51,7 @@ class Journal(Protocol):
     async def write(self, origin: Origin, *facts: Fact) -> int:
         """Commit the facts in this order; returns the number of the last entry. Raises `JournalError`."""
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
+    def defer(self, origin: Origin, *facts: Fact) -> None:
         """Accept facts to be committed before the next write, or when the order leaves its drone.
 
         Used where nothing can be awaited or need be: what a cancelled agent has spent, and how the root agent ended.
@@ -78,7 +78,7 @@ class Journal(Protocol):
     def progress(self, progress: GenerationProgress) -> None:
         """Report a document generation's progress to viewers; may be lost."""
 
-    async def cleared(self) -> None:
+    async def confirm_held(self) -> None:
         """Return once this drone is known to still hold the order; call it right before each external effect.
 
         Raises `Fenced`.
@@ -160,10 +160,10 @@ class MemoryJournal:
         return Draft(self._times[place], self._origins[place], self._facts[place]).numbered(self.order_id, seq)
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
-        self.owe(origin, *facts)
+        self.defer(origin, *facts)
         return len(self._facts)
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
+    def defer(self, origin: Origin, *facts: Fact) -> None:
         at = now()
         for fact in facts:
             self._take(at, origin, fact)
@@ -176,7 +176,7 @@ class MemoryJournal:
     async def kept(self, digest: str) -> str | None:
         return self.texts.get(digest)
 
-    async def cleared(self) -> None:
+    async def confirm_held(self) -> None:
         """Returns at once: nobody else can hold this order."""
 
     async def close(
@@ -229,8 +229,8 @@ class RedactedJournal:
     async def write(self, origin: Origin, *facts: Fact) -> int:
         return await self.journal.write(origin, *map(self._redactor.model, facts))
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
-        self.journal.owe(origin, *map(self._redactor.model, facts))
+    def defer(self, origin: Origin, *facts: Fact) -> None:
+        self.journal.defer(origin, *map(self._redactor.model, facts))
 
     async def keep(self, text: str) -> str:
         return await self.journal.keep(text)
@@ -249,5 +249,5 @@ class RedactedJournal:
     def progress(self, progress: GenerationProgress) -> None:
         self.journal.progress(progress)
 
-    async def cleared(self) -> None:
-        await self.journal.cleared()
+    async def confirm_held(self) -> None:
+        await self.journal.confirm_held()

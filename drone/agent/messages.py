@@ -11,7 +11,7 @@ _set = object.__setattr__
 
 
 @dataclass(frozen=True, slots=True)
-class Sendable:
+class Encodable:
     """Caches its encoded bytes per wire format. Nearly always there is just one format, so the first one is stored
     without a dictionary."""
 
@@ -49,12 +49,12 @@ class Sendable:
 
 
 @dataclass(frozen=True, slots=True)
-class UserMessage(Sendable):
+class UserMessage(Encodable):
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class AssistantMessage(Sendable):
+class AssistantMessage(Encodable):
     """A model's reply, block by block.
 
     `model`: the model that gave it (`provider/model`; empty: none did). Signed or encrypted blocks, and blocks that
@@ -106,7 +106,7 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResults(Sendable):
+class ToolResults(Encodable):
     """The results of one reply's calls, in the order of the calls, and notices to the model appended to them.
 
     Adapters send `ToolResult.call_id`, the runtime's own id, to the provider as the call's id, and the same id in the
@@ -211,7 +211,7 @@ OLDER = "newer ones took its place"
 LOST = "its bytes are not there any more"
 
 
-def seen(pictures: Iterable[Picture]) -> int:
+def picture_characters(pictures: Iterable[Picture]) -> int:
     """The number of characters that images count as in a request. Providers scale large images down, so an image's
     tokens are capped."""
     return sum(_CHARACTERS_OF_A_TOKEN * _tokens(one.image.width * one.image.height) for one in pictures)
@@ -250,7 +250,9 @@ def has_pictures(messages: Iterable[Message]) -> bool:
     return False
 
 
-async def with_bytes(messages: Sequence[Message], kept: Callable[[str], Awaitable[str | None]]) -> Sequence[Message]:
+async def with_picture_bytes(
+    messages: Sequence[Message], kept: Callable[[str], Awaitable[str | None]]
+) -> Sequence[Message]:
     """The messages with the bytes of their newest images loaded, and sentences in place of all others. `kept` returns
     an image's base64 by digest."""
     if not has_pictures(messages):

@@ -164,7 +164,7 @@ def context_tokens(model: Model) -> int | None:
     return said if isinstance(said, int) else None
 
 
-class AroundModel:
+class ModelWrapper:
     """Base class of wrappers around a model; name and context size are the wrapped model's."""
 
     def __init__(self, model: Model) -> None:
@@ -238,7 +238,7 @@ class AskLater(ModelError):
     def __str__(self) -> str:
         return " ".join(map(str, self.args))
 
-    def given_up(self, why: str) -> ModelError:
+    def as_final(self, why: str) -> ModelError:
         """The same as a final error; `why` completes "That is …" with the reason not to wait."""
         said = f"{self} That is {why}." if why else str(self if self.named else self.args[0])
         return ModelError(said, retryable=True, retry_after=self.seconds, status=self.status)

@@ -9,7 +9,7 @@ from itertools import count
 from drone.agent.artifacts import TOGETHER
 from drone.agent.budget import Reservation
 from drone.agent.journal import DeltaKind, GrowingCall, Journal, TextDelta
-from drone.agent.messages import ToolResult, seen, with_bytes
+from drone.agent.messages import ToolResult, picture_characters, with_picture_bytes
 from drone.agent.model import (
     Ask,
     Bill,
@@ -22,7 +22,7 @@ from drone.agent.model import (
     context_tokens,
 )
 from drone.agent.record import MODEL_FAILED, RecordState
-from drone.agent.report import mishap
+from drone.agent.report import describe_or_raise
 from drone.agent.transcript import CHARACTERS_PER_TOKEN, NOT_SENT, to_clip, to_cut
 from drone.agent.turn import Turn
 from mcc.contracts.blocks import AnyBlock, ToolCallBlock
@@ -91,7 +91,7 @@ class Context:
         clipped = [(result, await self._clipped(result, kept)) for result, kept in found]
         if not clipped:
             return False
-        cut = sum(len(result.content) + seen(result.pictures) - one.kept for result, one in clipped)
+        cut = sum(len(result.content) + picture_characters(result.pictures) - one.kept for result, one in clipped)
         size = "the model's context" if window is None else f"the model's context of {window:,} tokens"
         results = "one tool result was" if len(clipped) == 1 else f"{len(clipped)} tool results were"
         fact = TranscriptCompacted(
@@ -108,7 +108,7 @@ class Context:
         before = self._state.transcript.clips.get(result.call_id)
         if before is not None:
             return before.model_copy(update={"kept": kept})
-        artifact = await self._turn.artifacts.kept(unfenced(result.content))
+        artifact = await self._turn.artifacts.keep(unfenced(result.content))
         characters = len(result.content)  # may be below `kept` for a result with images: then only the images are cut
         return Clipped(call_id=result.call_id, kept=min(kept, characters), characters=characters, artifact=artifact)
 
@@ -127,7 +127,7 @@ class ModelCall:
         self.attempt = state.tries + 1
         self._reserved = reserved
         self._offsets: dict[tuple[DeltaKind, int | None], int] = {}
-        self._told = set(state.not_sent)
+        self._reported = set(state.not_sent)
         self._bill = Bill()
 
     def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
@@ -137,15 +137,15 @@ class ModelCall:
         self._journal.delta(self._origin, TextDelta(kind, self._round, self.attempt, offset, text, call))
 
     async def retried(self, error: str, wait_seconds: float) -> None:
-        await self._again(self.put_off(error, wait_seconds))
+        await self._again(self.retry_entry(error, wait_seconds))
 
     async def fell_back(self, source: str, target: str, error: str) -> None:
         self.model = target
         await self._again(ModelFellBack(round=self._round, source=source, target=target, error=error))
 
     async def not_sent(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._reported:
+            self._reported.add(what)
             await self._journal.write(self._origin, AgentStep(name=NOT_SENT, message=what))
 
     def billed(self, usage: Usage) -> None:
@@ -157,9 +157,9 @@ class ModelCall:
         return self._bill.usage
 
     async def go_ahead(self) -> None:
-        await self._journal.cleared()
+        await self._journal.confirm_held()
 
-    def put_off(self, error: str, seconds: float) -> ModelRetried:
+    def retry_entry(self, error: str, seconds: float) -> ModelRetried:
         """The entry for a failed attempt after which the next one waits so many seconds."""
         return ModelRetried(
             round=self._round, attempt=self.attempt, model=self.model, error=error, wait_seconds=round(seconds, 3)
@@ -183,9 +183,9 @@ class ModelCall:
         self._offsets.clear()
         await self.begin(why)
 
-    async def loaded(self, asked: Ask) -> Ask:
+    async def with_pictures(self, asked: Ask) -> Ask:
         """The request with the bytes of its images loaded. Raises `JournalError`."""
-        messages = await with_bytes(asked.messages, self._journal.kept)
+        messages = await with_picture_bytes(asked.messages, self._journal.kept)
         return asked if messages is asked.messages else replace(asked, messages=messages)
 
     def entry(self, reply: Reply, seconds: float) -> ModelReplied:
@@ -226,7 +226,7 @@ async def ask(model: Model, question: Callable[[], Ask], call: ModelCall) -> Mod
     `JournalError`."""
     await call.begin()
     await call.go_ahead()
-    asked = await call.loaded(question())
+    asked = await call.with_pictures(question())
     asked_at = time.monotonic()
     try:
         reply = await model.ask(asked, call)
@@ -234,7 +234,7 @@ async def ask(model: Model, question: Callable[[], Ask], call: ModelCall) -> Mod
     except ModelError:
         raise
     except BaseException as error:
-        said = mishap(error)
+        said = describe_or_raise(error)
         log.exception("a model broke")
         raise ModelError(f"The model {model.name} broke: {said}") from error
 

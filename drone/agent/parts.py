@@ -48,15 +48,15 @@ SHARED_CHARACTERS = 16_384
 
 def shared(text: str) -> str:
     """The text as one object shared by all agents with an equal text; saves kilobytes per running agent."""
-    return _first(text) if len(text) <= SHARED_CHARACTERS else text
+    return _interned(text) if len(text) <= SHARED_CHARACTERS else text
 
 
 @lru_cache(maxsize=64)
-def _first(text: str) -> str:
+def _interned(text: str) -> str:
     return text
 
 
-def kept_setup(
+def encoded_setup(
     system: str,
     specs: Sequence[ToolSpec],
     model: ModelChoice,
@@ -92,7 +92,7 @@ def kept_setup(
 _as_json = Remembered[[str], bytes](to_json, most=64)
 
 
-def _made_of_tools(*specs: ToolSpec) -> bytes:
+def _encode_tools(*specs: ToolSpec) -> bytes:
     return to_json(
         [
             {
@@ -108,20 +108,20 @@ def _made_of_tools(*specs: ToolSpec) -> bytes:
     )
 
 
-_tools_as_json = Remembered(_made_of_tools, most=64)
+_tools_as_json = Remembered(_encode_tools, most=64)
 
 
-def _made_of_definition(definition: AgentDefinition) -> bytes:
+def _encode_definition(definition: AgentDefinition) -> bytes:
     return to_json(definition.model_copy(update={"prompt": ""}))
 
 
-_definition_as_json = Remembered(_made_of_definition, most=64)
+_definition_as_json = Remembered(_encode_definition, most=64)
 
 _digest_of = Remembered[[AgentDefinition], str](digest, most=64)
 
 
 @dataclass(slots=True)
-class SetUp:
+class Setup:
     """The setup a run started with: system prompt, tools, earlier turns, spellings of its workspace's path.
 
     `withheld`: tools that the drone has now and the run did not start with; they are not offered.
@@ -134,8 +134,8 @@ class SetUp:
     roots: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, text: str, there: Sequence[ToolSpec]) -> "SetUp":
-        """Parse the result of `kept_setup` on a drone that now has the tools `there`. Raises ValueError.
+    def read(cls, text: str, there: Sequence[ToolSpec]) -> "Setup":
+        """Parse the result of `encoded_setup` on a drone that now has the tools `there`. Raises ValueError.
 
         A tool that no longer exists is still described to the model; calling it returns an error.
         """
@@ -153,7 +153,7 @@ class SetUp:
         roots = tuple(map(str, gate.get("roots", ()))) if isinstance(gate, Mapping) else ()
         return cls(system, specs, session, frozenset(live) - {spec.name for spec in specs}, roots)
 
-    def now(self, there: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    def current_specs(self, there: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
         """The tools of the next round: the original ones, and those the tool set has added during the run."""
         known = {spec.name for spec in self.specs} | self.withheld
         return (*self.specs, *(spec for spec in there if spec.name not in known))
@@ -172,7 +172,7 @@ def _merged(kept: Mapping[str, object], live: ToolSpec | None) -> ToolSpec:
     return replace(live, description=description, parameters=parameters, encoded={})
 
 
-_HANDED_OVER = DefinitionOrigin(scope="library")
+_FROM_LIBRARY = DefinitionOrigin(scope="library")
 
 
 class NoTools:
@@ -215,7 +215,7 @@ class Hired:
     owed: JsonAny = None
     model_settings: ModelSettings | None = None
     session: tuple[EarlierTurn, ...] = ()
-    origin: DefinitionOrigin = _HANDED_OVER
+    origin: DefinitionOrigin = _FROM_LIBRARY
     environment: str = ""
     roots: tuple[str, ...] = ()
     verifier: Verifier | None = None
@@ -250,7 +250,7 @@ class AgentParts:
         self.hired = hired = hired or Hired()
         there = (*self.tools.specs(), *(gate.specs() if gate else ()))
         self.specs = tuple(spec for spec in there if not spec.deferred)
-        _refuse_twins([spec.name for spec in there])
+        _refuse_duplicates([spec.name for spec in there])
         self.permits = hired.permits or Permits().of((Layer("agent", definition.permission),))
         self.model_settings = hired.model_settings or ModelSettings.of(definition)
         self._choice = ModelChoice(requested=hired.requested_model or model.name, effective=model.name)
@@ -273,7 +273,7 @@ class AgentParts:
     @property
     def setup(self) -> str:
         """What a resumed run must use again, as JSON. Not cached: kilobytes that each run needs only once."""
-        made = kept_setup(
+        made = encoded_setup(
             self.system, self.specs, self._choice, self.limits, self.definition, self.hired.owed, self.hired.session
         )
         return shared(made)
@@ -306,7 +306,7 @@ class AgentParts:
         )
 
 
-def _refuse_twins(names: Sequence[str]) -> None:
+def _refuse_duplicates(names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
         twin = next(name for place, name in enumerate(names) if name in names[:place])
         raise ValueError(f"Two tools are called {twin!r}; the gate's own keep their names, so rename the other one.")

@@ -13,7 +13,7 @@ from mcc.contracts.journal import AgentStep, Outcome, ToolFinished
 from mcc.contracts.model_facts import ModelReplied
 from mcc.rules.patterns import Pattern
 
-SAID_ENOUGH = 200
+MIN_REPEATED = 200
 """Fewest characters of text and thinking whose repetition counts; shorter replies may repeat while work proceeds ("Next
 page.")."""
 
@@ -28,7 +28,7 @@ class Ladder:
     nudge: int
     halt: int
 
-    def met(self, times: int, nudge: str, halt: str) -> str | None:
+    def check(self, times: int, nudge: str, halt: str) -> str | None:
         """The nudge if it is due now, else None. Raises `NoProgress`."""
         if times >= self.halt:
             raise NoProgress(halt)
@@ -49,7 +49,7 @@ ALL_FAILED = Ladder(4, 6)
 
 
 @dataclass(slots=True)
-class _Seen:
+class _RepeatedCall:
     """A call, its result, and in how many consecutive rounds both were the same."""
 
     call: ToolCall
@@ -65,13 +65,13 @@ class _Seen:
 class Progress:
     """Watches one run. Counts rounds, not calls: a hundred bad calls in one reply are one bad round."""
 
-    _last: list[_Seen] = field(default_factory=list)
-    _refused: list[_Seen] = field(default_factory=list)
+    _last: list[_RepeatedCall] = field(default_factory=list)
+    _refused: list[_RepeatedCall] = field(default_factory=list)
     _failed: int = 0
-    _said: ModelReplied | None = None
-    _said_again: int = 1
+    _last_reply: ModelReplied | None = None
+    _same_replies: int = 1
 
-    def saw(
+    def observe(
         self, watched: Sequence[tuple[ToolCall, ToolFinished]], reply: ModelReplied | None = None
     ) -> AgentStep | None:
         """Take in a round's calls with their results; returns a nudge for the model if one is due.
@@ -80,32 +80,32 @@ class Progress:
         """
         nudges: list[str] = []
         if seen := [self._with_last(call, done) for call, done in watched]:
-            nudges.extend(nudge for nudge in self._circles(seen, reply) if nudge is not None)
+            nudges.extend(nudge for nudge in self._repetitions(seen, reply) if nudge is not None)
         if reply is not None and reply.finish_reason == "length" and (cut := _cut_off(reply)):
             nudges.append(cut)
         said = "\n".join(dict.fromkeys(nudges))
         return AgentStep(name=NUDGE, message=said, in_results=True) if nudges else None
 
-    def _with_last(self, call: ToolCall, done: ToolFinished) -> _Seen:
+    def _with_last(self, call: ToolCall, done: ToolFinished) -> _RepeatedCall:
         """The call with its count of consecutive equal rounds.
 
         A command with a nonzero exit code is not counted: repeating it may be useful work, for example running a
         failing test, or polling a server that is not up yet.
         """
         if done.exit_code:
-            return _Seen(call, done)
+            return _RepeatedCall(call, done)
         for before in self._last:
             alike = unfenced(before.done.content) == unfenced(done.content) and before.done.is_error == done.is_error
             if alike and _same(before.call, call):
-                return _Seen(call, done, before.rounds + 1)
-        return _Seen(call, done)
+                return _RepeatedCall(call, done, before.rounds + 1)
+        return _RepeatedCall(call, done)
 
-    def _circles(self, seen: list[_Seen], reply: ModelReplied | None) -> Iterator[str | None]:
+    def _repetitions(self, seen: list[_RepeatedCall], reply: ModelReplied | None) -> Iterator[str | None]:
         self._last = seen
         if any(one.brings_news for one in seen):
             _forgive(seen)
         self._failed = self._failed + 1 if all(one.done.is_error for one in seen) else 0
-        refused: list[_Seen] = []
+        refused: list[_RepeatedCall] = []
         for one in seen:
             if one.done.outcome is Outcome.DENIED:
                 yield self._refused_again(one, refused)
@@ -116,17 +116,17 @@ class Progress:
         if reply is not None:
             yield self._repeated(reply)
 
-    def _refused_again(self, one: _Seen, of_this_round: list[_Seen]) -> str | None:
+    def _refused_again(self, one: _RepeatedCall, of_this_round: list[_RepeatedCall]) -> str | None:
         if any(_same(one.call, other.call) for other in of_this_round):
             return None
         of_this_round.append(one)
         known = next((before for before in self._refused if _same(before.call, one.call)), None)
         if known is None:
-            self._refused = [*self._refused[1 - REMEMBERED :], _Seen(one.call, one.done)]
+            self._refused = [*self._refused[1 - REMEMBERED :], _RepeatedCall(one.call, one.done)]
             return None
         known.rounds += 1
         name = one.call.name
-        return REFUSED.met(
+        return REFUSED.check(
             known.rounds,
             f"The same call of {name} was refused twice, and will be again. Do without it, or finish with what you "
             "have.",
@@ -135,40 +135,40 @@ class Progress:
 
     def _repeated(self, reply: ModelReplied) -> str | None:
         """The nudge for a reply with the same text, thinking and calls as the one before. Raises `NoProgress`."""
-        before, self._said = self._said, reply
+        before, self._last_reply = self._last_reply, reply
         alike = before is not None and (before.text, before.thinking) == (reply.text, reply.thinking)
-        if not alike or before is None or len(reply.text) + len(reply.thinking) < SAID_ENOUGH:
-            self._said_again = 1
+        if not alike or before is None or len(reply.text) + len(reply.thinking) < MIN_REPEATED:
+            self._same_replies = 1
             return None
         calls, others = reply.tool_calls, before.tool_calls
         same = len(calls) == len(others) and all(map(_same, calls, others))
-        self._said_again = self._said_again + 1 if same else 1
-        return SAME_OUTPUT.met(
-            self._said_again,
-            f"Your last {self._said_again} replies were word for word the same. Go another way, or finish with what "
+        self._same_replies = self._same_replies + 1 if same else 1
+        return SAME_OUTPUT.check(
+            self._same_replies,
+            f"Your last {self._same_replies} replies were word for word the same. Go another way, or finish with what "
             "you have.",
-            f"the model gave the same reply {self._said_again} times in a row",
+            f"the model gave the same reply {self._same_replies} times in a row",
         )
 
 
-def _forgive(seen: list[_Seen]) -> None:
+def _forgive(seen: list[_RepeatedCall]) -> None:
     """Reset the counts of successful repeated calls: their round also brought something new."""
     for one in seen:
         if not one.done.is_error:
             one.rounds = 1
 
 
-def _again(one: _Seen) -> str | None:
+def _again(one: _RepeatedCall) -> str | None:
     """The nudge for a call with the same result as in the round before. Raises `NoProgress`."""
     name, rounds = one.call.name, one.rounds
     if one.done.is_error:
-        return SAME_FAILURE.met(
+        return SAME_FAILURE.check(
             rounds,
             f"The same call of {name} failed {rounds} times in a row in the same way. It will not work the next time "
             "either: change its arguments, go another way, or finish with what you have.",
             f"the same call of {name} failed {rounds} times in a row",
         )
-    return SAME_OUTPUT.met(
+    return SAME_OUTPUT.check(
         rounds,
         f"The same call of {name} gave the same output {rounds} times in a row. Do not repeat it: go another way, or "
         "finish with what you have.",
@@ -177,7 +177,7 @@ def _again(one: _Seen) -> str | None:
 
 
 def _all_failed(rounds: int) -> str | None:
-    return ALL_FAILED.met(
+    return ALL_FAILED.check(
         rounds,
         f"Every tool call of your last {rounds} replies failed. Read what the errors say and go another way, or finish "
         "with what you have and say what stood in your way.",
@@ -209,7 +209,7 @@ CONTINUED = 8
 ASKED_AGAIN = 2
 """Most consecutive empty replies after which the model is asked for its answer."""
 
-WORDS = 1_000
+MAX_REFUSAL = 1_000
 """Most characters of a model's refusal that are passed on."""
 
 LONGEST_ANNOUNCEMENT = 400
@@ -245,8 +245,8 @@ _CURLY = str.maketrans({"\u2019": "'"})
 
 
 @dataclass(slots=True)
-class Ends:
-    """Judges whether a run's replies without tool calls are answers. Only `judge` and `spoken_to` change it.
+class AnswerCheck:
+    """Judges whether a run's replies without tool calls are answers. Only `judge` and `begin_new_answer` change it.
 
     `text`: the text of the last reply, preceded by that of the cut-off replies it continues.
     """
@@ -279,7 +279,7 @@ class Ends:
         self._cut = 0
         return self._not_finished(reply, frozenset(tools))
 
-    def spoken_to(self) -> None:
+    def begin_new_answer(self) -> None:
         """Reset the counts: a message has reached the agent, and its next reply begins a new answer."""
         self._cut = self._silent = 0
         self._before = ""
@@ -340,7 +340,7 @@ def _nudge(said: str) -> AgentStep:
 
 
 def _refusal(reply: ModelReplied) -> str:
-    words = " ".join((refusal_in(reply.blocks) or reply.text).split())[:WORDS].rstrip(".")
+    words = " ".join((refusal_in(reply.blocks) or reply.text).split())[:MAX_REFUSAL].rstrip(".")
     if reply.finish_reason == "content_filter":
         return "the provider's content filter ended the reply" + (f" after: {words}" if words else "")
     return f"the model refused: {words}" if words else "the model refused and did not say why"

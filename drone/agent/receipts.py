@@ -71,7 +71,7 @@ def _plain(path: str) -> str:
         return path
 
 
-def shown(tool: str, arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
+def passages_shown(tool: str, arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
     """The file passages that a call showed, from its journaled result; none for tools that read no files."""
     found = READERS.get(tool)
     return iter(()) if found is None else found(arguments, unfenced(content))

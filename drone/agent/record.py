@@ -7,10 +7,10 @@ from typing import Any, assert_never, cast
 from drone.agent.artifacts import READ_ARTIFACT
 from drone.agent.inbox_item import Item, item_id
 from drone.agent.messages import AssistantMessage, Picture, ToolResult, ToolResults
-from drone.agent.progress import Ends, Progress
+from drone.agent.progress import AnswerCheck, Progress
 from drone.agent.receipts import Receipt
 from drone.agent.report import Cause, Halt, Judged, Report, Stopped
-from drone.agent.transcript import NOT_SENT, NUDGE, REPLY, Estimate, Transcript, spoken
+from drone.agent.transcript import NOT_SENT, NUDGE, REPLY, Estimate, Transcript, text_for_model
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode, merged
 from mcc.contracts.entry import Origin
@@ -142,14 +142,14 @@ class RecordState:
 
     `rounds`: replies so far. `tries`: model calls made for the current round. `open`: a reply whose tool calls have not
     all ended. `answer`: a reply without tool calls, unless something came after it. `nudge`: still to be sent to the
-    model. `stopped`: why the run must not continue. `asked`: a model call without an outcome. `put_off`: the provider
-    has to be asked again later; `waited_seconds`: how much later. `not_sent`: sentences about what its models did not
-    get. `calls`: tool calls that were not denied. `usage`: that of its own model calls; `spent`: the part that this
-    order paid (not a copied one). `warned`: limits the model was warned about, with their values; `warned_before`:
+    model. `stopped`: why the run must not continue. `asked`: a model call without an outcome. `waits_for_provider`: the
+    provider has to be asked again later; `waited_seconds`: how much later. `not_sent`: sentences about what its models
+    did not get. `calls`: tool calls that were not denied. `usage`: that of its own model calls; `spent`: the part that
+    this order paid (not a copied one). `warned`: limits the model was warned about, with their values; `warned_before`:
     those of the conversation that this run continues. `landing`: a limit is reached and one reply is left; `landed`:
     that reply has come. `judged`: its verifier's verdicts. `messages_heard`: people's messages beside its task.
-    `denied`: a call of the last reply was denied. `items`: what it asked people. `window`: its model's context size in
-    tokens, as far as it was learned.
+    `denied`: a call of the last reply was denied. `items`: what it asked people. `window`: its model's context in
+    tokens, as far as known.
     """
 
     origin: Origin
@@ -162,7 +162,7 @@ class RecordState:
     open: OpenReply | None = None
     answer: ModelReplied | None = None
     asked: ModelStarted | None = None
-    put_off: bool = False
+    waits_for_provider: bool = False
     waited_seconds: float = 0.0
     not_sent: set[str] = field(default_factory=set)
     receipts: list[Receipt] = field(default_factory=list)
@@ -176,7 +176,7 @@ class RecordState:
     messages_heard: list[str] = field(default_factory=list)
     progress: Progress = field(default_factory=Progress)
     nudge: AgentStep | None = None
-    ends: Ends = field(default_factory=Ends)
+    answer_check: AnswerCheck = field(default_factory=AnswerCheck)
     stopped: Halt | None = None
     restraints: Restraints = field(default_factory=Restraints)
     warned: dict[str, float] = field(default_factory=dict)
@@ -190,7 +190,7 @@ class RecordState:
     items: dict[str, Item] = field(default_factory=dict)
     worktrees: dict[str, WorktreeMade | WorktreeEnded] = field(default_factory=dict)
     began_after: float | None = field(default=None, compare=False)
-    """Seconds that drones had worked on the turn when the run began; None: it began under this drone."""
+    """Seconds that drones had worked on the turn when the run began; None if under this drone."""
     found: dict[str, None] = field(default_factory=dict)
     """Deferred tools that it has searched for and that its model is shown, in order."""
     _characters_asked: int = 0
@@ -198,7 +198,7 @@ class RecordState:
     @property
     def text(self) -> str:
         """The text of the model's last reply."""
-        return self.ends.text
+        return self.answer_check.text
 
     @property
     def used(self) -> Usage:
@@ -231,11 +231,11 @@ class RecordState:
         """The estimated input tokens of the next request."""
         return self.estimate.tokens(self.transcript.characters_said, self.transcript.characters_before)
 
-    def begin_anew(self) -> None:
+    def reset_counts(self) -> None:
         """Reset what counts against limits: the entries so far were copied from another order, which paid for them."""
         self.spent, self.calls, self.rounds_before = Usage(), 0, self.rounds
         self.warned, self.warned_before = {}, {}
-        self.progress, self.ends, self.asked = Progress(), Ends(self.text), None
+        self.progress, self.answer_check, self.asked = Progress(), AnswerCheck(self.text), None
         self.gate = GateState(accepted=self.gate.accepted)
         self.stopped = None
         self.landing, self.landed, self.judged = None, False, Judged(self.judged.checked)
@@ -245,9 +245,9 @@ class RecordState:
         known = cast("AnyFact", fact)
         match known:  # the four most frequent kinds come first
             case ModelStarted():
-                self.asked, self.put_off, self.tries = known, False, known.attempt
+                self.asked, self.waits_for_provider, self.tries = known, False, known.attempt
                 self._characters_asked = self.transcript.characters_said
-                self._goes_on()
+                self._continue()
             case ModelReplied():
                 self._replied(known)
             case ToolStarted():
@@ -262,11 +262,11 @@ class RecordState:
             case AgentFinished():
                 self.finished, self.asked = known, None
             case ModelRetried() | ModelFellBack():
-                self.asked, self.put_off = None, isinstance(known, ModelRetried)
+                self.asked, self.waits_for_provider = None, isinstance(known, ModelRetried)
                 self.waited_seconds = known.wait_seconds if isinstance(known, ModelRetried) else 0.0
             case GateChecked():
                 self.gate.apply(known)
-                self._hear(known)
+                self._add_text(known)
             case VerifyChecked():
                 self._verified(known)
             case AgentStep():
@@ -302,29 +302,29 @@ class RecordState:
             self.asked = None
         if step.name == NUDGE:
             self.nudge = None
-            self._hear(step)
+            self._add_text(step)
 
     def _warned(self, warning: BudgetWarned) -> None:
         if warning.landing:
             self.landing = warning
         if warning.used is not None:
             self.warned[warning.limit] = warning.allowed
-            self._hear(warning)
+            self._add_text(warning)
 
     def _verified(self, checked: VerifyChecked) -> None:
         self.judged.apply(checked, self.text)
         if checked.message:
             self.gate.sent_back()
-            self.ends.spoken_to()
-            self._hear(checked)
+            self.answer_check.begin_new_answer()
+            self._add_text(checked)
 
-    def _hear(self, fact: Fact) -> None:
-        if (text := spoken(fact)) is not None:
-            self._goes_on()
+    def _add_text(self, fact: Fact) -> None:
+        if (text := text_for_model(fact)) is not None:
+            self._continue()
             in_results = isinstance(fact, AgentStep | BudgetWarned) and fact.in_results
-            self.transcript.hear(text, in_results=in_results)
+            self.transcript.add_text(text, in_results=in_results)
 
-    def _goes_on(self) -> None:
+    def _continue(self) -> None:
         """The run continues, so what it had brought before does not end it."""
         self.answer, self.gate.accepted, self.judged.checked = None, None, None
 
@@ -335,7 +335,8 @@ class RecordState:
             self.estimate.learn(self._characters_asked, usage)
 
     def _replied(self, reply: ModelReplied) -> None:
-        self.asked, self.put_off, self.rounds, self.tries, self.waited_seconds = None, False, reply.round, 0, 0.0
+        self.asked, self.waits_for_provider, self.waited_seconds = None, False, 0.0
+        self.rounds, self.tries = reply.round, 0
         self.landed, self.denied = self.landing is not None, False
         self._use(reply.usage)
         self.transcript.add(AssistantMessage(reply.blocks, reply.model))
@@ -344,7 +345,7 @@ class RecordState:
         else:
             self.answer = reply
         tools = self.started.tools if self.started is not None else ()
-        self._judge(lambda: self.ends.judge(reply, tools, self.finish_tools))
+        self._judge(lambda: self.answer_check.judge(reply, tools, self.finish_tools))
 
     def _finished(self, done: ToolFinished) -> None:
         if self.open is None or (call := self.open.call(done.call_id)) is None:
@@ -372,7 +373,7 @@ class RecordState:
         )
         self.transcript.add(ToolResults(tuple(results)))
         watched = [pair for pair in zip(calls, done, strict=True) if pair[0].name not in self.finish_tools]
-        self._judge(lambda: self.progress.saw(watched, whole.reply))
+        self._judge(lambda: self.progress.observe(watched, whole.reply))
 
     def _judge(self, judge: Callable[[], AgentStep | None]) -> None:
         try:
@@ -386,10 +387,10 @@ class RecordState:
             return
         if self.answer is not None:  # a new message came before the answer was judged: its faults no longer count
             self.nudge, self.stopped = None, None
-            self.ends.spoken_to()
+            self.answer_check.begin_new_answer()
         if asked.mode == SteerMode.REDIRECT:
-            self.ends.spoken_to()
+            self.answer_check.begin_new_answer()
             self.task, self.messages_heard = asked.message, []
         else:
             self.messages_heard.append(asked.message)
-        self._hear(asked)
+        self._add_text(asked)

@@ -181,7 +181,7 @@ class Exhausted(Exception):
     """This process is out of memory or threads. That is no order's fault, so no order may end because of it."""
 
 
-def mishap(error: BaseException) -> str:
+def describe_or_raise(error: BaseException) -> str:
     """Describe an unexpected error; re-raises it when it concerns the run itself: its cancellation or its journal.
 
     Raises `Exhausted` when it concerns the process. `SystemExit` is described like other errors: raised in one call, it
@@ -194,16 +194,16 @@ def mishap(error: BaseException) -> str:
     if isinstance(error, JournalError | Exhausted) or not isinstance(error, Exception | SystemExit):
         raise error
     if is_exhausted(error):
-        raise Exhausted(_said(error)) from error
-    return _said(error)
+        raise Exhausted(_described(error)) from error
+    return _described(error)
 
 
-def mishap_of_tool(error: BaseException) -> str:
+def describe_tool_error(error: BaseException) -> str:
     """The same for an error of a tool, whose `MemoryError` may only mean that it requested too much."""
-    return _said(error) if isinstance(error, MemoryError) else mishap(error)
+    return _described(error) if isinstance(error, MemoryError) else describe_or_raise(error)
 
 
-def no_object(name: str, sent: str) -> str:
+def not_an_object(name: str, sent: str) -> str:
     """Tells the model why the text it sent is not accepted as a tool's arguments."""
     if (found := repeated_key(sent)) is not None:
         return f"The arguments of {name} are not taken: {found}. Send each key once."
@@ -216,7 +216,7 @@ def is_exhausted(error: BaseException) -> bool:
     return no_thread or isinstance(error, MemoryError | Exhausted)
 
 
-def _said(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:SAID]}"
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from drone.agent.gate import ATTEMPTS, Evidence, Verdict
 from drone.agent.messages import ToolSpec
 from drone.agent.receipts import Receipt
-from drone.agent.report import Report, mishap
+from drone.agent.report import Report, describe_or_raise
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.order import Rule
 from mcc.contracts.shape import to_json
@@ -75,7 +75,7 @@ class ReportGate:
         return self._specs
 
     async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
-        whole = await evidence.whole() if self._reads else {}
+        whole = await evidence.whole_texts() if self._reads else {}
         judged = await evidence.threads.gate(self._judged, offered, evidence, whole)
         errors = judged.errors
         for name, function in self._functions.items() if judged.fits else ():
@@ -90,7 +90,7 @@ class ReportGate:
         if errors := self._schema.errors(handed_in):
             return _Judged(handed_in, None, errors, (), fits=False, warnings=warnings)
         whole = self._schema.with_unset(handed_in)
-        shown = tuple(evidence.shown(whole_texts)) if self._reads else ()
+        shown = tuple(evidence.passages(whole_texts)) if self._reads else ()
         checked = check(self._rules, variables(whole, evidence, self._variables, shown))
         return _Judged(handed_in, whole, checked.errors, checked.faults, fits=True, warnings=warnings)
 
@@ -144,7 +144,7 @@ async def _asked(name: str, function: FunctionRule, result: Any, evidence: Evide
         else:
             said = await evidence.threads.gate(function, result, evidence)
     except BaseException as error:
-        return (f"The rule {name} could not be checked: {mishap(error)}",)
+        return (f"The rule {name} could not be checked: {describe_or_raise(error)}",)
     if said is None or said is True:
         return ()
     return (said if isinstance(said, str) and said.strip() else f"The rule {name} is not met.",)

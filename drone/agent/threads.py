@@ -59,7 +59,7 @@ Witness = Callable[[int, str | None], None]
 """Called in the thread itself with its native id and the order it now works for; None: it has finished."""
 
 
-def _nobody(thread: int, order_id: str | None) -> None:
+def _no_witness(thread: int, order_id: str | None) -> None:
     """The witness where none is set."""
 
 
@@ -97,7 +97,7 @@ SPARE = 8
 Given: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
 
 
-class _Unjoined(Executor):
+class _DaemonExecutor(Executor):
     """An executor whose threads do not keep the interpreter alive, and whose `submit` does not wait for their start.
 
     Idle threads wait a while for more work: starting a thread costs several times as much as handing work to one.
@@ -114,13 +114,13 @@ class _Unjoined(Executor):
         try:
             self._idle.pop().put(given)
         except IndexError:
-            start_new_thread(self._live, (given,))
+            start_new_thread(self._loop, (given,))
         return future
 
-    def _live(self, given: Given) -> None:
+    def _loop(self, given: Given) -> None:
         own: SimpleQueue[Given] = SimpleQueue()
         while True:
-            _worked(*given)
+            _complete(*given)
             del given  # so that an idle thread does not keep finished work in memory
             if len(self._idle) >= self._spare:
                 return
@@ -135,7 +135,7 @@ class _Unjoined(Executor):
                     given = own.get()  # `submit` has just taken this queue, so work is coming
 
 
-def _worked(future: "Future[T]", function: Callable[[], T]) -> None:
+def _complete(future: "Future[T]", function: Callable[[], T]) -> None:
     try:
         answer = function()
     except StopIteration as error:
@@ -168,8 +168,8 @@ class Threads:
         self._in_all = in_all
         self._clock = clock
         self._grace_seconds = grace_seconds
-        self.witness: Witness = _nobody
-        self._unjoined = _Unjoined(spare)
+        self.witness: Witness = _no_witness
+        self._executor = _DaemonExecutor(spare)
         self._waiting: list[_Work[Any]] = []
         self._running: set[_Work[Any]] = set()
         self._taken: Counter[str] = Counter()
@@ -195,7 +195,7 @@ class Threads:
         try:
             return await result
         finally:
-            self._let_go(work)
+            self._abandon(work)
 
     def left_behind(self) -> Counter[str]:
         """The number of threads left behind, by owner (see `GRACE_SECONDS`)."""
@@ -226,13 +226,13 @@ class Threads:
         self._running.add(work)
         self._taken[work.owner] += 1
         try:
-            ending = asyncio.get_running_loop().run_in_executor(self._unjoined, work.begin, self.witness)
+            ending = asyncio.get_running_loop().run_in_executor(self._executor, work.begin, self.witness)
         except RuntimeError as problem:
             ending = asyncio.get_running_loop().create_future()
             ending.set_exception(problem)
-        ending.add_done_callback(partial(self._over, work))
+        ending.add_done_callback(partial(self._ended, work))
 
-    def _over(self, work: _Work[Any], ending: "asyncio.Future[Any]") -> None:
+    def _ended(self, work: _Work[Any], ending: "asyncio.Future[Any]") -> None:
         self._running.discard(work)
         self._taken[work.owner] -= 1
         if not self._taken[work.owner]:
@@ -246,16 +246,16 @@ class Threads:
                 work.result.set_exception(problem)
         self._admit()
 
-    def _let_go(self, work: _Work[Any]) -> None:
+    def _abandon(self, work: _Work[Any]) -> None:
         """Handle the end of the caller's wait: drop queued work, and mark running work as abandoned."""
         if not work.admitted:
             with suppress(ValueError):
                 self._waiting.remove(work)
         elif work in self._running:
             work.abandoned_at = self._clock()
-            asyncio.get_running_loop().call_later(self._grace_seconds, self._refuse, work.owner)
+            asyncio.get_running_loop().call_later(self._grace_seconds, self._fail_waiting, work.owner)
 
-    def _refuse(self, owner: str) -> None:
+    def _fail_waiting(self, owner: str) -> None:
         """Fail the owner's queued work once all of its threads are left behind."""
         if not self.is_exhausted(owner):
             return

@@ -3,8 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from drone.agent.artifacts import preview, where_whole
-from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage, seen, without_pictures
+from drone.agent.artifacts import preview, where_to_read
+from drone.agent.messages import (
+    AssistantMessage,
+    Message,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+    picture_characters,
+    without_pictures,
+)
 from mcc.contracts.control import SteerMode
 from mcc.contracts.fact import Fact
 from mcc.contracts.fence import noticed
@@ -51,13 +59,13 @@ _REQUEST = "\n\n# Request\n\n"
 _FENCE = "\n<untrusted "
 
 
-def opened(environment: str, prompt: str) -> str:
+def first_message(environment: str, prompt: str) -> str:
     """The first message of an agent: environment and prompt, or just the prompt when `environment` is empty."""
     return f"{_BEGIN}{environment}{_REQUEST}{prompt}" if environment else prompt
 
 
 def request_in(text: str) -> str:
-    """The prompt within a message made by `opened`; any other text is returned unchanged."""
+    """The prompt within a message made by `first_message`; any other text is returned unchanged."""
     if not text.startswith(_BEGIN):
         return text
     _, fence, fenced = text.partition(_FENCE)
@@ -117,7 +125,7 @@ def to_clip(
 
 def _size(result: ToolResult, known: Mapping[str, Clipped]) -> int:
     before = known.get(result.call_id)
-    return len(result.content) + seen(result.pictures) if before is None else before.kept
+    return len(result.content) + picture_characters(result.pictures) if before is None else before.kept
 
 
 def _newest_first(messages: Sequence[Message]) -> Iterator[ToolResult]:
@@ -145,7 +153,7 @@ def _cut(result: ToolResult, clip: Clipped | None, readable: bool) -> ToolResult
     if clip is None:
         return result
     if clip.characters > clip.kept < len(result.content):
-        content = preview(result.content, clip.kept, where_whole(clip.artifact, readable), clip.characters)
+        content = preview(result.content, clip.kept, where_to_read(clip.artifact, readable), clip.characters)
         result = replace(result, content=content)
     return without_pictures(result, _TOO_LARGE) if result.pictures else result
 
@@ -157,7 +165,7 @@ NOT_SENT = "not_sent"
 VALIDATE = "validate"
 """Name of a gate's tool that checks a result without submitting it."""
 
-WOULD_BE = "would be accepted"
+WOULD_BE_ACCEPTED = "would be accepted"
 """What an agent is told about a good result that it only had checked."""
 
 REPLY = "reply"
@@ -189,10 +197,10 @@ class Transcript:
     clips: dict[str, Clipped] = field(default_factory=dict)
     readable: bool = False
 
-    def open(self, messages: Iterable[Message], beside: int = 0) -> None:
-        """Begin with these messages. `beside`: characters sent with each request in addition to the messages."""
+    def open(self, messages: Iterable[Message], extra_characters: int = 0) -> None:
+        """Begin with these messages. `extra_characters`: sent with each request in addition to the messages."""
         whole = tuple(messages)
-        self.characters_before = beside + sum(map(length, whole))
+        self.characters_before = extra_characters + sum(map(length, whole))
         self.opening = tuple(with_clipped(whole, self.clips, self.readable))
 
     @property
@@ -213,7 +221,7 @@ class Transcript:
         clipped = list(clipped)
         shorter = {clip.call_id for clip in clipped}
         self.characters_said -= sum(
-            seen(result.pictures)
+            picture_characters(result.pictures)
             for message in self.messages
             if isinstance(message, ToolResults)
             for result in message.results
@@ -226,7 +234,7 @@ class Transcript:
         self.opening = tuple(with_clipped(self.opening, self.clips, self.readable))
         self.said = list(with_clipped(self.said, self.clips, self.readable))
 
-    def hear(self, text: str, *, in_results: bool = False) -> None:
+    def add_text(self, text: str, *, in_results: bool = False) -> None:
         """Add what a journal entry says to the model, as a message of its own.
 
         `in_results`: append it to the preceding tool results instead, if there are any; every provider accepts that.
@@ -238,23 +246,23 @@ class Transcript:
         else:
             self.add(UserMessage(text))
 
-    def let_go(self) -> None:
+    def clear(self) -> None:
         """Drop all messages, when they are not needed any more."""
         self.opening, self.said = (), []
 
 
 def length(message: Message) -> int:
-    """The length of a message in characters, images included (`seen`)."""
+    """The length of a message in characters, images included (`picture_characters`)."""
     match message:
         case ToolResults():
-            return sum(len(result.content) + seen(result.pictures) for result in message.as_shown)
+            return sum(len(result.content) + picture_characters(result.pictures) for result in message.as_shown)
         case AssistantMessage():
             return len(message.text) + len(message.thinking)
         case _:
             return len(message.text)
 
 
-def spoken(fact: Fact) -> str | None:
+def text_for_model(fact: Fact) -> str | None:
     """The exact text that an entry adds to its record's transcript; None when it adds none.
 
     A resumed run rebuilds its transcript from the journal, so models must not be told anything that is not in an entry

@@ -10,7 +10,7 @@ from drone.agent.messages import Message, UserMessage
 from drone.agent.receipts import Receipt
 from drone.agent.record import RecordState, Restraints
 from drone.agent.report import Report
-from drone.agent.transcript import opened
+from drone.agent.transcript import first_message
 from mcc.contracts.control import merged
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
@@ -40,7 +40,7 @@ class Tree:
     `spent` (of which `usd` at known prices, for `priced_tokens`), `spawned` subagents and `calls` (tool calls that were
     not denied) exclude what was copied from another order, which paid for it. `seconds`: how long earlier drones have
     worked on the turn. `restraints`: those of the order as a whole. `unpriced_warned`: people have been told that the
-    limit `cost_usd` cannot be enforced. `artifacts`: digests of texts named in tool results. `of_git`: commits and
+    limit `cost_usd` cannot be enforced. `artifacts`: digests of texts named in tool results. `git_facts`: commits and
     worktrees. `succeeded`: tools with a successful call by any agent. `jobs`: handles of background jobs.
     `checkpointed`: the workspace's content was saved before the first call that may change it.
     """
@@ -54,7 +54,7 @@ class Tree:
     calls: int = 0
     unpriced_warned: bool = False
     artifacts: list[str] = field(default_factory=list)
-    of_git: list[Fact] = field(default_factory=list)
+    git_facts: list[Fact] = field(default_factory=list)
     succeeded: set[str] = field(default_factory=set)
     jobs: list[str] = field(default_factory=list)
     checkpointed: bool = False
@@ -87,7 +87,7 @@ class Tree:
             self.record(entry.origin).began_after = self._worked_until(entry.at)
         if entry.seq == self._copied_until:
             for record in self.records.values():
-                record.begin_anew()
+                record.reset_counts()
 
     def take_over(self) -> None:
         """Finish reading: charge model calls that are still open, which were lost with their drone.
@@ -102,7 +102,7 @@ class Tree:
                 record.asked = None
             above = self.records.get(record.origin.parent_id or "")
             if record.finished is not None and above is not None and above.finished is not None:
-                record.transcript.let_go()
+                record.transcript.clear()
 
     def apply(self, origin: Origin, *facts: Fact) -> None:
         """Apply entries that this drone writes, in their order."""
@@ -110,7 +110,7 @@ class Tree:
             self._apply(origin, fact, copied=False)
 
     def _apply(self, origin: Origin, fact: Fact, *, copied: bool) -> None:
-        if isinstance(fact, ControlApplied) and self._is_whole(origin):
+        if isinstance(fact, ControlApplied) and self._concerns_order(origin):
             # A fork's metadata is its source's final one, given by `OrderQueued`: earlier changes must not reapply.
             self.restraints.apply(fact.model_copy(update={"metadata": None}) if copied else fact)
         if origin.record_id is None:
@@ -124,14 +124,14 @@ class Tree:
         if isinstance(fact, ToolFinished):
             self._finished(fact)
         if isinstance(fact, WorkspaceCommitted | WorktreeMade | WorktreeEnded) and not copied:
-            self.of_git.append(fact)
+            self.git_facts.append(fact)
         if isinstance(fact, WorkspaceCheckpointed) and not copied:
             self.checkpointed = True
         if isinstance(fact, TranscriptCompacted):
             self.artifacts.extend(clip.artifact for clip in fact.clipped)
         record.apply(fact)
 
-    def _is_whole(self, origin: Origin) -> bool:
+    def _concerns_order(self, origin: Origin) -> bool:
         """Whether a control for this origin applies to the whole order: one for the root agent does."""
         return origin.record_id is None or origin.parent_id is None
 
@@ -201,10 +201,10 @@ class Tree:
         ]
 
     @property
-    def put_off(self) -> frozenset[str | None]:
+    def waiting_for_provider(self) -> frozenset[str | None]:
         """Record ids of agents that waited for their provider, of all their ancestors, and None for the order."""
-        waiting = (record for _, record in self._begun() if record.put_off and record.finished is None)
-        return frozenset(above for record in waiting for above in self._upwards(record.origin.record_id))
+        waiting = (record for _, record in self._begun() if record.waits_for_provider and record.finished is None)
+        return frozenset(above for record in waiting for above in self._lineage(record.origin.record_id))
 
     def reports_of(self, record_ids: Iterable[str]) -> list[Report]:
         """The reports of those of these agents that have ended."""
@@ -243,16 +243,16 @@ class Tree:
         if started is None:
             return ()
         before = self.conversation(started.continues) if started.continues in self.records else ()
-        return (*before, UserMessage(opened(started.environment, started.prompt)), *record.transcript.said)
+        return (*before, UserMessage(first_message(started.environment, started.prompt)), *record.transcript.said)
 
     def is_under(self, record_id: str | None, above: str | None) -> bool:
         """Whether this record is `above` or a descendant of it. Every record is a descendant of None."""
-        return above in self._upwards(record_id)
+        return above in self._lineage(record_id)
 
     def metadata(self, record_id: str | None) -> Mapping[str, Any]:
         """The metadata that people set on the order, on every ancestor and on this agent; the nearest wins."""
         found = dict(self.restraints.metadata)
-        for above in reversed([*self._upwards(record_id)]):
+        for above in reversed([*self._lineage(record_id)]):
             if record := self.records.get(above or ""):
                 found |= record.restraints.metadata
         return found
@@ -260,7 +260,7 @@ class Tree:
     def _begun(self) -> Iterator[tuple[str, RecordState]]:
         return ((record_id, record) for record_id, record in self.records.items() if record.started is not None)
 
-    def _upwards(self, record_id: str | None) -> Iterator[str | None]:
+    def _lineage(self, record_id: str | None) -> Iterator[str | None]:
         while record_id is not None:
             yield record_id
             record = self.records.get(record_id)
@@ -301,11 +301,11 @@ class TreeJournal:
         noted = self._noted.pop(origin.record_id, (origin, []))[1]
         return await self.journal.write(origin, *noted, *facts) if noted or facts else 0
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
-        """As `Journal.owe`, with what was noted for the record before: the record makes no further write itself."""
+    def defer(self, origin: Origin, *facts: Fact) -> None:
+        """As `Journal.defer`, with what was noted for the record before: the record makes no further write itself."""
         self.tree.apply(origin, *facts)
         noted = self._noted.pop(origin.record_id, (origin, []))[1]
-        self.journal.owe(origin, *noted, *facts)
+        self.journal.defer(origin, *noted, *facts)
 
     async def close(
         self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
@@ -324,8 +324,8 @@ class TreeJournal:
     async def kept(self, digest: str) -> str | None:
         return await self.journal.kept(digest)
 
-    async def cleared(self) -> None:
-        await self.journal.cleared()
+    async def confirm_held(self) -> None:
+        await self.journal.confirm_held()
 
     def delta(self, origin: Origin, delta: TextDelta) -> None:
         self.journal.delta(origin, delta)

@@ -113,7 +113,7 @@ class Turn:
     """Threads for this turn's blocking work."""
     beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held while an agent's setup is stored, so that agents hired together begin in that order."""
-    given_up: list[str] = field(default_factory=list)
+    abandoned: list[str] = field(default_factory=list)
     """Record ids of agents that a tool's code stopped waiting for; they are closed when the tool call ends."""
     invoked: Counter[str] = field(default_factory=Counter)
     """Number of agents that the code of each tool call has run under this drone, by call id."""
@@ -146,7 +146,7 @@ class Turn:
         has them."""
         router = router or ControlRouter(journal, tree=tree, people=people)
         budget.follow(router.tree)
-        router.idle.watch(budget.stand_still)
+        router.idle.watch(budget.set_idle)
         written = TreeJournal(journal, router.tree)
         return cls(
             written,
@@ -185,7 +185,7 @@ class Turn:
         A tool that asks a person passes its call's id as `activity`. The order may be parked meanwhile, so it must be a
         tool that can be run again.
         """
-        with self.idle.still(activity):
+        with self.idle.waiting(activity):
             async with self.slots.lent(record_id):
                 with self.idle.blocked(activity, block):
                     yield
@@ -195,7 +195,7 @@ def _artifacts(journal: Journal, tree: Tree) -> Artifacts:
     """The artifacts of a turn, those of a resumed one included."""
     artifacts = Artifacts(journal)
     for digest in tree.artifacts:
-        artifacts.know(digest)
+        artifacts.register(digest)
 
     before = tree.reports
 
@@ -205,7 +205,7 @@ def _artifacts(journal: Journal, tree: Tree) -> Artifacts:
             await as_text(report, artifacts)
 
     if before:
-        artifacts.remember_by(reports_again)
+        artifacts.on_unknown_handle(reports_again)
     return artifacts
 
 
@@ -241,31 +241,31 @@ def title_of(prompt: str, characters: int = 60) -> str:
     return line if len(line) <= characters else line[: characters - 1].rstrip() + "…"
 
 
-async def unhindered(turn: Turn, agent_control: AgentControl) -> None:
+async def until_ready(turn: Turn, agent_control: AgentControl) -> None:
     """Wait until this agent has its slot again and is not paused. Raises `Ended`."""
     record_id = agent_control.origin.record_id or ""
-    with turn.idle.still(record_id):
+    with turn.idle.waiting(record_id):
         await turn.slots.regained(record_id)
-    await rest(turn, agent_control)
+    await wait_while_paused(turn, agent_control)
 
 
-async def rest(turn: Turn, agent_control: AgentControl) -> None:
+async def wait_while_paused(turn: Turn, agent_control: AgentControl) -> None:
     """Wait until this agent is not paused; its slot is lent out meanwhile. Raises `Ended`."""
     record_id = agent_control.origin.record_id or ""
     agent_control.check()
     while (block := agent_control.block()) is not None:
         async with turn.blocked(record_id, record_id, block):
-            await agent_control.passes()
+            await agent_control.until_resumed()
 
 
-async def leave_alone(turn: Turn, agent_control: AgentControl, refusal: AskLater) -> None:
+async def wait_for_provider(turn: Turn, agent_control: AgentControl, refusal: AskLater) -> None:
     """Wait until the provider can be asked again, or a person resumes the agent; its slot is lent out meanwhile."""
     record_id = agent_control.origin.record_id or ""
     until = now() + timedelta(seconds=refusal.seconds)
     reason = WaitingReason.RATE_LIMIT if refusal.named else WaitingReason.PROVIDER
     block = Block(reason, str(refusal).rstrip("."), until)
     async with turn.blocked(record_id, record_id, block):
-        await agent_control.wait_out(refusal.seconds)
+        await agent_control.wait_for_provider(refusal.seconds)
 
 
 class Steering:
@@ -282,7 +282,7 @@ class Steering:
         """Raises ValueError for an unknown kind."""
         self._takes = None if takes is None else [ControlKind(kind) for kind in takes]
         self._router = turn.router
-        self._router.answer_to(self)
+        self._router.report_to(self)
         self._asked: dict[str, Control] = {}
 
     @property

@@ -65,10 +65,16 @@ class Work:
         """The prompt for a verifier. Everything except the rubric is fenced as untrusted."""
         parts = (
             ("The rubric", rubric),
-            ("The conversation before", fenced(_last(_spoken(self.before), BEFORE_CHARACTERS), f"{seed} before")),
+            (
+                "The conversation before",
+                fenced(_last_fitting(_conversation_shown(self.before), BEFORE_CHARACTERS), f"{seed} before"),
+            ),
             ("The request", fenced(cut("\n\n".join(self.request), REQUEST_CHARACTERS), f"{seed} request")),
             ("The result", fenced(cut(self.result, RESULT_CHARACTERS), f"{seed} result")),
-            ("What the agent did for it", fenced(_last(_done(self.messages), WORK_CHARACTERS), f"{seed} work")),
+            (
+                "What the agent did for it",
+                fenced(_last_fitting(_calls_shown(self.messages), WORK_CHARACTERS), f"{seed} work"),
+            ),
         )
         said = "".join(f"\n\n# {title}\n\n{text}" for title, text in parts if text)
         return f"{_BY_RUBRIC if rubric else _BY_ITSELF}{said}"
@@ -78,7 +84,7 @@ _BY_RUBRIC = "Judge the result of another agent by the rubric, and hand in your 
 _BY_ITSELF = "Judge whether the result of another agent does what the request asks for, and hand in your verdict."
 
 
-def _spoken(messages: Iterable[Message]) -> list[str]:
+def _conversation_shown(messages: Iterable[Message]) -> list[str]:
     said = [
         f"Person: {request_in(one.text)}" if isinstance(one, UserMessage) else f"Agent: {one.text}"
         for one in messages
@@ -87,7 +93,7 @@ def _spoken(messages: Iterable[Message]) -> list[str]:
     return [cut(text, BEFORE_CHARACTERS) for text in said]
 
 
-def _done(messages: Iterable[Message]) -> list[str]:
+def _calls_shown(messages: Iterable[Message]) -> list[str]:
     """One text per tool call: its arguments, and the beginning of its result."""
     arguments: dict[str, object] = {}
     lines: list[str] = []
@@ -102,7 +108,7 @@ def _done(messages: Iterable[Message]) -> list[str]:
     return lines
 
 
-def _last(texts: Sequence[str], characters: int) -> str:
+def _last_fitting(texts: Sequence[str], characters: int) -> str:
     """The last texts that fit into so many characters, and a note how many are left out."""
     kept: list[str] = []
     for text in reversed(texts):
@@ -122,7 +128,7 @@ def points_of(result: object) -> tuple[bool, tuple[str, ...]]:
     return result["passed"], few(points, POINTS, POINT_CHARACTERS)
 
 
-def sent_back(points: Sequence[str], finish: str | None, seed: str) -> str:
+def revision_message(points: Sequence[str], finish: str | None, seed: str) -> str:
     """The message to an agent whose work did not pass; `finish`: the tool that submits its result."""
     again = "give your whole answer again" if finish is None else f"hand the whole result in again with {finish}"
     listed = fenced("\n".join(f"- {point}" for point in points), seed)
@@ -162,14 +168,14 @@ class Verifying:
         """The verifier's record id: derived from run and round, so that a resumed run finds the one it had begun."""
         return verifier_record_id(self._state.origin.record_id or "", self._state.rounds)
 
-    async def verdict(self, brought: Report) -> VerifyChecked:
+    async def verdict(self, candidate: Report) -> VerifyChecked:
         """Run the verifier on the result; returns the verdict's entry. Raises `JournalError`, `Exhausted`."""
         state = self._state
         if state.landing is not None:
-            return self._none(f"the limit {state.landing.limit} ({state.landing.allowed:.10g}) is reached")
+            return self._no_verdict(f"the limit {state.landing.limit} ({state.landing.allowed:.10g}) is reached")
         origin = state.origin
         task = Task(
-            prompt=self._work(brought).asked(self._verifier.terms.rubric or "", self._record_id),
+            prompt=self._work(candidate).asked(self._verifier.terms.rubric or "", self._record_id),
             record_id=self._record_id,
             title=TITLE,
             parent_id=origin.record_id,
@@ -189,7 +195,7 @@ class Verifying:
                     report = await self._run(task)
         except TimeoutError:
             await self._turn.journal.close(RecordStatus.CANCELLED, "its time is up", under=task.record_id)
-            return self._none("its time is up")
+            return self._no_verdict("its time is up")
         return self._checked(report)
 
     def _seconds(self) -> float:
@@ -197,22 +203,22 @@ class Verifying:
 
     async def _run(self, task: Task) -> Report:
         turn = self._turn
-        with turn.idle.still(task.parent_id):
+        with turn.idle.waiting(task.parent_id):
             async with turn.slots.lent(task.parent_id), turn.slots.taken(task.record_id):
                 report = await self._verifier.run(task, turn)
-        turn.tree.records[task.record_id].transcript.let_go()
+        turn.tree.records[task.record_id].transcript.clear()
         return report
 
-    async def let_go(self) -> None:
+    async def close_abandoned(self) -> None:
         """Close a verifier run that an earlier drone had begun on work that the agent now continues."""
         record = self._turn.tree.begun(self._record_id)
         if record is not None and record.finished is None:
             why = "the agent went on with its work before there was a verdict"
             await self._turn.journal.close(RecordStatus.CANCELLED, why, under=self._record_id)
 
-    def _work(self, brought: Report) -> Work:
+    def _work(self, candidate: Report) -> Work:
         transcript = self._state.transcript
-        result = brought.text if brought.result is None else to_json(brought.result).decode()
+        result = candidate.text if candidate.result is None else to_json(candidate.result).decode()
         return Work((self._state.task, *self._state.messages_heard), result, transcript.said, transcript.opening[:-1])
 
     def _checked(self, report: Report) -> VerifyChecked:
@@ -221,7 +227,7 @@ class Verifying:
                 raise ValueError(report.error)
             passed, points = points_of(report.result)
         except ValueError as why:
-            return self._none(str(why), report)
+            return self._no_verdict(str(why), report)
         revision = self._state.judged.revisions
         again = not passed and revision < self._verifier.terms.max_revisions
         return VerifyChecked(
@@ -230,12 +236,12 @@ class Verifying:
             revision=revision,
             passed=passed,
             points=points,
-            message=sent_back(points, self._finish, report.record_id) if again else "",
+            message=revision_message(points, self._finish, report.record_id) if again else "",
             model=report.model,
             usage=report.usage,
         )
 
-    def _none(self, error: str, report: Report | None = None) -> VerifyChecked:
+    def _no_verdict(self, error: str, report: Report | None = None) -> VerifyChecked:
         """The entry for a missing verdict: the result counts without one."""
         return VerifyChecked(
             verifier=self._verifier.name,
@@ -248,7 +254,7 @@ class Verifying:
         )
 
 
-def refusal(checked: VerifyChecked) -> str:
+def rejection(checked: VerifyChecked) -> str:
     """Why work is not accepted, as a sentence without its full stop."""
     tries = {0: "", 1: " after a revision"}.get(checked.revision, f" after {checked.revision} revisions")
     return f"the verifier {checked.verifier} did not accept the result{tries}: {checked.points[0]}".rstrip(".")

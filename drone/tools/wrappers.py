@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from drone.agent.messages import ToolSpec
 from drone.agent.remembered import Remembered
-from drone.agent.report import mishap_of_tool
+from drone.agent.report import describe_tool_error
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.tools.tool import failure, unknown_tool
 from mcc.contracts.journal import Outcome
@@ -162,7 +162,7 @@ class Redacted:
         try:
             return await action
         except BaseException as error:
-            message = mishap_of_tool(error)
+            message = describe_tool_error(error)
             if (clean := self._redactor.text(message)) == message:
                 raise
             return Output(f"The tool {name} broke: {clean}", is_error=True, outcome=Outcome.ERROR)

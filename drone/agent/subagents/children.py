@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
-from drone.agent.agent import Run, broken
+from drone.agent.agent import Run, report_of_crash
 from drone.agent.artifacts import Artifacts
 from drone.agent.conversations import Conversation, as_report, as_text
 from drone.agent.messages import Message
@@ -114,18 +114,18 @@ async def run_child(agent: AgentParts, task: Task, turn: Turn) -> FinishedRun:
         await isolation.enter(task, turn)
     run = Run(agent, task, turn)
     try:
-        report = await run.to_its_end()
+        report = await run.execute()
     except asyncio.CancelledError as error:
-        turn.given_up.append(task.record_id)
-        report = await broken(agent, task, turn, error)
+        turn.abandoned.append(task.record_id)
+        report = await report_of_crash(agent, task, turn, error)
     except BaseException as error:
-        report = await broken(agent, task, turn, error)
+        report = await report_of_crash(agent, task, turn, error)
     finally:
         turn.conversations.forget(task.record_id)
     if isolation is not None:
         report = replace(report, worktree=await isolation.leave(task, turn, report))
     finished = FinishedRun(report, run.conversation, run.tools_removed)
-    turn.tree.records[task.record_id].transcript.let_go()
+    turn.tree.records[task.record_id].transcript.clear()
     return finished
 
 
@@ -190,20 +190,20 @@ class Children:
                 return (await run_child(agent, task, self.turn)).report
             conversation = Conversation(agent, task.parent_id, task.record_id, task.title)
             self.turn.conversations.begin(conversation)
-            return await self._kept(conversation, task)
+            return await self._run_and_keep(conversation, task)
 
     async def send(self, caller: Caller, record_id: str, message: str) -> Report:
         """Continue a child's conversation under a new record id. Raises `CannotContinue`."""
         if not self.turn.conversations.knows(record_id):
-            self._remember(caller, record_id)
+            self._restore(caller, record_id)
         conversation = self.turn.conversations.find(record_id, caller.origin.record_id)
         task = continued(child_task(caller, message, conversation.title), conversation)
         self.turn.conversations.resume(conversation, task.record_id)
         # No spawn is counted: a continued child is no additional one (docs/decisions/13).
         async with self.turn.slots.taken(task.record_id):
-            return await self._kept(conversation, task)
+            return await self._run_and_keep(conversation, task)
 
-    def _remember(self, caller: Caller, record_id: str) -> None:
+    def _restore(self, caller: Caller, record_id: str) -> None:
         """Rebuild a conversation of this caller from the journal, if it took place under an earlier drone."""
         tree = self.turn.tree
         chain = _chain_of(tree, record_id, without=child_record_id(caller.call_id))
@@ -224,7 +224,7 @@ class Children:
             conversation, last.report().status, tree.conversation(ids[-1]), tuple(sorted(removed))
         )
 
-    async def _kept(self, conversation: Conversation[AgentParts], task: Task) -> Report:
+    async def _run_and_keep(self, conversation: Conversation[AgentParts], task: Task) -> Report:
         finished = await run_child(conversation.agent, task, self.turn)
         self.turn.conversations.end(conversation, finished.report.status, finished.messages, finished.tools_removed)
         return finished.report

@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from drone.agent.artifacts import Artifacts
 from drone.agent.conversations import CannotContinue, as_report
 from drone.agent.messages import ToolSpec
-from drone.agent.report import Report, mishap
+from drone.agent.report import Report, describe_or_raise
 from drone.agent.subagents.assignments import (
     AT_ONCE,
     SUBAGENT,
@@ -87,7 +87,7 @@ class AgentGroup:
             member = await self._member(index, assignment, assignment.prompt(previous))
             self._members[index] = member
             broken = f"Not run, because {member.assignment.id!r} before it did not complete."
-            self._over = (self._enough() or "") if member.completed else broken
+            self._over = (self._reason_to_stop() or "") if member.completed else broken
             if member.report is not None:
                 said, _ = await self._children.turn.artifacts.fitted(member.report.text, readable=False)
                 previous = fenced(said, member.report.record_id)
@@ -100,7 +100,7 @@ class AgentGroup:
             async with width:
                 self._members[index] = await self._member(index, assignment, assignment.prompt())
             self._running.pop(index, None)
-            if why := self._enough():
+            if why := self._reason_to_stop():
                 self._call_off(why)
 
         async with side_by_side() as start:
@@ -122,7 +122,7 @@ class AgentGroup:
         except CannotHire as error:
             return Member(assignment, not_run=str(error), impossible=True)
         except BaseException as error:
-            return Member(assignment, not_run=f"It could not be started: {mishap(error)}", impossible=True)
+            return Member(assignment, not_run=f"It could not be started: {describe_or_raise(error)}", impossible=True)
 
     def _seconds(self, record_id: str) -> float | None:
         """The wall clock of this child in seconds. For one that an earlier drone had begun, counted from its original
@@ -146,7 +146,7 @@ class AgentGroup:
         budget = self._children.turn.budget
         return budget.limits.wall_seconds - budget.seconds_left()
 
-    def _enough(self) -> str | None:
+    def _reason_to_stop(self) -> str | None:
         """Why the policy needs no further members; None while it does."""
         if self._asked.policy == "quorum":
             completed = sum(member.completed for member in self._members.values())
@@ -165,7 +165,7 @@ class AgentGroup:
         self._over = why
         for index, task in self._tasks.items():
             if index in self._running:
-                self._children.turn.router.end(self._running[index], why.rstrip("."))
+                self._children.turn.router.cancel(self._running[index], why.rstrip("."))
             elif index not in self._members:
                 task.cancel()
 
@@ -176,9 +176,9 @@ async def answer(members: Sequence[Member], asked: Assignments, turn: Turn) -> O
     """
     answers = [await _answer_of(member, turn.artifacts) for member in members]
     answer = {"agents": [{"id": member.assignment.id, **one} for member, one in zip(members, answers, strict=True)]}
-    note = _cut(asked, turn.budget.limits.concurrency)
+    note = _concurrency_note(asked, turn.budget.limits.concurrency)
     reports = tuple(member.report for member in members if member.report is not None)
-    is_error = not _met(members, asked)
+    is_error = not _policy_met(members, asked)
     return Output(
         to_json({**answer, "note": note} if note else answer).decode(),
         is_error=is_error,
@@ -188,7 +188,7 @@ async def answer(members: Sequence[Member], asked: Assignments, turn: Turn) -> O
     )
 
 
-def _cut(asked: Assignments, allowed: int) -> str | None:
+def _concurrency_note(asked: Assignments, allowed: int) -> str | None:
     """The note to a parent that requested more concurrent agents than the order allows."""
     wanted = min(asked.max_concurrency or 0, len(asked.agents))
     if asked.mode == "chain" or wanted <= allowed:
@@ -207,7 +207,7 @@ async def _answer_of(member: Member, artifacts: Artifacts) -> dict[str, Any]:
     }
 
 
-def _met(members: Sequence[Member], asked: Assignments) -> bool:
+def _policy_met(members: Sequence[Member], asked: Assignments) -> bool:
     """Whether enough members have completed for the policy."""
     completed = sum(member.completed for member in members)
     match asked.policy:
@@ -256,7 +256,7 @@ class Delegation:
             return _refused(f"You may not use {call.name}.", Outcome.DENIED)
         try:
             check_depth(self._turn, self._depth + 1)
-            with self._turn.idle.still(call.call_id):
+            with self._turn.idle.waiting(call.call_id):
                 async with self._turn.slots.lent(call.origin.record_id):
                     return await self._run(call)
         except CannotSpawn as error:

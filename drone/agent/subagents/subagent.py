@@ -87,7 +87,7 @@ class SubAgent:
 
     async def _invoked(self, prompt: str, caller: Caller, turn: Turn, index: int) -> FinishedRun:
         task = child_task(caller, prompt, title_of(prompt), index, self.name)
-        with turn.idle.still(caller.call_id):
+        with turn.idle.waiting(caller.call_id):
             return await _below(self.agent, task, caller, turn)
 
 

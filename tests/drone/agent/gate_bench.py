@@ -42,9 +42,9 @@ class Commits(MemoryJournal):
         super().__init__(ORDER)
         self.groups: list[list[str]] = []
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
+    def defer(self, origin: Origin, *facts: Fact) -> None:
         self.groups.append([fact.kind for fact in facts])
-        super().owe(origin, *facts)
+        super().defer(origin, *facts)
 
 
 class Bench:

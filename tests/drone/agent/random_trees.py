@@ -44,9 +44,9 @@ class FollowedJournal(MemoryJournal):
         self.read = Tree.of(entries)
         self.compared = 0
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
+    def defer(self, origin: Origin, *facts: Fact) -> None:
         number = len(self.entries)
-        super().owe(origin, *facts)
+        super().defer(origin, *facts)
         for entry in self.entries[number:]:
             self.read.add(entry)
 

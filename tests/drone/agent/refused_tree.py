@@ -54,8 +54,8 @@ async def standing(tree: SteeredTree) -> None:
     async with asyncio.timeout(10):
         with idle.watched(lambda stands: stood.set() if stands else stood.clear()):
             while True:
-                if not idle.stands:
+                if not idle.is_idle:
                     await stood.wait()
                 await settled()
-                if idle.stands:
+                if idle.is_idle:
                     return

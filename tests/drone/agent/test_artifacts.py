@@ -58,7 +58,7 @@ async def read_back(turn: Turn, handle: str, length: int) -> str:
 def test_a_kept_text_read_piece_by_piece_is_the_text(text: str, length: int) -> None:
     async def kept_and_read() -> str:
         here = turn()
-        return await read_back(here, handle_of(await here.artifacts.kept(text)), max(length, len(text) // 20 + 1))
+        return await read_back(here, handle_of(await here.artifacts.keep(text)), max(length, len(text) // 20 + 1))
 
     assert _shown(asyncio.run(kept_and_read())) == _shown(text)
 
@@ -150,21 +150,21 @@ async def test_of_a_text_beyond_all_measure_the_beginning_is_kept_and_it_says_so
 
 async def test_the_same_text_has_the_same_handle_in_every_turn() -> None:
     first, second = turn(), turn()
-    assert await first.artifacts.kept("text") == await second.artifacts.kept("text")
+    assert await first.artifacts.keep("text") == await second.artifacts.keep("text")
 
 
 async def test_a_turn_that_is_taken_over_reads_what_its_journal_names() -> None:
     journal = MemoryJournal(ORDER)
-    digest = await Artifacts(journal).kept("text")
+    digest = await Artifacts(journal).keep("text")
     later = Artifacts(journal)
     assert await later.read(handle_of(digest)) is None
-    later.know(digest)
+    later.register(digest)
     assert await later.read(handle_of(digest)) == "text"
 
 
 async def test_an_artifact_of_another_turn_cannot_be_read() -> None:
     journal = MemoryJournal(ORDER)
-    digest = await Artifacts(journal).kept("theirs")
+    digest = await Artifacts(journal).keep("theirs")
     mine = Turn.begun(journal, Budget(Limits()))
     assert (await read(mine, id=handle_of(digest))).is_error
     assert (await read(mine, id=digest)).is_error
@@ -185,7 +185,7 @@ async def test_an_artifact_of_another_turn_cannot_be_read() -> None:
 )
 async def test_what_cannot_be_read_is_told_in_words(arguments: dict[str, object], words: str) -> None:
     here = turn()
-    handle = handle_of(await here.artifacts.kept("text"))
+    handle = handle_of(await here.artifacts.keep("text"))
     given = {name: handle if value == "HANDLE" else value for name, value in arguments.items()}
     output = await read(here, **given)
     assert (output.is_error, output.outcome) == (True, Outcome.ERROR)
@@ -194,7 +194,7 @@ async def test_what_cannot_be_read_is_told_in_words(arguments: dict[str, object]
 
 async def test_one_read_brings_a_bounded_piece() -> None:
     here = turn()
-    handle = handle_of(await here.artifacts.kept("x" * 300_000))
+    handle = handle_of(await here.artifacts.keep("x" * 300_000))
     assert len((await read(here, id=handle)).content.partition("\n")[2]) == DEFAULT_LENGTH
     much = await read(here, id=handle, length=1_000_000)
     assert len(unfenced(much.content).partition("\n")[2]) == MAX_LENGTH

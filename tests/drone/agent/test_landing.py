@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.allowance import LAST_TOKENS, Allowance
+from drone.agent.allowance import REPLY_TOKENS, Allowance
 from drone.agent.budget import Budget, Share
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask, AskLater, Listener, ModelError, Reply, WantedCall
@@ -191,7 +191,7 @@ def test_reasoning_is_not_counted_in_what_a_child_may_write() -> None:
 
     assert child(1)._written == 5_000
     assert child(0)._written == 60_000
-    assert child(1)._reply_tokens() == LAST_TOKENS
+    assert child(1)._reply_tokens() == REPLY_TOKENS
 
 
 async def test_another_drone_lands_the_same() -> None:

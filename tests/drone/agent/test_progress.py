@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from drone.agent.progress import ALL_FAILED, REFUSED, SAID_ENOUGH, SAME_FAILURE, SAME_OUTPUT, Progress
+from drone.agent.progress import ALL_FAILED, MIN_REPEATED, REFUSED, SAME_FAILURE, SAME_OUTPUT, Progress
 from drone.agent.report import NoProgress
 from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.journal import AgentStep, Outcome, ToolFinished
@@ -51,7 +51,7 @@ class Watch:
 
     def round(self, *calls: Call, reply: ModelReplied | None = None) -> str | None:
         """The nudge that the round brings."""
-        step = self.progress.saw(calls, reply)
+        step = self.progress.observe(calls, reply)
         assert step is None or (isinstance(step, AgentStep) and step.name == "nudge")
         return None if step is None else step.message
 
@@ -165,7 +165,7 @@ def test_a_long_reply_repeated_word_for_word_is_a_circle_whatever_its_calls_brin
         page = called("next_page", f"page {number}")
         return watch.round(page, reply=replied("", page, thinking=LONG))
 
-    assert len(LONG) >= SAID_ENOUGH
+    assert len(LONG) >= MIN_REPEATED
     assert [again(number) is not None for number in range(3)] == [False, False, True]
     with pytest.raises(NoProgress, match="the same reply 4 times in a row"):
         again(4)

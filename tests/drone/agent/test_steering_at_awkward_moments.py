@@ -43,7 +43,7 @@ async def test_agents_above_each_other_that_are_ended_in_one_moment_end_once_eac
     tree.begin()
     await tree.until_asked("quay", "south")
     for prompt in order:
-        tree.turn.router.end(tree.child(prompt).id, f"{prompt} is stopped")
+        tree.turn.router.cancel(tree.child(prompt).id, f"{prompt} is stopped")
     tree.let_go("south")
     await end_of(tree)
     assert tree.ended("north") is tree.ended("quay") is RecordStatus.CANCELLED
@@ -176,7 +176,7 @@ class SelfEnding(SteeredTree):
     async def _author(self, ask: Ask) -> Line | str:
         line = await super()._author(ask)
         if self.calls[-1] == "north":
-            self.turn.router.end(self.child("north").id, "stopped in the last moment")
+            self.turn.router.cancel(self.child("north").id, "stopped in the last moment")
         return line
 
 

@@ -122,7 +122,7 @@ async def test_a_child_that_a_person_cancelled_is_not_revived() -> None:
     async def author(ask: Ask) -> Said:
         replies = sum(isinstance(message, AssistantMessage) for message in ask.messages)
         if ask.messages[0].text == "north":  # type: ignore[union-attr]
-            tree.turn.router.end(first_child(tree), "not needed")
+            tree.turn.router.cancel(first_child(tree), "not needed")
             await asyncio.Event().wait()
         return [lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done."][replies]()
 

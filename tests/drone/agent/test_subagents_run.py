@@ -409,7 +409,7 @@ async def test_cancelling_one_child_leaves_its_siblings_and_is_told_in_its_place
                 await asyncio.Event().wait()
         await gate.wait()
         (one,) = (child for child in tree.record_so_far() if child.prompt == "a")
-        tree.turn.router.end(one.id, "not needed")
+        tree.turn.router.cancel(one.id, "not needed")
         return "found b"
 
     tree = Tree(author)

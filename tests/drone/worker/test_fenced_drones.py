@@ -55,7 +55,7 @@ class Bedroom(Site):
     def napping(self, number: int = 2) -> None:
         until(lambda: len(sleepers()) >= number, f"{number} processes nap")
 
-    def stand_still(self, drone: Running) -> None:
+    def set_idle(self, drone: Running) -> None:
         """Stop it where it holds no lock of the database, which nobody else could write to meanwhile."""
         until(lambda: self._stopped(drone), "it stands still outside of a transaction")
 
@@ -97,7 +97,7 @@ def test_a_drone_that_stands_still_beyond_its_lease_does_nothing_more_and_comes_
     first = bedroom.sleepy("d1")
     order = bedroom.place("nap")
     bedroom.napping()
-    bedroom.stand_still(first)
+    bedroom.set_idle(first)
     second = bedroom.sleepy("d2")
     ended = bedroom.wait(order, OrderStatus.SUCCEEDED)
     assert not sleepers(), "its tools were ended while it stood still"

@@ -187,7 +187,7 @@ async def test_an_order_that_is_resumed_within_its_grace_never_waits() -> None:
         await run.tree.until_asked("north", "south")
         await run.ask(ControlKind.PAUSE)
         run.tree.let_go("north", "south")
-        await until(lambda: bool(run.tree.turn.idle.stands))
+        await until(lambda: bool(run.tree.turn.idle.is_idle))
         await run.ask(ControlKind.RESUME)
         assert (await run.end()).attempt == 1
         assert "order.waiting" not in run.bench.kinds(run.order.id)
@@ -281,7 +281,7 @@ async def test_an_order_whose_other_agents_work_does_not_wait_for_the_refused_on
     async with a_drone(tree=tree) as run:
         await tree.until_asked("south")
         await until(lambda: "model.retried" in run.bench.kinds(run.order.id))
-        assert not tree.turn.idle.stands and not run.working.done()
+        assert not tree.turn.idle.is_idle and not run.working.done()
         tree.let_go("south")
         assert (await laid_aside(run)).reason is WaitingReason.RATE_LIMIT
         assert run.child("south").status is RecordStatus.COMPLETED

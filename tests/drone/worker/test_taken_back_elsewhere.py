@@ -47,7 +47,7 @@ class KeepingCrew(FakeCrew):
         call = Call(f"call of {self.name}", "write", {}, who, turn)
         taken = CallCheckpoints(self.kept.of(order, workspace), call, turn, Event())
         await taken.before(call.call_id)
-        await turn.journal.cleared()
+        await turn.journal.confirm_held()
         (workspace.root / "by").write_text(self.name)
         await taken.changed()
         self.began.set()
