@@ -244,7 +244,8 @@ class Allowance:
         budget = self._budget
         if usage.cost_usd is not None or budget.limits.cost_usd is None or budget.tree.unpriced_warned:
             return ()
-        return (_unpriced(model, budget.limits.cost_usd),)
+        message = f"The price of {model} is unknown: the limit cost_usd cannot be held."
+        return (BudgetWarned(limit="cost_usd", used=None, allowed=budget.limits.cost_usd, message=message),)
 
     def warning(self) -> BudgetWarned | None:
         """The next warning that the agent is close to a limit, one per limit; None when there is none left.
@@ -344,12 +345,6 @@ def _wrap_up(use: Use, *, finish: str | None, last: bool) -> BudgetWarned:
             f"Do only what your answer cannot be without, then finish, by {how}, with what you have."
         )
     return BudgetWarned(limit=use.limit, used=round(use.used, 6), allowed=use.allowed, message=said, in_results=True)
-
-
-def _unpriced(model: str, allowed: float) -> BudgetWarned:
-    """The warning that a limit in US dollars cannot be enforced; how much of it is used is unknown."""
-    said = f"The price of {model} is unknown: the limit cost_usd cannot be held."
-    return BudgetWarned(limit="cost_usd", used=None, allowed=allowed, message=said)
 
 
 def _plain(number: float) -> str:

@@ -107,10 +107,11 @@ class Budget:
         if not self._under_way:
             return False
         limits, spent = self.limits, self.spent
+        input_tokens = self._tokens - self._output_tokens
         return (
             spent.output_tokens + self._output_tokens >= limits.output_tokens
             or (limits.total_tokens is not None and spent.total_tokens + self._tokens >= limits.total_tokens)
-            or (limits.input_tokens is not None and spent.input_tokens + self._input_tokens >= limits.input_tokens)
+            or (limits.input_tokens is not None and spent.input_tokens + input_tokens >= limits.input_tokens)
             or (limits.cost_usd is not None and 0 < self.tree.usd + self._usd >= limits.cost_usd)
         )
 
@@ -119,11 +120,6 @@ class Budget:
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         await turn
-
-    @property
-    def _input_tokens(self) -> int:
-        """Input tokens that running calls have reserved."""
-        return self._tokens - self._output_tokens
 
     def output_tokens_left(self) -> int:
         """Output tokens that are neither spent nor reserved."""

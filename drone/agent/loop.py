@@ -228,7 +228,9 @@ class Loop:
                 continue
             ready = False
             try:
-                await self._read_mail()
+                if self._agent_control.mail:
+                    await self._write()
+                    await self._turn.router.read(self._agent_control)
                 self._agent_control.check()
                 ready = not self._agent_control.paused and not self._agent_control.mail
             finally:
@@ -236,11 +238,6 @@ class Loop:
                     self.allowance.settle(reserved)
             if ready:
                 return reserved
-
-    async def _read_mail(self) -> None:
-        if self._agent_control.mail:
-            await self._write()
-            await self._turn.router.read(self._agent_control)
 
     def _add_notices(self) -> None:
         """Add a pending nudge and due warnings to the transcript before the model is asked."""

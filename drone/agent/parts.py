@@ -8,10 +8,10 @@ from typing import Protocol
 
 from drone.agent.budget import Share
 from drone.agent.gate import Gate
+from drone.agent.identity_cache import IdentityCache
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Model
 from drone.agent.permits import Permits
-from drone.agent.remembered import Remembered
 from drone.agent.report import Report
 from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.turn import Task, Turn, title_of
@@ -89,7 +89,7 @@ def encoded_setup(
 
 
 # Most of the text is the same for all orders: it is encoded once per object.
-_as_json = Remembered[[str], bytes](to_json, most=64)
+_as_json = IdentityCache[[str], bytes](to_json, most=64)
 
 
 def _encode_tools(*specs: ToolSpec) -> bytes:
@@ -108,16 +108,16 @@ def _encode_tools(*specs: ToolSpec) -> bytes:
     )
 
 
-_tools_as_json = Remembered(_encode_tools, most=64)
+_tools_as_json = IdentityCache(_encode_tools, most=64)
 
 
 def _encode_definition(definition: AgentDefinition) -> bytes:
     return to_json(definition.model_copy(update={"prompt": ""}))
 
 
-_definition_as_json = Remembered(_encode_definition, most=64)
+_definition_as_json = IdentityCache(_encode_definition, most=64)
 
-_digest_of = Remembered[[AgentDefinition], str](digest, most=64)
+_digest_of = IdentityCache[[AgentDefinition], str](digest, most=64)
 
 
 @dataclass(slots=True)

@@ -199,7 +199,9 @@ class Threads:
 
     def left_behind(self) -> Counter[str]:
         """The number of threads left behind, by owner (see `GRACE_SECONDS`)."""
-        return Counter(work.owner for work in self._running if self._is_left_behind(work))
+        now, grace = self._clock(), self._grace_seconds
+        abandoned = ((work.owner, work.abandoned_at) for work in self._running)
+        return Counter(owner for owner, at in abandoned if at is not None and now - at >= grace)
 
     def is_exhausted(self, owner: str) -> bool:
         """Whether every thread that this owner may have is left behind."""
@@ -210,9 +212,6 @@ class Threads:
         if any(not work.begun for work in self._running):
             return True
         return any(self._taken[work.owner] < self._per_order for work in self._waiting)
-
-    def _is_left_behind(self, work: _Work[Any]) -> bool:
-        return work.abandoned_at is not None and self._clock() - work.abandoned_at >= self._grace_seconds
 
     def _admit(self) -> None:
         for work in list(self._waiting):

@@ -118,7 +118,7 @@ class ToolCalls:
                 index=index,
                 name=call.name,
                 arguments=call.arguments,
-                idempotent=self._is_idempotent(call.name),
+                idempotent=(spec := self._specs.get(call.name)) is not None and spec.idempotent,
                 approval_id=None,
             )
             for index, call in enumerate(calls)
@@ -140,10 +140,6 @@ class ToolCalls:
             if held or (waits and spec.is_ordered):
                 yield call.call_id
             waits = waits or (held and spec.is_ordered)
-
-    def _is_idempotent(self, name: str) -> bool:
-        spec = self._specs.get(name)
-        return spec is not None and spec.idempotent
 
     async def act(self, open_reply: OpenReply) -> None:
         """Run the calls of a reply that have not ended, including those that an earlier drone had started.
@@ -170,7 +166,8 @@ class ToolCalls:
         if len(calls) == 1:
             self._end(*await self._run_when_allowed(calls[0], begun, width))
             return
-        in_order = InOrder([call.call_id for call in calls if self._is_ordered(call.name)])
+        specs = ((call, self._specs.get(call.name)) for call in calls)
+        in_order = InOrder([call.call_id for call, spec in specs if spec is not None and spec.is_ordered])
         going = len(calls)
 
         async def one(call: ToolCall) -> None:
@@ -236,10 +233,6 @@ class ToolCalls:
     def _as_call(self, call: ToolCall) -> Call:
         assert isinstance(call.arguments, Mapping)
         return Call(call.call_id, call.name, call.arguments, self._state.origin, self._turn, self._egress)
-
-    def _is_ordered(self, name: str) -> bool:
-        spec = self._specs.get(name)
-        return spec is not None and spec.is_ordered
 
     def _end(self, *ended: Fact) -> None:
         for fact in ended:

@@ -110,7 +110,8 @@ class Tree:
             self._apply(origin, fact, copied=False)
 
     def _apply(self, origin: Origin, fact: Fact, *, copied: bool) -> None:
-        if isinstance(fact, ControlApplied) and self._concerns_order(origin):
+        # A control for the root agent applies to the whole order.
+        if isinstance(fact, ControlApplied) and (origin.record_id is None or origin.parent_id is None):
             # A fork's metadata is its source's final one, given by `OrderQueued`: earlier changes must not reapply.
             self.restraints.apply(fact.model_copy(update={"metadata": None}) if copied else fact)
         if origin.record_id is None:
@@ -130,10 +131,6 @@ class Tree:
         if isinstance(fact, TranscriptCompacted):
             self.artifacts.extend(clip.artifact for clip in fact.clipped)
         record.apply(fact)
-
-    def _concerns_order(self, origin: Origin) -> bool:
-        """Whether a control for this origin applies to the whole order: one for the root agent does."""
-        return origin.record_id is None or origin.parent_id is None
 
     def _count(self, record: RecordState, fact: Fact) -> None:
         match fact:

@@ -352,13 +352,11 @@ class Steering:
             requested_at=now(),
         )
         self._asked[control.id] = control
-        if why := control_refusal(kind, self._whole(record_id), self._takes) or await self._router.take(control):
+        # The root's record stands for the whole turn.
+        addressed = None if record_id == self._router.root else record_id
+        if why := control_refusal(kind, addressed, self._takes) or await self._router.take(control):
             self._settle(control.id, refused=why)
         return self._asked[control.id]
-
-    def _whole(self, record_id: str | None) -> str | None:
-        """None for the root's record id: it stands for the whole turn."""
-        return None if record_id == self._router.root else record_id
 
     def applied(self, control_id: str, seq: int) -> None:
         """Called by the router (`Receipts`)."""

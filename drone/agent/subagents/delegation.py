@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, assert_never
 
 from drone.agent.artifacts import Artifacts
+from drone.agent.call_ends import refusal
 from drone.agent.conversations import CannotContinue, as_report
 from drone.agent.messages import ToolSpec
 from drone.agent.report import Report, describe_or_raise
@@ -253,16 +254,16 @@ class Delegation:
 
     async def call(self, call: Call) -> Output:
         if all(call.name != spec.name for spec in self._specs):
-            return _refused(f"You may not use {call.name}.", Outcome.DENIED)
+            return refusal(f"You may not use {call.name}.", Outcome.DENIED)
         try:
             check_depth(self._turn, self._depth + 1)
             with self._turn.idle.waiting(call.call_id):
                 async with self._turn.slots.lent(call.origin.record_id):
                     return await self._run(call)
         except CannotSpawn as error:
-            return _refused(str(error), Outcome.DENIED)
+            return refusal(str(error), Outcome.DENIED)
         except (BadAssignment, CannotHire, CannotContinue) as error:
-            return _refused(str(error), Outcome.ERROR)
+            return refusal(str(error))
 
     async def _run(self, call: Call) -> Output:
         if call.name == SUBAGENTS_RUN:
@@ -275,8 +276,3 @@ class Delegation:
             wanted = assignment_of(call.arguments, self._children.offered)
             report = await self._children.run(call, wanted, wanted.prompt())
         return await report_output(report, self._turn.artifacts)
-
-
-def _refused(said: str, outcome: Outcome) -> Output:
-    """An error result written by the runtime itself, hence trusted."""
-    return Output(said, is_error=True, outcome=outcome, untrusted=False)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from drone.agent.agent import Agent
+from drone.agent.call_ends import refusal
 from drone.agent.messages import ToolSpec, UserMessage
 from drone.agent.model import Ask, Listener, ModelError, Reply
 from drone.agent.subagents.assignments import SUBAGENT, SUBAGENTS_RUN, offers
@@ -14,7 +15,6 @@ from drone.agent.subagents.delegation import Delegation
 from drone.agent.toolset import Call, Output
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import TextBlock
-from mcc.contracts.journal import Outcome
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
@@ -120,7 +120,7 @@ class DelegationTools:
 
     async def call(self, call: Call) -> Output:
         if call.turn is None:
-            return Output("This tool works for an agent at work only.", True, Outcome.ERROR, untrusted=False)
+            return refusal("This tool works for an agent at work only.")
         names = [spec.name for spec in self._specs]
         below = Delegation(call.turn, self._offered, self._hired, depth=call.origin.depth, tools=names)
         return await below.call(call)

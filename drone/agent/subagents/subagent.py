@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from drone.agent.agent import Agent
+from drone.agent.call_ends import refusal
 from drone.agent.conversations import Conversation
 from drone.agent.journal import Journal, MemoryJournal
 from drone.agent.messages import Message, ToolSpec
@@ -116,8 +117,7 @@ class SubAgentTool:
 
     async def call(self, call: Call) -> Output:
         if errors := self._schema.errors(self._schema.handed_in(call.arguments)):
-            said = f"The arguments of {call.name} do not fit: {'; '.join(errors)}"
-            return Output(said, True, Outcome.ERROR, untrusted=False)
+            return refusal(f"The arguments of {call.name} do not fit: {'; '.join(errors)}")
         prompt = str(call.arguments["input"]) if self._is_plain else _rendered(call.arguments)
         turn = call.turn or self.sub.agent.turn()
         try:
@@ -126,7 +126,7 @@ class SubAgentTool:
             else:
                 finished = await self.sub._invoked(prompt, call, turn, 0)
         except CannotSpawn as error:
-            return Output(str(error), True, Outcome.DENIED, untrusted=False)
+            return refusal(str(error), Outcome.DENIED)
         return await report_output(finished.report, turn.artifacts)
 
 

@@ -10,7 +10,7 @@ T = TypeVar("T")
 MOST = 256
 
 
-class Remembered(Generic[P, T]):
+class IdentityCache(Generic[P, T]):
     """A pure function of immutable positional arguments, cached by their identity instead of their equality.
 
     Like `functools.lru_cache`, but for unhashable arguments; beyond `most` results the oldest is dropped. Thread-safe.
