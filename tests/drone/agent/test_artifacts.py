@@ -1,4 +1,4 @@
-"""Texts too long for a transcript: a preview with a handle, the whole kept, read back piece by piece."""
+"""Texts too long for a transcript: shown as a preview with a handle, stored whole, read back in pieces."""
 
 import asyncio
 import hashlib
@@ -87,7 +87,7 @@ def test_what_is_told_of_a_text_is_never_longer_than_agreed_and_nothing_is_lost(
 
 
 class Bench:
-    """An agent with a tool that says `text`, and perhaps `read_artifact`."""
+    """An agent with a tool that returns `text`, optionally with `read_artifact`."""
 
     def __init__(self, text: str, lines: list[Line | str], *, reads: bool = True) -> None:
         @tool
@@ -102,7 +102,7 @@ class Bench:
         self.agent = Agent(AgentDefinition(name="master"), model=self.model, tools=tools)
 
     async def run(self) -> list[str]:
-        """What the model was told by its tools, in order."""
+        """Run it; returns the tool results that the model saw, in order."""
         report = await self.agent.run(Task("Go.", root_record_id(ORDER)), self.turn)
         assert report.completed, report.error
         results = [message for message in self.model.asks[-1].messages if isinstance(message, ToolResults)]

@@ -1,4 +1,4 @@
-"""What a model call may cost is set aside before it is made, over the whole tree; the truth is charged after it."""
+"""A model call's estimated cost is reserved in the whole tree's budget before it, the real cost charged after it."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -16,7 +16,7 @@ from tests.drone.agent.spender import Spender
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -30,7 +30,7 @@ def usage(taken: int = 100, given: int = 10, usd: float | None = 0.01, calls: in
 
 
 def at_once(reserving: Coroutine[None, None, Reservation]) -> Reservation:
-    """The reservation, which must not have to wait."""
+    """Reserve; fails if that has to wait."""
     try:
         reserving.send(None)
     except StopIteration as done:
@@ -40,7 +40,7 @@ def at_once(reserving: Coroutine[None, None, Reservation]) -> Reservation:
 
 
 async def started(*tasks: asyncio.Task[Reservation]) -> list[bool]:
-    """Let every task run as far as it can; which of them have finished."""
+    """Run every task as far as it gets; returns which have finished."""
     for _ in range(5):
         await asyncio.sleep(0)
     return [task.done() for task in tasks]

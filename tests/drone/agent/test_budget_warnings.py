@@ -1,4 +1,4 @@
-"""At seven tenths of a limit its agent is told to finish with what it has: once, in time, and in the journal first."""
+"""At 70 % of a limit an agent is told to finish with what it has: once, in time, and journaled first."""
 
 import pytest
 

@@ -4,7 +4,7 @@ from drone.agent.identity_cache import IdentityCache
 
 
 class Thing:
-    """Equal to all others, and not to be hashed."""
+    """Equal to every other one, and unhashable."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Thing)

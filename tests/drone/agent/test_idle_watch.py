@@ -1,4 +1,4 @@
-"""When a tree stands still: every activity of it waits, and one at least for a person or a clock."""
+"""When a tree is idle: all its activities wait, at least one of them for a person or a clock."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ LIMITED = Block(WaitingReason.RATE_LIMIT, "it is refused", LATER)
 
 
 def told(idle: IdleWatch) -> list[bool]:
-    """What a watcher is told from here on."""
+    """The calls of a watcher from now on."""
     heard: list[bool] = []
     idle.watch(heard.append)
     return heard
@@ -140,11 +140,11 @@ async def test_a_tree_stands_still_once_its_last_child_rests_and_moves_when_one_
     north, south = tree.child("north").id, tree.child("south").id
     heard = told(tree.turn.idle)
     await tree.steering.pause(record_id=north)
-    tree.let_go("north")
+    tree.release("north")
     await tree.until(lambda: "model.replied" in tree.kinds("north"))
     assert not tree.turn.idle.is_idle
     await tree.steering.pause(record_id=south)
-    tree.let_go("south")
+    tree.release("south")
     await standing(tree)
     messages = [block.message for block in tree.turn.idle.blocks]
     assert messages == [
@@ -160,7 +160,7 @@ async def test_a_tree_stands_still_once_its_last_child_rests_and_moves_when_one_
 async def test_a_pause_of_the_whole_tree_stands_still_with_all_that_is_in_it() -> None:
     tree = await two_at_work()
     await tree.steering.pause()
-    tree.let_go("north", "south")
+    tree.release("north", "south")
     await standing(tree)
     assert combined(tree.turn.idle.blocks).message == "the order is paused until someone resumes it"
     await tree.steering.resume()
@@ -185,7 +185,7 @@ async def test_a_tool_that_runs_keeps_its_tree_from_standing_still() -> None:
     await tree.until_asked("north")
     await running.wait()
     await tree.steering.pause()
-    tree.let_go("north")
+    tree.release("north")
     await tree.until(lambda: "model.replied" in tree.kinds("north"))
     await settled()
     assert not tree.turn.idle.is_idle and heard == []
@@ -297,7 +297,7 @@ async def test_a_paused_child_below_a_child_stands_still_too() -> None:
     tree.begin()
     await tree.until_asked("deep")
     await tree.steering.pause(record_id=tree.child("middle").id)
-    tree.let_go("deep")
+    tree.release("deep")
     await standing(tree)
     assert "record" in combined(tree.turn.idle.blocks).message
     await tree.steering.resume(record_id=tree.child("middle").id)

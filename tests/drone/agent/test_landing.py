@@ -95,7 +95,7 @@ KINDS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_toke
     [(kind, own) for kind in KINDS for own in (False, True) if not own or kind in AgentLimits.model_fields],
 )
 async def test_the_last_reply_has_its_room_under_every_limit(kind: str, own: bool) -> None:
-    """`own`: the limit stands in the agent's file. The last question and its reply fit, but for a part of one call."""
+    """`own`: the limit is in the agent's file. The last request and its reply fit, except for part of one call."""
     allowed = {"reasoning_tokens": 30_000, "output_tokens": 30_000, "cost_usd": 2}.get(kind, 100_000)
     spent = Usage(
         input_tokens=5_000,
@@ -115,7 +115,7 @@ async def test_the_last_reply_has_its_room_under_every_limit(kind: str, own: boo
 
 
 class Slow:
-    """Calls a tool twice, then says nothing until its time is over; in its last reply it answers."""
+    """A model that calls a tool twice, then hangs until its time is up; in its last reply it answers."""
 
     name = "slow/model"
 

@@ -1,4 +1,4 @@
-"""Notices of the runtime stand at the end of the tool results before them: every form takes them there."""
+"""The runtime's notices are appended to the preceding tool results, where every wire format accepts them."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The gate before a tool call: what is denied and why, what is asked, and that what runs is what was approved."""
+"""The permission gate: what is denied and why, what a person is asked, and that only what was approved runs."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -268,7 +268,7 @@ def author(ask: Any) -> Line:
 
 
 def after(whole: World, left: list[Entry], **more: Any) -> World:
-    """Another process, in which the turn goes on from these entries."""
+    """Another process that resumes the turn from these entries."""
     journal = MemoryJournal(ORDER, entries=left)
     journal.texts.update(whole.journal.texts)
     return World(journal=journal, **more)

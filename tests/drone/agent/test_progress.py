@@ -1,4 +1,4 @@
-"""Going round in circles: what counts as a circle, when the model is told, and when its run is halted."""
+"""Runs without progress: which repetitions count, when the model is nudged, and when the run is halted."""
 
 from collections.abc import Mapping
 
@@ -16,7 +16,7 @@ LONG = "I will look at the same file again. " * 6
 
 
 def called(name: str = "look", brought: str = "ok", outcome: Outcome = Outcome.OK, **arguments: object) -> Call:
-    """A call with these arguments and what it brought."""
+    """A call with these arguments, and its result."""
     done = ToolFinished(call_id="c", name=name, content=brought, is_error=outcome is not Outcome.OK, outcome=outcome)
     return ToolCall(call_id="c", name=name, arguments=arguments), done
 
@@ -44,7 +44,7 @@ def replied(
 
 
 class Watch:
-    """Shows rounds to a `Progress`, one after the other."""
+    """Feeds rounds to a `Progress`, one after the other."""
 
     def __init__(self) -> None:
         self.progress = Progress()
@@ -56,7 +56,7 @@ class Watch:
         return None if step is None else step.message
 
     def rounds(self, times: int, *calls: Call) -> list[bool]:
-        """Whether each of so many such rounds brings a nudge."""
+        """For each of so many equal rounds, whether it causes a nudge."""
         return [self.round(*calls) is not None for _ in range(times)]
 
 

@@ -1,4 +1,4 @@
-"""An agent whose provider does not answer waits for it, says so, and asks the same again."""
+"""An agent whose provider does not answer waits, reports that, and sends the same request again."""
 
 import pytest
 

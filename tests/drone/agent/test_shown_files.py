@@ -1,4 +1,4 @@
-"""What tools showed of files, found again in their journaled results."""
+"""File passages that tools showed, found again in their journaled results."""
 
 from collections.abc import Mapping
 

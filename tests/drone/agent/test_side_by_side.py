@@ -1,4 +1,4 @@
-"""Work side by side: the first failure ends the rest, and leaves no cancellation behind in the task that waited."""
+"""Concurrent parts: the first failure ends the others, and leaves no cancellation in the waiting task."""
 
 import asyncio
 
@@ -70,7 +70,7 @@ async def test_who_cancels_the_task_that_waits_ends_the_parts_and_is_not_lost() 
 
 
 class Queue:
-    """Two calls of which the second waits for the first, and the child is cancelled in the moment it may begin."""
+    """Two calls, the second waiting for the first, whose child is cancelled at the moment it may start."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn

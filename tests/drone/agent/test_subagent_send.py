@@ -1,4 +1,4 @@
-"""A finished subagent is asked again: its conversation goes on under a new record, as long as its parent runs."""
+"""A finished subagent gets another message: its conversation continues in a new record while its parent runs."""
 
 import asyncio
 
