@@ -187,7 +187,7 @@ class Crew:
         return hiring.master(order.agent, order.model, tools, earlier, ModelSettings.of(order))
 
     async def with_changes(
-        self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, of_git: Sequence[Fact] = ()
+        self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, git_facts: Sequence[Fact] = ()
     ) -> Outcome:
         """The outcome, extended by what the order changed in its workspace; `of_git`: facts about its commits and
         worktrees. Raises `JournalError`."""

@@ -1,4 +1,4 @@
-"""A runner of single agents in this process: each in a turn of its own, several side by side or one after the other."""
+"""A `SubagentRunner` in this process: runs single agents, several concurrently, or a chain, each in its own turn."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from drone.agent.budget import Budget
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Model
-from drone.agent.report import Report, mishap
+from drone.agent.report import Report, describe_or_raise
 from drone.agent.subagents.assignments import PREVIOUS
 from drone.agent.subagents.children import CannotHire, CannotSpawn, Wanted, check_depth, run_child
 from drone.agent.subagents.runner import Fork, ForkResult
@@ -34,14 +34,14 @@ from mcc.contracts.record import RecordStatus
 from mcc.definitions.scopes import Agents
 
 AT_ONCE = 4
-"""Forks of one `run_parallel` that work side by side when it does not say how many."""
+"""Forks of one `run_parallel` that run concurrently by default."""
 
 
 class InProcessRunner:
-    """Runs agents in this process, each in a turn of its own within `limits`. Any number at the same time.
+    """Runs agents in this process, each in a turn of its own within `limits`, any number at the same time.
 
-    `models`: by name, the first is the default; `definitions` None: the agents that ship. `tools` come on top of those
-    of the `workspace`. A tool that an agent's definition forbids stays forbidden, whatever a call names.
+    `models`: by name, the first is the default. `definitions` None: the shipped agents. `tools` are added to those of
+    the `workspace`. A tool that an agent's definition forbids stays forbidden even if a call names it.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class InProcessRunner:
         cwd: str | Path | None = None,
         depth: int = 0,
     ) -> ForkResult:
-        """As `SubagentRunner` says. A name without a definition is an agent of its own where a prompt is given."""
+        """As `SubagentRunner.run_isolated`. With a `system_prompt`, a name without a definition is allowed."""
         fork = Fork(agent_name, task, system_prompt, model, tools, cwd, depth)
         journal = MemoryJournal(fresh_id())
         turn = Turn.begun(journal, Budget(self._limits))
@@ -83,7 +83,7 @@ class InProcessRunner:
         except (CannotSpawn, CannotHire, UnknownToolName, UnknownModel, PathError) as error:
             return ForkResult(error=str(error))
         except BaseException as error:
-            return ForkResult(error=f"The agent could not be made: {mishap(error)}.")
+            return ForkResult(error=f"The agent could not be made: {describe_or_raise(error)}.")
         where = Task(task, root_record_id(journal.order_id), title_of(task), depth=depth + 1)
         async with jobs:
             report = (await run_child(agent, where, turn)).report
@@ -100,7 +100,7 @@ class InProcessRunner:
     async def run_parallel(
         self, forks: Iterable[Fork | tuple[str, str]], at_once: int = AT_ONCE
     ) -> tuple[ForkResult, ...]:
-        """All of them, `at_once` at a time: a further one begins as soon as one has ended. Results in their order.
+        """Run all of them, `at_once` at a time; the next starts as soon as one has ended. Results in their order.
 
         Raises ValueError when `at_once` is less than 1.
         """
@@ -117,7 +117,8 @@ class InProcessRunner:
         return tuple(task.result() for task in tasks)
 
     async def run_chain(self, forks: Iterable[Fork | tuple[str, str]]) -> tuple[ForkResult, ...]:
-        """One after the other; `{previous}` in a task is the text before, empty in the first. An error ends it."""
+        """Run one after the other. `{previous}` in a task becomes the previous text, empty in the first; an error ends
+        the chain."""
         results: list[ForkResult] = []
         previous, over = "", ""
         for fork in (Fork(*fork) for fork in forks):
@@ -147,7 +148,7 @@ class InProcessRunner:
         return FunctionTools([]) if workspace is None else self._toolbox.tools(workspace, jobs=jobs)
 
     def _overridden(self, fork: Fork) -> Definitions:
-        """The definitions, that of the agent as this call wants it."""
+        """The definitions, with the fork's overrides applied to its agent. Raises `CannotHire`."""
         if fork.system_prompt is not None and fork.agent_name not in self._definitions.agents:
             definition = AgentDefinition(name=fork.agent_name, result="text")
         else:
@@ -163,7 +164,7 @@ class InProcessRunner:
         return replace(self._definitions, known=replace(known, usable=agents))
 
     def _opened(self, cwd: str | Path | None) -> Workspace | None:
-        """The directory to work in; None without a workspace. Blocks. Raises `PathError`."""
+        """The directory to work in, None without a workspace. Blocks. Raises `PathError`."""
         if cwd is not None and self._workspace is None:
             raise PathDenied("This runner has no workspace, so that there is no directory to work in: leave cwd out.")
         if self._workspace is None:
@@ -177,14 +178,14 @@ class InProcessRunner:
 
 
 def _why(report: Report) -> str | None:
-    """Also an agent that ended by itself may say that it could not do its work."""
+    """The report's error, or that the agent itself reports to be blocked or to have failed; None when it completed."""
     if report.error is None and not report.completed:
         return f"The agent reports that it {'is blocked' if report.status is RecordStatus.BLOCKED else 'has failed'}."
     return report.error
 
 
 class _Named:
-    """Models by their names."""
+    """The `ModelSource` of a mapping by name; the first model is the default."""
 
     def __init__(self, models: Mapping[str, Model]) -> None:
         self._models = dict(models)

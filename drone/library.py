@@ -1,4 +1,4 @@
-"""The runtime as a library: agents of one's own, with functions as tools."""
+"""The runtime as a library: `drone.Agent` with functions as tools, and `load_agent`."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,12 +24,12 @@ Tool: TypeAlias = "Callable[..., object] | ToolSet | SubAgent"
 
 
 class Agent(agent.Agent):
-    """An agent whose tools are a tool set, or functions, tool sets and `SubAgent`s in any mixture.
+    """An agent whose tools are a tool set, or any mixture of functions, tool sets and `SubAgent`s.
 
-    `gate` None: what the definition's `result` and `rules` ask for. A tool has as long as the limits say.
-    `subagent_runner` runs the agents that the definition's `spawns` names; None: who works below this one is a
-    `SubAgent` among its tools. Raises TypeError for what cannot be a tool, `ToolDeclarationError` for two of one name,
-    ValueError for a runner without anybody to run.
+    `gate` None: the gate that the definition's `result` and `rules` require. The limits bound the time of each tool
+    call. `subagent_runner`: runs the agents that the definition's `spawns` names; None: its only subagents are the
+    `SubAgent`s among its tools. Raises TypeError for something that cannot be a tool, `ToolDeclarationError` for two
+    tools of the same name, ValueError for a runner when `spawns` is empty.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Agent(agent.Agent):
 
 
 def toolset(tools: ToolSet | Iterable[Tool] | None) -> ToolSet:
-    """One tool set of all of them, in their order. Raises TypeError, `ToolDeclarationError`."""
+    """Combine tools into one tool set, in their order. Raises TypeError, `ToolDeclarationError`."""
     if tools is None:
         return FunctionTools([])
     if _is_toolset(tools):
@@ -69,7 +69,7 @@ def toolset(tools: ToolSet | Iterable[Tool] | None) -> ToolSet:
 
 
 def load_agent(path: Path | str) -> AgentDefinition:
-    """The agent of one agent file. Raises `DefinitionError` with file and line, OSError when it cannot be read."""
+    """Read an agent file. Raises `DefinitionError` with file and line, OSError when it cannot be read."""
     with Path(path).open("rb") as file:
         content = file.read(FILE_BYTES + 1)
     return parse_agent(decoded(content, str(path)), str(path))

@@ -1,4 +1,4 @@
-"""The agent, ready to be given tasks, and one run of it: begun or gone on with, brought to its end within its time."""
+"""`Agent`, the public entry point, and `Run`: one task of an agent, started or resumed, within its wall clock."""
 
 import asyncio
 import logging
@@ -11,9 +11,9 @@ from drone.agent.journal import Journal, MemoryJournal
 from drone.agent.loop import Loop
 from drone.agent.messages import Message, UserMessage
 from drone.agent.model import ModelError
-from drone.agent.parts import AgentParts, SetUp
-from drone.agent.report import Cause, LimitReached, Report, Stopped, mishap
-from drone.agent.transcript import messages_of, opened
+from drone.agent.parts import AgentParts, Setup
+from drone.agent.report import Cause, LimitReached, Report, Stopped, describe_or_raise
+from drone.agent.transcript import first_message, messages_of
 from drone.agent.tree import Tree
 from drone.agent.turn import Task, Turn, title_of
 from mcc.contracts.entry import Origin
@@ -26,7 +26,7 @@ log = logging.getLogger("drone.agent")
 
 
 class Run:
-    """One agent doing one task, at its place in the tree."""
+    """One agent carrying out one task, at its place in the agent tree."""
 
     def __init__(self, agent: AgentParts, task: Task, turn: Turn) -> None:
         self._agent = agent
@@ -41,21 +41,21 @@ class Run:
         )
         self._state = turn.tree.record(self._origin)
         if (started := self._state.started) is not None:
-            # The question stands in the journal: a later version might put it in other words.
+            # A resumed run keeps the prompt of its journal: another version might phrase the same task differently.
             task = replace(task, prompt=started.prompt)
         self._task = task
 
     @property
     def conversation(self) -> tuple[Message, ...]:
-        """Everything that was said in this run and before it, for whoever continues it."""
+        """All messages of this run and of the conversation before it; a follow-up run starts from them."""
         return self._state.transcript.messages
 
     @property
     def tools_removed(self) -> tuple[str, ...]:
-        """What people took away from this agent, for whoever continues it."""
+        """Tools and tool groups that people removed from this agent; a follow-up run starts without them, too."""
         return tuple(sorted(self._state.restraints.tools_removed.union(self._task.tools_removed)))
 
-    async def to_its_end(self) -> Report:
+    async def execute(self) -> Report:
         if self._state.finished is not None:
             self._open_transcript(None)
             return self._state.report()
@@ -69,19 +69,19 @@ class Run:
             if self._state.started is None:
                 await self._begin()
             else:
-                setup = await self._kept_setup()
+                setup = await self._original_setup()
             self._open_transcript(setup)
             loop = Loop(self._agent, self._task, self._turn, self._state, agent_control, setup)
             try:
-                report = await self._in_scope(loop, agent_control)
+                report = await self._run_rounds(loop, agent_control)
             except Stopped as stopped:
-                report = await self._stopped(loop, stopped)
+                report = await self._report_of_stop(loop, stopped)
             except ModelError as error:
-                kept = await self._kept(loop, self._state.judged.revisions > 0)
+                kept = await self._best_submission(loop, self._state.judged.revisions > 0)
                 report = loop.report(RecordStatus.FAILED, f"{error}", Cause.MODEL, None, *kept)
             await self._turn.router.settled()
             if self._task.parent_id is None:
-                self._journal.owe(self._origin, *_ending(report))
+                self._journal.defer(self._origin, *_ending(report))
             else:
                 await self._journal.write(self._origin, *_ending(report))
             return report
@@ -95,46 +95,48 @@ class Run:
         self._turn.budget.spawn_began(task.record_id)
         self._journal.note(self._origin, started, *again, *agent.hired.notes)
         if task.parent_id is not None:
-            # What is asked of an agent below another is an entry of its record, which has to have begun.
+            # A control for a subagent is an entry of its record, so the start of that record must be committed first.
             await self._journal.write(self._origin)
 
-    async def _kept_setup(self) -> SetUp | None:
-        """What the run was begun with, when that differs from what the agent has now: system prompt and tools stay
-        those of its beginning, whatever came since."""
+    async def _original_setup(self) -> Setup | None:
+        """The setup the run started with; None when the agent's current one is the same.
+
+        A resumed run keeps the system prompt and tools it started with, whatever has changed since.
+        """
         assert self._state.started is not None
         kept = await self._journal.kept(self._state.started.setup_digest)
         if kept is None or kept == self._agent.setup:
             return None
         try:
-            return SetUp.read(kept, self._agent.specs)
+            return Setup.read(kept, self._agent.specs)
         except ValueError as problem:
             log.warning("the set-up of an agent cannot be read: %s", problem)
             return None
 
-    def _open_transcript(self, setup: SetUp | None) -> None:
+    def _open_transcript(self, setup: Setup | None) -> None:
         agent, task = self._agent, self._task
         system, session = (agent.system, agent.hired.session) if setup is None else (setup.system, setup.session)
-        beside = len(system) + sum(len(spec.description) for spec in agent.specs)
+        extra_characters = len(system) + sum(len(spec.description) for spec in agent.specs)
         started = self._state.started
-        prompt = opened(started.environment if started else "", task.prompt)
+        prompt = first_message(started.environment if started else "", task.prompt)
         opening = (*messages_of(session), *task.earlier, UserMessage(prompt))
-        self._state.transcript.open(opening, beside)
+        self._state.transcript.open(opening, extra_characters)
 
-    async def _in_scope(self, loop: Loop, agent_control: AgentControl) -> Report:
-        """The rounds, within the wall clock of this agent, and until someone cancels it."""
+    async def _run_rounds(self, loop: Loop, agent_control: AgentControl) -> Report:
+        """Run the rounds within the agent's wall clock, until they end or someone cancels the agent."""
         allowance = loop.allowance
         try:
             async with asyncio.timeout(max(0.0, allowance.seconds_left())) as scope:
 
                 def keep_time(stands: bool) -> None:
-                    """The wall clock of this agent stops while the tree stands still."""
-                    # A timeout that has struck, or is about to, cannot be moved any more.
-                    if agent_control.ending or scope.expired():
+                    """Stop the agent's wall clock while the whole tree is idle."""
+                    # A timeout that has expired, or is about to, cannot be rescheduled.
+                    if agent_control.is_cancelled or scope.expired():
                         return
                     left = max(0.0, allowance.seconds_left())
                     scope.reschedule(None if stands else asyncio.get_running_loop().time() + left)
 
-                with agent_control.steering(scope), self._turn.idle.watched(keep_time):
+                with agent_control.in_rounds(scope), self._turn.idle.watched(keep_time):
                     await self._turn.router.arrived(self._task.record_id)
                     return await loop.until_done()
         except TimeoutError as error:
@@ -143,25 +145,26 @@ class Run:
             agent_control.check()
             raise LimitReached("wall_seconds", allowance.share.wall_seconds) from error
 
-    async def _stopped(self, loop: Loop, stopped: Stopped) -> Report:
-        """Close what the run left open below it, when it was cut off in the midst of something."""
+    async def _report_of_stop(self, loop: Loop, stopped: Stopped) -> Report:
+        """The report of a run that was stopped. After a cancel or at the wall clock, its open calls and children are
+        closed in the journal first."""
         await self._turn.router.settled()
         limit = stopped.limit if isinstance(stopped, LimitReached) else None
         if stopped.cause is Cause.CANCELLED or limit == "wall_seconds":
             await self._journal.close(stopped.status, str(stopped), self._task.record_id, limit)
-        brought = stopped.cause in (Cause.GATE, Cause.LIMIT) or self._state.judged.revisions > 0
+        submitted = stopped.cause in (Cause.GATE, Cause.LIMIT) or self._state.judged.revisions > 0
         ended = stopped.cause is Cause.CANCELLED or limit == "wall_seconds"
-        kept = await self._kept(loop, brought and not ended)
+        kept = await self._best_submission(loop, submitted and not ended)
         return loop.report(stopped.status, str(stopped), stopped.cause, limit, *kept)
 
-    async def _kept(self, loop: Loop, brought: bool) -> tuple[str, object]:
-        """Words and result of the best that was `brought`, though it was not accepted."""
-        best = await loop.unaccepted() if brought else None
+    async def _best_submission(self, loop: Loop, submitted: bool) -> tuple[str, object]:
+        """Text and result of the best submission that was not accepted; nothing when nothing was `submitted`."""
+        best = await loop.best_unaccepted() if submitted else None
         return ("", None) if best is None else (best.text, best.result)
 
 
 def _ending(report: Report) -> tuple[AgentFinished, ...]:
-    """The last entry of a run; one that was cut off has been closed already."""
+    """The last entry of a run; none where `Journal.close` has already written it (cancel, wall clock)."""
     if report.cause is Cause.CANCELLED or report.limit == "wall_seconds":
         return ()
     return (
@@ -176,9 +179,12 @@ def _ending(report: Report) -> tuple[AgentFinished, ...]:
     )
 
 
-async def broken(agent: AgentParts, task: Task, turn: Turn, error: BaseException) -> Report:
-    """The report of a run that raised this, everything of it closed; raises again what ends the whole tree."""
-    said = f"the agent broke: {mishap(error)}"
+async def report_of_crash(agent: AgentParts, task: Task, turn: Turn, error: BaseException) -> Report:
+    """The report of a run that raised `error`; its open calls and children are closed in the journal.
+
+    Re-raises errors that end the whole tree (`describe_or_raise`).
+    """
+    said = f"the agent broke: {describe_or_raise(error)}"
     log.error("an agent broke", exc_info=error)
     await turn.journal.close(RecordStatus.FAILED, said, under=task.record_id)
     name = task.agent or agent.definition.name
@@ -186,27 +192,28 @@ async def broken(agent: AgentParts, task: Task, turn: Turn, error: BaseException
 
 
 class Agent(AgentParts):
-    """Runs tasks, several at once if asked; keeps nothing of any."""
+    """Runs tasks, concurrently if called so; keeps no state between them."""
 
     async def run(self, task: str | Task, turn: Turn | None = None, *, approver: Approver | None = None) -> Report:
-        """Do one task to its end. Without a turn this is a tree of its own, its journal in memory; `approver` is asked
-        for calls in it that need an approval, and by the tool `ask_user`; None: such calls are denied.
+        """Run one task to its end. Without a turn, the run gets a tree of its own with a journal in memory.
 
-        Whatever the models and tools do is in the report; raises only `JournalError`, `Exhausted` and CancelledError.
+        `approver` decides calls that need an approval in such a turn, and answers the tool `ask_user`; with None such
+        calls are denied. Failures of models and tools are in the report; raises only `JournalError`, `Exhausted` and
+        CancelledError.
         """
         if turn is None:
             turn = self.turn(approver=approver)
         if isinstance(task, str):
             task = Task(task, turn.root or root_record_id(fresh_id()), title_of(task))
         try:
-            return await Run(self, task, turn).to_its_end()
+            return await Run(self, task, turn).execute()
         except BaseException as error:
-            return await broken(self, task, turn, error)
+            return await report_of_crash(self, task, turn, error)
 
     def turn(self, journal: Journal | None = None, tree: Tree | None = None, approver: Approver | None = None) -> Turn:
-        """A turn of this agent's own: its limits for the whole tree, the journal in memory unless one is given.
+        """A turn with this agent's limits for the whole tree, and a journal in memory unless one is given.
 
-        `tree`: what the journal of a turn that broke off says; `run` with the same task then goes on where that was.
+        `tree`: the state from the journal of an interrupted turn; `run` with the same task then resumes it.
         """
         journal = journal or MemoryJournal(fresh_id())
         people = None if approver is None else Asking(approver)

@@ -1,4 +1,4 @@
-"""What people asked of a running agent and all below it, and its unread mail."""
+"""The controls in effect for a running agent and its descendants: pause, removed tools, cancellation, unread mail."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,8 @@ from mcc.definitions.rights import expanded
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A message. `control_id` names the request that brought it, `tools_removed` what was taken away with it."""
+    """A person's message to an agent. `control_id`: the control that carries it; `tools_removed`: the tools that the
+    same control removes."""
 
     text: str
     control_id: str
@@ -30,12 +31,12 @@ class Mail:
 
     @classmethod
     def of(cls, control: Control) -> "Mail":
-        """What a steer says; it must have a message."""
+        """The mail of a steer control, which must have a message."""
         assert control.message is not None
         return cls(control.message, control.id, control.mode or SteerMode.INJECT, control.reason, control.remove_tools)
 
-    def read(self) -> ControlApplied:
-        """The entry that tells of its reading."""
+    def entry(self) -> ControlApplied:
+        """The journal entry that records its delivery to the agent."""
         return ControlApplied(
             control_id=self.control_id,
             control="steer",
@@ -47,7 +48,7 @@ class Mail:
 
 
 class Mailbox:
-    """Mail in the order of its arrival. Use on one event loop only."""
+    """Unread mail in order of arrival. Use on one event loop only."""
 
     def __init__(self) -> None:
         self._waiting: list[Mail] = []
@@ -59,170 +60,171 @@ class Mailbox:
         self._waiting.append(mail)
 
     def take(self) -> tuple[Mail, ...]:
-        """All that waits; it waits no more."""
+        """Remove and return all unread mail."""
         waiting, self._waiting = self._waiting, []
         return tuple(waiting)
 
 
 class AgentControl:
-    """A pause, tools taken away and an end hold for every agent below as well, those hired later included.
-
-    Use on one event loop only.
+    """The controls of one agent. A pause, removed tools and a cancellation also apply to all its descendants, including
+    those hired later. Use on one event loop only.
     """
 
     def __init__(
         self, origin: Origin, above: "AgentControl | None" = None, restraints: Restraints | None = None
     ) -> None:
-        """`restraints`: those that the journal tells of; with each change of them, `changed` must follow."""
+        """`restraints`: the journaled part (pause, removed tools, metadata); call `changed` after each change of it."""
         self.origin = origin
         self._restraints = restraints or Restraints()
         self.mail = Mailbox()
-        self._above = above
+        self._parent = above
         self._removed: frozenset[str] = frozenset()
         self._changed: asyncio.Event | None = None
-        """What those wait for who are paused here; none while nobody waits."""
-        self._put_off: frozenset[asyncio.Event] = frozenset()
-        self._ended: str | None = None
+        """Set when the pause of this agent may have ended; None while nobody waits for that."""
+        self._provider_waits: frozenset[asyncio.Event] = frozenset()
+        self._cancelled_because: str | None = None
         self._scope: asyncio.Timeout | None = None
 
-    def _upwards(self) -> "list[AgentControl]":
-        """This one and all above it. A list, and loops over it: it is asked for some twenty times a model call."""
-        found, agent_control = [self], self._above
+    def _lineage(self) -> "list[AgentControl]":
+        """This one and its ancestors, nearest first."""
+        # A list and plain loops, not a generator and any(): called about twenty times per model call.
+        found, agent_control = [self], self._parent
         while agent_control is not None:
             found.append(agent_control)
-            agent_control = agent_control._above
+            agent_control = agent_control._parent
         return found
 
     @property
-    def held(self) -> bool:
-        """Whether this very agent is paused."""
+    def is_paused_itself(self) -> bool:
+        """Whether this agent itself is paused."""
         return self._restraints.paused
 
     @property
     def paused(self) -> bool:
-        """Whether this agent or one above it is paused."""
-        return self._held_by() is not None
+        """Whether this agent or an ancestor is paused."""
+        return self._paused_at() is not None
 
-    def _held_by(self) -> "AgentControl | None":
-        for agent_control in self._upwards():
+    def _paused_at(self) -> "AgentControl | None":
+        for agent_control in self._lineage():
             if agent_control._restraints.paused:
                 return agent_control
         return None
 
     def block(self) -> Block | None:
-        """What a paused agent waits for; None when neither it nor one above it is paused."""
-        held = self._held_by()
-        if held is None:
+        """What a paused agent waits for; None when neither it nor an ancestor is paused."""
+        paused = self._paused_at()
+        if paused is None:
             return None
-        whole = held.origin.parent_id is None
-        what = "the order" if whole else f"{held.origin.agent} (record {held.origin.record_id})"
+        whole = paused.origin.parent_id is None
+        what = "the order" if whole else f"{paused.origin.agent} (record {paused.origin.record_id})"
         return Block(WaitingReason.PAUSED, f"{what} is paused until someone resumes it")
 
     def changed(self) -> None:
-        """Whoever waits looks at the restraints again."""
+        """Make everyone who waits in `passes` check the restraints again."""
         waited_for, self._changed = self._changed, None
         if waited_for is not None:
             waited_for.set()
 
     def resume(self) -> None:
-        """The pause is over, and so is every wait for a provider here and below."""
+        """End this pause's waits, and every wait for a provider of this agent and its descendants."""
         self.changed()
-        for again in self._put_off:
+        for again in self._provider_waits:
             again.set()
 
-    async def passes(self) -> None:
-        """Wait until neither this agent nor one above it is paused. Raises `Ended`."""
+    async def until_resumed(self) -> None:
+        """Wait until neither this agent nor an ancestor is paused. Raises `Ended`."""
         self.check()
-        while held := self._held_by():
-            held._changed = held._changed or asyncio.Event()
-            await held._changed.wait()
+        while paused := self._paused_at():
+            paused._changed = paused._changed or asyncio.Event()
+            await paused._changed.wait()
             self.check()
 
     @property
-    def put_off(self) -> bool:
-        """Whether this agent, or one below it, waits until its provider wants to be asked again."""
-        return any(not again.is_set() for again in self._put_off)
+    def waits_for_provider(self) -> bool:
+        """Whether this agent or a descendant waits for the time at which its provider accepts requests again."""
+        return any(not again.is_set() for again in self._provider_waits)
 
-    async def wait_out(self, seconds: float) -> None:
-        """Let the provider alone for so long, or until this agent or one above it is resumed."""
+    async def wait_for_provider(self, seconds: float) -> None:
+        """Wait for so long before the next request to the provider, or until this agent or an ancestor is resumed."""
         again = asyncio.Event()
-        for agent_control in self._upwards():
-            agent_control._put_off |= {again}
+        for agent_control in self._lineage():
+            agent_control._provider_waits |= {again}
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
                     await again.wait()
         finally:
-            for agent_control in self._upwards():
-                agent_control._put_off -= {again}
+            for agent_control in self._lineage():
+                agent_control._provider_waits -= {again}
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """What was set of this very agent."""
+        """The metadata set on this agent itself."""
         return self._restraints.metadata
 
     def remove(self, tools: tuple[str, ...]) -> None:
-        """Take tools (names, and groups with all that is in them) away; they never come back."""
+        """Remove tools for good, by tool name or group name (the whole group)."""
         if tools:
             self._removed = self._removed.union(tools)
 
     @property
     def removed(self) -> tuple[str, ...]:
-        """What was taken from this very agent."""
-        return tuple(sorted(self._taken))
+        """The tools and groups removed from this agent itself, sorted."""
+        return tuple(sorted(self._all_removed))
 
     @property
-    def _taken(self) -> AbstractSet[str]:
+    def _all_removed(self) -> AbstractSet[str]:
         return self._removed | self._restraints.tools_removed
 
     @property
-    def narrowed(self) -> bool:
-        for agent_control in self._upwards():
+    def has_removed_tools(self) -> bool:
+        """Whether any tool was removed from this agent or an ancestor."""
+        for agent_control in self._lineage():
             if agent_control._removed or agent_control._restraints.tools_removed:
                 return True
         return False
 
     def allows(self, name: str, group: str) -> bool:
-        """Whether nobody took the tool of this name and group away."""
-        if not self.narrowed:
+        """Whether the tool of this name and group has not been removed, here or above."""
+        if not self.has_removed_tools:
             return True
-        removed = frozenset[str]().union(*(agent_control._taken for agent_control in self._upwards()))
+        removed = frozenset[str]().union(*(agent_control._all_removed for agent_control in self._lineage()))
         return removed.isdisjoint((name, group)) and name not in expanded(removed)
 
     @property
     def at_work(self) -> bool:
-        """Whether the agent is in its rounds, so that something can be asked of it."""
+        """Whether the agent is in its rounds, so that it can take controls."""
         return self._scope is not None
 
     @property
-    def ending(self) -> bool:
-        """Whether this agent or one above it was cancelled."""
-        return self._why_ended() is not None
+    def is_cancelled(self) -> bool:
+        """Whether this agent or an ancestor was cancelled."""
+        return self._cancel_reason() is not None
 
-    def _why_ended(self) -> str | None:
-        for agent_control in self._upwards():
-            if agent_control._ended is not None:
-                return agent_control._ended
+    def _cancel_reason(self) -> str | None:
+        for agent_control in self._lineage():
+            if agent_control._cancelled_because is not None:
+                return agent_control._cancelled_because
         return None
 
-    def end(self, why: str) -> None:
-        """Cancel the agent with everything that it waits for; the first reason counts."""
-        if self._ended is None:
-            self._ended = why
-        # A time limit that has struck already is ending the rounds just now, and they find the reason afterwards.
+    def cancel(self, why: str) -> None:
+        """Cancel the agent and everything it waits for; later calls do not change the reason."""
+        if self._cancelled_because is None:
+            self._cancelled_because = why
+        # An expired time limit cannot be rescheduled. It ends the rounds anyway, and `check` then finds the reason.
         if self._scope is not None and not self._scope.expired():
             self._scope.reschedule(asyncio.get_running_loop().time())
 
     def check(self) -> None:
-        """Raises `Ended` when this agent or one above it was cancelled."""
-        if (why := self._why_ended()) is not None:
+        """Raises `Ended` when this agent or an ancestor was cancelled."""
+        if (why := self._cancel_reason()) is not None:
             raise Ended(why)
 
     @contextmanager
-    def steering(self, scope: asyncio.Timeout) -> Iterator[None]:
-        """Around the agent's rounds, within the time limit by which they can be ended.
+    def in_rounds(self, scope: asyncio.Timeout) -> Iterator[None]:
+        """Wraps the agent's rounds; `scope` is the time limit around them, which `end` expires.
 
-        Raises `Ended` also when they come to another end in the very moment in which the agent is cancelled.
+        Raises `Ended` even when the rounds end otherwise at the moment the agent is cancelled.
         """
         self._scope = scope
         try:

@@ -1,10 +1,10 @@
-"""The allowance of one agent: its own share within the budget of its tree, and the room kept for its last reply."""
+"""The allowance of one agent: its share of the tree's budget, warnings, and the part reserved for its last reply."""
 
 import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from drone.agent.budget import NOTHING_KEPT, Budget, Reservation, Share
+from drone.agent.budget import NO_HEADROOM, Budget, Reservation, Share
 from drone.agent.record import RecordState
 from drone.agent.report import LimitReached
 from mcc.contracts.entry import ORDER
@@ -12,47 +12,52 @@ from mcc.contracts.journal import BudgetWarned
 from mcc.contracts.limits import TOKENS
 from mcc.contracts.usage import Usage
 
-ROOM = 4_096
-"""Tokens that are kept for the last reply."""
+LAST_REPLY_TOKENS = 4_096
+"""Tokens reserved for the last reply."""
 
 LONGEST_SECONDS = 60.0
 SHORTEST_WALL = 60.0
-"""Of an agent that has at least so many seconds a tenth is kept for its last reply, at most a minute."""
+"""An agent with at least `SHORTEST_WALL` seconds reserves a tenth of them for its last reply, at most
+`LONGEST_SECONDS`."""
 
 PART = 4
-"""At most a fourth of a limit is kept."""
+"""At most 1/`PART` of a limit is reserved."""
 
 
-def kept(room: float, limit: float | None, question: float = 0) -> float:
-    """How much of a limit on all tokens, or on money, ordinary rounds leave for the last question and its reply.
+def headroom(room: float, limit: float | None, question: float = 0) -> float:
+    """How much of a limit on all tokens, or on money, ordinary rounds leave for the last request and its reply.
 
-    `question`: what is asked now will cost so much at least; where that uses the limit up, it is the last one.
+    `question`: the least that the next request costs; where that uses up the limit, it is the last request. 0 without a
+    limit.
     """
     return 0 if limit is None else max(min(room, limit / PART), min(question, limit))
 
 
-def kept_of_kind(kind: str, question: float, limit: float | None) -> float:
-    """The same of a limit on one kind of tokens: those read go by the last question, those thought by its reply."""
-    room = ROOM if kind == "reasoning_tokens" else question
-    return kept(room, limit, question if kind == "input_tokens" else 0)
+def headroom_of_kind(kind: str, question: float, limit: float | None) -> float:
+    """The same for a limit on one kind of tokens: reasoning tokens are reserved for the reply, the others for the
+    request."""
+    room = LAST_REPLY_TOKENS if kind == "reasoning_tokens" else question
+    return headroom(room, limit, question if kind == "input_tokens" else 0)
 
 
-def kept_output(room: int, limit: int) -> int:
-    """How many output tokens ordinary rounds leave; of a small limit none, which a small last reply passes instead."""
+def headroom_output(room: int, limit: int) -> int:
+    """How many output tokens ordinary rounds leave. Of a small limit none: a short last reply exceeds it instead."""
     return 0 if room * PART > limit else room
 
 
-def kept_seconds(wall_seconds: float) -> float:
+def headroom_seconds(wall_seconds: float) -> float:
+    """How many seconds ordinary rounds leave for the last reply."""
     return 0.0 if wall_seconds < SHORTEST_WALL else min(LONGEST_SECONDS, wall_seconds / 10)
 
 
 def reply_tokens(limit: int) -> int:
     """The most tokens of the last reply under a limit on output tokens."""
-    return ROOM if limit >= ROOM * PART else max(64, limit // 5)
+    return LAST_REPLY_TOKENS if limit >= LAST_REPLY_TOKENS * PART else max(64, limit // 5)
 
 
 def landing(reached: LimitReached, finish: str | None) -> BudgetWarned:
-    """The word to the model; `finish` is the tool that hands its result in, the only one that still runs."""
+    """The entry that tells the model to finish now; `finish` is the tool that submits its result, the only tool that
+    still runs."""
     how = "write your answer" if finish is None else f"hand in your result with {finish}"
     said = (
         f"The limit {reached.limit} ({reached.allowed:.10g}) is reached. This is your last reply, and no "
@@ -63,17 +68,17 @@ def landing(reached: LimitReached, finish: str | None) -> BudgetWarned:
     return BudgetWarned(limit=reached.limit, used=allowed, allowed=allowed, message=said, landing=True, in_results=True)
 
 
-LAST_TOKENS = 4096
-"""Room set aside for a reply. A cap on output is sent only when less than this is left: many servers refuse caps larger
-than their own."""
+REPLY_TOKENS = 4096
+"""Tokens reserved for an ordinary reply. A maximum is sent to the model only when less than this is left: many servers
+refuse maxima above their own."""
 
 
 OWN_CLOCK_SECONDS = 1.0
-"""The clock of an agent ends a call that outlives it, so that its limit is named: the call's own comes later."""
+"""A model call's own time limit ends so much later than the agent's, so that the report names the agent's limit."""
 
 
 class Use(NamedTuple):
-    """How much of a limit is used, by one agent or by its whole tree; `allowed` 0 where there is none."""
+    """How much of a limit one agent, or its whole tree, has used; `allowed` is 0 where there is no limit."""
 
     limit: str
     used: float
@@ -81,21 +86,21 @@ class Use(NamedTuple):
     of_tree: bool = False
 
 
-class _Kept(NamedTuple):
-    """What is kept for the last reply: of the agent's own limits, and of its tree's."""
+class _Headroom(NamedTuple):
+    """The amounts reserved for the last reply, from the agent's own limits and from the tree's."""
 
     output_tokens: float = 0
     tree_output_tokens: float = 0
     total_tokens: float = 0
     usd: float = 0
     seconds: float = 0
-    kinds: Mapping[str, float] = NOTHING_KEPT
-    tree_kinds: Mapping[str, float] = NOTHING_KEPT
+    kinds: Mapping[str, float] = NO_HEADROOM
+    tree_kinds: Mapping[str, float] = NO_HEADROOM
 
 
 class Allowance:
-    """Of one run, whose `state` says what it has used. `finish` is the tool that hands its result in, None for an
-    agent without a gate.
+    """The allowance of one run; `state` says what it has used. `finish` is the tool that submits its result, None for
+    an agent without a gate.
     """
 
     def __init__(
@@ -105,34 +110,33 @@ class Allowance:
         self.state = state or RecordState(ORDER)
         self._budget = budget
         self._finish = finish
-        self._room = LAST_TOKENS
+        self._reply_room = REPLY_TOKENS
         self._calling: set[str] = set()
-        # Few orders limit a kind of tokens, and every round asks for all limits several times.
+        # Computed once: few orders limit single kinds of tokens, but every round checks all limits several times.
         self._kinds = tuple((name, allowed) for name in TOKENS if (allowed := getattr(share, name)) is not None)
         limits = budget.limits
         self._tree_kinds = tuple((name, most) for name in TOKENS if (most := getattr(limits, name)) is not None)
         self._left_at_end = budget.seconds_left() - share.wall_seconds
-        if self.state.began_after is not None:  # its wall clock runs from where it began under an earlier drone
+        if self.state.began_after is not None:  # resumed: its wall clock counts from its start under an earlier drone
             at_end = budget.limits.wall_seconds - self.state.began_after - share.wall_seconds
             self._left_at_end = max(self._left_at_end, at_end)
 
     @property
     def must_wait(self) -> bool:
-        """Whether the next call waits for those of other agents."""
+        """Whether the next model call must wait until calls of other agents end."""
         return self._budget.full
 
     async def reserve(self) -> Reservation:
-        """Set aside what the next round may cost.
+        """Reserve what the next round may cost.
 
-        Waits as long as only the calls of other agents that are under way fill a limit of the tree. Raises
-        `LimitReached`.
+        Waits while a limit of the tree is full only because of running calls of other agents. Raises `LimitReached`.
         """
         budget = self._budget
         self._check()
         while budget.full:
             await budget.settled()
             self._check()
-        self._room = room = self._reply_tokens()
+        self._reply_room = room = self._reply_tokens()
         tokens = self.state.tokens_of_question() + room
         price = self._usd_per_token()
         reservation = Reservation(tokens, room, None if price is None else tokens * price)
@@ -140,12 +144,12 @@ class Allowance:
         return reservation
 
     def settle(self, reservation: Reservation) -> None:
-        """The call is over: give back what was set aside for it."""
+        """Release the reservation of a call that has ended."""
         self._budget.settle(reservation)
 
     @property
     def _next_round(self) -> int:
-        """The number that counts for its limit: rounds that another order paid for do not."""
+        """The round's number as the limit on rounds counts it: without rounds that another order paid for."""
         return self.state.rounds + 1 - self.state.rounds_before
 
     def _check(self) -> None:
@@ -158,60 +162,63 @@ class Allowance:
             raise LimitReached("rounds", share.rounds)
         if self.state.denied and share.tool_calls and not self._has_calls_left:
             raise LimitReached("tool_calls", share.tool_calls)
-        kept = self._kept()
-        if self._written >= share.output_tokens - kept.output_tokens:
+        headroom = self._headroom()
+        if self._written >= share.output_tokens - headroom.output_tokens:
             raise LimitReached("output_tokens", share.output_tokens)
         for name, allowed in self._kinds:
-            if getattr(self.state.spent, name) >= allowed - kept.kinds.get(name, 0):
+            if getattr(self.state.spent, name) >= allowed - headroom.kinds.get(name, 0):
                 raise LimitReached(name, allowed)
-        if self.seconds_left() <= kept.seconds:
+        if self.seconds_left() <= headroom.seconds:
             raise LimitReached("wall_seconds", share.wall_seconds)
-        self._budget.check(kept.tree_output_tokens, kept.total_tokens, kept.usd, kept.tree_kinds)
+        self._budget.check(headroom.tree_output_tokens, headroom.total_tokens, headroom.usd, headroom.tree_kinds)
 
     @property
     def _may_land(self) -> bool:
         return self.seconds_left() > 0 and self._budget.has_money_left
 
     def landing(self, reached: LimitReached) -> BudgetWarned | None:
-        """That one reply is left; None where there is nothing to tell yet, nothing to tell it with, or it has come."""
+        """The entry that tells the model its next reply is the last; None before the first round, when time or money
+        for a last reply is used up, and when the model was told already."""
         if self._next_round == 1 or self.state.landing is not None or not self._may_land:
             return None
         return landing(reached, self._finish)
 
-    def _kept(self) -> "_Kept":
-        """What this round must leave for the last reply, and for those of agents above; a first one leaves nothing."""
+    def _headroom(self) -> "_Headroom":
+        """What this round must leave for the last reply and for those of the ancestors; the first round leaves
+        nothing."""
         if self._next_round == 1:
-            return _Kept()
+            return _Headroom()
         limits, agents = self._budget.limits, self.state.origin.depth + 1
         question = self.state.tokens_of_question()
-        tokens, price = (question + ROOM) * agents, self._usd_per_token() or 0
-        return _Kept(
-            output_tokens=kept_output(ROOM, self.share.output_tokens),
-            tree_output_tokens=kept_output(ROOM * agents, limits.output_tokens),
-            total_tokens=kept(tokens, limits.total_tokens, question),
-            usd=kept(tokens * price, limits.cost_usd, question * price),
-            seconds=self._kept_seconds,
-            kinds={name: kept_of_kind(name, question, allowed) for name, allowed in self._kinds},
-            tree_kinds={name: kept_of_kind(name, question * agents, most) for name, most in self._tree_kinds},
+        tokens, price = (question + LAST_REPLY_TOKENS) * agents, self._usd_per_token() or 0
+        return _Headroom(
+            output_tokens=headroom_output(LAST_REPLY_TOKENS, self.share.output_tokens),
+            tree_output_tokens=headroom_output(LAST_REPLY_TOKENS * agents, limits.output_tokens),
+            total_tokens=headroom(tokens, limits.total_tokens, question),
+            usd=headroom(tokens * price, limits.cost_usd, question * price),
+            seconds=self._headroom_seconds,
+            kinds={name: headroom_of_kind(name, question, allowed) for name, allowed in self._kinds},
+            tree_kinds={name: headroom_of_kind(name, question * agents, most) for name, most in self._tree_kinds},
         )
 
     @property
-    def _kept_seconds(self) -> float:
-        return 0.0 if self._next_round == 1 else kept_seconds(self.share.wall_seconds)
+    def _headroom_seconds(self) -> float:
+        return 0.0 if self._next_round == 1 else headroom_seconds(self.share.wall_seconds)
 
     @property
     def _written(self) -> int:
-        """Output tokens that count for the agent's own limit: a child's answer is not eaten by its reasoning."""
+        """Output tokens that count towards the agent's own limit. A subagent's reasoning does not count: otherwise it
+        could use up the room for the answer."""
         spent = self.state.spent
         reasoning = spent.reasoning_tokens if self.state.origin.depth > 0 else 0
         return max(0, spent.output_tokens - reasoning)
 
     def _reply_tokens(self) -> int:
-        """The room of the next reply."""
+        """The most tokens of the next reply."""
         share, budget = self.share.output_tokens, self._budget
         if self.state.landing is not None:
             return min(reply_tokens(share), reply_tokens(budget.limits.output_tokens))
-        return max(1, min(LAST_TOKENS, share - self._written, budget.output_tokens_left()))
+        return max(1, min(REPLY_TOKENS, share - self._written, budget.output_tokens_left()))
 
     @property
     def _has_calls_left(self) -> bool:
@@ -219,30 +226,31 @@ class Allowance:
         return self.state.calls < self.share.tool_calls and budget.tree.calls < budget.limits.tool_calls
 
     def _usd_per_token(self) -> float | None:
-        """The price that this run's calls had, before the first one that of the tree's."""
+        """The average price of this run's calls so far; before the first, that of the tree's calls."""
         spent = self.state.spent
         if spent.total_tokens == 0:
             return self._budget.usd_per_token()
         return None if spent.cost_usd is None else spent.cost_usd / spent.total_tokens
 
     def output_cap(self, wanted: int | None = None) -> int | None:
-        """The most tokens that the reserved call may answer with, `wanted` at most; None when it needs no cap."""
-        if self._room >= LAST_TOKENS:
+        """The maximum of output tokens to send with the reserved call, at most `wanted`; None when it needs none."""
+        if self._reply_room >= REPLY_TOKENS:
             return wanted
-        return min(self._room, wanted or self._room)
+        return min(self._reply_room, wanted or self._reply_room)
 
     def unpriced(self, usage: Usage, model: str) -> tuple[BudgetWarned, ...]:
-        """That a limit in US dollars cannot be held, since what this `model` took has no price: people are told once
-        in a turn."""
+        """The warning to people that the limit in US dollars cannot be enforced, since `model` has no price; once per
+        turn."""
         budget = self._budget
         if usage.cost_usd is not None or budget.limits.cost_usd is None or budget.tree.unpriced_warned:
             return ()
-        return (_unpriced(model, budget.limits.cost_usd),)
+        message = f"The price of {model} is unknown: the limit cost_usd cannot be held."
+        return (BudgetWarned(limit="cost_usd", used=None, allowed=budget.limits.cost_usd, message=message),)
 
     def warning(self) -> BudgetWarned | None:
-        """That the agent comes near a limit, each limit once; None when nothing is left to say.
+        """The next warning that the agent is close to a limit, one per limit; None when there is none left.
 
-        But for its rounds, an agent is warned from its second round on.
+        Before its second round an agent is warned only about its rounds.
         """
         if self.state.landing is not None:
             return None
@@ -252,12 +260,12 @@ class Allowance:
         return None
 
     def _was_warned(self, use: Use) -> bool:
-        """Of a limit of the tree also in the conversation that this run goes on with."""
+        """Also true for a limit of the tree of which the conversation that this run continues was warned."""
         state = self.state
         return use.limit in state.warned or (use.of_tree and state.warned_before.get(use.limit) == use.allowed)
 
     def _near(self, done: int) -> Iterator[Use]:
-        """The limits that are nearly used up after so many rounds."""
+        """The limits that are nearly used up, after `done` rounds."""
         share, nearly = self.share, self._budget.limits.warn_share
         if _near_in_rounds(done, share.rounds, nearly):
             yield Use("rounds", done, share.rounds)
@@ -292,26 +300,26 @@ class Allowance:
         )
 
     def take_tool_call(self, call_id: str) -> bool:
-        """Whether one more tool call may run. False: none is left, and the model is told."""
+        """Reserve one tool call; False when none is left (the caller tells the model)."""
         if self.state.calls + len(self._calling) >= self.share.tool_calls or not self._budget.take_tool_call(call_id):
             return False
         self._calling.add(call_id)
         return True
 
     def tool_call_ended(self, call_id: str) -> None:
-        """The end of this call is being written: from here on the state counts it."""
+        """Release the reservation: the call's end is being journaled, and from then on the state counts the call."""
         self._calling.discard(call_id)
         self._budget.tool_call_ended(call_id)
 
     @property
     def must_land(self) -> bool:
-        """Whether only the time for a last reply is left."""
-        return self.state.landing is None and self.seconds_left() <= self._kept_seconds
+        """Whether only the time reserved for the last reply is left."""
+        return self.state.landing is None and self.seconds_left() <= self._headroom_seconds
 
     def seconds_for_call(self) -> float:
-        """How long the next call may take. An agent that could land on what it has keeps the time for that."""
-        kept = self._kept_seconds if self.state.landing is None else 0.0
-        return self.seconds_left() - kept if kept else self.seconds_left() + OWN_CLOCK_SECONDS
+        """How long the next model call may take. The time for a last reply is reserved until that reply is due."""
+        headroom = self._headroom_seconds if self.state.landing is None else 0.0
+        return self.seconds_left() - headroom if headroom else self.seconds_left() + OWN_CLOCK_SECONDS
 
     def seconds_left(self) -> float:
         left = self._budget.seconds_left()
@@ -319,12 +327,13 @@ class Allowance:
 
 
 def _near_in_rounds(done: int, rounds: int, nearly: float) -> bool:
-    """Whether so many rounds are nearly all of them: this part, and at the latest all but the last one."""
+    """Whether `done` rounds are nearly all: the share `nearly` of them, and at the latest all but one."""
     return done >= min(math.ceil(round(nearly * rounds, 6)), rounds - 1)
 
 
 def _wrap_up(use: Use, *, finish: str | None, last: bool) -> BudgetWarned:
-    """The warning, in words for the model. `finish` is the tool that ends its work; `last`: no further round comes."""
+    """The warning, worded for the model. `finish` is the tool that submits its result; `last`: this is its last
+    round."""
     counts = f"{_plain(use.used)} of {_plain(use.allowed)}"
     how = "a reply without tool calls" if finish is None else f"the tool {finish}"
     if use.limit == "rounds" and last:
@@ -336,12 +345,6 @@ def _wrap_up(use: Use, *, finish: str | None, last: bool) -> BudgetWarned:
             f"Do only what your answer cannot be without, then finish, by {how}, with what you have."
         )
     return BudgetWarned(limit=use.limit, used=round(use.used, 6), allowed=use.allowed, message=said, in_results=True)
-
-
-def _unpriced(model: str, allowed: float) -> BudgetWarned:
-    """That a limit in US dollars cannot be held; what was used of it is not known."""
-    said = f"The price of {model} is unknown: the limit cost_usd cannot be held."
-    return BudgetWarned(limit="cost_usd", used=None, allowed=allowed, message=said)
 
 
 def _plain(number: float) -> str:

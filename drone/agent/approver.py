@@ -1,4 +1,4 @@
-"""People who are asked by a function of one's own: for the runtime without a service."""
+"""A caller's function as the approver of a turn, for the runtime without a service."""
 
 import asyncio
 import inspect
@@ -19,8 +19,8 @@ Approver: TypeAlias = Callable[[AnyItem], Answer | Awaitable[Answer]]
 
 
 class Asking:
-    """`approver` is called with each item; those of side by side calls at the same time. What it lets stand holds for
-    as long as this object does."""
+    """Calls `approver` with each item, concurrently for concurrent tool calls. Approvals that it lets stand
+    (`remember`) last as long as this object."""
 
     reaches = True
 
@@ -59,7 +59,7 @@ class Asking:
 
 
 def item_of(origin: Origin, asked: InboxRequest, order_id: str = "") -> AnyItem:
-    """What was asked just now, as an item of the inbox."""
+    """A request just made, as a pending inbox item."""
     at, agent = now(), origin.agent
     place = {"order_id": order_id, "record_id": origin.record_id, "agent": agent, "depth": origin.depth}
     asked_fields = {name: getattr(asked, name) for name in type(asked).model_fields if not name.endswith("_id")}

@@ -1,4 +1,4 @@
-"""Artifacts: texts too long for a transcript, kept whole and read piece by piece."""
+"""Artifacts: texts too long for a transcript, stored whole, and read in pieces by `read_artifact`."""
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
@@ -7,29 +7,29 @@ from drone.agent.journal import Journal
 from mcc.contracts.blocks import ImageBlock
 
 READ_ARTIFACT = "read_artifact"
-"""The tool that reads them."""
+"""Name of the tool that reads artifacts."""
 
 LONGEST = 80_000
-"""Characters of a tool's output that a model is told at once: about 20,000 tokens."""
+"""Most characters of one tool output that a model is shown: about 20,000 tokens."""
 
 TOGETHER = 200_000
-"""Characters that the results of one reply's calls tell together."""
+"""Most characters that the results of one reply's calls show together."""
 
 LEAST = 2_000
-"""Characters of a result that are told however much the others of its reply said."""
+"""Characters that each result may show, however long the other results of its reply are."""
 
 MOST_KEPT = 16_000_000
-"""Characters that are kept of one text."""
+"""Most characters that are stored of one text."""
 
 SHORTEST_PREVIEW = 300
 PREVIEW_HEAD = 4_000
 PREVIEW_TAIL = 1_000
 HANDLE = 16
-"""Characters of a handle."""
+"""Characters of a handle, the short id by which models refer to an artifact."""
 
 
 class Artifacts:
-    """The kept texts of one turn, by the handle under which a model was told of them. The texts are the journal's."""
+    """The artifacts of one turn by handle. The journal stores the texts themselves."""
 
     def __init__(self, journal: Journal, *, longest: int = LONGEST, most_kept: int = MOST_KEPT) -> None:
         """`longest` is at least 300."""
@@ -42,41 +42,40 @@ class Artifacts:
     async def fitted(
         self, text: str, *, readable: bool = True, room: int = LONGEST, artifact: str | None = None
     ) -> tuple[str, str | None]:
-        """The text and `artifact`; of a text of more than `longest` or `room` characters its preview, and the digest of
-        the whole.
+        """The text and `artifact`; for a text above `longest` or `room` characters a preview and the whole's digest.
 
-        `readable`: whether the model that is told of it can read artifacts. `artifact`: the digest of what is kept
-        already of all that the text is about. Raises `JournalError`.
+        `readable`: whether the model that sees it can read artifacts. `artifact`: digest of the whole, if it is stored
+        already. Raises `JournalError`.
         """
         most = min(self._longest, room)
         if len(text) <= most:
             return text, artifact
-        digest = artifact or await self.kept(text)
-        return preview(text, most, where_whole(digest, readable), len(text)), digest
+        digest = artifact or await self.keep(text)
+        return preview(text, most, where_to_read(digest, readable), len(text)), digest
 
-    async def kept(self, text: str) -> str:
-        """Keep a text, up to `most_kept` characters of it; the digest that the journal names. Raises `JournalError`."""
+    async def keep(self, text: str) -> str:
+        """Store a text, at most `most_kept` characters of it; returns its digest. Raises `JournalError`."""
         beyond = len(text) - self._most_kept
         if beyond > 0:
             text = f"{text[: self._most_kept]}\n[… the {beyond:,} characters after these were not kept …]"
         digest = await self._journal.keep(text)
-        self.know(digest)
+        self.register(digest)
         return digest
 
     async def image(self, data: bytes, block: ImageBlock) -> ImageBlock:
-        """Keep a picture's bytes; `block` with the digest that the journal names. Raises `JournalError`."""
+        """Store an image's bytes; returns `block` with their digest. Raises `JournalError`."""
         return block.model_copy(update={"artifact": await self._journal.keep(b64encode(data).decode())})
 
-    def know(self, digest: str) -> None:
-        """From now on the agents of this turn may read the text that is kept under this digest."""
+    def register(self, digest: str) -> None:
+        """Let the agents of this turn read the text stored under this digest."""
         self._digests[handle_of(digest)] = digest
 
-    def remember_by(self, remember: Callable[[], Awaitable[None]]) -> None:
-        """Called once when a handle is not known: it may be of the time before a drone took over."""
+    def on_unknown_handle(self, remember: Callable[[], Awaitable[None]]) -> None:
+        """Set the function to call once when a handle is unknown: it may date from before this drone took over."""
         self._remember = remember
 
     async def read(self, handle: str) -> str | None:
-        """The whole text; None when there is no such handle in this turn. Raises `JournalError`."""
+        """The whole text; None when this turn has no such handle. Raises `JournalError`."""
         if handle_of(handle) not in self._digests and self._remember is not None:
             remember, self._remember = self._remember, None
             await remember()
@@ -85,17 +84,17 @@ class Artifacts:
 
 
 def handle_of(digest: str) -> str:
-    """The name by which a model asks for a kept text: short, and the same in every run."""
+    """The short id by which a model asks for an artifact; the same in every run."""
     return digest[:HANDLE]
 
 
-def where_whole(digest: str, readable: bool) -> str:
-    """Where the rest of a text is, as a preview says it; `readable`: its reader can read artifacts."""
+def where_to_read(digest: str, readable: bool) -> str:
+    """How a preview says where the rest of the text is; `readable`: whether its reader can read artifacts."""
     return f"read them with {READ_ARTIFACT}, id {handle_of(digest)}" if readable else "the record has them"
 
 
 def preview(text: str, most: int, where: str, total: int) -> str:
-    """Beginning and end of a text that had `total` characters, in `most`; under 300 only where the rest is."""
+    """Beginning and end of a text of `total` characters, within `most`; below 300 only where the rest is."""
     if most < SHORTEST_PREVIEW:
         return f"[… {total:,} characters were here; {where} …]"
     room = most - len(_gap(total, total, where))

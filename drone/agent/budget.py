@@ -1,4 +1,4 @@
-"""The budget of a turn: what its tree of agents may still spend."""
+"""The budget of a turn: what its agent tree may still spend, and the share of each agent."""
 
 import asyncio
 import time
@@ -14,14 +14,14 @@ from mcc.contracts.usage import Usage
 
 N = TypeVar("N", int, float)
 
-NOTHING_KEPT: Mapping[str, float] = {}
+NO_HEADROOM: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one model call will cost, as far as it can be known before.
+    """The estimated cost of one model call.
 
-    `tokens` are all of them, `output_tokens` the room for its reply; US dollars None where no price is known.
+    `tokens`: request and reply together; `output_tokens`: the room for the reply; `usd`: None where no price is known.
     """
 
     tokens: int = 0
@@ -30,11 +30,11 @@ class Reservation:
 
 
 class Budget:
-    """One per turn, shared by every agent of its tree. `clock` answers monotonic seconds. Use on one event loop only.
+    """One per turn, shared by every agent of its tree. `clock` returns monotonic seconds. Use on one event loop only.
 
-    What is used is the state of its tree; what is set aside for calls under way is kept here. A model call is admitted
-    when neither what is spent nor what the calls under way have set aside fills a limit, so that the tree overshoots a
-    limit by at most the call of each agent that runs, and by one where estimates hold.
+    The tree's state says what is spent; this object holds the reservations of running calls. A model call is admitted
+    while spending plus reservations fill no limit. So the tree exceeds a limit by at most one call per running agent,
+    and by one call where the estimates hold.
     """
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,7 +52,7 @@ class Budget:
         self._stopped_at: float | None = None
 
     def follow(self, tree: Tree) -> None:
-        """Count what this tree uses, and take the time that drones worked on it before off its wall clock."""
+        """Count what this tree uses, and subtract the time that earlier drones worked on it from the wall clock."""
         self.tree = tree
         self._deadline -= tree.seconds
 
@@ -63,35 +63,35 @@ class Budget:
     def seconds_left(self) -> float:
         return self._deadline - (self._clock() if self._stopped_at is None else self._stopped_at)
 
-    def stand_still(self, stands: bool) -> None:
-        """No wall clock goes on while the tree stands still."""
+    def set_idle(self, stands: bool) -> None:
+        """Stop the wall clock while the tree is idle (`stands`), and start it again afterwards."""
         if self._stopped_at is not None:
             self._deadline += self._clock() - self._stopped_at
         self._stopped_at = self._clock() if stands else None
 
     def check(
         self,
-        output_kept: float = 0,
-        tokens_kept: float = 0,
-        usd_kept: float = 0,
-        kinds_kept: Mapping[str, float] = NOTHING_KEPT,
+        output_headroom: float = 0,
+        tokens_headroom: float = 0,
+        usd_headroom: float = 0,
+        kinds_headroom: Mapping[str, float] = NO_HEADROOM,
     ) -> None:
-        """Raises `LimitReached` when the tree may not ask a model again without what is to be kept of its limits.
+        """Raises `LimitReached` when another model call would use what the `…_kept` arguments reserve of the limits.
 
-        `kinds_kept`: by the limit's name, of tokens of one kind.
+        `kinds_headroom`: reserved tokens of one kind, by the limit's name.
         """
         limits, spent = self.limits, self.spent
         if self.seconds_left() <= 0:
             raise LimitReached("wall_seconds", limits.wall_seconds)
-        if spent.output_tokens >= limits.output_tokens - output_kept:
+        if spent.output_tokens >= limits.output_tokens - output_headroom:
             raise LimitReached("output_tokens", limits.output_tokens)
         for name in TOKENS:
             allowed = getattr(limits, name)
-            if allowed is not None and getattr(spent, name) >= allowed - kinds_kept.get(name, 0):
+            if allowed is not None and getattr(spent, name) >= allowed - kinds_headroom.get(name, 0):
                 raise LimitReached(name, allowed)
-        if limits.total_tokens is not None and spent.total_tokens >= limits.total_tokens - tokens_kept:
+        if limits.total_tokens is not None and spent.total_tokens >= limits.total_tokens - tokens_headroom:
             raise LimitReached("total_tokens", limits.total_tokens)
-        if limits.cost_usd is not None and 0 < self.tree.usd >= limits.cost_usd - usd_kept:
+        if limits.cost_usd is not None and 0 < self.tree.usd >= limits.cost_usd - usd_headroom:
             raise LimitReached("cost_usd", limits.cost_usd)
 
     @property
@@ -103,46 +103,42 @@ class Budget:
 
     @property
     def full(self) -> bool:
-        """Whether the calls under way have set aside all that is left: one of them must settle before the next."""
+        """Whether the running calls have reserved all that is left: one of them must settle before the next starts."""
         if not self._under_way:
             return False
         limits, spent = self.limits, self.spent
+        input_tokens = self._tokens - self._output_tokens
         return (
             spent.output_tokens + self._output_tokens >= limits.output_tokens
             or (limits.total_tokens is not None and spent.total_tokens + self._tokens >= limits.total_tokens)
-            or (limits.input_tokens is not None and spent.input_tokens + self._input_tokens >= limits.input_tokens)
+            or (limits.input_tokens is not None and spent.input_tokens + input_tokens >= limits.input_tokens)
             or (limits.cost_usd is not None and 0 < self.tree.usd + self._usd >= limits.cost_usd)
         )
 
     async def settled(self) -> None:
-        """Wait until a call that is under way has settled."""
+        """Wait until a running call has settled."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         await turn
 
-    @property
-    def _input_tokens(self) -> int:
-        """Set aside for questions under way."""
-        return self._tokens - self._output_tokens
-
     def output_tokens_left(self) -> int:
-        """What neither is spent nor set aside."""
+        """Output tokens that are neither spent nor reserved."""
         return self.limits.output_tokens - self.spent.output_tokens - self._output_tokens
 
     def usd_per_token(self) -> float | None:
-        """What a token cost on the average so far, None when no priced call was made."""
+        """The average price of a token so far; None before the first call with a known price."""
         tree = self.tree
         return tree.usd / tree.priced_tokens if tree.priced_tokens else None
 
     def hold(self, reservation: Reservation) -> None:
-        """Set this aside; `settle` must follow whatever happens to the call."""
+        """Add the reservation; the caller must `settle` it whatever happens to the call."""
         self._under_way += 1
         self._tokens += reservation.tokens
         self._output_tokens += reservation.output_tokens
         self._usd += reservation.usd or 0.0
 
     def settle(self, reservation: Reservation) -> None:
-        """The call is over: give back what was set aside for it, and let those who wait look again."""
+        """Release the reservation of a call that has ended, and let everyone waiting in `settled` check again."""
         self._under_way -= 1
         self._tokens -= reservation.tokens
         self._output_tokens -= reservation.output_tokens
@@ -154,7 +150,7 @@ class Budget:
                     turn.set_result(None)
 
     def take_tool_call(self, call_id: str) -> bool:
-        """Whether one more tool call may run; it is under way until its end stands in the journal."""
+        """Reserve one tool call until its end is journaled; False when the limit is reached."""
         if self.tree.calls + len(self._calling) >= self.limits.tool_calls:
             return False
         self._calling.add(call_id)
@@ -164,7 +160,7 @@ class Budget:
         self._calling.discard(call_id)
 
     def take_spawn(self, record_id: str) -> bool:
-        """Whether one more subagent may begin; it is counted here until its beginning stands in the journal."""
+        """Reserve one subagent until its start is journaled; False when the limit is reached."""
         if self.tree.spawned + len(self._spawning) >= self.limits.spawns:
             return False
         self._spawning.add(record_id)
@@ -176,7 +172,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The most that one agent may use of its turn's limits."""
+    """The limits of one agent within its turn."""
 
     rounds: int
     output_tokens: int
@@ -190,7 +186,7 @@ class Share:
 
     @classmethod
     def of(cls, limits: Limits, own: AgentLimits, depth: int) -> "Share":
-        """The turn's limits, for a child the smaller ones; `own`, those of the agent's file, can only lower them."""
+        """The turn's limits, those for subagents below the root; `own`, from the agent's file, can only lower them."""
         return cls(
             rounds=_least(limits.rounds if depth == 0 else limits.subagent_rounds, own.rounds),
             output_tokens=_least(
@@ -204,7 +200,7 @@ class Share:
         )
 
     def within(self, wall_seconds: float | None) -> "Share":
-        """The same, with no more time than that."""
+        """The same with at most this wall clock."""
         return self if wall_seconds is None else replace(self, wall_seconds=_least(self.wall_seconds, wall_seconds))
 
     def as_limits(self) -> AgentLimits:
@@ -223,7 +219,7 @@ class Share:
 
 
 def _least_of(allowed: int | None, own: int | None) -> int | None:
-    """The smaller one; None is no limit."""
+    """The smaller of two optional limits; None is no limit."""
     return own if allowed is None else _least(allowed, own)
 
 

@@ -1,4 +1,4 @@
-"""The calls of one reply: those that run in order, a call in its whole form, and how one ends."""
+"""Parts of running one reply's tool calls: serializing some of them, normalizing arguments, building their ends."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ OUTCOME_UNKNOWN = (
 
 
 def outcome_unknown(call: ToolStarted) -> ToolFinished:
-    """The end of a call that a lost drone had begun."""
+    """The end of a call that a lost drone had started."""
     return ToolFinished(
         call_id=call.call_id,
         name=call.name,
@@ -31,7 +31,7 @@ def outcome_unknown(call: ToolStarted) -> ToolFinished:
 
 
 class InOrder:
-    """Lets these calls pass one after the other; all others at once."""
+    """Serializes these calls in their order; lets all others pass at once."""
 
     def __init__(self, call_ids: Sequence[str]) -> None:
         self._over = {call_id: asyncio.Event() for call_id in call_ids}
@@ -48,10 +48,11 @@ class InOrder:
                 self._over[call_id].set()
 
 
-def whole(call: ToolCall, spec: ToolSpec | None) -> ToolCall:
-    """The call; a JSON text that stands alone is the task of a subagent that asks for nothing else."""
+def normalized(call: ToolCall, spec: ToolSpec | None) -> ToolCall:
+    """The call with its arguments as an object. A bare JSON string becomes the only argument of a subagent's tool that
+    has just that one; any other call is returned unchanged."""
     sent = call.arguments
-    if spec is None or not isinstance(sent, str) or not sent.startswith('"') or (sole := _sole(spec)) is None:
+    if spec is None or not isinstance(sent, str) or not sent.startswith('"') or (sole := _only_argument(spec)) is None:
         return call
     try:
         return call.model_copy(update={"arguments": {sole: json.loads(sent)}})
@@ -59,8 +60,8 @@ def whole(call: ToolCall, spec: ToolSpec | None) -> ToolCall:
         return call
 
 
-def _sole(spec: ToolSpec) -> str | None:
-    """The one argument that a subagent as a tool asks for, when that is a text."""
+def _only_argument(spec: ToolSpec) -> str | None:
+    """Name of the only required argument of a delegation tool, when that is a string."""
     if spec.group != "delegation":
         return None
     required, known = spec.parameters.get("required"), spec.parameters.get("properties")
@@ -71,12 +72,12 @@ def _sole(spec: ToolSpec) -> str | None:
 
 
 def refusal(said: str, outcome: Outcome = Outcome.ERROR) -> Output:
-    """In the runtime's own words."""
+    """An error result written by the runtime itself, hence trusted."""
     return Output(said, is_error=True, outcome=outcome, untrusted=False)
 
 
 def finished(call: ToolCall, output: Output, started: float, *, untrusted: bool) -> ToolFinished:
-    """The end of a call; what strangers may have written stands within a fence."""
+    """The end of a call; untrusted content is fenced. `started`: `time.monotonic()` at its start."""
     ended = ToolFinished(
         call_id=call.call_id,
         name=call.name,

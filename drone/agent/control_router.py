@@ -1,4 +1,4 @@
-"""The way of a control to the right agent of a turn, and of its receipt back."""
+"""Delivers each control to the right agent of a turn, and its receipt back to the sender."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -27,22 +27,22 @@ ASKS_NO_MODEL = "The generator of a document asks no model and reads nothing: na
 NOTHING_ASKED = "A steer needs a message, or tools to remove."
 NOTHING_SET = "A set_metadata needs metadata."
 
-_TAKING = "a control"
-"""The activity that does what is asked: nothing stands still while a pause is being lifted."""
+_HANDLING = "a control"
+"""Activity name while a control is handled, so that the tree does not count as idle while a pause is being lifted."""
 
 
 class Receipts(Protocol):
-    """Whoever must know what became of what was asked. Neither waits nor raises."""
+    """Receives the outcome of each control. Its methods neither block nor raise."""
 
     def applied(self, control_id: str, seq: int) -> None:
-        """It took effect; entry `seq` tells of it."""
+        """The control took effect; entry `seq` records it."""
 
     def refused(self, whose: Origin, control_id: str, why: str) -> None:
-        """It was taken for this agent, and will never take effect."""
+        """The control was taken for agent `whose`, and will never take effect; `why` is a sentence."""
 
 
 class NoReceipts:
-    """Nobody wants to know."""
+    """Discards every outcome."""
 
     def applied(self, control_id: str, seq: int) -> None:
         pass
@@ -52,8 +52,10 @@ class NoReceipts:
 
 
 class ControlJournal:
-    """Writes what people asked for and said. Nobody whom it knows of knows it: the turn's memory is let go at its end,
-    and not only when Python next looks for objects that hold each other."""
+    """Writes the entries about controls, decisions and answers, and reports each as applied.
+
+    Nothing it refers to refers back to it: without reference cycles the turn's memory is freed as soon as it ends.
+    """
 
     def __init__(self, journal: TreeJournal, receipts: Receipts) -> None:
         self.receipts = receipts
@@ -61,14 +63,14 @@ class ControlJournal:
         self._writing: set[asyncio.Task[int]] = set()
 
     async def write(self, origin: Origin, *facts: Fact) -> None:
-        """Also when whoever waits is cut off: what is begun comes to its end, so that each receipt has one."""
-        writing = asyncio.create_task(self._written(origin, facts))
+        """Write the facts, even if the caller is cancelled meanwhile: each control gets its receipt."""
+        writing = asyncio.create_task(self._write_and_report(origin, facts))
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)
         writing.add_done_callback(lambda done: done.cancelled() or done.exception())
         await asyncio.shield(writing)
 
-    async def _written(self, origin: Origin, facts: tuple[Fact, ...]) -> int:
+    async def _write_and_report(self, origin: Origin, facts: tuple[Fact, ...]) -> int:
         last = await self._journal.write(origin, *facts)
         for seq, fact in enumerate(facts, start=last - len(facts) + 1):
             if isinstance(fact, ControlApplied | ApprovalDecided | QuestionAnswered) and fact.control_id is not None:
@@ -76,7 +78,7 @@ class ControlJournal:
         return last
 
     async def settled(self) -> None:
-        """All that was begun is written."""
+        """Wait until all writes that have begun are finished."""
         if self._writing:
             await asyncio.wait(self._writing)
 
@@ -84,8 +86,8 @@ class ControlJournal:
 class ControlRouter:
     """One per turn. Use on one event loop only.
 
-    What is taken is either applied, with an entry, or refused: here and now (the answer of `take`), or, for a message
-    that its agent never read, when that agent ends (`receipts`).
+    Each control is either applied, with an entry, or refused: immediately (the result of `take`), or through `receipts`
+    when its agent ends without having read the message.
     """
 
     def __init__(
@@ -96,33 +98,33 @@ class ControlRouter:
         tree: Tree | None = None,
         people: People | None = None,
     ) -> None:
-        """`tree`: that of a turn which goes on. What was asked of it under an earlier drone holds for this one, and
-        what is asked of an agent that was at work and is not back yet waits for it. A resume of one that waited for
-        its provider then does not come too late: what it asks for is done now.
+        """`tree`: that of a resumed turn. Controls applied under an earlier drone stay in effect. Controls for an agent
+        that had begun and has not been restarted yet wait for it; a resume of one that waited for its provider has its
+        effect, too: the provider is asked again at once.
         """
         self.idle = idle or IdleWatch()
         self.tree = tree or Tree()
         self._journal = ControlJournal(TreeJournal(journal, self.tree), receipts or NoReceipts())
         self.inbox = Inbox(self.tree, self._journal.write, people)
         self.workspace_key = ""
-        """What the directory of the turn is known by; whoever opens it says so."""
+        """Identifies the turn's workspace in approvals; set by the code that opens the workspace."""
         self._top = AgentControl(ORDER, None, self.tree.restraints)
         self._root: AgentControl | None = None
         self._over = False
         self._agent_controls: dict[str, AgentControl] = {}
-        self._expected: dict[str, list[Control]] = {record_id: [] for record_id in self.tree.unfinished}
-        self._put_off: set[str | None] = set(self.tree.put_off)
+        self._early_controls: dict[str, list[Control]] = {record_id: [] for record_id in self.tree.unfinished}
+        self._waited_for_provider: set[str | None] = set(self.tree.waiting_for_provider)
         self._one_at_a_time = asyncio.Lock()
 
-    def answer_to(self, receipts: Receipts) -> None:
-        """Who is told from now on what became of controls."""
+    def report_to(self, receipts: Receipts) -> None:
+        """Report outcomes to `receipts` from now on."""
         self._journal.receipts = receipts
 
     @contextmanager
     def entered(self, origin: Origin) -> Iterator[AgentControl]:
-        """What is asked of an agent, for as long as it runs. The master reads what is said to the order as a whole.
+        """The controls of an agent while it runs. The root agent also reads the mail sent to the order as a whole.
 
-        Raises ValueError for a second master.
+        Raises ValueError for a second root agent.
         """
         assert origin.record_id is not None
         if origin.parent_id is None and self._root is not None and self._root.origin.record_id in self._agent_controls:
@@ -136,20 +138,20 @@ class ControlRouter:
         try:
             yield agent_control
         except JournalError:
-            agent_control.mail.take()  # another holder of the order may find it still open, and deliver it
-            self._expected.pop(origin.record_id, None)
+            agent_control.mail.take()  # not refused: the order's next holder may still deliver it
+            self._early_controls.pop(origin.record_id, None)
             raise
         finally:
             del self._agent_controls[origin.record_id]
             self._over = self._over or agent_control is self._root
             for mail in agent_control.mail.take():
                 self._journal.receipts.refused(agent_control.origin, mail.control_id, UNREAD)
-            for control in self._expected.pop(origin.record_id, ()):
+            for control in self._early_controls.pop(origin.record_id, ()):
                 self._journal.receipts.refused(origin, control.id, UNREAD)
 
     async def arrived(self, record_id: str | None) -> None:
-        """An agent is in its rounds: what was asked of it before is done now. Raises `JournalError`."""
-        waiting = self._expected.pop(record_id or "", [])
+        """An agent has entered its rounds: handle the controls that waited for it. Raises `JournalError`."""
+        waiting = self._early_controls.pop(record_id or "", [])
         origin = self._agent_controls[record_id or ""].origin
         try:
             while waiting:
@@ -157,34 +159,34 @@ class ControlRouter:
                 if why := await self.take(control):
                     self._journal.receipts.refused(origin, control.id, why)
         finally:
-            for control in waiting:  # a cancel among them has ended the agent
+            for control in waiting:  # left over when one of them cancelled the agent
                 self._journal.receipts.refused(origin, control.id, ENDING)
-            self._put_off.discard(origin.record_id if origin.parent_id else None)
+            self._waited_for_provider.discard(origin.record_id if origin.parent_id else None)
 
-    def end(self, record_id: str, why: str) -> None:
-        """Cancel an agent with everything below it; nothing happens when it does not run."""
+    def cancel(self, record_id: str, why: str) -> None:
+        """Cancel an agent and its descendants; does nothing when it is not running."""
         if agent_control := self._agent_controls.get(record_id):
-            agent_control.end(why)
+            agent_control.cancel(why)
 
     @property
     def root(self) -> str | None:
-        """The record of the agent that stands for the whole turn; None before it has begun."""
+        """Record id of the root agent; None before it has begun."""
         return self._root.origin.record_id if self._root is not None else None
 
     async def take(self, control: Control) -> str | None:
-        """Do what is asked; why not, in a sentence, when it cannot be. Raises `JournalError`.
+        """Carry out a control; returns a sentence that says why when it cannot be. Raises `JournalError`.
 
-        A message is journaled when the agent reads it, everything else here and now. Tools are gone at once.
+        A message is journaled when the agent reads it, everything else immediately. Tools are removed immediately.
         """
         async with self._one_at_a_time:
-            with self.idle.moving(_TAKING):
+            with self.idle.moving(_HANDLING):
                 return await self._take(control)
 
     async def _take(self, control: Control) -> str | None:
         if control.kind is ControlKind.DECIDE:
             return OVER if self._over else await self.inbox.take(control)
-        if not self._over and control.record_id in self._expected:
-            self._expected[control.record_id].append(control)
+        if not self._over and control.record_id in self._early_controls:
+            self._early_controls[control.record_id].append(control)
             return None
         agent_control = self._addressed(control.record_id)
         if isinstance(agent_control, str):
@@ -195,26 +197,26 @@ class ControlRouter:
         return None
 
     async def read(self, agent_control: AgentControl) -> Sequence[Mail]:
-        """The mail that waits for an agent, and is read now: its entries are committed."""
+        """Take an agent's unread mail and commit an entry for each message."""
         mail = agent_control.mail.take()
         if mail:
-            await self._journal.write(agent_control.origin, *(one.read() for one in mail))
+            await self._journal.write(agent_control.origin, *(one.entry() for one in mail))
         return mail
 
     async def settled(self) -> None:
-        """Return when every entry about a control is written that was begun: an agent's last entry comes after."""
+        """Wait for the entries about controls being written; an agent's last entry must follow them."""
         await self._journal.settled()
 
     def _addressed(self, record_id: str | None) -> AgentControl | str:
-        """Whose agent_control it is; the root's record stands for the whole turn."""
+        """The agent addressed by a record id, or why there is none. The root's record and None mean the whole turn."""
         if record_id in (None, self.root):
             return OVER if self._over else self._top
         agent_control = self._agent_controls.get(record_id or "")
         return NOBODY if agent_control is None or not agent_control.at_work else agent_control
 
     def _refusal(self, control: Control, agent_control: AgentControl) -> str | None:
-        """Why this cannot be asked of an agent that is there."""
-        if agent_control.ending:
+        """Why this agent cannot carry out the control; None when it can."""
+        if agent_control.is_cancelled:
             return ENDING
         match control.kind:
             case ControlKind.STEER if control.message is None and not control.remove_tools:
@@ -226,23 +228,26 @@ class ControlRouter:
             case ControlKind.SET_METADATA:
                 why = metadata_problem(merged(agent_control.metadata, control.metadata or {}))
                 return f"What it would have then {why}." if why else None
-            case ControlKind.PAUSE if agent_control.held:
+            case ControlKind.PAUSE if agent_control.is_paused_itself:
                 return PAUSED
-            case ControlKind.RESUME if agent_control.paused and not agent_control.held:
+            case ControlKind.RESUME if agent_control.paused and not agent_control.is_paused_itself:
                 return PAUSED_ABOVE
-            case ControlKind.RESUME if not agent_control.held and not self._is_put_off(agent_control):
+            case ControlKind.RESUME if not agent_control.is_paused_itself and not self._waits_for_provider(
+                agent_control
+            ):
                 return NOT_PAUSED
             case _:
                 return None
 
     def _is_modelless(self, agent_control: AgentControl) -> bool:
-        """Whether this is the whole turn, and its root only lets others work."""
+        """Whether this is the whole turn and its root agent has no model: it only runs other agents."""
         root = self.tree.begun(self.tree.root)
         return agent_control is self._top and root is not None and root.started is not None and not root.started.model
 
-    def _is_put_off(self, agent_control: AgentControl) -> bool:
-        """Whether somebody there waits for a provider, or did under an earlier drone and this agent is not back yet."""
-        return agent_control.put_off or agent_control.origin.record_id in self._put_off
+    def _waits_for_provider(self, agent_control: AgentControl) -> bool:
+        """Whether an agent there waits for its provider, or this one did under an earlier drone and has not restarted
+        yet."""
+        return agent_control.waits_for_provider or agent_control.origin.record_id in self._waited_for_provider
 
     async def _do(self, control: Control, agent_control: AgentControl) -> None:
         match control.kind:
@@ -259,9 +264,9 @@ class ControlRouter:
                 agent_control.resume()
             case ControlKind.CANCEL:
                 why = f"a person cancelled it{f': {control.reason}' if control.reason else ''}"
-                agent_control.end(why)
+                agent_control.cancel(why)
                 if agent_control is self._top and self._root is not None:
-                    self._root.end(why)
+                    self._root.cancel(why)
                 await self._applied(agent_control, control)
 
     async def _applied(self, agent_control: AgentControl, control: Control) -> None:

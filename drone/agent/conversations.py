@@ -1,4 +1,4 @@
-"""What a finished subagent leaves to its parent: its report within bounds, and a conversation that may go on."""
+"""A finished subagent's report, shortened for its parent, and its conversation, kept for follow-up messages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,50 +13,50 @@ from mcc.contracts.shape import to_json
 from mcc.rules.report import cut, shortened
 
 TEXT_CHARACTERS = 16_000
-"""Characters of a child's text, or of a result of its own shape as JSON, that its parent is told."""
+"""Most characters that a parent is shown of a child's text, or of a custom-schema result as JSON."""
 
 REPORT_CHARACTERS = 100_000
-"""Characters of a report as JSON, beyond which only its status and summary are told."""
+"""A report longer than this as JSON is reduced to its status and summary."""
 
 STRING_CHARACTERS = 2_000
-"""Characters of one text inside a result of its own shape, when that is too long as a whole."""
+"""Most characters of one string inside a custom-schema result that is too long as a whole."""
 
 _SHORTENED = "This is shortened; the artifact has the whole."
-_WORDS = {RecordStatus.COMPLETED: "completed", RecordStatus.FAILED: "failed"}
+_STATUSES = {RecordStatus.COMPLETED: "completed", RecordStatus.FAILED: "failed"}
 _LISTS = ("steps", "findings", "artifacts", "recommended_next_actions")
-_OF_A_REPORT = frozenset({"status", "summary", *_LISTS})
+_REPORT_KEYS = frozenset({"status", "summary", *_LISTS})
 
 
 async def as_report(report: Report, artifacts: Artifacts) -> tuple[dict[str, Any], str | None]:
-    """One child as a JSON object, for calls that run several; the digest of the whole when it is shortened.
+    """A child's report as a JSON object, for calls that run several; and the whole's digest when it is shortened.
 
-    It has the keys of a report, or `{status, result, …}` for a result of its own shape. `whole` names the artifact
-    with everything that is left out. Raises `JournalError`.
+    The object has the keys of a report, or `{status, result, …}` for a custom-schema result. When shortened, its key
+    `whole` names the artifact that holds everything. Raises `JournalError`.
     """
-    whole = whole_of(report)
-    short, is_cut = _short(whole)
+    whole = full_report(report)
+    short, is_cut = _shortened(whole)
     if not is_cut:
         return short, None
     text = to_json(whole).decode()
-    digest = await artifacts.kept(text)
+    digest = await artifacts.keep(text)
     kept = {"artifact": handle_of(digest), "characters": len(text), "note": _SHORTENED}
     return {**short, "whole": kept}, digest
 
 
-def whole_of(report: Report) -> dict[str, Any]:
-    """A child's report with nothing left out, made of what its journal entries say."""
-    status = _WORDS.get(report.status, "blocked")
+def full_report(report: Report) -> dict[str, Any]:
+    """A child's complete report as a JSON object, from what its journal entries say."""
+    status = _STATUSES.get(report.status, "blocked")
     ids = {
         "meta": {"rounds": report.rounds, "usage": report.usage.model_dump(), "effective_model": report.model},
         "record_id": report.record_id,
         **_worktree(report),
     }
     if report.error is not None:
-        return {**_shaped({"status": "blocked", "summary": _why(report)}, report), **ids}
+        return {**_report_fields({"status": "blocked", "summary": _stop_text(report)}, report), **ids}
     if report.result is None:
-        return {**_shaped({"status": status, "summary": report.text}, report), **ids}
+        return {**_report_fields({"status": status, "summary": report.text}, report), **ids}
     if _is_report(report.result):
-        return {**_shaped(report.result, report), **ids}
+        return {**_report_fields(report.result, report), **ids}
     return {"status": status, "result": report.result, **ids}
 
 
@@ -68,7 +68,7 @@ def _worktree(report: Report) -> dict[str, Any]:
     return {"worktree": worktree}
 
 
-def _shaped(said: Any, report: Report) -> dict[str, Any]:
+def _report_fields(said: Any, report: Report) -> dict[str, Any]:
     return {
         "status": said["status"],
         "summary": said["summary"],
@@ -79,24 +79,24 @@ def _shaped(said: Any, report: Report) -> dict[str, Any]:
 
 
 def _is_report(result: object) -> bool:
-    """Whether it can be told as a report without losing anything."""
+    """Whether the result fits the keys of a report without losing anything."""
     return (
         isinstance(result, Mapping)
-        and result.keys() <= _OF_A_REPORT
+        and result.keys() <= _REPORT_KEYS
         and isinstance(result.get("status"), str)
         and isinstance(result.get("summary"), str)
         and all(isinstance(result.get(name) or [], list) for name in _LISTS)
     )
 
 
-def _why(report: Report) -> str:
+def _stop_text(report: Report) -> str:
     so_far = f"What it had so far:\n{report.text}" if report.text else "It had nothing to tell yet."
     return f"The agent stopped before it was done: {(report.error or '').rstrip('. ')}. {so_far}"
 
 
-def _short(whole: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+def _shortened(whole: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     if "summary" not in whole:
-        result, is_cut = _short_result(whole["result"])
+        result, is_cut = _shortened_result(whole["result"])
         return {**whole, "result": result}, is_cut
     short, is_cut = shortened(whole)
     summary = cut(short["summary"], TEXT_CHARACTERS)
@@ -107,8 +107,8 @@ def _short(whole: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     return {**short, **{name: [] for name in _LISTS}}, True
 
 
-def _short_result(result: object) -> tuple[object, bool]:
-    """The result, with its texts cut when it is too long as JSON, or the beginning of that JSON when it still is."""
+def _shortened_result(result: object) -> tuple[object, bool]:
+    """The result; if too long as JSON, with its strings cut, or, if still too long, the beginning of its JSON."""
     text = to_json(result).decode()
     if len(text) <= TEXT_CHARACTERS:
         return result, False
@@ -129,21 +129,21 @@ def _trimmed(value: object) -> object:
 
 
 async def as_text(report: Report, artifacts: Artifacts) -> tuple[str, str | None]:
-    """One child as a text with its record's id; the digest of the whole when it is shortened. Raises `JournalError`."""
+    """A child's answer with its record id, as text; and the whole's digest when shortened. Raises `JournalError`."""
     worktree = f"\n\nworktree: {report.worktree.message}" if report.worktree else ""
     last = f"{worktree}\n\nrecord_id: {report.record_id}"
     if len(report.text) <= TEXT_CHARACTERS:
         return report.text + last, None
-    digest = await artifacts.kept(report.text)
+    digest = await artifacts.keep(report.text)
     return f"{cut(report.text, TEXT_CHARACTERS)}\nThe whole text is the artifact {handle_of(digest)}.{last}", digest
 
 
 KEPT_CHARACTERS = 2_000_000
-"""Characters of finished conversations that one tree keeps; beyond that the oldest are forgotten."""
+"""Most characters of finished conversations that one tree keeps; beyond that the oldest are dropped."""
 
 
 class CannotContinue(Exception):
-    """The conversation cannot go on; a sentence that says what to do."""
+    """The conversation cannot be continued; the message says what to do."""
 
 
 A = TypeVar("A")
@@ -151,9 +151,9 @@ A = TypeVar("A")
 
 @dataclass(slots=True)
 class Conversation(Generic[A]):
-    """One subagent (`agent`) over all its records, the last of which is `record_id`. `status` None: it works.
+    """One subagent (`agent`) over all its records; `record_id` is the latest. `status` None: it is running.
 
-    `tools_removed` is what people took away from it: a continued agent does not get it back.
+    `tools_removed`: tools that people removed from it; they stay removed when it continues.
     """
 
     agent: A
@@ -168,28 +168,28 @@ class Conversation(Generic[A]):
 
 
 class Conversations:
-    """Those of one tree, by every record that belongs to them. Use on one event loop only."""
+    """The conversations of one tree, by each of their record ids. Use on one event loop only."""
 
     def __init__(self, most_characters: int = KEPT_CHARACTERS) -> None:
         self._most_characters = most_characters
         self._by_record: dict[str, Conversation[Any]] = {}
 
     def begin(self, conversation: Conversation[Any]) -> None:
-        """It is known from here on."""
+        """Register a new conversation."""
         self._by_record[conversation.record_id] = conversation
 
     def resume(self, conversation: Conversation[Any], record_id: str) -> None:
-        """It goes on under this record, and is known by it as well."""
+        """Continue a conversation under a further record id; the earlier ones still find it."""
         conversation.record_id, conversation.status = record_id, None
         conversation.turns += 1
         self._by_record[record_id] = conversation
 
     def knows(self, record_id: str) -> bool:
-        """Whether this record belongs to one of them, whoever may go on with it."""
+        """Whether this record belongs to a conversation of any parent."""
         return record_id in self._by_record
 
     def find(self, record_id: str, parent_id: str | None) -> Conversation[Any]:
-        """The conversation that this record belongs to and this parent may go on with. Raises `CannotContinue`."""
+        """The conversation of this record, if this parent may continue it. Raises `CannotContinue`."""
         found = self._by_record.get(record_id)
         if found is None:
             raise CannotContinue(
@@ -211,7 +211,7 @@ class Conversations:
         messages: Sequence[Message],
         tools_removed: tuple[str, ...] = (),
     ) -> None:
-        """Keep what was said for its next turn; the encoded form is made anew then."""
+        """Keep the messages for the conversation's next turn, without their encoded bytes to save memory."""
         for message in messages:
             message.forget()
         conversation.status = status
@@ -221,11 +221,11 @@ class Conversations:
         self._forget_oldest()
 
     def forget(self, parent_id: str) -> None:
-        """The parent has ended: nobody may go on with its subagents."""
-        self._drop([one for one in self._kept() if one.parent_id == parent_id])
+        """Drop the conversations of a parent that has ended: nobody else may continue them."""
+        self._drop([one for one in self._each() if one.parent_id == parent_id])
 
     def _forget_oldest(self) -> None:
-        finished = [one for one in self._kept() if one.status is not None]
+        finished = [one for one in self._each() if one.status is not None]
         total = sum(one.characters for one in finished)
         dropped: list[Conversation[Any]] = []
         for one in finished:
@@ -235,8 +235,8 @@ class Conversations:
             dropped.append(one)
         self._drop(dropped)
 
-    def _kept(self) -> list[Conversation[Any]]:
-        """Each once, the one whose first record is oldest first."""
+    def _each(self) -> list[Conversation[Any]]:
+        """Each conversation once, oldest first record first."""
         return list({id(one): one for one in self._by_record.values()}.values())
 
     def _drop(self, dropped: Sequence[Conversation[Any]]) -> None:

@@ -1,4 +1,4 @@
-"""The agents of an installation: their files found and read once, the shipped ones, the operator's, the user's."""
+"""The agent definitions of an installation: the shipped ones, the operator's and the user's, each file read once."""
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -29,14 +29,14 @@ __all__ = ["MASTER", "Definitions", "shipped_prompts"]
 
 TOLD = 100
 TOLD_CHARACTERS = 1_000
-"""Sentences about a workspace's files that are told, and the characters of each."""
+"""Most warnings about a workspace's files, and most characters of each."""
 
 _FILE = "system.md"
 
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """All agents that orders and agents may name. A broken file is kept with its problem instead of a definition."""
+    """All agents that orders and agents may name. A broken file is listed with its problem instead of a definition."""
 
     known: Agents
     groups: GroupTable = field(default_factory=lambda: TOOL_GROUPS)
@@ -45,10 +45,10 @@ class Definitions:
     def load(
         cls, prompts_dir: Path | str | None = None, groups: GroupTable = TOOL_GROUPS, own_dir: Path | None = None
     ) -> "Definitions":
-        """The shipped agents, and those of `master/system.md` and `subagent/*/system.md` under `prompts_dir`;
-        before them `*.md` of `own_dir`, the user's own.
+        """The shipped agents, and those of `master/system.md` and `subagent/*/system.md` under `prompts_dir`; `*.md` in
+        `own_dir`, the user's own directory, take precedence.
 
-        Never raises for what is in the files: `problems` says it, `get` and `capabilities` tell it.
+        Never raises for a file's content: see `problems`, `get` and `capabilities`.
         """
         shipped = tuple(_files(shipped_prompts(), whole=True))
         if prompts_dir is None:
@@ -70,7 +70,7 @@ class Definitions:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What is wrong with a workspace's files, in a bounded number of bounded sentences: they become entries."""
+        """Problems of a workspace's files; number and length are bounded, since they become journal entries."""
         return few([str(one) for one in (*self.known.refused, *self.known.warnings)], TOLD, TOLD_CHARACTERS)
 
     def nearer(
@@ -80,27 +80,27 @@ class Definitions:
         trusted: Collection[str] = (),
         doubt: str = "",
     ) -> "Definitions":
-        """With the agents of an order's workspace before these, none of them with more rights than the operator's.
+        """Add the agents of an order's workspace, which take precedence, without more rights than the operator's.
 
-        `trusted` are the names of those files that the operator agreed to, to replace an agent or to choose a model;
-        `doubt` says why that cannot be known.
+        `trusted`: names of the files that the operator has allowed to replace an agent or to choose a model; `doubt`:
+        why it cannot be determined which are.
         """
         return Definitions(with_workspace(self.known, files, self.groups, read, trusted, doubt), self.groups)
 
     def get(self, name: str) -> AgentDefinition:
-        """Raises LookupError with a sentence: there is no such agent, or its file is broken."""
+        """Raises LookupError when there is no such agent or its file is broken; the message says which."""
         return self.known.get(name)
 
     def spawns(self, name: str) -> tuple[str, ...]:
-        """The agents that a usable one may delegate to, `workspace/*` spelled out, in the order of its file."""
+        """The agents that a usable agent may delegate to, `workspace/*` expanded, in the order of its file."""
         return self.known.spawns(name)
 
     def names(self) -> tuple[str, ...]:
-        """The agents that can be used, in alphabetical order."""
+        """The usable agents in alphabetical order."""
         return tuple(sorted(self.agents))
 
     def capabilities(self, tools: Collection[Capability] = ()) -> tuple[Capability, ...]:
-        """Every agent that has a file, the broken ones with their problem; `tools` are those of the drone."""
+        """Every agent with a file, broken ones with their problem; `tools` are the drone's tools."""
         usable = [
             Capability(name=name, description=agent.description, agent=self._sheet(name, agent, tools))
             for name, agent in self.agents.items()
@@ -118,14 +118,14 @@ class Definitions:
 
 
 def shipped_prompts() -> Path:
-    """The prompts of this installation: inside the package when it came as a wheel, else beside it in the checkout."""
+    """The directory of shipped prompts: inside the package for a wheel, beside it in a checkout."""
     package = Path(__file__).resolve().parents[1]
     packed = package / "_prompts"
     return packed if packed.is_dir() else package.parent / "prompts"
 
 
 def _files(directory: Path, *, whole: bool = False) -> Iterator[AgentFile]:
-    """The agent files of a directory of prompts; in a `whole` one the master may not be missing."""
+    """The agent files of a prompts directory; in a `whole` one a missing master file is reported as a problem."""
     master = directory / MASTER / _FILE
     if whole or master.parent.is_dir():
         yield _read(MASTER, master)
@@ -137,7 +137,7 @@ def _files(directory: Path, *, whole: bool = False) -> Iterator[AgentFile]:
 
 
 def _own_files(directory: Path | None) -> tuple[AgentFile, ...]:
-    """The agent files of the user's own directory, which nobody else may write."""
+    """The agent files of the user's own directory; refused when other users may write to it."""
     if directory is None or not os.path.isdir(directory):
         return ()
     try:

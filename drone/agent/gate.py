@@ -1,6 +1,6 @@
-"""The gate: what an agent hands in is checked, sent back with reasons, or accepted; and what a gate may know.
+"""The gate: checks what an agent submits, and accepts it or sends it back with reasons; `Evidence` is its input.
 
-To hand something in is a tool call, and not the end of a conversation: docs/decisions/11.
+A result is submitted by a tool call, not by ending the conversation: docs/decisions/11.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from drone.agent.messages import ToolSpec
-from drone.agent.receipts import Receipt, shown
+from drone.agent.receipts import Receipt, passages_shown
 from drone.agent.record import RecordState
-from drone.agent.report import GateFailed, Report, mishap, no_object
+from drone.agent.report import GateFailed, Report, describe_or_raise, not_an_object
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import Output
-from drone.agent.transcript import REPLY, TRY_FIRST, VALIDATE, WOULD_BE
+from drone.agent.transcript import REPLY, TRY_FIRST, VALIDATE, WOULD_BE_ACCEPTED
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.documents import RuleError
 from mcc.contracts.journal import GateChecked, Outcome
@@ -29,11 +29,11 @@ async def _nothing_kept(digest: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The task, what the tools did, what the children brought.
+    """What a gate may base its decision on: the task, receipts of tool calls, reports of children.
 
-    `reading` are the names of the tools by which the agent can look at something; `threads` are for checks that block.
-    `below` are the receipts of the children, `roots` the spellings of the directory that paths are relative to; `kept`
-    answers the whole of a text that an artifact names.
+    `reading`: names of the agent's tools that read something. `threads`: for checks that block. `below`: receipts of
+    the children. `roots`: the spellings of the directory that paths are relative to. `kept`: returns the whole text of
+    an artifact, by its digest.
     """
 
     task: str
@@ -47,40 +47,40 @@ class Evidence:
     kept: Callable[[str], Awaitable[str | None]] = field(default=_nothing_kept, repr=False, compare=False)
 
     @property
-    def untried(self) -> bool:
-        """Whether the agent could have looked at something and never called such a tool."""
+    def tried_nothing(self) -> bool:
+        """Whether the agent has reading tools and has called none of them."""
         return bool(self.reading) and not any(receipt.tool in self.reading for receipt in self.receipts)
 
-    async def whole(self) -> Mapping[str, str]:
-        """The texts, by their digests, of which tools that show files told only a part. Raises `JournalError`."""
+    async def whole_texts(self) -> Mapping[str, str]:
+        """The whole texts, by digest, of receipts whose file content was shortened. Raises `JournalError`."""
         cut = {one.artifact for one in (*self.receipts, *self.below) if one.content and one.artifact}
         found = {digest: await self.kept(digest) for digest in sorted(cut)}
         return {digest: text for digest, text in found.items() if text is not None}
 
-    def shown(self, whole: Mapping[str, str]) -> Iterator[tuple[str, Passage]]:
-        """What of files was shown, each with the id of the call that did: by the agent's tools and its children's."""
+    def passages(self, whole: Mapping[str, str]) -> Iterator[tuple[str, Passage]]:
+        """Each passage of a file that a tool of the agent or of its children showed, with that call's id."""
         for receipt in (*self.receipts, *self.below):
             content = whole.get(receipt.artifact or "", receipt.content)
             if content:
-                yield from ((receipt.call_id, one) for one in shown(receipt.tool, receipt.arguments, content))
+                yield from ((receipt.call_id, one) for one in passages_shown(receipt.tool, receipt.arguments, content))
 
 
 ATTEMPTS = 5
-"""Results that may be handed in before the run has failed."""
+"""Submissions after which the run fails."""
 
 MAX_ERRORS = 20
-"""Errors of one check that are told."""
+"""Most errors of one check that the model is shown."""
 
 ERROR_CHARACTERS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """No errors = accepted: `result` (JSON) is then the run's, `text` what a person reads of it.
+    """The outcome of a check. Without errors it is accepted: `result` (JSON) is the run's result, `text` its text.
 
-    `errors` are sentences that the model can act on; `faults` are those of them that say that a rule has no value.
-    `warnings` say what was changed of what was handed in. `listed` are the errors as a gate lists them that answers in
-    a form of its own.
+    `errors`: sentences that the model can act on. `faults`: those among them that say a rule could not be evaluated.
+    `warnings`: what was changed in the submission. `listed`: the errors in structured form, for a gate that answers in
+    a format of its own.
     """
 
     errors: tuple[str, ...] = ()
@@ -96,32 +96,33 @@ class Verdict:
 
 
 class Gate(Protocol):
-    """Decides whether a run's result is good. Shared by all runs of an agent; keeps nothing of any."""
+    """Decides whether a run's result is good. Stateless, shared by all runs of an agent."""
 
     @property
     def finish(self) -> str:
-        """The name of the tool that hands the result in."""
+        """The name of the tool that submits the result."""
 
     def specs(self) -> Sequence[ToolSpec]:
-        """The finish tools: that one, and `validate` where it has one."""
+        """The finish tools: `finish`, and `validate` where the gate has it."""
 
     @property
     def check_only(self) -> str | None:
-        """The argument of `finish` that asks for a check alone; it is no part of what is handed in."""
+        """The argument of `finish` that requests a check without submitting; not part of the result. None: there is
+        none."""
 
     @property
     def guidance(self) -> str:
-        """What the system prompt says of it, after the prompt itself."""
+        """The section about the gate that is appended to the system prompt."""
 
     async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
-        """Judge what was handed in. Never raises for what is in it; never blocks the loop."""
+        """Check a submission. Never raises because of its content; never blocks the event loop."""
 
     def answer(self, verdict: Verdict, said: str) -> str:
-        """What the model is told of a check: `said` are the runtime's own words, which have every error in them."""
+        """The tool result that the model sees; `said` is the runtime's own text, which contains every error."""
 
 
-class Finish:
-    """The gate of one run, whose `state` counts the attempts. Keeps what it has accepted here."""
+class RunGate:
+    """The gate of one run. `state` counts the attempts; this object holds the verdicts accepted under this drone."""
 
     def __init__(self, gate: Gate, state: RecordState, attempts: int = ATTEMPTS) -> None:
         self._gate = gate
@@ -142,19 +143,20 @@ class Finish:
         return self._state.gate.tried
 
     def verdict(self, accepted: ToolCall) -> Verdict | None:
-        """What was accepted with this call; None when that was under another drone: it must be judged again."""
+        """The verdict that accepted this call; None when it was accepted under another drone and must be checked
+        again."""
         return self._verdicts.get(accepted.call_id)
 
     async def call(self, call: ToolCall, evidence: Evidence) -> tuple[GateChecked | None, Output]:
-        """The check as an entry, and what the model is told; no entry when nothing was checked."""
+        """Handle a call of a finish tool: the entry (None when nothing was checked) and the tool result."""
         if self._state.gate.accepted is not None:
             return None, self._answer(Verdict(), _ACCEPTED_ALREADY, error=True)
         if self.tried >= self._attempts:
-            said = f"Not looked at: the result was refused {self.tried} times.{self._chances(self.tried)}"
+            said = f"Not looked at: the result was refused {self.tried} times.{self._attempts_left(self.tried)}"
             return None, self._answer(Verdict(self._state.gate.errors), said)
-        verdict = _tried(await self._judged(call, evidence), evidence)
+        verdict = _refuse_untried(await self._judged(call, evidence), evidence)
         if self.only_checks(call):
-            good = f"This {WOULD_BE}. Hand it in with {self._gate.finish}."
+            good = f"This {WOULD_BE_ACCEPTED}. Hand it in with {self._gate.finish}."
             checked = _checked(call.name, self.tried, verdict, check_only=True)
             return checked, self._answer(verdict, good if verdict.ok else _complaint(verdict))
         attempt = self.tried + 1
@@ -162,7 +164,7 @@ class Finish:
         if verdict.ok:
             self._verdicts[call.call_id] = verdict
             return checked, self._answer(verdict, "Accepted.")
-        chances = _BROKEN if self._state.gate.fails_again(verdict.faults) else self._chances(attempt)
+        chances = _BROKEN if self._state.gate.fails_again(verdict.faults) else self._attempts_left(attempt)
         return checked, self._answer(verdict, _complaint(verdict) + chances)
 
     def _answer(self, verdict: Verdict, said: str, *, error: bool = False) -> Output:
@@ -170,7 +172,7 @@ class Finish:
         return Output(self._gate.answer(verdict, said), is_error=wrong, outcome=Outcome.ERROR if wrong else Outcome.OK)
 
     def only_checks(self, call: ToolCall) -> bool:
-        """Whether the call asks what the gate would say and ends nothing; the last reply of all hands in."""
+        """Whether the call only requests a check. In the very last reply every submission counts as final."""
         if call.name == VALIDATE:
             return True
         asks = self._gate.check_only
@@ -179,8 +181,8 @@ class Finish:
         return call.arguments.get(asks) in (True, "true")
 
     async def accept_again(self, call: ToolCall, evidence: Evidence) -> GateChecked | None:
-        """Judge what another drone had accepted, which takes no attempt; the entry that tells the model if it is not
-        accepted any more."""
+        """Check again what was accepted under another drone, without using an attempt; if it is not accepted any more,
+        the entry that tells the model so."""
         verdict = await self._judged(call, evidence)
         if verdict.ok:
             self._verdicts[call.call_id] = verdict
@@ -189,30 +191,31 @@ class Finish:
 
     async def _judged(self, call: ToolCall, evidence: Evidence) -> Verdict:
         if not isinstance(call.arguments, Mapping):
-            return Verdict((no_object(call.name, call.arguments),))
+            return Verdict((not_an_object(call.name, call.arguments),))
         offered = {name: given for name, given in call.arguments.items() if name != self._gate.check_only}
         try:
             verdict = await self._gate.check(offered, evidence)
         except BaseException as error:
-            said = f"The check itself broke, so nothing could be accepted: {mishap(error)}. Hand the result in again."
+            broke = describe_or_raise(error)
+            said = f"The check itself broke, so nothing could be accepted: {broke}. Hand the result in again."
             return Verdict((said,))
         shown = [few(sentences, MAX_ERRORS, ERROR_CHARACTERS) for sentences in (verdict.errors, verdict.faults)]
         warnings = few(verdict.warnings, MAX_ERRORS, ERROR_CHARACTERS)
         return replace(verdict, errors=shown[0], faults=shown[1], warnings=warnings)
 
     async def best(self, evidence: Evidence) -> Verdict | None:
-        """What was handed in with the fewest errors, though it was not accepted; None when nothing was."""
+        """The verdict on the refused submission with the fewest errors; None when nothing was submitted."""
         call = self._state.gate.best
         return None if call is None else await self._judged(call, evidence)
 
-    def not_handed_in(self) -> GateChecked:
-        """The entry for a reply that calls no tool: it ends nothing."""
+    def reply_without_submission(self) -> GateChecked:
+        """The entry for a reply without a tool call, which does not end the run: it uses an attempt."""
         attempt = self.tried + 1
         said = f"A reply alone does not end your work: hand the result in with the tool {self._gate.finish}."
-        return GateChecked(tool=REPLY, attempt=attempt, ok=False, errors=(said + self._chances(attempt),))
+        return GateChecked(tool=REPLY, attempt=attempt, ok=False, errors=(said + self._attempts_left(attempt),))
 
     def check_attempts(self) -> None:
-        """Raises `GateFailed` when no attempt is left, or a rule has failed in the same way twice."""
+        """Raises `GateFailed` when no attempt is left, or a rule could not be evaluated twice for the same reason."""
         state = self._state.gate
         if state.accepted is None and state.broken:
             raise GateFailed(f"a rule broke twice in the same way: {state.broken}".rstrip("."))
@@ -224,7 +227,7 @@ class Finish:
         why = f": {state.errors[0]}" if state.errors else ""
         raise GateFailed(f"the result was refused {state.tried} times{why}".rstrip("."))
 
-    def _chances(self, tried: int) -> str:
+    def _attempts_left(self, tried: int) -> str:
         left = self._attempts - tried
         return f" ({left} attempt{'' if left == 1 else 's'} left.)" if left > 0 else " (No attempt is left.)"
 
@@ -245,11 +248,11 @@ def _checked(tool: str, attempt: int, verdict: Verdict, *, check_only: bool = Fa
     )
 
 
-def _tried(verdict: Verdict, evidence: Evidence) -> Verdict:
-    """Who says that it is blocked has looked at something before, as long as it can."""
+def _refuse_untried(verdict: Verdict, evidence: Evidence) -> Verdict:
+    """Refuses a "blocked" result of an agent that has reading tools and used none of them."""
     result = verdict.result
     is_blocked = isinstance(result, Mapping) and result.get("status") == RecordStatus.BLOCKED
-    if not verdict.ok or not is_blocked or not evidence.untried:
+    if not verdict.ok or not is_blocked or not evidence.tried_nothing:
         return verdict
     return replace(verdict, errors=(TRY_FIRST,))
 
@@ -266,9 +269,10 @@ _NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 class StateGate:
-    """The gate of `done`. `check` looks at the state of the moment: sentences for what is wrong, none when it is good.
+    """Gate with the tools `done` and `validate`: `check` examines the current state and returns a sentence per problem,
+    none when all is good.
 
-    It is awaited on the loop: what takes long goes into a thread there.
+    `check` is awaited on the event loop and must move slow work to a thread itself.
     """
 
     def __init__(self, check: Callable[[], Awaitable[Sequence[str]]]) -> None:

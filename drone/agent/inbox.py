@@ -1,4 +1,4 @@
-"""What the agents of one turn ask people, and what those say."""
+"""The inbox of one turn: what its agents ask people, and the people's decisions and answers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -17,20 +17,20 @@ EXPIRE_SECONDS = 86_400.0
 
 
 class People(Protocol):
-    """How people are reached. `reaches`: whether anybody can be asked; `expire_seconds`: how long a call waits."""
+    """How to ask people. `reaches`: whether anybody can be asked; `expire_seconds`: how long a request waits."""
 
     reaches: bool
     expire_seconds: float
 
     async def grants(self) -> Sequence[SavedRule]:
-        """Approvals that they let stand, as of now."""
+        """The approvals that people have let stand so far."""
 
     async def ask(self, origin: Origin, asked: InboxRequest) -> Said | None:
-        """What they say to this, or that the time is over; None: that comes as a control."""
+        """Their decision or answer, or that the request expired; None: it arrives later as a control."""
 
 
 class Nobody:
-    """Nobody can be asked."""
+    """Stands for people where nobody can be asked."""
 
     reaches = False
     expire_seconds = EXPIRE_SECONDS
@@ -43,19 +43,19 @@ class Nobody:
 
 
 class Inbox:
-    """One per turn. Use on one event loop only. What it knows is what the journal says (`RecordState.items`)."""
+    """One per turn. Use on one event loop only. Its state is the journal's (`RecordState.items`)."""
 
     def __init__(
         self, tree: Tree, write: Callable[[Origin, InboxReply], Awaitable[None]], people: People | None = None
     ) -> None:
-        """`write` commits one fact, also when whoever waits for it is cut off."""
+        """`write` commits one fact, even if its caller is cancelled."""
         self.people: People = people or Nobody()
         self._tree = tree
         self._write = write
         self._told: dict[str, asyncio.Event] = {}
 
     async def said(self, origin: Origin, item: Item) -> InboxReply:
-        """What people say to what was asked there, once they do. Raises `JournalError`."""
+        """Wait for people's decision on, or answer to, an item. Raises `JournalError`."""
         if item.heard is None and (said := await self.people.ask(origin, item.asked)) is not None:
             await self._tell(origin, reply_fact(item.asked, said))
         while item.heard is None:
@@ -63,7 +63,7 @@ class Inbox:
         return item.heard
 
     async def take(self, control: Control) -> str | None:
-        """Do what a control brings; why not, when nothing comes of it. Raises `JournalError`."""
+        """Apply a decision or answer that arrives as a control; returns why when it cannot. Raises `JournalError`."""
         said = control.said
         found = None if said is None else self._found(said.item_id)
         if said is None or found is None:
@@ -80,7 +80,7 @@ class Inbox:
             waiting.set()
 
     def _found(self, id: str) -> tuple[Origin, Item] | None:
-        """Also of an agent that is not back yet under this drone."""
+        """The item and its agent, also when that agent has not restarted yet under this drone."""
         for record in self._tree.records.values():
             if id in record.items and record.finished is None:
                 return record.origin, record.items[id]

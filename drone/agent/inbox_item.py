@@ -1,4 +1,4 @@
-"""An item of the inbox: what an agent asks people, and what they said; a call's arguments as people are shown them."""
+"""An inbox item: what an agent asks people and what they answered; and a call's arguments, shortened for people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, InboxR
 from mcc.contracts.shape import to_json
 
 SHOWN = 2_000
-"""Characters of one text among the arguments that people are shown; the whole stands in the model's reply."""
+"""Most characters of one string argument that people are shown; the model's reply holds the whole."""
 
 SHOWN_BYTES = 32_000
 SHOWN_LEVELS = 12
@@ -16,19 +16,19 @@ SHOWN_LEVELS = 12
 
 @dataclass(slots=True)
 class Item:
-    """`heard` None: nobody has said anything yet."""
+    """A request and, once people have responded, what they said (`heard`)."""
 
     asked: InboxRequest
     heard: InboxReply | None = None
 
 
 def item_id(fact: InboxRequest | InboxReply) -> str:
-    """The id of the item that a fact is about."""
+    """The id of the inbox item that a fact refers to."""
     return fact.approval_id if isinstance(fact, ApprovalRequested | ApprovalDecided) else fact.question_id
 
 
-def shown(arguments: Mapping[str, object]) -> dict[str, Any]:
-    """Arguments with long texts cut; where even that is too much, only their names."""
+def shown_arguments(arguments: Mapping[str, object]) -> dict[str, Any]:
+    """Arguments with long strings cut; if still too long, only their names."""
     cut = {key[:SHOWN]: _cut(value, SHOWN_LEVELS) for key, value in arguments.items()}
     return cut if len(to_json(cut)) <= SHOWN_BYTES else dict.fromkeys([*cut][:50], "[too long to be shown here]")
 

@@ -1,4 +1,4 @@
-"""The journal as the agent loop writes it: its port, the one in memory, and one that no secret is written into."""
+"""The journal that the agent loop writes: the port, an implementation in memory, and a wrapper that redacts secrets."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ DeltaKind = Literal["model.delta", "thinking.delta", "tool_call.delta", "tool.pr
 
 @dataclass(frozen=True, slots=True)
 class GrowingCall:
-    """A call of which text is on its way: its place among those of the reply, where that counts, and its tool."""
+    """The tool call that a delta belongs to: its tool, and its index within the reply where that is known."""
 
     index: int | None
     name: str
@@ -29,10 +29,11 @@ class GrowingCall:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A piece of text on its way, from character `offset` on of what this try at a round's reply says of its kind.
+    """A piece of streamed text. `offset`: its first character's position among the text of this kind in this attempt at
+    the round's reply.
 
-    `call`: the one whose arguments the text of a `tool_call.delta` is of, or that says the text of a `tool.progress`
-    while it runs, which has no round and try; `call_id` is that one's.
+    `call` and `call_id`: for a `tool_call.delta` the call whose arguments grow; for a `tool.progress`, which has no
+    round and attempt, the running call that prints the text.
     """
 
     kind: DeltaKind
@@ -45,49 +46,51 @@ class TextDelta:
 
 
 class Journal(Protocol):
-    """Where a turn's history goes. `write` returns once the facts are committed, in this order."""
+    """Stores a turn's history."""
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
-        """Answers the number of the last of these entries. Raises `JournalError`."""
+        """Commit the facts in this order; returns the number of the last entry. Raises `JournalError`."""
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
-        """Take in what an agent that is cancelled has spent, or how the one that answers for the turn ended: committed
-        before whatever is written next, or when the order leaves its drone. Nothing is written of an order that another
-        holder has."""
+    def defer(self, origin: Origin, *facts: Fact) -> None:
+        """Accept facts to be committed before the next write, or when the order leaves its drone.
+
+        Used where nothing can be awaited or need be: what a cancelled agent has spent, and how the root agent ended.
+        The facts are dropped when another drone holds the order by then.
+        """
 
     async def keep(self, text: str) -> str:
-        """Store a text under its SHA-256 (hex), which is answered."""
+        """Store a text; returns its SHA-256 (hex)."""
 
     async def kept(self, digest: str) -> str | None:
-        """The text that is stored under this SHA-256 (hex); None when there is none."""
+        """The text stored under this SHA-256 (hex); None when there is none."""
 
     async def close(
         self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
     ) -> Sequence[Draft]:
-        """Write the ends of every call and agent that is still open (`Fold.closing`), children first; what was written.
+        """Write the end of every call and agent still open (`Fold.closing`), children first; returns what was written.
 
-        `under`: only those of that record and of what hangs below it. `limit`: the one that was reached.
+        `under`: only that record and its descendants. `limit`: the limit that was reached.
         """
 
     def delta(self, origin: Origin, delta: TextDelta) -> None:
-        """Tell viewers of text on its way; may be lost."""
+        """Stream text to viewers; may be lost."""
 
     def progress(self, progress: GenerationProgress) -> None:
-        """Tell viewers how far a generation is; may be lost."""
+        """Report a document generation's progress to viewers; may be lost."""
 
-    async def cleared(self) -> None:
-        """Return when effects may be caused on the strength of what is written here; asked right before each one.
+    async def confirm_held(self) -> None:
+        """Return once this drone is known to still hold the order; call it right before each external effect.
 
         Raises `Fenced`.
         """
 
 
 class JournalError(Exception):
-    """Nothing more can be written: stop, start nothing more. It ends the whole tree, and no model is told.
+    """Nothing more can be written: stop, start nothing more. It ends the whole tree; models are not told.
 
     JournalError
     ├── Fenced        another holder has the order
-    └── Unwritable    an entry is refused for what is in it; the sentence says why
+    └── Unwritable    an entry is refused because of its content; the message says why
     """
 
 
@@ -96,18 +99,18 @@ class Fenced(JournalError):
 
 
 class Unwritable(JournalError):
-    """The data of this order is refused; the sentence says why."""
+    """An entry of this order is refused because of its content; the message says why."""
 
 
 LONG = 500_000
-"""Texts of more characters are hashed beside the loop."""
+"""Texts of more characters than this are hashed in a thread."""
 
 
 class MemoryJournal:
-    """Numbers entries 1..N, and tells `watch` of each; `hear` gets (origin, kind, text) of deltas, `see`
-    the progress of a generation.
+    """Keeps entries in memory, numbered from 1, and calls `watch` with each; `hear` gets (origin, kind, text) of
+    streamed deltas, `see` the progress of a document generation.
 
-    `entries` are those that it begins with: 1..N of the same order.
+    `entries`: entries 1..N of the same order to start with.
     """
 
     def __init__(
@@ -120,7 +123,7 @@ class MemoryJournal:
         see: Callable[[GenerationProgress], None] | None = None,
     ) -> None:
         self.order_id = order_id
-        # One list for each of their parts: an object around every fact would take half as much memory as the fact.
+        # Parallel lists instead of a list of entries: an object around each fact would take half the fact's memory.
         self._times: list[datetime] = []
         self._origins: list[Origin] = []
         self._facts: list[Fact] = []
@@ -129,22 +132,21 @@ class MemoryJournal:
         self.texts: dict[str, str] = {}
         self._fold = Fold(order_id)
         self.in_use = False
-        """Whether a session writes a tree in it just now."""
+        """Whether a `SubAgentSession` is writing to it at the moment."""
         self._watch = watch
         self._hear = hear
         self._see = see
 
     @property
     def fold(self) -> Fold:
-        """What the entries come to by now; only what came since the last time is added."""
+        """The fold of all entries so far; each access adds only the entries written since the last one."""
         for entry in self._numbered(self._fold.last_seq):
             self._fold.add(entry)
         return self._fold
 
     @property
     def entries(self) -> list[Entry]:
-        """All so far, made when they are asked for: a turn under way holds its facts, and each entry around one takes
-        as much memory as the fact."""
+        """All entries so far, built on each access: stored ones would double the memory of a running turn."""
         return list(self._numbered(0))
 
     def _numbered(self, after: int) -> Iterator[Entry]:
@@ -158,10 +160,10 @@ class MemoryJournal:
         return Draft(self._times[place], self._origins[place], self._facts[place]).numbered(self.order_id, seq)
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
-        self.owe(origin, *facts)
+        self.defer(origin, *facts)
         return len(self._facts)
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
+    def defer(self, origin: Origin, *facts: Fact) -> None:
         at = now()
         for fact in facts:
             self._take(at, origin, fact)
@@ -174,8 +176,8 @@ class MemoryJournal:
     async def kept(self, digest: str) -> str | None:
         return self.texts.get(digest)
 
-    async def cleared(self) -> None:
-        """Nobody else can hold this order."""
+    async def confirm_held(self) -> None:
+        """Returns at once: nobody else can hold this order."""
 
     async def close(
         self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
@@ -194,7 +196,7 @@ class MemoryJournal:
             self._see(progress)
 
     def tell(self, fact: Fact) -> None:
-        """An entry of the order itself."""
+        """Add an entry of the order itself, which belongs to no agent's record."""
         self._take(now(), ORDER, fact)
 
     def _take(self, at: datetime, origin: Origin, fact: Fact) -> None:
@@ -214,11 +216,10 @@ def _digest(text: str) -> str:
 
 
 class RedactedJournal:
-    """The last look at every entry.
+    """Redacts secrets from every entry before it reaches `journal`.
 
-    What an agent is told was redacted before it came to the agent, and is written here as it was told: this is for what
-    only people read, such as the words of an error. Texts on their way are redacted by whoever hears them.
-    `journal` is the one that is written.
+    Texts that models see are redacted before the model sees them; this catches what only people read, such as error
+    messages. Streamed text is redacted by its receivers; stored texts (`keep`) pass unchanged.
     """
 
     def __init__(self, journal: Journal, redactor: Redactor) -> None:
@@ -228,8 +229,8 @@ class RedactedJournal:
     async def write(self, origin: Origin, *facts: Fact) -> int:
         return await self.journal.write(origin, *map(self._redactor.model, facts))
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
-        self.journal.owe(origin, *map(self._redactor.model, facts))
+    def defer(self, origin: Origin, *facts: Fact) -> None:
+        self.journal.defer(origin, *map(self._redactor.model, facts))
 
     async def keep(self, text: str) -> str:
         return await self.journal.keep(text)
@@ -248,5 +249,5 @@ class RedactedJournal:
     def progress(self, progress: GenerationProgress) -> None:
         self.journal.progress(progress)
 
-    async def cleared(self) -> None:
-        await self.journal.cleared()
+    async def confirm_held(self) -> None:
+        await self.journal.confirm_held()

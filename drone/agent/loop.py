@@ -1,4 +1,4 @@
-"""The loop of an agent: it decides from the state of its run, and writes entries, until there is a result."""
+"""The loop of an agent: decides the next step from the state of its run and writes entries, until there is a result."""
 
 import asyncio
 from dataclasses import replace
@@ -6,27 +6,27 @@ from dataclasses import replace
 from drone.agent.agent_control import AgentControl
 from drone.agent.allowance import Allowance
 from drone.agent.budget import Reservation, Share
-from drone.agent.gate import Finish, Verdict
+from drone.agent.gate import RunGate, Verdict
 from drone.agent.model import Ask, AskLater, ContextOverflow, ModelError
 from drone.agent.model_call import Context, ModelCall, ask, cut_short, failed
-from drone.agent.parts import AgentParts, SetUp
+from drone.agent.parts import AgentParts, Setup
 from drone.agent.record import RecordState
 from drone.agent.report import Cause, LimitReached, Report
 from drone.agent.tool_calls import ToolCalls
-from drone.agent.turn import Task, Turn, leave_alone, rest, unhindered
-from drone.agent.verifier import Verifying, refusal
+from drone.agent.turn import Task, Turn, until_ready, wait_for_provider, wait_while_paused
+from drone.agent.verifier import Verifying, rejection
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
 from mcc.contracts.record import AgentEnd, RecordStatus
 
 _ENDS: dict[object, AgentEnd] = {"blocked": RecordStatus.BLOCKED, "failed": RecordStatus.FAILED}
-"""How a run ended whose accepted result has this status."""
+"""The status of a run by the status in its accepted result."""
 
 
 class Loop:
-    """The rounds of one run. What it knows is `state`; what it learns, it writes as entries, which change the state.
+    """The rounds of one run. All it knows is in `state`; everything new it writes as entries, which change the state.
 
-    `setup` is what the run began with under an earlier drone; None: it begins with what the agent has now.
+    `setup`: the original setup of a resumed run, where the agent's current one differs; None: the agent's current one.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class Loop:
         turn: Turn,
         state: RecordState,
         agent_control: AgentControl,
-        setup: SetUp | None,
+        setup: Setup | None,
     ) -> None:
         self._agent = agent
         self._task = task
@@ -48,7 +48,7 @@ class Loop:
         finish = gate.finish if gate else None
         share = Share.of(limits, agent.definition.limits, task.depth).within(task.seconds)
         self.allowance = Allowance(turn.budget, share, state, finish=finish)
-        self._finish = Finish(gate, state) if gate else None
+        self._finish = RunGate(gate, state) if gate else None
         self._asked = state.started.model_settings if state.started else None
         verifier = agent.hired.verifier
         self._verifying = Verifying(verifier, turn, self.allowance, finish) if verifier else None
@@ -56,10 +56,10 @@ class Loop:
         self._tool_calls = ToolCalls(agent, turn, state, self.allowance, agent_control, self._finish)
         self._tool_calls.recall(task.earlier)
         if setup is not None:
-            self._tool_calls.set_up(setup)
+            self._tool_calls.use_setup(setup)
 
     async def until_done(self) -> Report:
-        """Whatever is to be done next is what the state says; an agent that goes on begins anywhere in here.
+        """Take the next step that the state calls for, until there is a report. A resumed run may enter at any step.
 
         Raises `Stopped`, `ModelError`, `JournalError`.
         """
@@ -68,42 +68,42 @@ class Loop:
             if finish is not None:
                 finish.check_attempts()
             if state.open is not None:
-                if not state.open.started:  # what had begun goes on with its children, each of which waits for itself
-                    await self._held()
+                if not state.open.started:  # started calls continue their children, which wait out pauses themselves
+                    await self._wait_while_paused()
                 await self._tool_calls.act(state.open)
             elif state.landing is not None and state.landed and state.gate.accepted is None:
                 raise LimitReached(state.landing.limit, state.landing.allowed)
-            elif finish is not None and self._only_replied:
-                await self._held()
-                await self._write(finish.not_handed_in())
-            elif (accepted := self._to_judge_again()) is not None:
+            elif finish is not None and self._replied_without_call:
+                await self._wait_while_paused()
+                await self._write(finish.reply_without_submission())
+            elif (accepted := self._accepted_elsewhere()) is not None:
                 await self._judge_again(accepted)
-            elif (brought := await self._result()) is not None:
-                if (report := await self._verified(brought)) is not None:
+            elif (candidate := await self._result()) is not None:
+                if (report := await self._verified(candidate)) is not None:
                     return report
-            elif state.stopped is not None and not self._is_spoken_to:
+            elif state.stopped is not None and not self._has_mail_after_answer:
                 raise state.stopped.kind(state.stopped.said)
             else:
                 await self._ask()
 
     @property
-    def _only_replied(self) -> bool:
-        """Whether the last reply calls no tool, and nothing else is to be said of it."""
+    def _replied_without_call(self) -> bool:
+        """Whether the last reply calls no tool, and has caused neither a nudge nor a stop."""
         state = self._state
         return state.answer is not None and state.nudge is None and state.stopped is None
 
     @property
-    def _is_spoken_to(self) -> bool:
-        """Whether somebody has written to an agent that has just answered: it reads that first."""
+    def _has_mail_after_answer(self) -> bool:
+        """Whether there is unread mail for an agent that has just answered: it reads that before it ends."""
         return self._state.answer is not None and bool(self._agent_control.mail)
 
     @property
-    def _is_written_to(self) -> bool:
-        """Whether somebody wrote to the agent while its verifier judged: it reads that before it ends."""
+    def _has_mail_after_verdict(self) -> bool:
+        """Whether mail arrived while the verifier judged: the agent reads it before it ends."""
         return self._verifying is not None and bool(self._agent_control.mail)
 
-    def _to_judge_again(self) -> ToolCall | None:
-        """The call whose result was accepted under an earlier drone, unless somebody wrote to the agent meanwhile."""
+    def _accepted_elsewhere(self) -> ToolCall | None:
+        """The call whose result was accepted under an earlier drone, unless there is unread mail."""
         accepted = self._state.gate.accepted
         if (
             accepted is None
@@ -115,39 +115,39 @@ class Loop:
         return accepted
 
     async def _judge_again(self, accepted: ToolCall) -> None:
-        await self._held()
+        await self._wait_while_paused()
         if not self._agent_control.mail and (refused := await self._tool_calls.accept_again(accepted)) is not None:
             await self._write(refused)
 
     async def _result(self) -> Report | None:
-        """The report, when what the agent has brought so far is its result."""
+        """The report, if the agent has answered or its result was accepted; None: the run continues."""
         state = self._state
         if self._finish is not None:
             accepted = state.gate.accepted
-            verdict = None if accepted is None or self._is_written_to else self._finish.verdict(accepted)
+            verdict = None if accepted is None or self._has_mail_after_verdict else self._finish.verdict(accepted)
             return None if verdict is None else self._accepted(verdict)
         if state.answer is None:
             return None
-        await self._held()
-        if self._is_spoken_to or state.nudge is not None or state.stopped is not None:
+        await self._wait_while_paused()
+        if self._has_mail_after_answer or state.nudge is not None or state.stopped is not None:
             return None
         return self.report(RecordStatus.COMPLETED)
 
-    async def _verified(self, brought: Report) -> Report | None:
-        """The report, once its verifier has had its say; None: the state says how it goes on."""
+    async def _verified(self, candidate: Report) -> Report | None:
+        """The report, once its verifier has judged it; None: a verdict was written, and the state says what follows."""
         if self._verifying is None:
-            return brought
+            return candidate
         checked = self._state.judged.checked
         if checked is None:
             await self._write()
-            await self._write(await self._verifying.verdict(brought))
+            await self._write(await self._verifying.verdict(candidate))
             return None
         if checked.passed is False:
-            return replace(brought, status=RecordStatus.FAILED, error=refusal(checked), cause=Cause.VERIFIER)
-        return brought
+            return replace(candidate, status=RecordStatus.FAILED, error=rejection(checked), cause=Cause.VERIFIER)
+        return candidate
 
-    async def unaccepted(self) -> Verdict | None:
-        """The best of what an agent brought that was not accepted; None when it was nothing."""
+    async def best_unaccepted(self) -> Verdict | None:
+        """The best submission that was not accepted; None when there was none."""
         if (best := await self._tool_calls.best()) is not None:
             return best
         words = self._state.judged.sent_back
@@ -160,57 +160,57 @@ class Loop:
         return self.report(status, text=verdict.text, result=result)
 
     async def _ask(self) -> None:
-        """Ask, once nobody holds the agent up and what it may cost is reserved; the reply stands in the state then."""
+        """Ask the model, once the agent is not paused and the cost is reserved; the reply is added to the state."""
         if self._verifying is not None:
-            await self._verifying.let_go()
+            await self._verifying.close_abandoned()
         await self._context.fit()
-        reserved = await self._go_ahead()
+        reserved = await self._ready_to_ask()
         state, model = self._state, self._agent.model
         call = ModelCall(self._turn.journal, state, model.name, reserved)
         try:
-            self._say()
-            reply = await ask(model, self._question, call)
+            self._add_notices()
+            reply = await ask(model, self._request, call)
             self._note(reply, *cut_short(reply), *self.allowance.unpriced(reply.usage, reply.model))
             return
         except ModelError as error:
-            self._note(*self._lost(call, f"The model gave no reply: {error}"))
+            self._note(*self._lost_call(call, f"The model gave no reply: {error}"))
             if not isinstance(error, AskLater | ContextOverflow) and not self.allowance.must_land:
                 if state.landing is not None:
                     raise LimitReached(state.landing.limit, state.landing.allowed) from error
                 raise
             refusal = error
         except asyncio.CancelledError:
-            self._turn.journal.owe(
-                self._state.origin, *self._lost(call, "The model was stopped before its reply was whole.")
+            self._turn.journal.defer(
+                self._state.origin, *self._lost_call(call, "The model was stopped before its reply was whole.")
             )
             raise
         finally:
             self.allowance.settle(reserved)
-        if self.allowance.must_land:  # the call was cut so that a last one has its time
-            self._note(call.put_off(str(refusal), 0.0))
+        if self.allowance.must_land:  # the call was cut off to leave time for the last one
+            self._note(call.retry_entry(str(refusal), 0.0))
         elif isinstance(refusal, ContextOverflow):
             await self._context.shorten(refusal)
         elif isinstance(refusal, AskLater):
-            await self._wait_out(refusal, call)
+            await self._wait_for_provider(refusal, call)
 
-    def _lost(self, call: ModelCall, why: str) -> tuple[Fact, ...]:
-        """What a call without a reply has cost all the same stands in the journal too."""
+    def _lost_call(self, call: ModelCall, why: str) -> tuple[Fact, ...]:
+        """The entries for the cost of a call without a reply; none when it cost nothing."""
         if (spent := call.spent) is None:
             return ()
         return (failed(why, spent), *self.allowance.unpriced(spent, call.model))
 
-    async def _wait_out(self, refusal: AskLater, call: ModelCall) -> None:
-        """Wait until the provider is to be asked again. Raises `ModelError` where that is longer than may be."""
+    async def _wait_for_provider(self, refusal: AskLater, call: ModelCall) -> None:
+        """Wait until the provider can be asked again. Raises `ModelError` where the order may not wait that long."""
         idle, seconds = self._turn.idle, refusal.seconds
         if not self._task.waits:
-            raise refusal.given_up("")
+            raise refusal.as_final("")
         if not idle.may_wait(seconds):
-            raise refusal.given_up("longer than its order may wait" if idle.parks else "")
-        await self._write(call.put_off(str(refusal), seconds))
-        await leave_alone(self._turn, self._agent_control, refusal)
+            raise refusal.as_final("longer than its order may wait" if idle.parks else "")
+        await self._write(call.retry_entry(str(refusal), seconds))
+        await wait_for_provider(self._turn, self._agent_control, refusal)
 
-    async def _go_ahead(self) -> Reservation:
-        """Wait out pauses, reserve, read what waits: until nothing came in between that holds the agent up again."""
+    async def _ready_to_ask(self) -> Reservation:
+        """Wait out pauses, reserve, read mail; repeat until no pause and no mail came in between."""
         while True:
             if (
                 self._agent_control.paused
@@ -218,7 +218,7 @@ class Loop:
                 or self._turn.slots.lacks(self._state.origin.record_id or "")
             ):
                 await self._write()
-            await unhindered(self._turn, self._agent_control)
+            await until_ready(self._turn, self._agent_control)
             try:
                 reserved = await self.allowance.reserve()
             except LimitReached as reached:
@@ -228,7 +228,9 @@ class Loop:
                 continue
             ready = False
             try:
-                await self._read_mail()
+                if self._agent_control.mail:
+                    await self._write()
+                    await self._turn.router.read(self._agent_control)
                 self._agent_control.check()
                 ready = not self._agent_control.paused and not self._agent_control.mail
             finally:
@@ -237,19 +239,14 @@ class Loop:
             if ready:
                 return reserved
 
-    async def _read_mail(self) -> None:
-        if self._agent_control.mail:
-            await self._write()
-            await self._turn.router.read(self._agent_control)
-
-    def _say(self) -> None:
-        """Tell the model what it must know before it is asked, beside people's mail: a nudge, warnings."""
+    def _add_notices(self) -> None:
+        """Add a pending nudge and due warnings to the transcript before the model is asked."""
         if self._state.nudge is not None:
             self._note(self._state.nudge)
         while (warning := self.allowance.warning()) is not None:
             self._note(warning)
 
-    def _question(self) -> Ask:
+    def _request(self) -> Ask:
         asked = self._agent.model_settings if self._asked is None else self._asked
         return Ask(
             system=self._system,
@@ -265,11 +262,11 @@ class Loop:
             waited_seconds=self._state.waited_seconds,
         )
 
-    async def _held(self) -> None:
-        """Wait out a pause; what was noted is committed before. Raises `Ended`."""
-        if self._agent_control.ending or self._agent_control.paused:
+    async def _wait_while_paused(self) -> None:
+        """Wait out a pause, after committing what was noted. Raises `Ended`."""
+        if self._agent_control.is_cancelled or self._agent_control.paused:
             await self._write()
-            await rest(self._turn, self._agent_control)
+            await wait_while_paused(self._turn, self._agent_control)
 
     def _note(self, *facts: Fact) -> None:
         self._turn.journal.note(self._state.origin, *facts)
@@ -286,7 +283,7 @@ class Loop:
         text: str = "",
         result: object = None,
     ) -> Report:
-        """How the run ends now."""
+        """The report of a run that ends now."""
         state = self._state
         return Report(
             status=status,

@@ -1,4 +1,4 @@
-"""The messages of a transcript: frozen, encoded once per wire format, with pictures or with words in their place."""
+"""The messages of a transcript (frozen, encoded once per wire format), tool specs, and images in tool results."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,22 +11,22 @@ _set = object.__setattr__
 
 
 @dataclass(frozen=True, slots=True)
-class Sendable:
-    """What remembers its bytes in each wire format that it was sent in: nearly always in one, so that the first of them
-    takes no dictionary."""
+class Encodable:
+    """Caches its encoded bytes per wire format. Nearly always there is just one format, so the first one is stored
+    without a dictionary."""
 
     _form: str = field(default="", init=False, compare=False, repr=False)
     _bytes: bytes = field(default=b"", init=False, compare=False, repr=False)
     _others: dict[str, bytes] | None = field(default=None, init=False, compare=False, repr=False)
 
     def encoded_as(self, form: str) -> bytes | None:
-        """Its bytes in this form; None where they are not known."""
+        """The cached bytes in this wire format; None when it has not been encoded in it."""
         if self._form == form:
             return self._bytes
         return None if self._others is None else self._others.get(form)
 
     def remember(self, form: str, encoded: bytes) -> None:
-        """A model adapter tells its own form the first time it sends the message."""
+        """Cache the bytes; a model adapter does so the first time it sends the message."""
         if not self._form:
             _set(self, "_form", form)
             _set(self, "_bytes", encoded)
@@ -36,29 +36,29 @@ class Sendable:
             self._others[form] = encoded
 
     def forget(self) -> None:
-        """It is not sent for a while; it is encoded anew then."""
+        """Drop the cached bytes of a message that is not sent for a while."""
         _set(self, "_form", "")
         _set(self, "_bytes", b"")
         _set(self, "_others", None)
 
     @property
     def encoded(self) -> Mapping[str, bytes]:
-        """All that it remembers, by form."""
+        """All cached bytes by wire format."""
         first = {self._form: self._bytes} if self._form else {}
         return first | (self._others or {})
 
 
 @dataclass(frozen=True, slots=True)
-class UserMessage(Sendable):
+class UserMessage(Encodable):
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class AssistantMessage(Sendable):
-    """A reply, block by block.
+class AssistantMessage(Encodable):
+    """A model's reply, block by block.
 
-    `model` is who gave it (`provider/model`, empty: nobody did): what its provider signed or sealed, and what only its
-    provider understands, goes back to that model alone.
+    `model`: the model that gave it (`provider/model`; empty: none did). Signed or encrypted blocks, and blocks that
+    only one provider understands, are sent back to that model only.
     """
 
     blocks: tuple[AnyBlock, ...] = ()
@@ -86,7 +86,7 @@ class AssistantMessage(Sendable):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An image of a tool's result. `data`: its bytes as base64, only in a question that is asked, else empty."""
+    """An image in a tool result. `data`: its bytes as base64, loaded only for a request that is sent, else empty."""
 
     image: ImageBlock
     data: str = field(default="", repr=False)
@@ -106,11 +106,11 @@ class ToolResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolResults(Sendable):
-    """The results of one reply's calls, in the order of the calls, and what the model is told at the end of them.
+class ToolResults(Encodable):
+    """The results of one reply's calls, in the order of the calls, and notices to the model appended to them.
 
-    Adapters send `ToolResult.call_id` (ours) to the provider as the call's id, and the same id in the reply's calls:
-    provider ids repeat or are missing, ours never.
+    Adapters send `ToolResult.call_id`, the runtime's own id, to the provider as the call's id, and the same id in the
+    reply's calls: ids from providers may repeat or be missing.
     """
 
     results: tuple[ToolResult, ...]
@@ -122,7 +122,7 @@ class ToolResults(Sendable):
 
     @property
     def as_shown(self) -> tuple[ToolResult, ...]:
-        """The results as models see them: with the notices at the end of the last one."""
+        """The results as models see them: the notices are appended to the last one."""
         if not self.notices:
             return self.results
         *before, last = self.results
@@ -133,26 +133,26 @@ Message: TypeAlias = UserMessage | AssistantMessage | ToolResults
 
 
 CHANGING: frozenset[str | None] = frozenset({"write", "execute", "irreversible"})
-"""Effects that the next call may rest on, or undo."""
+"""Effects that the next call may depend on or undo."""
 
 SHELL_READ = "shell_read"
 
 WRITING_GROUPS = frozenset({"workspace_write", "git_write", "shell_write"})
-"""Tool groups whose tools may change what is in a workspace."""
+"""Tool groups whose tools may change a workspace's content."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """What a model is told of a tool (name, description, JSON Schema of its arguments), and what the runtime must know.
+    """A tool as models see it (name, description, JSON Schema of its arguments), and what the runtime needs to know.
 
-    `effects`: the most that a call may do to the world, None = not said; `max_result`: characters of a result that a
-    model is told, the whole is kept.
+    `effects`: the most that a call may do to the world, None = not declared. `max_result`: most characters of a result
+    that a model is shown; the whole is stored.
 
-    `idempotent`: running it twice does no harm, so a takeover may run it again. `resumable`: run again, it goes on with
-    what it had begun. `untrusted`: strangers may have written what it brings, so models are shown it within a fence.
-    `seconds`: its time limit, None = the turn's. `deferred`: models are shown it once they have looked for it.
-    `reads_as`: the group in which it is had by those who may not write, and then it does not write (`OnlyReading`);
-    empty = they do not have it. `networked`: programs that it runs may reach hosts that the operator named.
+    `idempotent`: running it twice does no harm, so a resumed run may repeat a lost call. `resumable`: run again, it
+    continues what it had begun. `untrusted`: third parties may have written its output, so models are shown it within a
+    fence. `seconds`: its time limit, None = the turn's. `deferred`: shown to models only after they have searched for
+    it. `reads_as`: the group in which agents without write access get it, restricted to reading (`OnlyReading`); empty
+    = they do not get it. `networked`: programs that it runs may reach the hosts that the operator named.
     """
 
     name: str
@@ -172,20 +172,20 @@ class ToolSpec:
 
     @property
     def definition(self) -> Mapping[str, object]:
-        """What a model is told of it, and what a person who allows it relies on."""
+        """The part that models see, and that a person's approval of a call depends on."""
         definition = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
         return definition | {"group": self.group, "effects": self.effects}
 
     @property
     def is_ordered(self) -> bool:
-        """Whether its calls run one after the other, in the order in which a model wrote them."""
+        """Whether its calls run one after the other, in the order of the model's reply."""
         return self.effects in CHANGING
 
     @property
     def may_write(self) -> bool:
-        """Whether it may change what others of a workspace see: it says so, or its group does.
+        """Whether it may change a workspace, according to its effects or its group.
 
-        What runs programs in `shell_read` runs them on a workspace that they cannot change.
+        A tool in `shell_read` runs programs in a workspace mounted read-only, so it may not.
         """
         if self.group == SHELL_READ and self.effects == "execute":
             return False
@@ -193,15 +193,15 @@ class ToolSpec:
 
     @property
     def only_reads(self) -> bool:
-        """Whether an agent that changes nothing may have it: its group says so, and it does not say otherwise."""
+        """Whether a read-only agent may have it: its group is one for reading and its effects do not contradict."""
         return self.group.endswith("_read") and not self.may_write
 
 
 MOST = 20
-"""Pictures of a question, the newest; with more of them providers take only small ones."""
+"""Most images in one request, the newest ones; with more, providers accept only small images."""
 
 MOST_CHARACTERS = 24_000_000
-"""Characters of their base64 together; a request may have 32 MB."""
+"""Most base64 characters of all images in one request; a request may have 32 MB."""
 
 _PIXELS_OF_A_TOKEN = 750
 _TOKENS = 1_600
@@ -211,8 +211,9 @@ OLDER = "newer ones took its place"
 LOST = "its bytes are not there any more"
 
 
-def seen(pictures: Iterable[Picture]) -> int:
-    """Characters that pictures count as in a question; providers scale larger ones down."""
+def picture_characters(pictures: Iterable[Picture]) -> int:
+    """The number of characters that images count as in a request. Providers scale large images down, so an image's
+    tokens are capped."""
     return sum(_CHARACTERS_OF_A_TOKEN * _tokens(one.image.width * one.image.height) for one in pictures)
 
 
@@ -221,14 +222,14 @@ def _tokens(pixels: int) -> int:
 
 
 def without_pictures(result: ToolResult, why: str) -> ToolResult:
-    """The result with words in the place of its pictures."""
+    """The result with a sentence in place of its images."""
     one = len(result.pictures) == 1
     what = "The picture is" if one else f"The {len(result.pictures)} pictures are"
     return replace(result, content=f"{result.content}\n[{what} not shown: {why}.]", pictures=())
 
 
 def each_result(messages: Sequence[Message], change: Callable[[ToolResult], ToolResult]) -> Sequence[Message]:
-    """The messages with `change` made to each result that has pictures; the same object where none has."""
+    """The messages with `change` applied to each result that has images; the same object when none has."""
     if not has_pictures(messages):
         return messages
     return [
@@ -240,7 +241,7 @@ def each_result(messages: Sequence[Message], change: Callable[[ToolResult], Tool
 
 
 def has_pictures(messages: Iterable[Message]) -> bool:
-    # Every question goes through all messages: without a generator for each of them that takes a quarter of the time.
+    # Runs over all messages for every request: plain loops take a quarter of the time of nested generators.
     for message in messages:
         if isinstance(message, ToolResults):
             for one in message.results:
@@ -249,8 +250,11 @@ def has_pictures(messages: Iterable[Message]) -> bool:
     return False
 
 
-async def with_bytes(messages: Sequence[Message], kept: Callable[[str], Awaitable[str | None]]) -> Sequence[Message]:
-    """The messages with the bytes of their newest pictures, in the place of the others words; `kept` reads base64."""
+async def with_picture_bytes(
+    messages: Sequence[Message], kept: Callable[[str], Awaitable[str | None]]
+) -> Sequence[Message]:
+    """The messages with the bytes of their newest images loaded, and sentences in place of all others. `kept` returns
+    an image's base64 by digest."""
     if not has_pictures(messages):
         return messages
     shown: dict[str, str | None] = {}
@@ -265,7 +269,7 @@ async def with_bytes(messages: Sequence[Message], kept: Callable[[str], Awaitabl
                 continue
             if digest not in shown:
                 shown[digest] = await kept(digest)
-            # The same picture counts each time: a request has its bytes as often as it was read.
+            # A repeated image counts every time: the request contains its bytes once per result.
             left, room = left - 1, room - len(shown[digest] or "")
 
     def loaded(result: ToolResult) -> ToolResult:

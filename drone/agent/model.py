@@ -1,4 +1,4 @@
-"""A model as the agent loop asks it: the question, the reply, and what may go wrong."""
+"""The port to a model: the request, the reply, the listener during a call, and the errors."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ from mcc.contracts.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class WantedCall:
-    """A tool call as the model wrote it: `arguments` is the JSON object, or the raw text when it is not one.
+    """A tool call as the model wrote it. `arguments`: the JSON object, or the raw text when it is not one.
 
-    `extra`: what its provider must get back with the call, unchanged.
+    `extra`: data that must be sent back to the provider with the call, unchanged.
     """
 
     name: str
@@ -42,13 +42,13 @@ ReplyBlock: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request to a model. The same messages come again with the next call, and more: encode each of them once.
+    """One request to a model. The next request repeats its messages and adds some, so adapters encode each one once.
 
-    `service_tier`: the provider's own word, None = its default. `cache_key` is the same in all requests of one agent
-    and of no other agent: who keeps beginnings of prompts finds them by it.
+    `service_tier`: the provider's own term, None = its default. `cache_key`: the same in all requests of one agent and
+    used by no other, for providers that cache prompt prefixes by key.
 
-    `seconds` bounds everything, tries and the waits between them included; `call_seconds` one reply that does not come
-    as a stream. `waited_seconds`: how long this very question had to wait for its provider before it is asked again.
+    `seconds`: time limit of everything, attempts and waits between them included. `call_seconds`: that of one reply
+    that is not streamed. `waited_seconds`: how long this request has already waited for its provider.
     """
 
     system: str
@@ -66,12 +66,11 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A whole reply, block by block in the provider's order. `usage` is its own, without that of tries before it.
+    """A complete reply, block by block in the provider's order. `usage`: its own, without earlier attempts.
 
-    `finish_reason`: stop | tool_calls | length | content_filter | refusal | not_done | other; `model`: who answered.
-    Not done: the model follows rules and has none for what was asked.
-    `request_id`: what the provider calls the request; `context_tokens`: how much the model takes in, None: not known.
-    `streamed`: whether it came as a stream of events.
+    `finish_reason`: stop | tool_calls | length | content_filter | refusal | not_done | other; `not_done`: a rule-based
+    model that has no rule for the request. `model`: the model that answered. `request_id`: the provider's id of the
+    request. `context_tokens`: size of the model's context, None: unknown. `streamed`: whether it came as a stream.
     """
 
     blocks: tuple[ReplyBlock, ...] = ()
@@ -101,18 +100,18 @@ class Reply:
 
 
 def spoken_blocks(text: str, tool_calls: Iterable[WantedCall] = (), thinking: str = "") -> tuple[ReplyBlock, ...]:
-    """The blocks of a reply that thinks, speaks and then calls tools."""
+    """The blocks of a reply: thinking, text, then tool calls."""
     thought = (ThinkingBlock(text=thinking),) if thinking else ()
     said = (TextBlock(text=text),) if text else ()
     return (*thought, *said, *tool_calls)
 
 
 NOT_DONE = "not_done"
-"""Why a reply ended whose model cannot do what was asked, and says so."""
+"""The `finish_reason` of a reply in which the model says that it cannot do what was asked."""
 
 
 class Bill:
-    """What tries without a reply cost so far; `usage` None: nothing that anybody spoke of."""
+    """The cost of attempts without a reply so far; `usage` None: none was reported."""
 
     def __init__(self) -> None:
         self.usage: Usage | None = None
@@ -121,34 +120,35 @@ class Bill:
         self.usage = usage if self.usage is None else self.usage.plus(usage)
 
     def with_reply(self, usage: Usage) -> Usage:
-        """What it took in all, with the reply that came in the end."""
+        """The total usage including that of the final reply."""
         return usage if self.usage is None else self.usage.plus(usage)
 
 
 class Listener(Protocol):
-    """Whoever listens while a model is asked."""
+    """Receives the events of one model call."""
 
     def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
-        """A piece of text arrived; cheap, never waits. `call`: the one that a `tool_call.delta` is of."""
+        """A piece of text arrived; cheap, never blocks. `call`: the tool call that a `tool_call.delta` belongs to."""
 
     async def retried(self, error: str, wait_seconds: float) -> None:
-        """The try failed; another follows after `wait_seconds`. Committed on return."""
+        """The attempt failed; another follows after `wait_seconds`. Committed on return."""
 
     async def fell_back(self, source: str, target: str, error: str) -> None:
-        """Another model is asked from here on. Committed on return."""
+        """The model `target` is asked from here on. Committed on return."""
 
     async def not_sent(self, what: str) -> None:
-        """A sentence: what of the question this model is not told, or is told as something near. Kept once an agent."""
+        """`what`: a sentence about a part of the request that this model does not get, or gets only approximated.
+        Journaled once per agent."""
 
     def billed(self, usage: Usage) -> None:
-        """What a try cost that brings no reply of its own, told as it ends, also where it is cancelled; never waits."""
+        """The cost of an attempt without a reply, reported when it ends or is cancelled; never blocks."""
 
     async def go_ahead(self) -> None:
-        """To be awaited before a try that follows a pause: returns when it may be made."""
+        """Await this before an attempt that follows a wait: returns when the attempt may be made."""
 
 
 class Model(Protocol):
-    """A model may also have `context_tokens`: `context_tokens(model)` reads it."""
+    """A model. It may also have the property `context_tokens`, read by the function `context_tokens`."""
 
     @property
     def name(self) -> str:
@@ -159,13 +159,13 @@ class Model(Protocol):
 
 
 def context_tokens(model: Model) -> int | None:
-    """How much the model that is asked next takes in, question and reply together; None where nobody knows yet."""
+    """Size of the context of the model that is asked next, request and reply together; None while unknown."""
     said = getattr(model, "context_tokens", None)
     return said if isinstance(said, int) else None
 
 
-class AroundModel:
-    """A model around a model, whose name and context it has."""
+class ModelWrapper:
+    """Base class of wrappers around a model; name and context size are the wrapped model's."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -180,10 +180,10 @@ class AroundModel:
 
 
 class ModelError(Exception):
-    """The provider did not give a reply; the message is a sentence for people, without secrets.
+    """The provider gave no reply; the message is a sentence for people, without secrets.
 
-    `retryable`: the same request may succeed later. `retry_after`: seconds the provider asked for. What it cost is told
-    to the `Listener`.
+    `retryable`: the same request may succeed later. `retry_after`: seconds the provider asked to wait. `status`: the
+    HTTP status. The cost of the attempt is reported to the `Listener`.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class ModelError(Exception):
 
 
 class ContextOverflow(ModelError):
-    """The question is larger than the model's context. `window`: the tokens that it takes in, None = not told."""
+    """The request exceeds the model's context. `window`: the context's size in tokens, None = not stated."""
 
     def __init__(self, message: str, window: int | None = None, *, status: int | None = None) -> None:
         super().__init__(message, status=status)
@@ -209,16 +209,16 @@ class ContextOverflow(ModelError):
 
 
 class BadReply(ModelError):
-    """A reply came that is no good: another one may be better, but nobody waits long for that."""
+    """A reply arrived but is unusable: another attempt may succeed, but is not worth a long wait."""
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message, retryable=True, status=status)
 
 
 class AskLater(ModelError):
-    """The provider cannot answer now and is to be asked again after `seconds`: longer than a call waits.
+    """The provider cannot answer now; ask again after `seconds`, which is longer than a model call waits.
 
-    `named`: the provider itself said after how many. `when` tells it as a sentence of its own.
+    `named`: whether the provider itself stated the time. `when`: a sentence that says when.
     """
 
     def __init__(
@@ -238,7 +238,7 @@ class AskLater(ModelError):
     def __str__(self) -> str:
         return " ".join(map(str, self.args))
 
-    def given_up(self, why: str) -> ModelError:
-        """The same as an error that stands; `why` says in brief what speaks against waiting."""
+    def as_final(self, why: str) -> ModelError:
+        """The same as a final error; `why` completes "That is …" with the reason not to wait."""
         said = f"{self} That is {why}." if why else str(self if self.named else self.args[0])
         return ModelError(said, retryable=True, retry_after=self.seconds, status=self.status)

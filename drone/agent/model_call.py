@@ -1,4 +1,4 @@
-"""Asking: one model call, its question made to fit into the context, with its entries before and after."""
+"""One model call of a run: the request cut to fit the model's context, and the journal entries before and after."""
 
 import logging
 import time
@@ -9,7 +9,7 @@ from itertools import count
 from drone.agent.artifacts import TOGETHER
 from drone.agent.budget import Reservation
 from drone.agent.journal import DeltaKind, GrowingCall, Journal, TextDelta
-from drone.agent.messages import ToolResult, seen, with_bytes
+from drone.agent.messages import ToolResult, picture_characters, with_picture_bytes
 from drone.agent.model import (
     Ask,
     Bill,
@@ -22,7 +22,7 @@ from drone.agent.model import (
     context_tokens,
 )
 from drone.agent.record import MODEL_FAILED, RecordState
-from drone.agent.report import mishap
+from drone.agent.report import describe_or_raise
 from drone.agent.transcript import CHARACTERS_PER_TOKEN, NOT_SENT, to_clip, to_cut
 from drone.agent.turn import Turn
 from mcc.contracts.blocks import AnyBlock, ToolCallBlock
@@ -35,14 +35,15 @@ from mcc.contracts.shape import lean_copy, unchecked
 from mcc.contracts.usage import Usage
 
 REPLY_TOKENS = 4_096
-"""Room that is left for a reply, in a small context an eighth of it."""
+"""Tokens left free in the context for a reply; in a small context, an eighth of it."""
 
 FEWEST_CHARACTERS = 3
-"""Characters that a token of a tool's result is believed to have, when it is asked how many fit."""
+"""Assumed characters per token when computing how many characters of tool results fit; deliberately low."""
 
 
 class Context:
-    """Of one run. Tool results are cut in the state by a journal entry, so whoever goes on asks the same question."""
+    """The context of one run's model. Tool results are cut through a journal entry, so a resumed run sends the same
+    request."""
 
     def __init__(self, model: Model, turn: Turn, state: RecordState) -> None:
         self._model = model
@@ -51,27 +52,27 @@ class Context:
 
     @property
     def window(self) -> int | None:
-        """The tokens that the model takes in; None where nobody knows yet."""
+        """Size of the model's context in tokens; None while unknown."""
         known = (self._state.window, context_tokens(self._model))
         return min((tokens for tokens in known if tokens), default=None)
 
     def room(self) -> int:
-        """Characters that the results of one reply's calls may tell together: at most half of what is left."""
+        """Most characters that the results of one reply's calls may show together: at most half of the free context."""
         window = self.window
         if window is None:
             return TOGETHER
         return min(TOGETHER, max(0, window - self._state.tokens_of_question()) // 2 * FEWEST_CHARACTERS)
 
     async def fit(self) -> None:
-        """Shorten what was read, where the question is known to be too large. Raises `JournalError`."""
+        """Shorten tool results if the next request is known to be too large. Raises `JournalError`."""
         window = self.window
         if window is not None and self._state.tokens_of_question() + min(REPLY_TOKENS, window // 8) > window:
             await self._clip(window, refused=False)
 
     async def shorten(self, overflow: ContextOverflow) -> None:
-        """Shorten what was read, since the model did not take it in.
+        """Shorten tool results after the model refused a request as too large.
 
-        Raises `JournalError`, and `ModelError` where nothing is left to shorten.
+        Raises `JournalError`, and `ModelError` when nothing is left to shorten.
         """
         window = overflow.window or self.window
         if await self._clip(window, refused=True):
@@ -84,13 +85,13 @@ class Context:
         ) from overflow
 
     async def _clip(self, window: int | None, *, refused: bool) -> bool:
-        """Whether any tool result was shortened; the whole of it is kept as an artifact."""
+        """Shorten tool results, storing each whole one as an artifact; False when none could be shortened."""
         transcript, tokens = self._state.transcript, self._state.tokens_of_question()
         found = to_clip(transcript.messages, transcript.clips, to_cut(tokens, window, refused=refused))
         clipped = [(result, await self._clipped(result, kept)) for result, kept in found]
         if not clipped:
             return False
-        cut = sum(len(result.content) + seen(result.pictures) - one.kept for result, one in clipped)
+        cut = sum(len(result.content) + picture_characters(result.pictures) - one.kept for result, one in clipped)
         size = "the model's context" if window is None else f"the model's context of {window:,} tokens"
         results = "one tool result was" if len(clipped) == 1 else f"{len(clipped)} tool results were"
         fact = TranscriptCompacted(
@@ -107,8 +108,8 @@ class Context:
         before = self._state.transcript.clips.get(result.call_id)
         if before is not None:
             return before.model_copy(update={"kept": kept})
-        artifact = await self._turn.artifacts.kept(unfenced(result.content))
-        characters = len(result.content)  # of a result with pictures they may be fewer than are left: the pictures go
+        artifact = await self._turn.artifacts.keep(unfenced(result.content))
+        characters = len(result.content)  # may be below `kept` for a result with images: then only the images are cut
         return Clipped(call_id=result.call_id, kept=min(kept, characters), characters=characters, artifact=artifact)
 
 
@@ -116,7 +117,7 @@ log = logging.getLogger("drone.agent")
 
 
 class ModelCall:
-    """Listens to the next call of a model on behalf of a run in this state."""
+    """The `Listener` of a run's next model call: journals retries and fallbacks, and adds up the cost."""
 
     def __init__(self, journal: Journal, state: RecordState, model: str, reserved: Reservation) -> None:
         self._journal = journal
@@ -126,7 +127,7 @@ class ModelCall:
         self.attempt = state.tries + 1
         self._reserved = reserved
         self._offsets: dict[tuple[DeltaKind, int | None], int] = {}
-        self._told = set(state.not_sent)
+        self._reported = set(state.not_sent)
         self._bill = Bill()
 
     def delta(self, kind: DeltaKind, text: str, call: GrowingCall | None = None) -> None:
@@ -136,15 +137,15 @@ class ModelCall:
         self._journal.delta(self._origin, TextDelta(kind, self._round, self.attempt, offset, text, call))
 
     async def retried(self, error: str, wait_seconds: float) -> None:
-        await self._again(self.put_off(error, wait_seconds))
+        await self._again(self.retry_entry(error, wait_seconds))
 
     async def fell_back(self, source: str, target: str, error: str) -> None:
         self.model = target
         await self._again(ModelFellBack(round=self._round, source=source, target=target, error=error))
 
     async def not_sent(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._reported:
+            self._reported.add(what)
             await self._journal.write(self._origin, AgentStep(name=NOT_SENT, message=what))
 
     def billed(self, usage: Usage) -> None:
@@ -152,20 +153,20 @@ class ModelCall:
 
     @property
     def spent(self) -> Usage | None:
-        """What tries without a reply cost so far."""
+        """The cost of attempts without a reply so far; None: none was reported."""
         return self._bill.usage
 
     async def go_ahead(self) -> None:
-        await self._journal.cleared()
+        await self._journal.confirm_held()
 
-    def put_off(self, error: str, seconds: float) -> ModelRetried:
-        """The entry of a try that failed, when the next one comes only so much later."""
+    def retry_entry(self, error: str, seconds: float) -> ModelRetried:
+        """The entry for a failed attempt after which the next one waits so many seconds."""
         return ModelRetried(
             round=self._round, attempt=self.attempt, model=self.model, error=error, wait_seconds=round(seconds, 3)
         )
 
     async def begin(self, *before: Fact) -> None:
-        """Commit these facts, and that the call starts."""
+        """Commit these facts, then the start of the call."""
         started = unchecked(
             ModelStarted,
             round=self._round,
@@ -182,13 +183,13 @@ class ModelCall:
         self._offsets.clear()
         await self.begin(why)
 
-    async def loaded(self, asked: Ask) -> Ask:
-        """The question with the bytes of its pictures. Raises `JournalError`."""
-        messages = await with_bytes(asked.messages, self._journal.kept)
+    async def with_pictures(self, asked: Ask) -> Ask:
+        """The request with the bytes of its images loaded. Raises `JournalError`."""
+        messages = await with_picture_bytes(asked.messages, self._journal.kept)
         return asked if messages is asked.messages else replace(asked, messages=messages)
 
     def entry(self, reply: Reply, seconds: float) -> ModelReplied:
-        """The entry of a whole reply; its calls get their ids here."""
+        """The entry of a complete reply; assigns the ids of its tool calls."""
         replied = ModelReplied(
             round=self._round,
             attempt=self.attempt,
@@ -221,10 +222,11 @@ class ModelCall:
 
 
 async def ask(model: Model, question: Callable[[], Ask], call: ModelCall) -> ModelReplied:
-    """Commit that the call starts, then ask; the entry to write. Raises `ModelError`, `JournalError`."""
+    """Commit the start of the call, then ask the model; returns the reply's entry. Raises `ModelError`,
+    `JournalError`."""
     await call.begin()
     await call.go_ahead()
-    asked = await call.loaded(question())
+    asked = await call.with_pictures(question())
     asked_at = time.monotonic()
     try:
         reply = await model.ask(asked, call)
@@ -232,13 +234,13 @@ async def ask(model: Model, question: Callable[[], Ask], call: ModelCall) -> Mod
     except ModelError:
         raise
     except BaseException as error:
-        said = mishap(error)
+        said = describe_or_raise(error)
         log.exception("a model broke")
         raise ModelError(f"The model {model.name} broke: {said}") from error
 
 
 def failed(why: str, usage: Usage) -> AgentStep:
-    """The entry of a call that brought no reply, although its tries cost something."""
+    """The entry for a call without a reply whose attempts cost something."""
     return AgentStep(name=MODEL_FAILED, message=why, usage=usage)
 
 

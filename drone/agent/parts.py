@@ -1,4 +1,4 @@
-"""What an agent is made of: a definition with model, tools and gate; its set-up, kept for whoever takes over."""
+"""The parts of an agent (definition, model, tools, gate), and its setup, stored so that a run can resume with it."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,10 @@ from typing import Protocol
 
 from drone.agent.budget import Share
 from drone.agent.gate import Gate
+from drone.agent.identity_cache import IdentityCache
 from drone.agent.messages import ToolSpec
 from drone.agent.model import Model
 from drone.agent.permits import Permits
-from drone.agent.remembered import Remembered
 from drone.agent.report import Report
 from drone.agent.toolset import Call, Output, ToolSet
 from drone.agent.turn import Task, Turn, title_of
@@ -30,10 +30,10 @@ from mcc.permission.layers import Layer
 def system_prompt(
     prompt: str, missing: Sequence[str], guidelines: Sequence[str], guidance: str, *, shows_fences: bool = False
 ) -> str:
-    """The parts that are there, in an order that never changes, so that providers can cache it.
+    """The non-empty parts, always in the same order, so that providers can cache the prompt.
 
-    `missing` are tools that the agent was to have; those that it has are told by their schemas alone. `guidance` is the
-    gate's. `shows_fences`: what strangers may have written may be shown to the model.
+    `missing`: tools that the agent should have and lacks (those it has are described by their schemas alone).
+    `guidance`: the gate's. `shows_fences`: whether the model may be shown untrusted text.
     """
     listed = "".join(f"\n- {line}" for line in guidelines)
     lacking = f"Not available here: {', '.join(missing)}. Do without, and say so where it matters." if missing else ""
@@ -43,20 +43,20 @@ def system_prompt(
 
 
 SHARED_CHARACTERS = 16_384
-"""Texts that are longer hold what was said in a session, which no other agent has."""
+"""Longer texts are not shared: they contain a session's conversation, which no other agent has."""
 
 
 def shared(text: str) -> str:
-    """The same text as one object for all agents that have it: kilobytes for each agent under way."""
-    return _first(text) if len(text) <= SHARED_CHARACTERS else text
+    """The text as one object shared by all agents with an equal text; saves kilobytes per running agent."""
+    return _interned(text) if len(text) <= SHARED_CHARACTERS else text
 
 
 @lru_cache(maxsize=64)
-def _first(text: str) -> str:
+def _interned(text: str) -> str:
     return text
 
 
-def kept_setup(
+def encoded_setup(
     system: str,
     specs: Sequence[ToolSpec],
     model: ModelChoice,
@@ -65,8 +65,8 @@ def kept_setup(
     owed: object,
     session: Sequence[EarlierTurn],
 ) -> str:
-    """As JSON: system prompt, tools, model, limits, the definition in force without its prompt, what its gate asks, and
-    the turns of the session that it was shown.
+    """The setup as JSON: system prompt, tools, model, limits, the definition without its prompt, what the gate was made
+    of (`owed`), and the session's turns that the model was shown.
     """
     parts = (
         b'{"system":',
@@ -88,11 +88,11 @@ def kept_setup(
     return b"".join(parts).decode()
 
 
-# What all orders have in common is made once for the same objects: it is most of the text.
-_as_json = Remembered[[str], bytes](to_json, most=64)
+# Most of the text is the same for all orders: it is encoded once per object.
+_as_json = IdentityCache[[str], bytes](to_json, most=64)
 
 
-def _made_of_tools(*specs: ToolSpec) -> bytes:
+def _encode_tools(*specs: ToolSpec) -> bytes:
     return to_json(
         [
             {
@@ -108,23 +108,23 @@ def _made_of_tools(*specs: ToolSpec) -> bytes:
     )
 
 
-_tools_as_json = Remembered(_made_of_tools, most=64)
+_tools_as_json = IdentityCache(_encode_tools, most=64)
 
 
-def _made_of_definition(definition: AgentDefinition) -> bytes:
+def _encode_definition(definition: AgentDefinition) -> bytes:
     return to_json(definition.model_copy(update={"prompt": ""}))
 
 
-_definition_as_json = Remembered(_made_of_definition, most=64)
+_definition_as_json = IdentityCache(_encode_definition, most=64)
 
-_digest_of = Remembered[[AgentDefinition], str](digest, most=64)
+_digest_of = IdentityCache[[AgentDefinition], str](digest, most=64)
 
 
 @dataclass(slots=True)
-class SetUp:
-    """What a run began with: system prompt, tools, earlier turns, spellings of its workspace's path.
+class Setup:
+    """The setup a run started with: system prompt, tools, earlier turns, spellings of its workspace's path.
 
-    `withheld`: tools that came with a later version.
+    `withheld`: tools that the drone has now and the run did not start with; they are not offered.
     """
 
     system: str
@@ -134,10 +134,10 @@ class SetUp:
     roots: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, text: str, there: Sequence[ToolSpec]) -> "SetUp":
-        """What `kept_setup` made, on a drone that has the tools `there` now. Raises ValueError.
+    def read(cls, text: str, there: Sequence[ToolSpec]) -> "Setup":
+        """Parse the result of `encoded_setup` on a drone that now has the tools `there`. Raises ValueError.
 
-        A tool that is no longer there is told as it was: whoever calls it is answered that it cannot be used.
+        A tool that no longer exists is still described to the model; calling it returns an error.
         """
         kept = json.loads(text)
         if not isinstance(kept, Mapping):
@@ -153,14 +153,14 @@ class SetUp:
         roots = tuple(map(str, gate.get("roots", ()))) if isinstance(gate, Mapping) else ()
         return cls(system, specs, session, frozenset(live) - {spec.name for spec in specs}, roots)
 
-    def now(self, there: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-        """The tools of the next round: those from the beginning, and what the tool set has added since."""
+    def current_specs(self, there: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+        """The tools of the next round: the original ones, and those the tool set has added during the run."""
         known = {spec.name for spec in self.specs} | self.withheld
         return (*self.specs, *(spec for spec in there if spec.name not in known))
 
 
 def _merged(kept: Mapping[str, object], live: ToolSpec | None) -> ToolSpec:
-    """What the model was told, with what the runtime knows of the tool now."""
+    """The spec the model was shown, combined with what the runtime knows about the tool now."""
     parameters = kept["parameters"]
     if not isinstance(parameters, Mapping):
         raise ValueError("a tool's parameters are no JSON object")
@@ -172,11 +172,11 @@ def _merged(kept: Mapping[str, object], live: ToolSpec | None) -> ToolSpec:
     return replace(live, description=description, parameters=parameters, encoded={})
 
 
-_HANDED_OVER = DefinitionOrigin(scope="library")
+_FROM_LIBRARY = DefinitionOrigin(scope="library")
 
 
 class NoTools:
-    """A tool set with nothing in it."""
+    """An empty tool set."""
 
     def specs(self) -> Sequence[ToolSpec]:
         return ()
@@ -186,27 +186,26 @@ class NoTools:
 
 
 class Isolation(Protocol):
-    """A place of its own that an agent works in."""
+    """Gives an agent a working directory of its own."""
 
     async def enter(self, task: Task, turn: Turn) -> None:
-        """Make it, or take it up again, before the run. Raises `CannotHire` and `JournalError`."""
+        """Create or reopen the directory before the run. Raises `CannotHire` and `JournalError`."""
 
     async def leave(self, task: Task, turn: Turn, report: Report) -> WorktreeEnded | None:
-        """What became of it after the run; None where there was none. Raises `JournalError`."""
+        """Close it after the run; returns what became of it, None where there was none. Raises `JournalError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hired:
-    """How an agent was hired, for its record and for a run that goes on later.
+    """How an agent was hired (assembled from a definition), for its record and for resuming its runs.
 
-    `requested_model`: the name that was asked for, None = that of its model. `notes` are steps that every record of it
-    begins with; `tools_requested` is what its tools were chosen by, None = everything that its parent has. `missing`
-    is what it was to have and has not; `owed` is what its gate was made of, as JSON. `session` are turns that
-    went before, which its model is shown as the beginning of the conversation. `origin` says whose definition it is.
-    `model_settings` None: those of its definition. `verifier` judges what it brings.
-    `permits` None: what its definition says.
-    `environment` is what its first message says before the prompt, `roots` are the spellings of its workspace's path.
-    `isolation`: it does not work where its parent does. `egress`: as in `Call`.
+    `requested_model`: the model name requested, None = that of its model. `notes`: steps at the start of each of its
+    records. `tools_requested`: the names its tools were selected by, None = all of its parent's. `missing`: requested
+    tools it lacks. `owed`: what its gate was made of, as JSON. `session`: earlier turns, shown to its model at the
+    start of the conversation. `origin`: where its definition comes from. `model_settings` None: the definition's.
+    `verifier`: judges its result. `permits` None: the definition's. `environment`: text of its first message before the
+    prompt. `roots`: the spellings of its workspace's path. `isolation`: gives it a working directory other than its
+    parent's. `egress`: as in `Call`.
     """
 
     requested_model: str | None = None
@@ -216,7 +215,7 @@ class Hired:
     owed: JsonAny = None
     model_settings: ModelSettings | None = None
     session: tuple[EarlierTurn, ...] = ()
-    origin: DefinitionOrigin = _HANDED_OVER
+    origin: DefinitionOrigin = _FROM_LIBRARY
     environment: str = ""
     roots: tuple[str, ...] = ()
     verifier: Verifier | None = None
@@ -226,10 +225,10 @@ class Hired:
 
 
 class AgentParts:
-    """A definition with its model and tools (None = no tools); `drone.agent.agent.Agent` runs them.
+    """A definition with its model and tools (None = no tools); `drone.agent.agent.Agent` runs it.
 
-    `gate` None = a reply without tool calls is the result. Raises ValueError for a tool that is called as one of the
-    gate's own.
+    `gate` None = a reply without tool calls is the result. Raises ValueError for two tools of the same name, the gate's
+    included.
     """
 
     def __init__(
@@ -251,16 +250,16 @@ class AgentParts:
         self.hired = hired = hired or Hired()
         there = (*self.tools.specs(), *(gate.specs() if gate else ()))
         self.specs = tuple(spec for spec in there if not spec.deferred)
-        _refuse_twins([spec.name for spec in there])
+        _refuse_duplicates([spec.name for spec in there])
         self.permits = hired.permits or Permits().of((Layer("agent", definition.permission),))
         self.model_settings = hired.model_settings or ModelSettings.of(definition)
         self._choice = ModelChoice(requested=hired.requested_model or model.name, effective=model.name)
 
     @cached_property
     def system(self) -> str:
-        """The system prompt: the definition's own, what is not there, the fence, the guidelines, the gate's word.
+        """The system prompt: the definition's prompt, missing tools, fences, guidelines, the gate's guidance.
 
-        One that was hired may be handed another agent's report with its task, also without a tool.
+        A hired agent is always told about fences: its task may contain another agent's report even if it has no tools.
         """
         made = system_prompt(
             self.definition.prompt,
@@ -273,8 +272,8 @@ class AgentParts:
 
     @property
     def setup(self) -> str:
-        """What a resumed run must use again, as JSON: kilobytes that each run needs once, at its beginning."""
-        made = kept_setup(
+        """What a resumed run must use again, as JSON. Not cached: kilobytes that each run needs only once."""
+        made = encoded_setup(
             self.system, self.specs, self._choice, self.limits, self.definition, self.hired.owed, self.hired.session
         )
         return shared(made)
@@ -291,7 +290,7 @@ class AgentParts:
             call_id=task.call_id,
             continues=task.continues,
             prompt=task.prompt,
-            # A conversation that goes on has been told its surroundings before.
+            # A continued conversation already contains the environment.
             environment="" if task.continues else self.hired.environment,
             model=self._choice,
             model_settings=self.model_settings,
@@ -307,7 +306,7 @@ class AgentParts:
         )
 
 
-def _refuse_twins(names: Sequence[str]) -> None:
+def _refuse_duplicates(names: Sequence[str]) -> None:
     if len(set(names)) < len(names):
         twin = next(name for place, name in enumerate(names) if name in names[:place])
         raise ValueError(f"Two tools are called {twin!r}; the gate's own keep their names, so rename the other one.")

@@ -1,4 +1,4 @@
-"""The gate before a tool call: it is allowed, denied, or asked for; what was approved is checked before it runs."""
+"""The permission check before a tool call: allow, deny, or ask a person; an approval is re-checked before the call."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from drone.agent.call_ends import refusal
 from drone.agent.idle_watch import Block
-from drone.agent.inbox_item import Item, shown
+from drone.agent.inbox_item import Item, shown_arguments
 from drone.agent.messages import WRITING_GROUPS, ToolSpec
 from drone.agent.parts import AgentParts
 from drone.agent.permits import effects_of
@@ -23,24 +23,24 @@ from mcc.contracts.shape import digest, now
 from mcc.contracts.status import WaitingReason
 from mcc.permission.judging import Ruling
 
-AT_MOST = 10
-"""A call that would do something else each time it may run is asked for so often."""
+MAX_REQUESTS = 10
+"""Most approvals requested for one call whose effect keeps changing between approval and run."""
 
 PREVIEW_CHARACTERS = 24_000
-"""Of a preview in the inbox; the whole is kept as an artifact."""
+"""Most characters of a preview in the inbox; the whole is stored as an artifact."""
 
 _LINE = 200
 
 Approval: TypeAlias = ApprovalRequested
-"""What was approved, as it was asked."""
+"""The request that was approved."""
 
-Passed: TypeAlias = Approval | Output | None
-"""How the gate lets a call pass: with an approval, not at all (for this reason), or as it is."""
+Decision: TypeAlias = Approval | Output | None
+"""The decision on a call: an approval, an error result (denied), or None (allowed without approval)."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Would:
-    """What a call would do now."""
+class _Effect:
+    """What a call would do now: preview, sandbox profile, and a digest of everything an approval depends on."""
 
     digest: str
     profile: str
@@ -48,8 +48,8 @@ class _Would:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """What was asked about a call, and its item, which knows what was said."""
+class _Request:
+    """An approval request for a call, and its inbox item with the decision."""
 
     fact: ApprovalRequested
     item: Item
@@ -61,7 +61,7 @@ class _Asked:
 
 
 class PermissionGate:
-    """For the calls of one agent's run."""
+    """Decides on the tool calls of one agent's run."""
 
     def __init__(self, agent: AgentParts, turn: Turn, state: RecordState) -> None:
         self._permits = turn.permitted(state.origin, agent.permits)
@@ -71,38 +71,38 @@ class PermissionGate:
         self._state = state
 
     def word(self, spec: ToolSpec, arguments: Mapping[str, object]) -> Word:
-        """What becomes of a call, as far as it is known without asking anybody."""
+        """The decision of the rules: allow, deny or ask."""
         return self._ruled(spec, arguments).word
 
-    async def passed(self, call: Call, spec: ToolSpec) -> Passed:
-        """The approval that lets the call run, None where it needs none; or why it does not run, for the model.
+    async def decide(self, call: Call, spec: ToolSpec) -> Decision:
+        """The approval under which the call may run, None where it needs none; or an error result for the model.
 
-        Returns once a person has decided, or nobody in time. Raises `JournalError`.
+        Returns once a person has decided or the request has expired. Raises `JournalError`.
         """
-        before, ruling, people = self._before(call), self._ruled(spec, call.arguments), self._turn.inbox.people
+        before, ruling, people = self._requests_for(call), self._ruled(spec, call.arguments), self._turn.inbox.people
         if ruling.word == "ask" and not before:
             ruling = self._ruled(spec, call.arguments, await people.grants())
         if ruling.word == "deny":
-            return denied(ruling.message or f"{spec.name} is not allowed here{_because(ruling.why)}. {_ELSE}")
+            return denied(ruling.message or f"{spec.name} is not allowed here{_because(ruling.why)}. {_ADVICE}")
         if ruling.word == "allow" and not before:
             return None
         if self._permits.on_ask == "deny" or not people.reaches:
             why = f"a person has to approve it{_because(ruling.why)}, and in this order nobody is asked"
-            return denied(ruling.message or f"{spec.name} was not run: {why}. {_ELSE}")
+            return denied(ruling.message or f"{spec.name} was not run: {why}. {_ADVICE}")
         return await self._decided(call, spec, ruling)
 
-    async def holds(self, approval: Approval, call: Call, spec: ToolSpec) -> bool:
-        """Whether the call would still do what was approved, and nothing forbids it by now."""
-        would = await self._would(call, spec)
-        same = isinstance(would, _Would) and would.digest == approval.digest
+    async def still_covers(self, approval: Approval, call: Call, spec: ToolSpec) -> bool:
+        """Whether the call would still do what was approved, and no rule denies it meanwhile."""
+        would = await self._effect_of(call, spec)
+        same = isinstance(would, _Effect) and would.digest == approval.digest
         return same and self.word(spec, call.arguments) != "deny"
 
     async def _decided(self, call: Call, spec: ToolSpec, ruling: Ruling) -> Approval | Output:
         while True:
-            before = self._before(call)
+            before = self._requests_for(call)
             if not before or before[-1].decision == "approve":
                 with self._turn.idle.moving(call.call_id):
-                    found = await self._asked_or_approved(call, spec, ruling, before)
+                    found = await self._approval_or_request(call, spec, ruling, before)
                 if found is not None:
                     return found
                 continue
@@ -115,20 +115,23 @@ class PermissionGate:
             async with self._turn.blocked(call.call_id, call.origin.record_id, block):
                 await self._turn.inbox.said(call.origin, last.item)
 
-    async def _asked_or_approved(self, call: Call, spec: ToolSpec, ruling: Ruling, before: Sequence[_Asked]) -> Passed:
-        """The approval that fits what the call would do now, else a person is asked (anew): None."""
-        would = await self._would(call, spec)
+    async def _approval_or_request(
+        self, call: Call, spec: ToolSpec, ruling: Ruling, before: Sequence[_Request]
+    ) -> Decision:
+        """The last approval, if it covers what the call would do now; an error result; or None after asking a person
+        (again)."""
+        would = await self._effect_of(call, spec)
         if isinstance(would, Output):
             return would
         if before and before[-1].fact.digest == would.digest:
             return before[-1].fact
-        if len(before) >= AT_MOST:
+        if len(before) >= MAX_REQUESTS:
             return denied(f"{spec.name} was not run: whenever it was approved, it would have done something else.")
         asked = ApprovalRequested(
             approval_id=derived_id(call.call_id, "approval", len(before) + 1),
             call_id=call.call_id,
             tool=spec.name,
-            arguments=shown(call.arguments),
+            arguments=shown_arguments(call.arguments),
             effects=effects_of(spec),
             profile=would.profile or None,
             workspace=self._permits.workspace or None,
@@ -149,28 +152,28 @@ class PermissionGate:
         text, artifact = await self._turn.artifacts.fitted(preview.text, readable=False, room=PREVIEW_CHARACTERS)
         return ShownPreview(kind=preview.kind, text=text, artifact=artifact)
 
-    async def _would(self, call: Call, spec: ToolSpec) -> _Would | Output:
+    async def _effect_of(self, call: Call, spec: ToolSpec) -> _Effect | Output:
         preview = await preview_of(self._tools, call)
         if isinstance(preview, Output):
             return preview
         profile = profile_of(spec, self._egress)
         seen = None if preview is None else (preview.kind, preview.text)
         bound = (spec.name, spec.definition, call.arguments, self._turn.workspace_key, profile, seen)
-        return _Would(f"sha256:{digest(bound)}", profile, preview)
+        return _Effect(f"sha256:{digest(bound)}", profile, preview)
 
     def _ruled(self, spec: ToolSpec, arguments: Mapping[str, object], grants: Sequence[SavedRule] = ()) -> Ruling:
         asked = self._permits.request(spec, arguments, self._state.origin, profile_of(spec, self._egress))
         return self._permits.judge(asked, grants)
 
-    def _before(self, call: Call) -> list[_Asked]:
-        """What was asked about this call, the newest last."""
+    def _requests_for(self, call: Call) -> list[_Request]:
+        """The approval requests for this call so far, newest last."""
         items = self._state.items.values()
         facts = [(one.asked, one) for one in items if one.asked.call_id == call.call_id]
-        return [_Asked(fact, item) for fact, item in facts if isinstance(fact, ApprovalRequested)]
+        return [_Request(fact, item) for fact, item in facts if isinstance(fact, ApprovalRequested)]
 
 
 def profile_of(spec: ToolSpec, egress: Sequence[Sequence[str]] = ()) -> str:
-    """How a program that the tool runs is walled in; "" where it runs none. `egress`: as in `Call`."""
+    """The sandbox profile of programs that the tool runs; "" where it runs none. `egress`: as in `Call`."""
     network = "+network" if spec.networked and all(egress) else ""
     if spec.group in WRITING_GROUPS:
         return f"workspace-write{network}"
@@ -178,21 +181,21 @@ def profile_of(spec: ToolSpec, egress: Sequence[Sequence[str]] = ()) -> str:
 
 
 _READING = frozenset({"workspace_read", "diff_read", "git_read", "shell_read"})
-_ELSE = "Do not try it again as it is: go another way, or say what you could not do."
+_ADVICE = "Do not try it again as it is: go another way, or say what you could not do."
 
 
 def denied(said: str) -> Output:
-    """The result that tells the model why a call was not run."""
+    """The error result that tells the model why a call was not run."""
     return refusal(said, Outcome.DENIED)
 
 
 def _because(why: Why) -> str:
     named = f" ({why.key})" if why.key else ""
     said = f": {why.message.rstrip('.')}" if why.message else ""
-    return f" by {_SAYS[why.layer]}{named}{said}"
+    return f" by {_LAYER_NAMES[why.layer]}{named}{said}"
 
 
-_SAYS = {
+_LAYER_NAMES = {
     "operator": "the operator's rules",
     "mode": "the mode of the order",
     "agent": "your own rules",
@@ -205,13 +208,13 @@ _SAYS = {
 
 def _refusal(name: str, heard: ApprovalDecided) -> str:
     if heard.decision == "expired":
-        return f"{name} was not run: a person had to approve it, and nobody decided in time. {_ELSE}"
+        return f"{name} was not run: a person had to approve it, and nobody decided in time. {_ADVICE}"
     note = f" The person says: {json.dumps(heard.note, ensure_ascii=False)}." if heard.note else ""
-    return f"{name} was not run: a person denied it.{note} {_ELSE}"
+    return f"{name} was not run: a person denied it.{note} {_ADVICE}"
 
 
 def _again(before: ApprovalRequested, asked: ApprovalRequested) -> str:
-    """What differs from what was approved before, in a sentence."""
+    """A sentence saying what differs from the previous request."""
     differences = [
         f"the {name} is {there or 'none'}, and was {then or 'none'}"
         for name, then, there in (

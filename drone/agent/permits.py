@@ -1,4 +1,4 @@
-"""What an agent may call: its layers of permission, asked before each call that has an effect."""
+"""The permission of an agent: its layers of rules, and the effects of its tools."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +12,7 @@ from mcc.permission.layers import Layer, layer_of
 
 @dataclass(frozen=True, slots=True)
 class Permits:
-    """The permission of one agent of an order. `on_ask`: what becomes of a call that a person is to be asked for."""
+    """The permission of one agent of an order. `on_ask`: what happens to a call that needs a person's approval."""
 
     layers: tuple[Layer, ...] = ()
     mode: Mode = "develop"
@@ -21,22 +21,22 @@ class Permits:
 
     @classmethod
     def of_order(cls, operator: Permission, mode: Mode, order: Permission, on_ask: OnAsk, workspace: str) -> "Permits":
-        """What counts for all agents of an order."""
+        """The layers that apply to all agents of an order."""
         layers = (Layer("operator", operator), layer_of(mode), Layer("order", order))
         return cls(tuple(layer for layer in layers if layer.permission), mode, on_ask, workspace)
 
     def compile(self) -> None:
-        """Read all conditions now, where that holds nobody up. Blocks."""
+        """Compile all conditions in advance. Blocks: call it in a thread."""
         for layer in self.layers:
             layer.compile()
 
     def of(self, own: Sequence[Layer]) -> "Permits":
-        """Those of an agent below, whose file says `own`: what the file of whoever hires it says stays in force."""
+        """The permission of a child whose agent file contains `own`; the parent's own layers also apply to it."""
         above = (replace(layer, name="ancestor") if layer.name == "agent" else layer for layer in self.layers)
         return replace(self, layers=(*above, *(layer for layer in own if layer.permission)))
 
     def below(self, above: "Permits") -> "Permits":
-        """Held to those of the agent that runs this one as well, whoever made it."""
+        """The same, additionally restricted by the permission of the agent that runs this one."""
         named = [replace(layer, name="ancestor") if layer.name == "agent" else layer for layer in above.layers]
         return Permits(
             (*(layer for layer in named if layer not in self.layers), *self.layers),
@@ -46,13 +46,13 @@ class Permits:
         )
 
     def judge(self, request: PermissionRequest, grants: Sequence[SavedRule] = ()) -> Ruling:
-        """What becomes of the call; `grants` are the approvals that people let stand. Never raises."""
+        """The decision on a call; `grants`: approvals that people have let stand. Never raises."""
         return judge(request, self.layers, grants)
 
     def request(
         self, spec: ToolSpec, arguments: Mapping[str, object], origin: Origin, profile: str = ""
     ) -> PermissionRequest:
-        """The call of a tool by the agent at `origin`, as it is judged."""
+        """The input of `judge` for a call of a tool by the agent at `origin`."""
         return PermissionRequest(
             tool=spec.name,
             group=spec.group,
@@ -77,7 +77,7 @@ _OF_GROUPS: Mapping[str, Effects] = {
 
 
 def effects_of(spec: ToolSpec) -> Effects:
-    """The most that a call may do: what its tool says, else what its group means, else to run code."""
+    """The most that a call may do: as its tool declares, else by its group, else `execute`."""
     if spec.effects is not None:
         return spec.effects
     known = _OF_GROUPS.get(spec.group)

@@ -1,4 +1,4 @@
-"""Progress: whether a reply leads on, ends the work or goes round in circles, and what the model is told then."""
+"""Detects runs that make no progress and replies that are no answer; words the nudges that the model gets then."""
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -13,23 +13,23 @@ from mcc.contracts.journal import AgentStep, Outcome, ToolFinished
 from mcc.contracts.model_facts import ModelReplied
 from mcc.rules.patterns import Pattern
 
-SAID_ENOUGH = 200
-"""Characters of text and thinking from which on their repetition is no accident; shorter ones may well accompany work
-that goes on ("Next page.")."""
+MIN_REPEATED = 200
+"""Fewest characters of text and thinking whose repetition counts; shorter replies may repeat while work proceeds ("Next
+page.")."""
 
 REMEMBERED = 256
-"""Refused calls that are remembered of a run."""
+"""Most refused calls remembered per run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ladder:
-    """How often something may happen before the model is nudged, and before its run is halted."""
+    """After how many occurrences the model is nudged, and after how many the run is halted."""
 
     nudge: int
     halt: int
 
-    def met(self, times: int, nudge: str, halt: str) -> str | None:
-        """The nudge that is due. Raises `NoProgress`."""
+    def check(self, times: int, nudge: str, halt: str) -> str | None:
+        """The nudge if it is due now, else None. Raises `NoProgress`."""
         if times >= self.halt:
             raise NoProgress(halt)
         return nudge if times == self.nudge else None
@@ -39,18 +39,18 @@ SAME_FAILURE = Ladder(2, 3)
 """The same call (tool and arguments) with the same error, round after round."""
 
 REFUSED = Ladder(2, 3)
-"""The same call refused, in any rounds: the second time it is nudged, so that nobody is halted who was not told."""
+"""The same call denied, in any rounds; the nudge comes first, so that no run is halted without warning."""
 
 SAME_OUTPUT = Ladder(3, 4)
-"""The same call with the same output, in rounds that bring nothing else either; or the same long reply."""
+"""The same call with the same output, in consecutive rounds without anything new; or the same long reply."""
 
 ALL_FAILED = Ladder(4, 6)
-"""Rounds of which every call failed."""
+"""Consecutive rounds in which every call failed."""
 
 
 @dataclass(slots=True)
-class _Seen:
-    """A call with what it brought, and for how many rounds in a row it did."""
+class _RepeatedCall:
+    """A call, its result, and in how many consecutive rounds both were the same."""
 
     call: ToolCall
     done: ToolFinished
@@ -63,48 +63,49 @@ class _Seen:
 
 @dataclass(slots=True)
 class Progress:
-    """Watches one run. Everything counts once a round: a hundred bad calls in one reply are one bad round."""
+    """Watches one run. Counts rounds, not calls: a hundred bad calls in one reply are one bad round."""
 
-    _last: list[_Seen] = field(default_factory=list)
-    _refused: list[_Seen] = field(default_factory=list)
+    _last: list[_RepeatedCall] = field(default_factory=list)
+    _refused: list[_RepeatedCall] = field(default_factory=list)
     _failed: int = 0
-    _said: ModelReplied | None = None
-    _said_again: int = 1
+    _last_reply: ModelReplied | None = None
+    _same_replies: int = 1
 
-    def saw(
+    def observe(
         self, watched: Sequence[tuple[ToolCall, ToolFinished]], reply: ModelReplied | None = None
     ) -> AgentStep | None:
-        """What one reply called and what came of each call; a nudge for the model, if one is due.
+        """Take in a round's calls with their results; returns a nudge for the model if one is due.
 
-        Calls that the gate judges are left out: the gate counts the attempts itself. Raises `NoProgress`.
+        The caller leaves out calls of finish tools: the gate counts its attempts itself. Raises `NoProgress`.
         """
         nudges: list[str] = []
         if seen := [self._with_last(call, done) for call, done in watched]:
-            nudges.extend(nudge for nudge in self._circles(seen, reply) if nudge is not None)
+            nudges.extend(nudge for nudge in self._repetitions(seen, reply) if nudge is not None)
         if reply is not None and reply.finish_reason == "length" and (cut := _cut_off(reply)):
             nudges.append(cut)
         said = "\n".join(dict.fromkeys(nudges))
         return AgentStep(name=NUDGE, message=said, in_results=True) if nudges else None
 
-    def _with_last(self, call: ToolCall, done: ToolFinished) -> _Seen:
-        """The call, counted on from the round before when it was the same there.
+    def _with_last(self, call: ToolCall, done: ToolFinished) -> _RepeatedCall:
+        """The call with its count of consecutive equal rounds.
 
-        A command that says no is asked again and again while work goes on: a test that fails, a server that is not up.
+        A command with a nonzero exit code is not counted: repeating it may be useful work, for example running a
+        failing test, or polling a server that is not up yet.
         """
         if done.exit_code:
-            return _Seen(call, done)
+            return _RepeatedCall(call, done)
         for before in self._last:
             alike = unfenced(before.done.content) == unfenced(done.content) and before.done.is_error == done.is_error
             if alike and _same(before.call, call):
-                return _Seen(call, done, before.rounds + 1)
-        return _Seen(call, done)
+                return _RepeatedCall(call, done, before.rounds + 1)
+        return _RepeatedCall(call, done)
 
-    def _circles(self, seen: list[_Seen], reply: ModelReplied | None) -> Iterator[str | None]:
+    def _repetitions(self, seen: list[_RepeatedCall], reply: ModelReplied | None) -> Iterator[str | None]:
         self._last = seen
         if any(one.brings_news for one in seen):
             _forgive(seen)
         self._failed = self._failed + 1 if all(one.done.is_error for one in seen) else 0
-        refused: list[_Seen] = []
+        refused: list[_RepeatedCall] = []
         for one in seen:
             if one.done.outcome is Outcome.DENIED:
                 yield self._refused_again(one, refused)
@@ -115,17 +116,17 @@ class Progress:
         if reply is not None:
             yield self._repeated(reply)
 
-    def _refused_again(self, one: _Seen, of_this_round: list[_Seen]) -> str | None:
+    def _refused_again(self, one: _RepeatedCall, of_this_round: list[_RepeatedCall]) -> str | None:
         if any(_same(one.call, other.call) for other in of_this_round):
             return None
         of_this_round.append(one)
         known = next((before for before in self._refused if _same(before.call, one.call)), None)
         if known is None:
-            self._refused = [*self._refused[1 - REMEMBERED :], _Seen(one.call, one.done)]
+            self._refused = [*self._refused[1 - REMEMBERED :], _RepeatedCall(one.call, one.done)]
             return None
         known.rounds += 1
         name = one.call.name
-        return REFUSED.met(
+        return REFUSED.check(
             known.rounds,
             f"The same call of {name} was refused twice, and will be again. Do without it, or finish with what you "
             "have.",
@@ -133,41 +134,41 @@ class Progress:
         )
 
     def _repeated(self, reply: ModelReplied) -> str | None:
-        """Whether the model says word for word, and calls, what it did before."""
-        before, self._said = self._said, reply
+        """The nudge for a reply with the same text, thinking and calls as the one before. Raises `NoProgress`."""
+        before, self._last_reply = self._last_reply, reply
         alike = before is not None and (before.text, before.thinking) == (reply.text, reply.thinking)
-        if not alike or before is None or len(reply.text) + len(reply.thinking) < SAID_ENOUGH:
-            self._said_again = 1
+        if not alike or before is None or len(reply.text) + len(reply.thinking) < MIN_REPEATED:
+            self._same_replies = 1
             return None
         calls, others = reply.tool_calls, before.tool_calls
         same = len(calls) == len(others) and all(map(_same, calls, others))
-        self._said_again = self._said_again + 1 if same else 1
-        return SAME_OUTPUT.met(
-            self._said_again,
-            f"Your last {self._said_again} replies were word for word the same. Go another way, or finish with what "
+        self._same_replies = self._same_replies + 1 if same else 1
+        return SAME_OUTPUT.check(
+            self._same_replies,
+            f"Your last {self._same_replies} replies were word for word the same. Go another way, or finish with what "
             "you have.",
-            f"the model gave the same reply {self._said_again} times in a row",
+            f"the model gave the same reply {self._same_replies} times in a row",
         )
 
 
-def _forgive(seen: list[_Seen]) -> None:
-    """The round brought something new: what was the same as before did no harm in it."""
+def _forgive(seen: list[_RepeatedCall]) -> None:
+    """Reset the counts of successful repeated calls: their round also brought something new."""
     for one in seen:
         if not one.done.is_error:
             one.rounds = 1
 
 
-def _again(one: _Seen) -> str | None:
-    """The nudge for a call that brought the same as in the round before. Raises `NoProgress`."""
+def _again(one: _RepeatedCall) -> str | None:
+    """The nudge for a call with the same result as in the round before. Raises `NoProgress`."""
     name, rounds = one.call.name, one.rounds
     if one.done.is_error:
-        return SAME_FAILURE.met(
+        return SAME_FAILURE.check(
             rounds,
             f"The same call of {name} failed {rounds} times in a row in the same way. It will not work the next time "
             "either: change its arguments, go another way, or finish with what you have.",
             f"the same call of {name} failed {rounds} times in a row",
         )
-    return SAME_OUTPUT.met(
+    return SAME_OUTPUT.check(
         rounds,
         f"The same call of {name} gave the same output {rounds} times in a row. Do not repeat it: go another way, or "
         "finish with what you have.",
@@ -176,7 +177,7 @@ def _again(one: _Seen) -> str | None:
 
 
 def _all_failed(rounds: int) -> str | None:
-    return ALL_FAILED.met(
+    return ALL_FAILED.check(
         rounds,
         f"Every tool call of your last {rounds} replies failed. Read what the errors say and go another way, or finish "
         "with what you have and say what stood in your way.",
@@ -185,7 +186,7 @@ def _all_failed(rounds: int) -> str | None:
 
 
 def _cut_off(reply: ModelReplied) -> str | None:
-    """What to do when a reply reached its maximum length before its calls were whole."""
+    """The nudge for a reply that reached its maximum length within a tool call."""
     if all(isinstance(call.arguments, Mapping) for call in reply.tool_calls):
         return None
     return (
@@ -195,7 +196,7 @@ def _cut_off(reply: ModelReplied) -> str | None:
 
 
 def _same(one: ToolCall, other: ToolCall) -> bool:
-    """The same tool and arguments. Arguments nested too deeply to be compared are taken for different ones."""
+    """Whether tool and arguments are equal. Arguments nested too deeply to compare count as different."""
     try:
         return one.name == other.name and one.arguments == other.arguments
     except RecursionError:
@@ -203,19 +204,19 @@ def _same(one: ToolCall, other: ToolCall) -> bool:
 
 
 CONTINUED = 8
-"""Replies in a row that reached their maximum length and are gone on with."""
+"""Most consecutive replies of maximum length that the model is asked to continue."""
 
 ASKED_AGAIN = 2
-"""Replies in a row without a word after which the model is asked for its answer."""
+"""Most consecutive empty replies after which the model is asked for its answer."""
 
-WORDS = 1_000
-"""Characters of a refusal's words that are told."""
+MAX_REFUSAL = 1_000
+"""Most characters of a model's refusal that are passed on."""
 
 LONGEST_ANNOUNCEMENT = 400
-"""Characters of a reply that may be no more than the announcement of the next step."""
+"""Most characters of a reply that is checked for only announcing the next step."""
 
 LONGEST_LEAK = 20_000
-"""Characters of a reply that may be one tool call written as JSON."""
+"""Most characters of a reply that is checked for being a tool call written as JSON text."""
 
 _LEAKED = (
     "<tool_call",
@@ -230,7 +231,7 @@ _LEAKED = (
 _THINKING = ("<think>", "</think>", "<thinking>", "</thinking>")
 _FENCES = ("```", "~~~")
 
-# RE2's, whose time is linear in the text: a model could write what a pattern that backtracks never gets through.
+# An RE2 pattern, linear in the text's length: a model could write text on which a backtracking pattern never ends.
 _ANNOUNCED = Pattern(
     r"(?i)(^|[.!:\n]\s*)((now|next|first|then|so|ok|okay|alright|sure|great),?\s+)*"
     r"(let me|let's|i'll|i will|i'm going to|i am going to)( now| first| next| then| also| start by| begin by)*\s+"
@@ -238,16 +239,16 @@ _ANNOUNCED = Pattern(
     r"analy[sz]e|review|gather|fetch|call|use|dig|take a (closer )?look|go through|continue|proceed|start|begin)"
     r"\b[^.!?\n]{0,200}[.:…!]*\s*$"
 )
-"""The last sentence of a reply that only announces the next step."""
+"""Matches a reply whose last sentence only announces the next step."""
 
 _CURLY = str.maketrans({"\u2019": "'"})
 
 
 @dataclass(slots=True)
-class Ends:
-    """Of one run. Only `judge` and `spoken_to` change it.
+class AnswerCheck:
+    """Judges whether a run's replies without tool calls are answers. Only `judge` and `begin_new_answer` change it.
 
-    `text` is what the run's last reply says, together with the replies that it goes on from.
+    `text`: the text of the last reply, preceded by that of the cut-off replies it continues.
     """
 
     text: str = ""
@@ -257,9 +258,9 @@ class Ends:
     _sent_back: set[str] = field(default_factory=set)
 
     def judge(self, reply: ModelReplied, tools: Collection[str], finish_tools: Collection[str]) -> AgentStep | None:
-        """A nudge when the reply is no end of the work, None when it has tool calls or may be the answer.
+        """A nudge when the reply is no answer; None when it has tool calls or may be the answer.
 
-        `tools` are all that the agent has, `finish_tools` those of its gate. Raises `Refused`, `NotDone`, `NoAnswer`.
+        `tools`: names of all the agent's tools; `finish_tools`: the gate's. Raises `Refused`, `NotDone`, `NoAnswer`.
         """
         said, self._before = self._before + reply.text, ""
         self.text = said or self.text
@@ -278,8 +279,8 @@ class Ends:
         self._cut = 0
         return self._not_finished(reply, frozenset(tools))
 
-    def spoken_to(self) -> None:
-        """Somebody wrote to the agent before it was asked to go on: it begins a new answer."""
+    def begin_new_answer(self) -> None:
+        """Reset the counts: a message has reached the agent, and its next reply begins a new answer."""
         self._cut = self._silent = 0
         self._before = ""
 
@@ -309,7 +310,7 @@ class Ends:
         )
 
     def _not_finished(self, reply: ModelReplied, tools: frozenset[str]) -> AgentStep | None:
-        """The nudge for what is no answer although it says something; each kind of it once in a run."""
+        """The nudge for a reply with text that is no answer; each kind at most once per run."""
         for kind, found, said in (
             ("leaked", tools and _is_leaked(reply.text, tools), _CALL_AS_TEXT),
             ("thinking", _begins_line(reply.text, _THINKING), _THOUGHT_ALOUD),
@@ -339,14 +340,14 @@ def _nudge(said: str) -> AgentStep:
 
 
 def _refusal(reply: ModelReplied) -> str:
-    words = " ".join((refusal_in(reply.blocks) or reply.text).split())[:WORDS].rstrip(".")
+    words = " ".join((refusal_in(reply.blocks) or reply.text).split())[:MAX_REFUSAL].rstrip(".")
     if reply.finish_reason == "content_filter":
         return "the provider's content filter ended the reply" + (f" after: {words}" if words else "")
     return f"the model refused: {words}" if words else "the model refused and did not say why"
 
 
 def _prose(text: str) -> Iterator[str]:
-    """The lines that stand in no fenced block of code."""
+    """The lines outside fenced code blocks, without indentation."""
     fence = ""
     for line in text.splitlines():
         begin = line.lstrip()
@@ -377,7 +378,7 @@ def _is_leaked(text: str, tools: frozenset[str]) -> bool:
 
 
 def _is_announced(reply: ModelReplied) -> bool:
-    """Whether calls were to follow and none does: its provider says so, or it is short and ends in an announcement."""
+    """Whether the reply announces tool calls and has none: the provider says so, or it is short and ends that way."""
     if reply.finish_reason == "tool_calls":
         return True
     text = reply.text.strip().translate(_CURLY)

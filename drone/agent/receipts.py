@@ -1,4 +1,4 @@
-"""Receipts: what the tools of a run really did and what they showed of files, as its gate's rules may ask for it."""
+"""Receipts: what a run's tool calls did and which file passages they showed, for the rules of its gate."""
 
 import json
 import posixpath
@@ -18,32 +18,33 @@ READ_FILE = "read_file"
 _HEAD = Pattern(r'^(?P<path>"[^\n]*"|[^"\n][^\n]*), lines (?P<first>\d+)-(?P<last>\d+)(?: of [\d,]+)?, [\d,]+ bytes')
 _CUT = " [cut: "
 _BARE = Pattern(r"^[^\n]* · lines (?P<first>\d+)-\d+")
-"""The head of a reading by an earlier version: the lines below it have no numbers."""
+"""The head line of `read_file` in journals of earlier versions: the lines below it are not numbered."""
 
 _NO_LINES = Pattern(r"^[^\n]*, (?:empty \(0 bytes\)|image/\w+, \d+ x \d+ pixels, [\d,]+ bytes)\n?$")
-"""A whole result about a file that has no lines."""
+"""A whole result of `read_file` for a file without lines."""
 
 _HIT = Pattern(r"^(?P<line>\d+)[:-](?P<text>.*)$", across=True)
 _HUNK = Pattern(r"^@@ -(?P<old>\d+)(?:,(?P<olds>\d+))? \+(?P<new>\d+)(?:,(?P<news>\d+))? @@")
 
 
 def numbered(number: int, line: str) -> str:
+    """A line as `read_file` shows it."""
     return f"{number}\t{line}\n"
 
 
 def head(path: str, first: int, last: int, total: int | None, size: int, notes: Sequence[str] = ()) -> str:
-    """The line above the numbered ones; `path` on one line, `size` in bytes."""
+    """The head line above the numbered ones; `path` as written on one line, `size` in bytes."""
     of = f" of {total:,}" if total is not None else ""
     return ", ".join((f"{path}, lines {first}-{last}{of}, {size:,} bytes", *notes)) + "\n"
 
 
 def cut_mark(missing: int) -> str:
-    """What stands at the end of a line of which so many bytes are not shown."""
+    """The mark at the end of a line of which so many bytes are not shown."""
     return f"{_CUT}{missing:,} more bytes]"
 
 
 def passages(content: str) -> Iterator[Passage]:
-    """The passages in a result of `read_file` without its fence, in their order; marks of cut lines are taken off."""
+    """The passages in a result of `read_file` without its fence, in order; marks of cut lines are removed."""
     path, first, lines = "", 0, list[str]()
     for line in content.split("\n"):
         number, tab, text = line.partition("\t")
@@ -61,7 +62,7 @@ def passages(content: str) -> Iterator[Passage]:
 
 
 def _plain(path: str) -> str:
-    """A path as the tools write it on one line, as it is."""
+    """The path that tools write on one line, JSON-quoted where necessary."""
     if not path.startswith('"'):
         return path
     try:
@@ -70,8 +71,8 @@ def _plain(path: str) -> str:
         return path
 
 
-def shown(tool: str, arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
-    """What of files a call of this tool showed, in its result as it was journaled; nothing for tools that read none."""
+def passages_shown(tool: str, arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
+    """The file passages that a call showed, from its journaled result; none for tools that read no files."""
     found = READERS.get(tool)
     return iter(()) if found is None else found(arguments, unfenced(content))
 
@@ -82,7 +83,7 @@ def _read(arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
 
 
 def _bare(arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
-    """The text of a file without numbers before its lines."""
+    """The passage in a result whose lines are not numbered."""
     path, first = arguments.get("path"), arguments.get("start_line")
     if not isinstance(path, str) or not path or _NO_LINES.match(content):
         return
@@ -103,7 +104,7 @@ def _searched(arguments: Mapping[str, object], content: str) -> Iterator[Passage
 
 
 def _shown_by_git(arguments: Mapping[str, object], content: str) -> Iterator[Passage]:
-    """Of each part of a patch the file as it is and as it was, and the patch itself; else a file as it was."""
+    """For each hunk of a patch: new lines, old lines, and the hunk itself; else the file at a ref."""
     lines = content.split("\n")
     if any(map(_HUNK.match, lines)):
         yield from _patched(iter(lines))
@@ -121,7 +122,7 @@ def _patched(lines: Iterator[str]) -> Iterator[Passage]:
 
 
 def _hunk(path: str, head: Found, lines: Iterator[str]) -> Iterator[Passage]:
-    """The lines of one part, as many as its head says: what stands in them looks like a head too."""
+    """The passages of one hunk. Reads as many lines as its head says: lines of content may look like heads."""
     left = {"-": int(head["olds"] or 1), "+": int(head["news"] or 1)}
     sides: dict[str, list[str]] = {"-": [], "+": []}
     whole: list[str] = []
@@ -146,16 +147,16 @@ READERS: Mapping[str, Reader] = {
     "git_diff": _shown_by_git,
     "git_show": _shown_by_git,
 }
-"""How to find what a tool showed, by its name."""
+"""Finds the passages a tool showed, by tool name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """One finished call.
 
-    `paths` are what its arguments `path` or `paths` name, without `./` and the like; `path` is the first of them, None
-    when there is none. `content` is what a tool that shows files brought; `artifact` names the whole of it where it is
-    only a part. `files` as in `ToolFinished`.
+    `paths`: the normalized paths in its arguments `path` and `paths`; `path`: the first of them, None without any.
+    `content`: the result of a tool in `READERS`; `artifact`: digest of the whole where that is shortened. `files`: as
+    in `ToolFinished`.
     """
 
     call_id: str
@@ -191,12 +192,12 @@ class Receipt:
 
 
 def reading(specs: Iterable[ToolSpec]) -> frozenset[str]:
-    """The names of those tools that look at something: what an agent could have tried before it says it is blocked."""
+    """Names of the tools that read something: an agent must try one of them before it may report to be blocked."""
     return frozenset(spec.name for spec in specs if spec.only_reads and spec.name != READ_ARTIFACT)
 
 
 def recalled(messages: Iterable[Message]) -> Iterator[Receipt]:
-    """The receipts of a conversation that goes on: what it did before still counts as done."""
+    """The receipts of calls in an earlier part of the conversation, which still count as evidence."""
     asked: dict[str, ToolCall] = {}
     for message in messages:
         match message:

@@ -1,4 +1,4 @@
-"""The state of one agent's run: what its journal entries say, one applied after the other."""
+"""The state of one agent's run, computed by applying its journal entries one by one."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -7,10 +7,10 @@ from typing import Any, assert_never, cast
 from drone.agent.artifacts import READ_ARTIFACT
 from drone.agent.inbox_item import Item, item_id
 from drone.agent.messages import AssistantMessage, Picture, ToolResult, ToolResults
-from drone.agent.progress import Ends, Progress
+from drone.agent.progress import AnswerCheck, Progress
 from drone.agent.receipts import Receipt
 from drone.agent.report import Cause, Halt, Judged, Report, Stopped
-from drone.agent.transcript import NOT_SENT, NUDGE, REPLY, Estimate, Transcript, spoken
+from drone.agent.transcript import NOT_SENT, NUDGE, REPLY, Estimate, Transcript, text_for_model
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode, merged
 from mcc.contracts.entry import Origin
@@ -49,12 +49,12 @@ from mcc.contracts.usage import Usage
 NOTHING = Usage()
 
 MODEL_FAILED = "model_failed"
-"""Name of the step that tells what a model call cost that brought no reply."""
+"""Name of the step that records the cost of a model call without a reply."""
 
 
 @dataclass(slots=True)
 class OpenReply:
-    """A reply whose calls have not all ended: those that were started, and those that have a result."""
+    """A reply whose tool calls have not all ended; `started` and `finished` entries by call id."""
 
     reply: ModelReplied
     started: dict[str, ToolStarted] = field(default_factory=dict)
@@ -74,11 +74,11 @@ class OpenReply:
 
 @dataclass(slots=True)
 class GateState:
-    """What became of the results that were handed in. `tried` counts them, replies without a tool call included.
+    """The outcomes of a run's submissions. `tried`: their number, replies without a tool call included.
 
-    `accepted` is the call whose result was accepted, as long as nothing came after it. `only_replied`: the last try was
-    a reply without a tool call; `errors` are those of the last try. `best` is the refused call with the fewest errors,
-    the latest of several. `faults` say that a rule has no value; `broken` is the first that came twice.
+    `accepted`: the call whose result was accepted, unless something came after it. `only_replied`: the last attempt was
+    a reply without a tool call. `errors`: those of the last attempt. `best`: the refused call with the fewest errors,
+    the latest of several. `faults`: errors of rules that could not be evaluated; `broken`: the first that came twice.
     """
 
     tried: int = 0
@@ -107,11 +107,11 @@ class GateState:
         self.accepted = None
 
     def sent_back(self) -> None:
-        """What was accepted is to be made better, with all attempts anew; it stays the best until that is done."""
+        """A verifier sent back the accepted result: attempts start over, and that result stays the best so far."""
         self.best, self._fewest, self.tried = self.accepted or self.best, 0, 0
 
     def ended(self, call: ToolCall, done: ToolFinished) -> None:
-        """A call that the gate answers has ended: the last check was of this one."""
+        """A call of a finish tool has ended; the last check entry belongs to it."""
         if not done.is_error and not self._only_asked:
             self.accepted = call
         if self._refused and (self.best is None or len(self.errors) <= self._fewest):
@@ -121,7 +121,7 @@ class GateState:
 
 @dataclass(slots=True)
 class Restraints:
-    """What people asked that holds on: a pause, tools (names and groups) that were taken away, metadata."""
+    """The lasting effects of people's controls: a pause, removed tools (names and groups), metadata."""
 
     paused: bool = False
     tools_removed: frozenset[str] = frozenset()
@@ -137,19 +137,19 @@ class Restraints:
 
 @dataclass(slots=True)
 class RecordState:
-    """What the journal says of one agent's run. Only `apply` changes it, so that the state of a run that goes on
-    elsewhere is that of the run that was left.
+    """What the journal says about one agent's run. Only `apply` changes it, so a run resumed elsewhere has the same
+    state as the interrupted one.
 
-    `rounds` counts replies, `tries` the calls made for the round that has no reply yet. `open` is a reply whose calls
-    have not all ended; `answer` one without calls, as long as nothing came after it. `nudge` is still to be said, and
-    `stopped` says why the run may not go on. `asked` is a model call that brought nothing yet; `put_off`: its provider
-    is to be asked again later, and `waited_seconds` how much later. `not_sent`: sentences of what its models were not
-    told. `calls` counts tool calls that were not denied. `usage` is that of its own model calls, `spent` that part of
-    it which this very order paid. `warned`: limits that the model was warned of, with what they allowed;
-    `warned_before`: those of the conversation that this run goes on with. `landing`: a limit is reached, and one reply
-    is left; `landed`: that has come. `judged` is what its verifier says, `told` what people said to it beside its
-    task. `denied`: a call of the last reply was not let through. `items` are what it asked people. `window`: the
-    tokens that its model takes in, as far as that was learnt.
+    `rounds`: replies so far. `tries`: model calls made for the current round. `open`: a reply whose tool calls have not
+    all ended. `answer`: a reply without tool calls, unless something came after it. `nudge`: still to be sent to the
+    model. `stopped`: why the run must not continue. `asked`: a model call without an outcome. `waits_for_provider`: the
+    provider has to be asked again later; `waited_seconds`: how much later. `not_sent`: sentences about what its models
+    did not get. `calls`: tool calls that were not denied. `usage`: that of its own model calls; `spent`: the part that
+    this order paid (not a copied one). `warned`: limits the model was warned about, with their values; `warned_before`:
+    those of the conversation that this run continues. `landing`: a limit is reached and one reply is left; `landed`:
+    that reply has come. `judged`: its verifier's verdicts. `messages_heard`: people's messages beside its task.
+    `denied`: a call of the last reply was denied. `items`: what it asked people. `window`: its model's context in
+    tokens, as far as known.
     """
 
     origin: Origin
@@ -162,7 +162,7 @@ class RecordState:
     open: OpenReply | None = None
     answer: ModelReplied | None = None
     asked: ModelStarted | None = None
-    put_off: bool = False
+    waits_for_provider: bool = False
     waited_seconds: float = 0.0
     not_sent: set[str] = field(default_factory=set)
     receipts: list[Receipt] = field(default_factory=list)
@@ -176,7 +176,7 @@ class RecordState:
     messages_heard: list[str] = field(default_factory=list)
     progress: Progress = field(default_factory=Progress)
     nudge: AgentStep | None = None
-    ends: Ends = field(default_factory=Ends)
+    answer_check: AnswerCheck = field(default_factory=AnswerCheck)
     stopped: Halt | None = None
     restraints: Restraints = field(default_factory=Restraints)
     warned: dict[str, float] = field(default_factory=dict)
@@ -190,23 +190,23 @@ class RecordState:
     items: dict[str, Item] = field(default_factory=dict)
     worktrees: dict[str, WorktreeMade | WorktreeEnded] = field(default_factory=dict)
     began_after: float | None = field(default=None, compare=False)
-    """For how many seconds drones had worked on the turn when the run began; None: it began here."""
+    """Seconds that drones had worked on the turn when the run began; None if under this drone."""
     found: dict[str, None] = field(default_factory=dict)
-    """Deferred tools that it has looked for and may be shown."""
+    """Deferred tools that it has searched for and that its model is shown, in order."""
     _characters_asked: int = 0
 
     @property
     def text(self) -> str:
-        """What the model last said in words."""
-        return self.ends.text
+        """The text of the model's last reply."""
+        return self.answer_check.text
 
     @property
     def used(self) -> Usage:
-        """What its model calls cost, and how many tools it called."""
+        """The usage of its model calls, with the number of its tool calls."""
         return self.usage.plus(Usage(tool_calls=self.calls))
 
     def report(self) -> Report:
-        """How it ended. Raises ValueError while it has not."""
+        """How the run ended. Raises ValueError while it has not."""
         started, end = self.started, self.finished
         if started is None or end is None:
             raise ValueError(f"the agent {self.origin.record_id} has not ended")
@@ -228,26 +228,26 @@ class RecordState:
         )
 
     def tokens_of_question(self) -> int:
-        """About what the question that is asked now will take."""
+        """The estimated input tokens of the next request."""
         return self.estimate.tokens(self.transcript.characters_said, self.transcript.characters_before)
 
-    def begin_anew(self) -> None:
-        """What was copied from another order is remembered, but it was spent and counted there."""
+    def reset_counts(self) -> None:
+        """Reset what counts against limits: the entries so far were copied from another order, which paid for them."""
         self.spent, self.calls, self.rounds_before = Usage(), 0, self.rounds
         self.warned, self.warned_before = {}, {}
-        self.progress, self.ends, self.asked = Progress(), Ends(self.text), None
+        self.progress, self.answer_check, self.asked = Progress(), AnswerCheck(self.text), None
         self.gate = GateState(accepted=self.gate.accepted)
         self.stopped = None
         self.landing, self.landed, self.judged = None, False, Judged(self.judged.checked)
 
     def apply(self, fact: Fact) -> None:
-        """Take the next entry in. Every kind is named here, also those that change nothing."""
+        """Apply the next entry. Every kind is listed, including those that change nothing."""
         known = cast("AnyFact", fact)
-        match known:  # the four that there are most of come first
+        match known:  # the four most frequent kinds come first
             case ModelStarted():
-                self.asked, self.put_off, self.tries = known, False, known.attempt
+                self.asked, self.waits_for_provider, self.tries = known, False, known.attempt
                 self._characters_asked = self.transcript.characters_said
-                self._goes_on()
+                self._continue()
             case ModelReplied():
                 self._replied(known)
             case ToolStarted():
@@ -262,11 +262,11 @@ class RecordState:
             case AgentFinished():
                 self.finished, self.asked = known, None
             case ModelRetried() | ModelFellBack():
-                self.asked, self.put_off = None, isinstance(known, ModelRetried)
+                self.asked, self.waits_for_provider = None, isinstance(known, ModelRetried)
                 self.waited_seconds = known.wait_seconds if isinstance(known, ModelRetried) else 0.0
             case GateChecked():
                 self.gate.apply(known)
-                self._hear(known)
+                self._add_text(known)
             case VerifyChecked():
                 self._verified(known)
             case AgentStep():
@@ -302,30 +302,30 @@ class RecordState:
             self.asked = None
         if step.name == NUDGE:
             self.nudge = None
-            self._hear(step)
+            self._add_text(step)
 
     def _warned(self, warning: BudgetWarned) -> None:
         if warning.landing:
             self.landing = warning
         if warning.used is not None:
             self.warned[warning.limit] = warning.allowed
-            self._hear(warning)
+            self._add_text(warning)
 
     def _verified(self, checked: VerifyChecked) -> None:
         self.judged.apply(checked, self.text)
         if checked.message:
             self.gate.sent_back()
-            self.ends.spoken_to()
-            self._hear(checked)
+            self.answer_check.begin_new_answer()
+            self._add_text(checked)
 
-    def _hear(self, fact: Fact) -> None:
-        if (text := spoken(fact)) is not None:
-            self._goes_on()
+    def _add_text(self, fact: Fact) -> None:
+        if (text := text_for_model(fact)) is not None:
+            self._continue()
             in_results = isinstance(fact, AgentStep | BudgetWarned) and fact.in_results
-            self.transcript.hear(text, in_results=in_results)
+            self.transcript.add_text(text, in_results=in_results)
 
-    def _goes_on(self) -> None:
-        """The run was not over with what it had."""
+    def _continue(self) -> None:
+        """The run continues, so what it had brought before does not end it."""
         self.answer, self.gate.accepted, self.judged.checked = None, None, None
 
     def _use(self, usage: Usage | None) -> None:
@@ -335,7 +335,8 @@ class RecordState:
             self.estimate.learn(self._characters_asked, usage)
 
     def _replied(self, reply: ModelReplied) -> None:
-        self.asked, self.put_off, self.rounds, self.tries, self.waited_seconds = None, False, reply.round, 0, 0.0
+        self.asked, self.waits_for_provider, self.waited_seconds = None, False, 0.0
+        self.rounds, self.tries = reply.round, 0
         self.landed, self.denied = self.landing is not None, False
         self._use(reply.usage)
         self.transcript.add(AssistantMessage(reply.blocks, reply.model))
@@ -344,7 +345,7 @@ class RecordState:
         else:
             self.answer = reply
         tools = self.started.tools if self.started is not None else ()
-        self._judge(lambda: self.ends.judge(reply, tools, self.finish_tools))
+        self._judge(lambda: self.answer_check.judge(reply, tools, self.finish_tools))
 
     def _finished(self, done: ToolFinished) -> None:
         if self.open is None or (call := self.open.call(done.call_id)) is None:
@@ -361,7 +362,7 @@ class RecordState:
             self._acted(self.open)
 
     def _acted(self, whole: OpenReply) -> None:
-        """Every call of the reply has ended."""
+        """Handle the end of the reply's last tool call."""
         self.open = None
         calls = whole.calls
         done = [whole.finished[call.call_id] for call in calls]
@@ -372,7 +373,7 @@ class RecordState:
         )
         self.transcript.add(ToolResults(tuple(results)))
         watched = [pair for pair in zip(calls, done, strict=True) if pair[0].name not in self.finish_tools]
-        self._judge(lambda: self.progress.saw(watched, whole.reply))
+        self._judge(lambda: self.progress.observe(watched, whole.reply))
 
     def _judge(self, judge: Callable[[], AgentStep | None]) -> None:
         try:
@@ -384,12 +385,12 @@ class RecordState:
         self.restraints.apply(asked)
         if asked.control != "steer" or asked.message is None:
             return
-        if self.answer is not None:  # that it was empty does not count: somebody spoke before it was looked at
+        if self.answer is not None:  # a new message came before the answer was judged: its faults no longer count
             self.nudge, self.stopped = None, None
-            self.ends.spoken_to()
+            self.answer_check.begin_new_answer()
         if asked.mode == SteerMode.REDIRECT:
-            self.ends.spoken_to()
+            self.answer_check.begin_new_answer()
             self.task, self.messages_heard = asked.message, []
         else:
             self.messages_heard.append(asked.message)
-        self._hear(asked)
+        self._add_text(asked)

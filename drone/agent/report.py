@@ -1,4 +1,4 @@
-"""The report: how an agent's run ended, what it brought and means for an order; others' mishaps as words."""
+"""The report of an agent's run, the errors that stop a run, and what either means for its order."""
 
 import asyncio
 from dataclasses import dataclass
@@ -33,13 +33,13 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """`text` is the final answer, or what there was of it when the run stopped short; `error` says why it did.
+    """How a run ended. `text`: the final answer, or the last text of a run that was stopped; `error`: why it was.
 
-    `result` is what the gate accepted (JSON), None for an agent without a gate. `cause` is None when the agent ended
-    by itself, also when it reports that it is blocked or has failed; `limit` names the limit that was reached.
-    `checked` is its verifier's verdict on that, None where nobody was to give one; `revisions`: how often that sent
-    the work back. `worktree`: what became of the one that it worked in, None where there was none.
-    `usage` is that of the run's own model and tool calls, without its children's; `rounds` counts its replies.
+    `result`: what the gate accepted (JSON), None for an agent without a gate. `cause`: None when the agent ended by
+    itself, even if it reports that it is blocked or has failed; `limit`: the name of the limit reached. `checked`: its
+    verifier's verdict, None without a verifier; `revisions`: how often that sent the work back. `worktree`: what became
+    of the worktree it worked in, None without one. `usage`: that of the run's own model and tool calls, without its
+    children's. `rounds`: number of its replies.
     """
 
     status: AgentEnd
@@ -64,11 +64,11 @@ class Report:
 
 
 BUDGET_LIMITS = frozenset({"cost_usd", "total_tokens", *TOKENS})
-"""Limits whose end is called `budget_exhausted`; all others `limit_reached`."""
+"""Limits whose exhaustion fails an order as `budget_exhausted`; all others as `limit_reached`."""
 
 
 def failure_reason(cause: Cause, limit: str | None) -> FailureReason | None:
-    """What it means for an order that the agent which answers for it stopped short so; None: it was cancelled."""
+    """Why an order failed whose root agent stopped for this cause; None: it was cancelled."""
     match cause:
         case Cause.CANCELLED:
             return None
@@ -91,12 +91,12 @@ def failure_reason(cause: Cause, limit: str | None) -> FailureReason | None:
 
 
 class Stopped(Exception):
-    """A run ends short of its result; the message is a sentence without its full stop.
+    """A run ends without a result; the message is a sentence without its full stop.
 
     Stopped
     ├── LimitReached    a limit of the turn or the agent is used up
-    ├── GateFailed      the attempts at handing in an acceptable result are used up
-    ├── NoProgress      the agent goes round in circles
+    ├── GateFailed      the attempts to submit an acceptable result are used up
+    ├── NoProgress      the agent repeats itself
     ├── Refused         the model, or its provider's filter, refused to answer
     ├── NotDone         the model says that it cannot do what was asked
     ├── NoAnswer        the model ends its replies without an answer
@@ -147,7 +147,7 @@ class Ended(Stopped):
 
 @dataclass(frozen=True, slots=True)
 class Halt:
-    """Why a run may not go on: the kind of error that its loop raises, and the sentence."""
+    """Why a run must not continue: the type of the error that its loop raises, and the message."""
 
     kind: type[Stopped]
     said: str
@@ -155,9 +155,9 @@ class Halt:
 
 @dataclass(slots=True)
 class Judged:
-    """What became of the work of one run. `checked` is the verdict on it, as long as nothing came after that.
+    """A verifier's verdicts on one run. `checked`: the verdict on its result, unless something came after it.
 
-    `revisions`: how often it was sent back; `sent_back`: its words the last time.
+    `revisions`: how often the work was sent back; `sent_back`: the answer that was sent back last.
     """
 
     checked: VerifyChecked | None = None
@@ -171,21 +171,21 @@ class Judged:
 
 
 NO_THREAD = "can't start new thread"
-"""What Python says when the system has no thread for it."""
+"""Python's message when the system cannot create another thread."""
 
 SAID = 500
-"""Characters of an error's own words that are passed on."""
+"""Most characters of an error's message that are passed on."""
 
 
 class Exhausted(Exception):
-    """This process has no memory, or no thread, to go on with: it is no order's fault, and none may end by it."""
+    """This process is out of memory or threads. That is no order's fault, so no order may end because of it."""
 
 
-def mishap(error: BaseException) -> str:
-    """What went wrong; raises `error` again when it is about the run itself: its cancellation or its journal.
+def describe_or_raise(error: BaseException) -> str:
+    """Describe an unexpected error; re-raises it when it concerns the run itself: its cancellation or its journal.
 
-    Raises `Exhausted` when it is about the process. `SystemExit` is a mishap like others: it speaks for one call, never
-    for the process with all its orders.
+    Raises `Exhausted` when it concerns the process. `SystemExit` is described like other errors: raised in one call, it
+    must not end the process with all its orders.
     """
     if isinstance(error, asyncio.CancelledError):
         if _is_cancelled():
@@ -194,54 +194,54 @@ def mishap(error: BaseException) -> str:
     if isinstance(error, JournalError | Exhausted) or not isinstance(error, Exception | SystemExit):
         raise error
     if is_exhausted(error):
-        raise Exhausted(_said(error)) from error
-    return _said(error)
+        raise Exhausted(_described(error)) from error
+    return _described(error)
 
 
-def mishap_of_tool(error: BaseException) -> str:
-    """The same for a tool's own code, which may have asked for more memory than there is."""
-    return _said(error) if isinstance(error, MemoryError) else mishap(error)
+def describe_tool_error(error: BaseException) -> str:
+    """The same for an error of a tool, whose `MemoryError` may only mean that it requested too much."""
+    return _described(error) if isinstance(error, MemoryError) else describe_or_raise(error)
 
 
-def no_object(name: str, sent: str) -> str:
-    """Why what a model sent as the arguments of a tool is not taken as such, for the model."""
+def not_an_object(name: str, sent: str) -> str:
+    """Tells the model why the text it sent is not accepted as a tool's arguments."""
     if (found := repeated_key(sent)) is not None:
         return f"The arguments of {name} are not taken: {found}. Send each key once."
     return f"The arguments of {name} must be one JSON object; what was sent is not: {cut(sent, 200) or 'nothing'}"
 
 
 def is_exhausted(error: BaseException) -> bool:
-    """Whether this says that the process is at its end."""
+    """Whether this error means that the process is out of memory or threads."""
     no_thread = isinstance(error, RuntimeError) and NO_THREAD in str(error)
     return no_thread or isinstance(error, MemoryError | Exhausted)
 
 
-def _said(error: BaseException) -> str:
+def _described(error: BaseException) -> str:
     return f"{type(error).__name__}: {str(error)[:SAID]}"
 
 
 def _is_cancelled() -> bool:
-    """Whether somebody asked this task to stop, rather than some task that it waited for."""
+    """Whether this task itself was cancelled, rather than a task that it waited for."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
 
 def outcome_of(report: Report) -> Outcome:
-    """What the master's report means for its order."""
+    """The outcome of an order, from its root agent's report."""
     if report.cause is None:
         return _succeeded(report)
     reason = failure_reason(report.cause, report.limit)
     if reason is None:
         return Outcome(status=OrderStatus.CANCELLED, detail=report.error, answer=report.text or None)
     failed = Outcome(status=OrderStatus.FAILED, reason=reason, detail=f"{report.error}", answer=report.text or None)
-    # The best that was handed in: nothing accepted it, and a person may still want to read it.
+    # The best submission: it was not accepted, but a person may still want to read it.
     if report.result is None and report.cause is not Cause.VERIFIER and not report.revisions:
         return failed
     return failed.model_copy(update={"result": report.result, "accepted": False})
 
 
 def _succeeded(report: Report) -> Outcome:
-    """What nobody judged although somebody was to stands, and people are told."""
+    """A result whose verifier gave no verdict still succeeds; `detail` says so."""
     checked = report.checked
     unverified = checked is not None and checked.passed is None
     judged = report.result is not None or (checked is not None and checked.passed is True)

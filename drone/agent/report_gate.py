@@ -1,4 +1,4 @@
-"""The gate of a report: what is handed in must fit a JSON Schema, then CEL rules, then functions."""
+"""The gate of `submit_result`: a result must fit a JSON Schema, then CEL rules, then rules written in Python."""
 
 import inspect
 import json
@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from drone.agent.gate import ATTEMPTS, Evidence, Verdict
 from drone.agent.messages import ToolSpec
 from drone.agent.receipts import Receipt
-from drone.agent.report import Report, mishap
+from drone.agent.report import Report, describe_or_raise
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.order import Rule
 from mcc.contracts.shape import to_json
@@ -25,18 +25,19 @@ SUBMIT = "submit_result"
 CHECK_ONLY = "check_only"
 
 LONGEST = 2_000
-"""Characters of a text in the arguments of a call, or in what a child said, that rules see."""
+"""Most characters that rules see of a string in a call's arguments, or of a child's text."""
 
 _LEVELS = 20
 
 FunctionRule: TypeAlias = Callable[[Any, Evidence], object]
-"""Judges (result with unset properties as null, evidence); sync (runs in a thread) or async. True and None pass; a
-text says what is wrong; everything else, and an exception, is a failure as well."""
+"""Called with (result with unset properties as null, evidence); sync (in a thread) or async. True and None pass; a text
+refuses and says why; any other value, and an exception, refuses too."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What the schema and the rules say; `whole` has the unset properties as null, where the result `fits`."""
+    """The outcome of schema and rules. `fits`: whether the result fits the schema; `whole`: the result with unset
+    properties as null, then."""
 
     handed_in: Any
     whole: Any
@@ -47,7 +48,7 @@ class _Judged:
 
 
 class ReportGate:
-    """The gate of `submit_result`. Shared by any number of runs."""
+    """The gate of `submit_result`. May be shared by any number of runs."""
 
     def __init__(
         self,
@@ -56,9 +57,9 @@ class ReportGate:
         *,
         functions: Mapping[str, FunctionRule] | None = None,
     ) -> None:
-        """`schema`: a JSON Schema, or the name of a shipped one. `functions`: rules in Python by their names.
+        """`schema`: a JSON Schema, or the name of a shipped one. `functions`: rules in Python by name.
 
-        Raises `SchemaError`, `RuleError`. The first rule of a process loads the CEL parser (about 0.3 s).
+        Raises `SchemaError`, `RuleError`. The first rule in a process loads the CEL parser (about 0.3 s).
         """
         known = resolved(schema)
         self._schema = checked_schema(REPORT if known is None else known)
@@ -74,7 +75,7 @@ class ReportGate:
         return self._specs
 
     async def check(self, offered: Mapping[str, object], evidence: Evidence) -> Verdict:
-        whole = await evidence.whole() if self._reads else {}
+        whole = await evidence.whole_texts() if self._reads else {}
         judged = await evidence.threads.gate(self._judged, offered, evidence, whole)
         errors = judged.errors
         for name, function in self._functions.items() if judged.fits else ():
@@ -89,7 +90,7 @@ class ReportGate:
         if errors := self._schema.errors(handed_in):
             return _Judged(handed_in, None, errors, (), fits=False, warnings=warnings)
         whole = self._schema.with_unset(handed_in)
-        shown = tuple(evidence.shown(whole_texts)) if self._reads else ()
+        shown = tuple(evidence.passages(whole_texts)) if self._reads else ()
         checked = check(self._rules, variables(whole, evidence, self._variables, shown))
         return _Judged(handed_in, whole, checked.errors, checked.faults, fits=True, warnings=warnings)
 
@@ -101,10 +102,10 @@ def gate_for(
     result_schema: object = None,
     rules: Sequence[Rule] = (),
 ) -> ReportGate | None:
-    """The gate of an agent, None when a reply without tool calls is its result.
+    """The gate of an agent; None when a reply without tool calls is its result.
 
-    `result_schema` and `rules` are an order's, for the agent that answers for it: the schema replaces the file's, the
-    rules come on top of the file's. Raises `SchemaError`, `RuleError`.
+    `result_schema` and `rules`: the order's, for its root agent. The schema replaces that of the agent's definition,
+    the rules are added to those of the definition. Raises `SchemaError`, `RuleError`.
     """
     own = None if definition.result == TEXT_NAME else definition.result
     schema = own if result_schema is None else result_schema
@@ -116,7 +117,7 @@ def gate_for(
 
 @lru_cache(maxsize=256)
 def _gate(schema: str, rules: tuple[Rule, ...]) -> ReportGate:
-    """One gate for all agents that owe the same: the schema is checked, and encoded for a provider, once."""
+    """One gate for all agents with the same schema and rules: the schema is checked and encoded only once."""
     return ReportGate(json.loads(schema), rules)
 
 
@@ -128,7 +129,7 @@ def _as_text(schema: object) -> str:
 
 
 def text_of(result: object) -> str:
-    """What a person reads of a result: its `answer` or `summary`, the text that it is, else compact JSON."""
+    """A result as text for people: its `answer` or `summary`, the result itself if a string, else compact JSON."""
     if isinstance(result, str):
         return result
     said = (result.get(key) for key in ("answer", "summary")) if isinstance(result, Mapping) else ()
@@ -143,14 +144,14 @@ async def _asked(name: str, function: FunctionRule, result: Any, evidence: Evide
         else:
             said = await evidence.threads.gate(function, result, evidence)
     except BaseException as error:
-        return (f"The rule {name} could not be checked: {mishap(error)}",)
+        return (f"The rule {name} could not be checked: {describe_or_raise(error)}",)
     if said is None or said is True:
         return ()
     return (said if isinstance(said, str) and said.strip() else f"The rule {name} is not met.",)
 
 
 def _specs(parameters: Mapping[str, Any]) -> tuple[tuple[ToolSpec, ...], str | None]:
-    """The tool, and its argument that asks for a check alone: none where the result has a property of that name."""
+    """The tool, and the name of its argument for only checking: None where the result has a property of that name."""
     own = parameters.get("properties", {})
     asks = None if CHECK_ONLY in own else CHECK_ONLY
     if asks is not None:
@@ -174,12 +175,12 @@ def _guidance(rules: Sequence[Rule], check_only: str | None) -> str:
 def variables(
     result: Any, evidence: Evidence, names: Iterable[str], shown: Sequence[tuple[str, Passage]] = ()
 ) -> dict[str, Any]:
-    """The variables of rules that `names` asks for, by name; `result` has its unset properties as null.
+    """The variables of rules listed in `names`, by name; `result` has unset properties as null.
 
     `receipts`: `{call_id, tool, arguments, ok, outcome, path, paths, lines}` of each call, in the order in which they
-    ended; `lines`: `{path, start_line, end_line}` of what it showed of files, as far as `shown` says.
-    `children`: `{record_id, agent, title, status, text, result, error, rounds}` of each agent that the calls ran.
-    `usage`: the agent's own, without its children's; `tool_calls` counts the receipts.
+    ended; `lines`: `{path, start_line, end_line}` of each file passage it showed, taken from `shown`. `children`:
+    `{record_id, agent, title, status, text, result, error, rounds}` of each agent that the calls ran. `usage`: the
+    agent's own, without its children's; `tool_calls` is the number of receipts.
     """
     reads = Reads((passage for _, passage in shown), evidence.roots)
     lines: dict[str, list[dict[str, object]]] = {}
@@ -226,7 +227,7 @@ def _child(report: Report) -> dict[str, Any]:
 
 
 def _brief(value: object, levels: int = _LEVELS) -> Any:
-    """`value` with long texts cut, and null for what is nested too deep to be asked for."""
+    """`value` with long strings cut, and null in place of everything nested deeper than `levels`."""
     match value:
         case str():
             return value[:LONGEST]

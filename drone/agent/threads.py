@@ -1,4 +1,4 @@
-"""Threads for work that blocks, with a bound for each order; tasks side by side, ended by the first that fails."""
+"""Thread pools for blocking work, with a bound per order; concurrent tasks that end when the first of them fails."""
 
 import asyncio
 import time
@@ -19,10 +19,11 @@ Part: TypeAlias = Callable[[], Awaitable[None]]
 
 @asynccontextmanager
 async def side_by_side() -> AsyncIterator[Callable[[Part], asyncio.Task[None]]]:
-    """Start parts inside; at the end all of them are over. Raises what the first failed part raised, in no group.
+    """Yields a function that starts a part; on exit waits for all parts. Raises the first failed part's error itself,
+    not an exception group; a failure cancels the other parts.
 
-    In a bare `TaskGroup` a part that fails cancels the task that waits, and Python before 3.13 may not take that back:
-    every time limit around it would then be a cancellation.
+    In a plain `TaskGroup` a failing part cancels the waiting task, and Python before 3.13 may not undo that: a time
+    limit around it would then become a cancellation.
     """
     tasks: list[asyncio.Task[None]] = []
     failures: list[Exception] = []
@@ -51,24 +52,24 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 GRACE_SECONDS = 5.0
-"""A thread that nobody waits for any more has so long to end before it counts as left behind."""
+"""A thread whose caller was cancelled counts as left behind when it has not ended after this time."""
 
 
 Witness = Callable[[int, str | None], None]
-"""Is told in the thread itself, by the system's number, which order it works for; None: for none any more."""
+"""Called in the thread itself with its native id and the order it now works for; None: it has finished."""
 
 
-def _nobody(thread: int, order_id: str | None) -> None:
-    """Nobody wants to know."""
+def _no_witness(thread: int, order_id: str | None) -> None:
+    """The witness where none is set."""
 
 
 class NoThread(Exception):
-    """All threads that an order may have are taken by work of its own that does not end; the sentence says so."""
+    """All threads that an order may have are taken by work of its own that does not end; the message says so."""
 
 
 @dataclass(slots=True, eq=False)
 class _Work(Generic[T]):
-    """One piece of work from when it is asked for until its thread ends. `owner`: whose bound it counts against."""
+    """One piece of work, from its request until its thread ends. `owner`: whose bound it counts against."""
 
     owner: str
     order_id: str
@@ -79,7 +80,7 @@ class _Work(Generic[T]):
     abandoned_at: float | None = None
 
     def begin(self, witness: Witness) -> T:
-        """In the thread."""
+        """Run the function; called in the thread."""
         self.begun = True
         thread = get_native_id()
         witness(thread, self.order_id)
@@ -91,21 +92,21 @@ class _Work(Generic[T]):
 
 IDLE_SECONDS = 10.0
 SPARE = 8
-"""Threads of a pool of a process that wait for more work once theirs is done, each for `IDLE_SECONDS`."""
+"""Most idle threads that each pool of a process keeps for `IDLE_SECONDS`."""
 
 Given: TypeAlias = "tuple[Future[Any], Callable[[], Any]]"
 
 
-class _Unjoined(Executor):
-    """Threads whose start nobody waits for and which do not keep the interpreter from ending.
+class _DaemonExecutor(Executor):
+    """An executor whose threads do not keep the interpreter alive, and whose `submit` does not wait for their start.
 
-    A thread that is done waits a while for more: starting one costs several times what telling one does.
+    Idle threads wait a while for more work: starting a thread costs several times as much as handing work to one.
     """
 
     def __init__(self, spare: int) -> None:
         self._spare = spare
         self._idle: list[SimpleQueue[Given]] = []
-        """Of the threads that wait, the last to be done last."""
+        """Queues of the idle threads, the most recently used one last."""
 
     def submit(self, function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> "Future[T]":
         future: Future[T] = Future()
@@ -113,14 +114,14 @@ class _Unjoined(Executor):
         try:
             self._idle.pop().put(given)
         except IndexError:
-            start_new_thread(self._live, (given,))
+            start_new_thread(self._loop, (given,))
         return future
 
-    def _live(self, given: Given) -> None:
+    def _loop(self, given: Given) -> None:
         own: SimpleQueue[Given] = SimpleQueue()
         while True:
-            _worked(*given)
-            del given  # Nothing of it is kept for as long as this thread waits.
+            _complete(*given)
+            del given  # so that an idle thread does not keep finished work in memory
             if len(self._idle) >= self._spare:
                 return
             self._idle.append(own)
@@ -131,14 +132,14 @@ class _Unjoined(Executor):
                     self._idle.remove(own)
                     return
                 except ValueError:
-                    given = own.get()  # Work was given to it just now.
+                    given = own.get()  # `submit` has just taken this queue, so work is coming
 
 
-def _worked(future: "Future[T]", function: Callable[[], T]) -> None:
+def _complete(future: "Future[T]", function: Callable[[], T]) -> None:
     try:
         answer = function()
     except StopIteration as error:
-        # No future can carry StopIteration: whoever awaited it would take it for an end of its own.
+        # A future cannot carry StopIteration: in the awaiting coroutine it would mean that coroutine's own return.
         future.set_exception(RuntimeError(f"it raised {error!r}"))
     except BaseException as error:
         future.set_exception(error)
@@ -147,10 +148,10 @@ def _worked(future: "Future[T]", function: Callable[[], T]) -> None:
 
 
 class Threads:
-    """Runs blocking functions in threads that never keep the process from ending. Use on one event loop only.
+    """Runs blocking functions in threads that never keep the process alive. Use on one event loop only.
 
-    An order has one thread for certain, and up to `per_order` while fewer than `in_all` are at work; further work of it
-    waits its turn. Work that nobody waits for any longer keeps its place in its order's bound until it really ends.
+    Each order always gets one thread, and up to `per_order` while fewer than `in_all` run; further work is queued. Work
+    whose caller was cancelled still counts against its order's bound until it really ends.
     """
 
     def __init__(
@@ -162,28 +163,28 @@ class Threads:
         grace_seconds: float = GRACE_SECONDS,
         spare: int = 0,
     ) -> None:
-        """`spare`: so many threads at most are kept for a while when there is nothing to do."""
+        """`spare`: most idle threads kept for a while."""
         self._per_order = per_order
         self._in_all = in_all
         self._clock = clock
         self._grace_seconds = grace_seconds
-        self.witness: Witness = _nobody
-        self._unjoined = _Unjoined(spare)
+        self.witness: Witness = _no_witness
+        self._executor = _DaemonExecutor(spare)
         self._waiting: list[_Work[Any]] = []
         self._running: set[_Work[Any]] = set()
         self._taken: Counter[str] = Counter()
         self.ended = 0
-        """How much work has ended so far."""
+        """Pieces of work ended so far."""
 
     async def run(self, order_id: str, function: Callable[..., T], *arguments: Any) -> T:
-        """What the function answers or raises. When cancelled, the thread goes on by itself.
+        """Run the function in a thread; returns or raises what it does. When cancelled, the thread continues.
 
-        Raises `NoThread`, and RuntimeError where the system has no thread left.
+        Raises `NoThread`, and RuntimeError when the system cannot create a thread.
         """
         return await self.run_for(order_id, order_id, function, *arguments)
 
     async def run_for(self, owner: str, order_id: str, function: Callable[..., T], *arguments: Any) -> T:
-        """The same for work of an order that counts against the bound of `owner`, which many orders may share."""
+        """The same for work of an order that counts against `owner`'s bound, which several orders may share."""
         if self.is_exhausted(owner):
             raise NoThread(self._why(owner))
         context = copy_context()
@@ -194,24 +195,23 @@ class Threads:
         try:
             return await result
         finally:
-            self._let_go(work)
+            self._abandon(work)
 
     def left_behind(self) -> Counter[str]:
-        """How many threads of each owner go on although nobody has waited for them for a while."""
-        return Counter(work.owner for work in self._running if self._is_left_behind(work))
+        """The number of threads left behind, by owner (see `GRACE_SECONDS`)."""
+        now, grace = self._clock(), self._grace_seconds
+        abandoned = ((work.owner, work.abandoned_at) for work in self._running)
+        return Counter(owner for owner, at in abandoned if at is not None and now - at >= grace)
 
     def is_exhausted(self, owner: str) -> bool:
         """Whether every thread that this owner may have is left behind."""
         return self._taken[owner] >= self._per_order <= self.left_behind()[owner]
 
     def keeps_waiting(self) -> bool:
-        """Whether some work has not begun that its own owner does not hold up."""
+        """Whether any work waits for a thread although its owner is within its bound."""
         if any(not work.begun for work in self._running):
             return True
         return any(self._taken[work.owner] < self._per_order for work in self._waiting)
-
-    def _is_left_behind(self, work: _Work[Any]) -> bool:
-        return work.abandoned_at is not None and self._clock() - work.abandoned_at >= self._grace_seconds
 
     def _admit(self) -> None:
         for work in list(self._waiting):
@@ -225,13 +225,13 @@ class Threads:
         self._running.add(work)
         self._taken[work.owner] += 1
         try:
-            ending = asyncio.get_running_loop().run_in_executor(self._unjoined, work.begin, self.witness)
+            ending = asyncio.get_running_loop().run_in_executor(self._executor, work.begin, self.witness)
         except RuntimeError as problem:
             ending = asyncio.get_running_loop().create_future()
             ending.set_exception(problem)
-        ending.add_done_callback(partial(self._over, work))
+        ending.add_done_callback(partial(self._ended, work))
 
-    def _over(self, work: _Work[Any], ending: "asyncio.Future[Any]") -> None:
+    def _ended(self, work: _Work[Any], ending: "asyncio.Future[Any]") -> None:
         self._running.discard(work)
         self._taken[work.owner] -= 1
         if not self._taken[work.owner]:
@@ -245,17 +245,17 @@ class Threads:
                 work.result.set_exception(problem)
         self._admit()
 
-    def _let_go(self, work: _Work[Any]) -> None:
-        """Nobody waits for it any more."""
+    def _abandon(self, work: _Work[Any]) -> None:
+        """Handle the end of the caller's wait: drop queued work, and mark running work as abandoned."""
         if not work.admitted:
             with suppress(ValueError):
                 self._waiting.remove(work)
         elif work in self._running:
             work.abandoned_at = self._clock()
-            asyncio.get_running_loop().call_later(self._grace_seconds, self._refuse, work.owner)
+            asyncio.get_running_loop().call_later(self._grace_seconds, self._fail_waiting, work.owner)
 
-    def _refuse(self, owner: str) -> None:
-        """What waits for a thread of this owner waits in vain, once all of them are left behind."""
+    def _fail_waiting(self, owner: str) -> None:
+        """Fail the owner's queued work once all of its threads are left behind."""
         if not self.is_exhausted(owner):
             return
         for work in [one for one in self._waiting if one.owner == owner]:
@@ -272,10 +272,10 @@ class Threads:
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """The threads of a process, by what they are for: what blocks in one of them holds up nothing in another.
+    """The thread pools of a process by purpose, so that work blocking one of them does not delay the others.
 
-    `looks` are those at workspaces, bounded by the root that they look under: a file system that does not answer holds
-    up this many of them for all orders there, and no process is better off than this one.
+    `looks`: checks of workspaces, bounded per workspace root: a hanging file system blocks at most this many threads
+    for all orders below it. Restarting the process would not help against those.
     """
 
     tools: Threads = field(default_factory=lambda: Threads(per_order=8, in_all=64, spare=SPARE))
@@ -288,25 +288,25 @@ class Pools:
         return (self.tools, self.gates, self.claims, self.looks)
 
     def tell(self, witness: Witness) -> None:
-        """Have whoever wants to know told which thread works for which order."""
+        """Call `witness` from now on when a thread of any pool starts or ends work."""
         for one in self.every:
             one.witness = witness
 
     def left_behind(self) -> int:
-        """How many threads go on in vain that another process would be free of."""
+        """The number of threads left behind that a restart of the process would get rid of."""
         return sum(one.left_behind().total() for one in self.every if one is not self.looks)
 
     def exhausted_by(self, order_id: str) -> bool:
-        """Whether this order has left all threads behind that it may have of one kind."""
+        """Whether all threads that this order may have in one of the pools are left behind."""
         return any(one.is_exhausted(order_id) for one in self.every)
 
     def keep_waiting(self) -> bool:
-        """Whether some work has not begun that its own order does not hold up."""
+        """Whether work in any pool waits for a thread although its order is within its bound."""
         return any(one.keeps_waiting() for one in self.every)
 
     @property
     def ended(self) -> int:
-        """How much work of any kind has ended so far."""
+        """Pieces of work ended so far in all pools."""
         return sum(one.ended for one in self.every)
 
     def of(self, order_id: str) -> "OwnThreads":
@@ -315,7 +315,7 @@ class Pools:
 
 @dataclass(frozen=True, slots=True)
 class OwnThreads:
-    """The threads of one order. All of it raises `NoThread`."""
+    """The thread pools as one order uses them. All methods raise `NoThread`."""
 
     pools: Pools = field(default_factory=Pools)
     order_id: str = ""
@@ -331,5 +331,5 @@ class OwnThreads:
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
-    """What the function answers or raises, from a thread of its own."""
+    """Run the function in a thread of its own; returns or raises what it does."""
     return await Threads(1, 1).run("", function, *arguments)

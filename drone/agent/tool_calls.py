@@ -1,4 +1,4 @@
-"""Acting: the tool calls of one reply, side by side, each with its entries."""
+"""Runs the tool calls of a reply concurrently and journals the start and end of each."""
 
 import asyncio
 import time
@@ -9,15 +9,15 @@ from functools import partial
 from drone.agent.agent_control import AgentControl
 from drone.agent.allowance import Allowance
 from drone.agent.artifacts import LEAST, READ_ARTIFACT, TOGETHER
-from drone.agent.call_ends import InOrder, finished, outcome_unknown, refusal, whole
-from drone.agent.gate import Evidence, Finish, Verdict
+from drone.agent.call_ends import InOrder, finished, normalized, outcome_unknown, refusal
+from drone.agent.gate import Evidence, RunGate, Verdict
 from drone.agent.messages import Message, ToolSpec
 from drone.agent.model_call import Context
-from drone.agent.parts import AgentParts, SetUp
-from drone.agent.permission_gate import Approval, Passed, PermissionGate
+from drone.agent.parts import AgentParts, Setup
+from drone.agent.permission_gate import Approval, Decision, PermissionGate
 from drone.agent.receipts import Receipt, reading, recalled
 from drone.agent.record import OpenReply, RecordState
-from drone.agent.report import mishap_of_tool, no_object
+from drone.agent.report import describe_tool_error, not_an_object
 from drone.agent.threads import side_by_side
 from drone.agent.toolset import Call, Output
 from drone.agent.transcript import VALIDATE
@@ -41,7 +41,7 @@ class ToolCalls:
         state: RecordState,
         allowance: Allowance,
         agent_control: AgentControl,
-        finish: Finish | None,
+        finish: RunGate | None,
     ) -> None:
         self._tools = agent.tools
         self._context = Context(agent.model, turn, state)
@@ -52,21 +52,21 @@ class ToolCalls:
         self._finish = finish
         self._finish_specs = finish.specs() if finish else ()
         self._specs: dict[str, ToolSpec] = {spec.name: spec for spec in (*agent.specs, *agent.tools.specs())}
-        self._setup: SetUp | None = None
+        self._setup: Setup | None = None
         self._earlier: tuple[Receipt, ...] = ()
         self._roots = agent.hired.roots
         self._egress = agent.hired.egress
-        self._together = TOGETHER
-        self._told: dict[str, int] = {}
+        self._shared_room = TOGETHER
+        self._shown: dict[str, int] = {}
         self._gate = PermissionGate(agent, turn, state)
-        self._later: dict[str, ToolStarted] = {}
+        self._late_starts: dict[str, ToolStarted] = {}
 
     def recall(self, earlier: Iterable[Message]) -> None:
-        """What the conversation did before this run counts as evidence too."""
+        """Count the tool calls of the earlier conversation as evidence, too."""
         self._earlier = tuple(receipt for receipt in recalled(earlier) if receipt.tool not in self._state.finish_tools)
 
     def _outcome_unknown(self, open_reply: OpenReply) -> tuple[ToolFinished, ...]:
-        """The ends of calls that a lost drone had begun and that must not be run again."""
+        """The ends of calls that a lost drone had started and that must not run again."""
         return tuple(
             outcome_unknown(call)
             for call in open_reply.started.values()
@@ -74,40 +74,40 @@ class ToolCalls:
         )
 
     def _is_resumable(self, name: str) -> bool:
-        """Whether the tool, run again, goes on with what it had begun; a check of the gate begins nothing."""
+        """Whether the tool, run again, continues what it had begun. Finish tools count: a check has no side effects."""
         spec = self._specs.get(name)
         return spec is None or spec.resumable or (self._finish is not None and self._finish.owns(name))
 
-    def set_up(self, setup: SetUp) -> None:
-        """The run was begun elsewhere, with these tools."""
+    def use_setup(self, setup: Setup) -> None:
+        """Use the tools that a resumed run started with."""
         self._setup = setup
         self._roots = setup.roots or self._roots
         self._specs |= {spec.name: spec for spec in setup.specs}
 
-    def may(self, spec: ToolSpec) -> bool:
-        """Whether nobody took the tool away. The finish tools are not taken: without them no run could end."""
+    def is_available(self, spec: ToolSpec) -> bool:
+        """Whether the tool has not been removed. Finish tools cannot be removed: without them a run could not end."""
         owned = self._finish is not None and self._finish.owns(spec.name)
         return owned or self._agent_control.allows(spec.name, spec.group)
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools that may be called now: a tool set may change between rounds, and people take tools away."""
+        """The tools that may be called now. They can differ between rounds: tool sets change, people remove tools."""
         there = (*self._tools.specs(), *self._finish_specs)
         if self._setup is not None:
-            there = self._setup.now(there)
+            there = self._setup.current_specs(there)
         if self._state.landing is not None:
-            there = tuple(filter(self._hands_in, there))
+            there = tuple(filter(self._submits, there))
         self._specs = {spec.name: spec for spec in there}
-        # At the end, in the order in which they were found: what comes before stays as the provider has it cached.
+        # Found tools come last, in the order they were found, so that the provider's cached prefix stays valid.
         found = (self._specs[name] for name in self._state.found if name in self._specs)
         there = (*(spec for spec in there if not spec.deferred), *(spec for spec in found if spec.deferred))
-        return tuple(filter(self.may, there)) if self._agent_control.narrowed else there
+        return tuple(filter(self.is_available, there)) if self._agent_control.has_removed_tools else there
 
-    def _hands_in(self, spec: ToolSpec) -> bool:
-        """Whether the tool is left to an agent that has one reply left."""
+    def _submits(self, spec: ToolSpec) -> bool:
+        """Whether the tool submits a result: all that an agent may do with its last reply."""
         return self._finish is not None and self._finish.owns(spec.name) and spec.name != VALIDATE
 
     def _starting(self, open_reply: OpenReply) -> tuple[ToolStarted, ...]:
-        """The entries to commit before any of the calls runs; those that may not run yet begin later."""
+        """The start entries to commit before any call runs; calls that must wait for a decision start later."""
         calls = open_reply.calls
         starts = {
             call.call_id: unchecked(
@@ -118,20 +118,22 @@ class ToolCalls:
                 index=index,
                 name=call.name,
                 arguments=call.arguments,
-                idempotent=self._is_idempotent(call.name),
+                idempotent=(spec := self._specs.get(call.name)) is not None and spec.idempotent,
                 approval_id=None,
             )
             for index, call in enumerate(calls)
             if call.call_id not in open_reply.started
         }
-        self._later = {call_id: starts.pop(call_id) for call_id in self._held_up(calls) if call_id in starts}
+        self._late_starts = {
+            call_id: starts.pop(call_id) for call_id in self._waiting_calls(calls) if call_id in starts
+        }
         return tuple(starts.values())
 
-    def _held_up(self, calls: Iterable[ToolCall]) -> Iterator[str]:
-        """Calls that are not plainly allowed, and those that run in order behind one of them."""
+    def _waiting_calls(self, calls: Iterable[ToolCall]) -> Iterator[str]:
+        """Ids of the calls that are not allowed outright, and of ordered calls behind one of them."""
         waits = False
         for call in calls:
-            spec, arguments = self._specs.get(call.name), whole(call, self._specs.get(call.name)).arguments
+            spec, arguments = self._specs.get(call.name), normalized(call, self._specs.get(call.name)).arguments
             if spec is None or call.name in self._state.finish_tools or not isinstance(arguments, Mapping):
                 continue
             held = self._gate.word(spec, arguments) != "allow"
@@ -139,42 +141,39 @@ class ToolCalls:
                 yield call.call_id
             waits = waits or (held and spec.is_ordered)
 
-    def _is_idempotent(self, name: str) -> bool:
-        spec = self._specs.get(name)
-        return spec is not None and spec.idempotent
-
     async def act(self, open_reply: OpenReply) -> None:
-        """Bring the calls of a reply to their end, those that an earlier drone had begun included.
+        """Run the calls of a reply that have not ended, including those that an earlier drone had started.
 
-        Their start is committed before any of them runs, and each result when it comes, the last ones by whoever writes
-        next. What hands a result in runs after all others, so that its rules see what they brought.
+        The starts are committed before any call runs, each result when it arrives, and the last ones with the run's
+        next write. Calls of finish tools run after all others, so that the gate sees the others' results.
         """
         begun, journal = frozenset(open_reply.started), self._turn.journal
-        self._together = self._context.room()
-        self._told = {call_id: len(done.content) for call_id, done in open_reply.finished.items()}
+        self._shared_room = self._context.room()
+        self._shown = {call_id: len(done.content) for call_id, done in open_reply.finished.items()}
         await journal.write(self._state.origin, *self._outcome_unknown(open_reply), *self._starting(open_reply))
         wanted = [call for call in open_reply.calls if call.call_id not in open_reply.finished]
         last = [call for call in wanted if call.name in self._state.finish_tools]
-        with self._turn.idle.still(self._state.origin.record_id):
+        with self._turn.idle.waiting(self._state.origin.record_id):
             await self._side_by_side([call for call in wanted if call not in last], begun)
-        # What the calls brought is committed before a gate acts on it (docs/decisions/16).
+        # The results are committed before a gate acts on them (docs/decisions/16).
         if last:
             await journal.write(self._state.origin)
         for call in last:
-            journal.note(self._state.origin, *await self._hand_in(call))
+            journal.note(self._state.origin, *await self._submit(call))
 
     async def _side_by_side(self, calls: list[ToolCall], begun: Collection[str]) -> None:
         width = asyncio.Semaphore(self._turn.budget.limits.parallel_tool_calls)
         if len(calls) == 1:
-            self._end(*await self._through(calls[0], begun, width))
+            self._end(*await self._run_when_allowed(calls[0], begun, width))
             return
-        in_order = InOrder([call.call_id for call in calls if self._is_ordered(call.name)])
+        specs = ((call, self._specs.get(call.name)) for call in calls)
+        in_order = InOrder([call.call_id for call, spec in specs if spec is not None and spec.is_ordered])
         going = len(calls)
 
         async def one(call: ToolCall) -> None:
             nonlocal going
             async with in_order.turn_of(call.call_id):
-                ended = await self._through(call, begun, width)
+                ended = await self._run_when_allowed(call, begun, width)
             going -= 1
             self._end(*ended)
             if going:
@@ -184,55 +183,56 @@ class ToolCalls:
             for call in calls:
                 start(partial(one, call))
 
-    async def _through(self, call: ToolCall, begun: Collection[str], width: asyncio.Semaphore) -> tuple[Fact, ...]:
-        """The entries of a call's end, once it may run: whoever waits for a person takes no place from others."""
-        call, later = whole(call, self._specs.get(call.name)), self._later.pop(call.call_id, None)
+    async def _run_when_allowed(
+        self, call: ToolCall, begun: Collection[str], width: asyncio.Semaphore
+    ) -> tuple[Fact, ...]:
+        """Run a call once it may run; returns its last entries. A call that waits for a person does not take up one of
+        the `parallel_tool_calls` slots."""
+        call, later = normalized(call, self._specs.get(call.name)), self._late_starts.pop(call.call_id, None)
         if later is not None:
-            return await self._asked(call, later, width)
+            return await self._run_after_decision(call, later, width)
         async with width:
             await self._may_begin(call, begun)
-            return (await self._one(call),)
+            return (await self._execute(call),)
 
-    async def _asked(self, call: ToolCall, start: ToolStarted, width: asyncio.Semaphore) -> tuple[Fact, ...]:
-        """The same for one that the gate has to let through first; its beginning is committed only then."""
+    async def _run_after_decision(
+        self, call: ToolCall, start: ToolStarted, width: asyncio.Semaphore
+    ) -> tuple[Fact, ...]:
+        """The same for a call that needs the permission gate's decision; its start is committed only after that."""
         began = time.monotonic()
-        passed: Passed = self._refused(call)
+        passed: Decision = self._refused(call)
         while not isinstance(passed, Output):
-            passed = self._taken(self._specs[call.name]) or await self._passed(call)
+            passed = self._removed(self._specs[call.name]) or await self._decide(call)
             if isinstance(passed, Output):
                 break
             async with width:
                 await self._may_begin(call, ())
-                if passed is None or await self._holds(passed, call):
+                if passed is None or await self._still_approved(passed, call):
                     approval_id = passed.approval_id if passed is not None else None
                     taken = start.model_copy(update={"approval_id": approval_id})
                     await self._turn.journal.write(self._state.origin, taken)
-                    return (await self._one(call, taken=True),)
+                    return (await self._execute(call, taken=True),)
         return (start, finished(call, passed, began, untrusted=False))
 
-    async def _passed(self, call: ToolCall) -> Passed:
+    async def _decide(self, call: ToolCall) -> Decision:
         spec = self._specs[call.name]
         try:
-            return await self._gate.passed(self._wanted(call), spec)
+            return await self._gate.decide(self._as_call(call), spec)
         except BaseException as error:
-            said = mishap_of_tool(error)
+            said = describe_tool_error(error)
             return refusal(f"{call.name} was not run: whether it may could not be found out: {said}", Outcome.DENIED)
 
-    async def _holds(self, approval: Approval, call: ToolCall) -> bool:
-        """Whether it is still what was approved, right before it begins, and nobody has taken the tool away."""
+    async def _still_approved(self, approval: Approval, call: ToolCall) -> bool:
+        """Whether the approval still covers the call, checked right before it starts."""
         try:
-            return await self._gate.holds(approval, self._wanted(call), self._specs[call.name])
+            return await self._gate.still_covers(approval, self._as_call(call), self._specs[call.name])
         except BaseException as error:
-            mishap_of_tool(error)
+            describe_tool_error(error)
             return False
 
-    def _wanted(self, call: ToolCall) -> Call:
+    def _as_call(self, call: ToolCall) -> Call:
         assert isinstance(call.arguments, Mapping)
         return Call(call.call_id, call.name, call.arguments, self._state.origin, self._turn, self._egress)
-
-    def _is_ordered(self, name: str) -> bool:
-        spec = self._specs.get(name)
-        return spec is not None and spec.is_ordered
 
     def _end(self, *ended: Fact) -> None:
         for fact in ended:
@@ -241,58 +241,57 @@ class ToolCalls:
         self._turn.journal.note(self._state.origin, *ended)
 
     async def _may_begin(self, call: ToolCall, begun: Collection[str]) -> None:
-        """Wait out a pause; but what only goes on with agents that it had begun lets each of them wait for itself."""
+        """Wait out a pause. A resumed call that only continues its agents does not wait: each of them does itself."""
         if call.call_id in begun and self._is_resumable(call.name):
             return
         while (block := self._agent_control.block()) is not None:
             async with self._turn.blocked(call.call_id, self._state.origin.record_id, block):
-                await self._agent_control.passes()
+                await self._agent_control.until_resumed()
         self._agent_control.check()
 
-    async def _one(self, call: ToolCall, *, taken: bool = False) -> ToolFinished:
-        """The call's result; whatever the tool does, the model is told and the turn goes on. `taken`: it has been taken
-        off the allowance.
+    async def _execute(self, call: ToolCall, *, taken: bool = False) -> ToolFinished:
+        """The call's end; whatever the tool does becomes a result for the model. `taken`: the allowance has counted the
+        call already.
 
         Raises `JournalError` and `Exhausted`.
         """
         with self._turn.idle.moving(call.call_id, self._agent_control.block):
-            return await self._done(call, None if taken else self._refused(call))
+            return await self._run_to_end(call, None if taken else self._refused(call))
 
-    async def _done(self, call: ToolCall, refused: Output | None) -> ToolFinished:
+    async def _run_to_end(self, call: ToolCall, refused: Output | None) -> ToolFinished:
         started = time.monotonic()
         try:
             output = refused or await self._run(call)
-            await self._close_given_up()
+            await self._close_abandoned()
         except BaseException as error:
-            # Of what a tool raises, `mishap_of_tool` lets through what is about this run: its cancellation, its
-            # journal.
-            output = Output(f"The tool {call.name[:_NAME]} broke: {mishap_of_tool(error)}", True, Outcome.ERROR)
-            await self._close_given_up()
+            # `describe_tool_error` re-raises what concerns the run itself (cancellation, journal), not the tool.
+            output = Output(f"The tool {call.name[:_NAME]} broke: {describe_tool_error(error)}", True, Outcome.ERROR)
+            await self._close_abandoned()
         return finished(call, output, started, untrusted=self._is_untrusted(call.name, output))
 
     def _is_untrusted(self, name: str, output: Output) -> bool:
-        """Whether strangers may have written it; the output says so itself, else its tool does."""
+        """Whether third parties may have written the output: as it says itself, else as its tool's spec says."""
         spec = self._specs.get(name)
         return spec is None or spec.untrusted if output.untrusted is None else output.untrusted
 
-    async def _close_given_up(self) -> None:
-        """A tool that does not wait for its agent any longer leaves no end of it behind."""
-        given_up = self._turn.given_up
-        while given_up:
+    async def _close_abandoned(self) -> None:
+        """Close the records of agents that the tool's code started and then stopped waiting for."""
+        abandoned = self._turn.abandoned
+        while abandoned:
             why = "the call that it worked for did not wait for it any longer"
-            await self._turn.journal.close(RecordStatus.CANCELLED, why, under=given_up.pop())
+            await self._turn.journal.close(RecordStatus.CANCELLED, why, under=abandoned.pop())
 
     async def _run(self, call: ToolCall) -> Output:
-        # Asked right before the effect: the lease may have run out since its start was committed.
-        await self._turn.journal.cleared()
-        output = await self._tools.call(self._wanted(call))
-        readable = any(spec.name == READ_ARTIFACT and self.may(spec) for spec in self._specs.values())
-        room = max(LEAST, self._together - sum(self._told.values()))
+        # Checked right before the effect: the lease may have expired since the start was committed.
+        await self._turn.journal.confirm_held()
+        output = await self._tools.call(self._as_call(call))
+        readable = any(spec.name == READ_ARTIFACT and self.is_available(spec) for spec in self._specs.values())
+        room = max(LEAST, self._shared_room - sum(self._shown.values()))
         spec = self._specs.get(call.name)
         if spec is not None and spec.max_result is not None:
             room = min(room, spec.max_result)
-        self._told[call.call_id] = min(len(output.content), room)
-        if output.subagent_ids and len(output.content) <= room:  # reports are cut where they are made, and are JSON
+        self._shown[call.call_id] = min(len(output.content), room)
+        if output.subagent_ids and len(output.content) <= room:  # reports (JSON) were shortened when they were built
             return output
         content, artifact = await self._turn.artifacts.fitted(
             output.content, readable=readable, room=room, artifact=output.artifact
@@ -300,54 +299,56 @@ class ToolCalls:
         return output if artifact is None else replace(output, content=content, artifact=artifact)
 
     def _refused(self, call: ToolCall) -> Output | None:
-        """Why the call does not run, in words for the model; None when it does. Takes one call off the allowance."""
+        """Why the call does not run, as a result for the model; None when it does, which reserves a tool call."""
         if self._state.landing is not None:
             return refusal("Not run: that was your last reply, and no tool runs any more.", Outcome.DENIED)
         spec = self._specs.get(call.name)
         if spec is None:
             return refusal(self._unknown(call.name))
-        if (taken := self._taken(spec)) is not None:
+        if (taken := self._removed(spec)) is not None:
             return taken
         if not isinstance(call.arguments, Mapping):
-            return refusal(no_object(call.name, call.arguments))
+            return refusal(not_an_object(call.name, call.arguments))
         if not self._allowance.take_tool_call(call.call_id):
             reached = f"The limit tool_calls ({self._allowance.share.tool_calls}) is reached"
-            return refusal(f"{reached}: {self._still()} with what you have.", Outcome.DENIED)
+            return refusal(f"{reached}: {self._what_is_left()} with what you have.", Outcome.DENIED)
         return None
 
-    def _taken(self, spec: ToolSpec) -> Output | None:
-        if self.may(spec):
+    def _removed(self, spec: ToolSpec) -> Output | None:
+        if self.is_available(spec):
             return None
-        return refusal(f"A person took the tool {spec.name} away from you. {self._have()}", Outcome.DENIED)
+        return refusal(f"A person took the tool {spec.name} away from you. {self._available_tools()}", Outcome.DENIED)
 
-    def _still(self) -> str:
-        """What an agent can do that has no tool call left."""
+    def _what_is_left(self) -> str:
+        """What an agent without tool calls left can still do."""
         if not self._finish_specs:
             return "no tool runs any more. Answer"
         return f"no tool but {' and '.join(spec.name for spec in self._finish_specs)} runs any more. Finish"
 
     def _unknown(self, name: str) -> str:
         if name in _FINISH_TOOLS and self._finish is None:
-            return f"You need no tool to finish: your reply without a tool call is your result. {self._have()}"
+            return (
+                f"You need no tool to finish: your reply without a tool call is your result. {self._available_tools()}"
+            )
         near = close_matches(name[:_NAME], [spec.name for spec in self.specs()], n=1)
         hint = f" Did you mean {near[0]}?" if near else ""
-        return f"There is no tool {name[:_NAME]!r} here.{hint} {self._have()}"
+        return f"There is no tool {name[:_NAME]!r} here.{hint} {self._available_tools()}"
 
-    def _have(self) -> str:
+    def _available_tools(self) -> str:
         names = ", ".join(spec.name for spec in self.specs())
         return f"You have: {names}." if names else "You have no tools."
 
     async def accept_again(self, call: ToolCall) -> GateChecked | None:
-        """Let the gate judge what it accepted under another drone; if it does not any more, the entry that says so."""
+        """Let the gate check again what it accepted under another drone; the entry if it no longer accepts it."""
         assert self._finish is not None
         return await self._finish.accept_again(call, self._evidence())
 
     async def best(self) -> Verdict | None:
-        """The best of what was handed in and not accepted."""
+        """The verdict on the best submission that was not accepted."""
         return None if self._finish is None else await self._finish.best(self._evidence())
 
-    async def _hand_in(self, call: ToolCall) -> tuple[Fact, ...]:
-        """Let the gate judge, unless somebody wrote to the agent meanwhile; the entries, no check when it did not."""
+    async def _submit(self, call: ToolCall) -> tuple[Fact, ...]:
+        """Let the gate check a submission; returns the entries. With unread mail, the gate is not asked."""
         assert self._finish is not None
         started = time.monotonic()
         if self._agent_control.mail and not self._finish.only_checks(call):
@@ -374,6 +375,6 @@ class ToolCalls:
 _FINISH_TOOLS = frozenset(TOOL_GROUPS["finish"])
 
 _NAME = 200
-"""Characters of a tool's name, as a model wrote it, that are looked at and told."""
+"""Most characters of an unknown tool's name that are compared and repeated to the model."""
 
 _READ_FIRST = "Not looked at yet: somebody wrote to you in the meantime. Read that, then hand your result in again."

@@ -1,4 +1,4 @@
-"""A tool set as the agent loop acts with it: what it offers, a call, and what that brings."""
+"""The port to a tool set: its specs, a call, the call's output, and previews."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +16,9 @@ from mcc.contracts.journal import Outcome
 class Call:
     """A tool call that the loop has journaled and now runs. `arguments` is a JSON object.
 
-    `turn` is the one that the caller works in, None outside of a run; a tool that runs agents hangs them in there.
-    `egress` are lists of hosts that its order, its agent and those above it made: it reaches what all of them name.
-    `read_only`: the caller may not change the workspace by it (`ToolSpec.reads_as`).
+    `turn`: the caller's turn, None outside of a run; a tool that runs agents adds them to its tree. `egress`: one list
+    of hosts for each of order, agent and ancestors; reachable are the hosts in all of them. `read_only`: the caller may
+    not change the workspace with it (`ToolSpec.reads_as`).
     """
 
     call_id: str
@@ -32,13 +32,13 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What a tool call brought: `content` is what the model is told.
+    """The result of a tool call; `content` is what the model is shown.
 
-    `children` are the reports of agents that the call ran, for the gate; `artifact` is the digest under which the
-    whole text is kept (`Journal.keep`) where `content` is a part of it. `untrusted`: whether strangers may have written
-    it, None = as its tool says of all that it brings. `images` are kept already (`Artifacts.image`). `exit_code` is
-    that of a command that ended by itself, `job` the handle of what goes on behind the call. `found` are names
-    of deferred tools that the model is shown from its next reply on. `files` as in `ToolFinished`.
+    `children`: reports of agents that the call ran, for the gate. `artifact`: digest of the stored whole text
+    (`Journal.keep`) where `content` is a part of it. `untrusted`: whether third parties may have written it, None = as
+    the tool's spec says. `images`: already stored (`Artifacts.image`). `exit_code`: of a command that ended by itself.
+    `job`: handle of a background job that the call left running. `found`: deferred tools that the model is shown from
+    its next request on. `files`: as in `ToolFinished`.
     """
 
     content: str
@@ -57,7 +57,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a call would do, for the person who is asked whether it may: a unified diff, or words."""
+    """What a call would do, for the person asked to approve it: a unified diff, or a text."""
 
     kind: Literal["diff", "text"]
     text: str
@@ -65,23 +65,23 @@ class Preview:
 
 class ToolSet(Protocol):
     def specs(self) -> Sequence[ToolSpec]:
-        """What is there, in a stable order."""
+        """The tools available now, in a stable order."""
 
     async def call(self, call: Call) -> Output:
-        """Run one tool. Whatever is wrong with the call is an `Output` with `is_error`, in words a model can act on."""
+        """Run one tool. Anything wrong with the call is an `Output` with `is_error`, worded so that a model can act."""
 
 
 @runtime_checkable
 class Previews(Protocol):
-    """A tool set that can say what its calls would do."""
+    """A tool set that can preview its calls."""
 
     async def preview(self, call: Call) -> Preview | Output | None:
-        """What the call would do, None where its tool does not say. It changes nothing, and may be asked again.
+        """What the call would do; None where its tool has no preview. Changes nothing and may be called repeatedly.
 
-        An `Output` is an error: what the call would answer, because it cannot be done as it is.
+        An `Output` is the error that the call would return, since it cannot work as it is.
         """
 
 
 async def preview_of(toolset: ToolSet, call: Call) -> Preview | Output | None:
-    """As `Previews.preview`; None of a tool set that has none."""
+    """As `Previews.preview`; None for a tool set without previews."""
     return await toolset.preview(call) if isinstance(toolset, Previews) else None

@@ -1,10 +1,18 @@
-"""The transcript of a run: what its model is shown, what is shortened to fit its context, and how long that is."""
+"""The transcript of a run: the messages its model is shown, how they are shortened to fit, and their length."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from drone.agent.artifacts import preview, where_whole
-from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage, seen, without_pictures
+from drone.agent.artifacts import preview, where_to_read
+from drone.agent.messages import (
+    AssistantMessage,
+    Message,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+    picture_characters,
+    without_pictures,
+)
 from mcc.contracts.control import SteerMode
 from mcc.contracts.fact import Fact
 from mcc.contracts.fence import noticed
@@ -13,30 +21,30 @@ from mcc.contracts.order import EarlierTurn
 from mcc.contracts.usage import Usage
 
 CHARACTERS_PER_TOKEN = 4
-"""What is assumed until two replies have shown what it really is."""
+"""Assumed until two replies have shown the real figure."""
 
 ENOUGH = 400
-"""Characters by which a question must have grown before its growth tells anything."""
+"""Fewest characters by which a request must have grown for its growth to be used in the estimate."""
 
 LEAST, MOST = 0.125, 1.5
-"""Tokens per character that are believed: from packed prose to scripts whose characters take more than one."""
+"""Bounds of plausible tokens per character: from dense prose to scripts with more than one token per character."""
 
 
 @dataclass(slots=True)
 class Estimate:
-    """The input tokens of one run's next question: those of the last one, and what was said since."""
+    """Estimates the input tokens of a run's next request: those of the last one, plus those of the text since."""
 
     _characters: int = 0
     _tokens: int = 0
     _per_character: float = 1 / CHARACTERS_PER_TOKEN
 
     def tokens(self, characters: int, before: int = 0) -> int:
-        """What a question takes in which so many characters were said since the run began with `before` of them."""
+        """The tokens of a request with so many `characters` since the run's start, and `before` at its start."""
         grown = characters - self._characters if self._tokens else characters + before
         return max(0, self._tokens + int(grown * self._per_character))
 
     def learn(self, characters: int, usage: Usage) -> None:
-        """A question with so many characters said took this; a usage of several tries counts as one of them."""
+        """Learn from a request with so many characters. A usage that covers several attempts is divided by them."""
         taken = usage.input_tokens // max(1, usage.model_calls)
         if taken == 0:
             return
@@ -51,13 +59,13 @@ _REQUEST = "\n\n# Request\n\n"
 _FENCE = "\n<untrusted "
 
 
-def opened(environment: str, prompt: str) -> str:
-    """The first message of an agent; `environment` empty: nothing but the prompt."""
+def first_message(environment: str, prompt: str) -> str:
+    """The first message of an agent: environment and prompt, or just the prompt when `environment` is empty."""
     return f"{_BEGIN}{environment}{_REQUEST}{prompt}" if environment else prompt
 
 
 def request_in(text: str) -> str:
-    """The prompt that `opened` was given; what it did not make comes back as it is."""
+    """The prompt within a message made by `first_message`; any other text is returned unchanged."""
     if not text.startswith(_BEGIN):
         return text
     _, fence, fenced = text.partition(_FENCE)
@@ -67,25 +75,25 @@ def request_in(text: str) -> str:
 
 
 KEPT = (2_000, 400)
-"""Characters that are left of a result: at first, and when all were cut down to that."""
+"""Characters left of a shortened result: at first, and after all results have been shortened to that."""
 
 NAMED = 120
-"""Characters that say where an older result can be read, of which nothing is shown any more."""
+"""Characters left of an older result when that is not enough: only a note where the whole can be read."""
 
 FILLED = 0.8
-"""The part of a context up to which a conversation is cut down, so that it is not cut again in every round."""
+"""The share of the context to which a conversation is cut, so that it need not be cut again in every round."""
 
 OF_UNKNOWN = 0.4
-"""The part of a conversation that is cut away when nobody says how much its model takes in."""
+"""The share of a conversation that is cut away when the size of its model's context is unknown."""
 
 _TOO_LARGE = "it did not fit into the conversation any more"
 
 AT_LEAST = 0.2
-"""The same when the conversation seemed to fit, and its model said that it does not."""
+"""The least share that is cut away after the model refused a conversation as too long."""
 
 
 def to_cut(tokens: int, window: int | None, *, refused: bool) -> int:
-    """Characters to cut of a conversation of about so many tokens; `refused`: its model said that it is too long."""
+    """Characters to cut from a conversation of about so many tokens; `refused`: its model refused it as too long."""
     too_many = OF_UNKNOWN * tokens if window is None else tokens - FILLED * window
     if refused:
         too_many = max(too_many, AT_LEAST * tokens)
@@ -95,10 +103,10 @@ def to_cut(tokens: int, window: int | None, *, refused: bool) -> int:
 def to_clip(
     messages: Sequence[Message], known: Mapping[str, Clipped], characters: int
 ) -> Iterator[tuple[ToolResult, int]]:
-    """Results to cut, each with the characters that are left of it, until so many characters are gone or all are short.
+    """The results to shorten, each with the characters to leave, until `characters` are cut or all results are short.
 
-    The newest results come first, of one reply the longest. When all are short, the oldest are only named, but never
-    those of the last reply. `known`: what was cut before.
+    Starts with the newest results, within a reply with the longest. When all are short, the oldest are reduced to a
+    note, but never those of the last reply. `known`: earlier cuts.
     """
     left = characters
     chosen: dict[str, tuple[ToolResult, int]] = {}
@@ -117,7 +125,7 @@ def to_clip(
 
 def _size(result: ToolResult, known: Mapping[str, Clipped]) -> int:
     before = known.get(result.call_id)
-    return len(result.content) + seen(result.pictures) if before is None else before.kept
+    return len(result.content) + picture_characters(result.pictures) if before is None else before.kept
 
 
 def _newest_first(messages: Sequence[Message]) -> Iterator[ToolResult]:
@@ -132,7 +140,7 @@ def _older(messages: Sequence[Message]) -> Iterator[ToolResult]:
 
 
 def with_clipped(messages: Iterable[Message], clips: Mapping[str, Clipped], readable: bool) -> Iterator[Message]:
-    """The messages with these results cut; `readable`: their model can read artifacts."""
+    """The messages with these results shortened; `readable`: whether their model can read artifacts."""
     for message in messages:
         if isinstance(message, ToolResults) and any(result.call_id in clips for result in message.results):
             results = (_cut(result, clips.get(result.call_id), readable) for result in message.results)
@@ -145,20 +153,20 @@ def _cut(result: ToolResult, clip: Clipped | None, readable: bool) -> ToolResult
     if clip is None:
         return result
     if clip.characters > clip.kept < len(result.content):
-        content = preview(result.content, clip.kept, where_whole(clip.artifact, readable), clip.characters)
+        content = preview(result.content, clip.kept, where_to_read(clip.artifact, readable), clip.characters)
         result = replace(result, content=content)
     return without_pictures(result, _TOO_LARGE) if result.pictures else result
 
 
 NUDGE = "nudge"
 NOT_SENT = "not_sent"
-"""The step that tells what of a question its model was not told."""
+"""Name of the step that says which part of a request its model did not get."""
 
 VALIDATE = "validate"
-"""The tool of a gate that checks a result and ends nothing."""
+"""Name of a gate's tool that checks a result without submitting it."""
 
-WOULD_BE = "would be accepted"
-"""What an agent is told of a result that it had checked and did not hand in."""
+WOULD_BE_ACCEPTED = "would be accepted"
+"""What an agent is told about a good result that it only had checked."""
 
 REPLY = "reply"
 """`GateChecked.tool` of a reply without tool calls from an agent that has a gate."""
@@ -167,7 +175,7 @@ TRY_FIRST = (
     "You report that you are blocked, but you have not tried to look at anything. Try your tools first; if you are "
     "blocked then, say what you tried and what came of it."
 )
-"""The error of a check: also the second time, until something was tried or no attempt is left."""
+"""The error of a "blocked" result without any attempt; repeated until something was tried or no attempt is left."""
 
 _REDIRECTED = "Your task has changed. Leave what you were doing; this is your task from now on:\n\n"
 
@@ -176,10 +184,10 @@ NOTE = "session"
 
 @dataclass(slots=True)
 class Transcript:
-    """`opening` is what the run began with, `said` what came since. It grows at its end; only `clip` changes what
-    stands there.
+    """`opening`: the messages the run began with; `said`: those since. It only grows at its end; only `clip` and the
+    notices added to the last tool results change earlier messages.
 
-    `clips` are the tool results that were shortened, by their calls; `readable`: its model can read artifacts.
+    `clips`: the shortened tool results by call id. `readable`: whether its model can read artifacts.
     """
 
     opening: tuple[Message, ...] = field(default=(), compare=False)
@@ -189,10 +197,10 @@ class Transcript:
     clips: dict[str, Clipped] = field(default_factory=dict)
     readable: bool = False
 
-    def open(self, messages: Iterable[Message], beside: int = 0) -> None:
-        """Begin with these messages. `beside`: characters that are sent with each question beside all messages."""
+    def open(self, messages: Iterable[Message], extra_characters: int = 0) -> None:
+        """Begin with these messages. `extra_characters`: sent with each request in addition to the messages."""
         whole = tuple(messages)
-        self.characters_before = beside + sum(map(length, whole))
+        self.characters_before = extra_characters + sum(map(length, whole))
         self.opening = tuple(with_clipped(whole, self.clips, self.readable))
 
     @property
@@ -201,7 +209,7 @@ class Transcript:
 
     @property
     def characters(self) -> int:
-        """The length of a question that is asked now."""
+        """The length of the next request in characters."""
         return self.characters_before + self.characters_said
 
     def add(self, message: Message) -> None:
@@ -209,11 +217,11 @@ class Transcript:
         self.characters_said += length(message)
 
     def clip(self, clipped: Iterable[Clipped]) -> None:
-        """Show only beginning and end of these tool results, wherever they stand."""
+        """Shorten these tool results to their beginning and end."""
         clipped = list(clipped)
         shorter = {clip.call_id for clip in clipped}
         self.characters_said -= sum(
-            seen(result.pictures)
+            picture_characters(result.pictures)
             for message in self.messages
             if isinstance(message, ToolResults)
             for result in message.results
@@ -226,10 +234,10 @@ class Transcript:
         self.opening = tuple(with_clipped(self.opening, self.clips, self.readable))
         self.said = list(with_clipped(self.said, self.clips, self.readable))
 
-    def hear(self, text: str, *, in_results: bool = False) -> None:
-        """What a journal entry says to the model, as a message of its own.
+    def add_text(self, text: str, *, in_results: bool = False) -> None:
+        """Add what a journal entry says to the model, as a message of its own.
 
-        `in_results`: at the end of the tool results before it, where there are any: every provider takes it there.
+        `in_results`: append it to the preceding tool results instead, if there are any; every provider accepts that.
         """
         if in_results and self.said and isinstance(last := self.said[-1], ToolResults) and last.results:
             self.characters_said -= length(last)
@@ -238,26 +246,26 @@ class Transcript:
         else:
             self.add(UserMessage(text))
 
-    def let_go(self) -> None:
-        """Nobody asks with it any more."""
+    def clear(self) -> None:
+        """Drop all messages, when they are not needed any more."""
         self.opening, self.said = (), []
 
 
 def length(message: Message) -> int:
-    """Characters of a message."""
+    """The length of a message in characters, images included (`picture_characters`)."""
     match message:
         case ToolResults():
-            return sum(len(result.content) + seen(result.pictures) for result in message.as_shown)
+            return sum(len(result.content) + picture_characters(result.pictures) for result in message.as_shown)
         case AssistantMessage():
             return len(message.text) + len(message.thinking)
         case _:
             return len(message.text)
 
 
-def spoken(fact: Fact) -> str | None:
-    """The user message that an entry puts into its record's transcript, word for word; None when it puts none.
+def text_for_model(fact: Fact) -> str | None:
+    """The exact text that an entry adds to its record's transcript; None when it adds none.
 
-    A resumed run reads its transcript from the journal, so nothing else may ever be said to a model
+    A resumed run rebuilds its transcript from the journal, so models must not be told anything that is not in an entry
     (docs/decisions/12).
     """
     match fact:
@@ -276,13 +284,13 @@ def spoken(fact: Fact) -> str | None:
 
 
 def messages_of(turns: Iterable[EarlierTurn]) -> Iterator[Message]:
-    """Each turn's prompt and answer; one without an answer says how it ended: each prompt is answered."""
+    """Each turn's prompt and answer. A turn without an answer gets one that says how it ended."""
     for turn in turns:
         yield UserMessage(turn.prompt)
         yield AssistantMessage.of(turn.answer or f"[This turn ended as {turn.status.value}, without an answer.]")
 
 
 def note_of(turns: tuple[EarlierTurn, ...]) -> AgentStep:
-    """For people: how much of its session the agent was shown."""
+    """The step that tells people how many turns of its session the agent was shown."""
     before = "the turn" if len(turns) == 1 else f"the {len(turns)} turns"
     return AgentStep(name=NOTE, message=f"It was shown {before} before it in its session.")

@@ -1,4 +1,4 @@
-"""The state of a tree of agents: what the journal of its turn says, one entry applied after the other."""
+"""The state of a turn's agent tree, computed by applying journal entries one by one; the journal that does so."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +10,7 @@ from drone.agent.messages import Message, UserMessage
 from drone.agent.receipts import Receipt
 from drone.agent.record import RecordState, Restraints
 from drone.agent.report import Report
-from drone.agent.transcript import opened
+from drone.agent.transcript import first_message
 from mcc.contracts.control import merged
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact
@@ -34,15 +34,15 @@ from mcc.contracts.wire import GenerationProgress
 
 @dataclass(slots=True)
 class Tree:
-    """All agents of one turn. Only entries change it: those of an earlier drone (`of`), then those that are written
-    here (`TreeJournal`).
+    """All agents of one turn. Only entries change it: those of earlier drones (`of`), then those written here
+    (`TreeJournal`).
 
-    What was copied from another order was spent there: `spent` (of which `usd` at known prices, for `priced_tokens`),
-    `spawned` subagents and `calls` (tool calls that were not denied) are this order's own. `seconds` is how long drones
-    have worked on the turn before. `restraints` hold for the order as a whole. `unpriced_warned`: people know that the
-    limit `cost_usd` cannot be held. `artifacts` are digests of texts that tool results name; `of_git`: its commits and
-    worktrees; `succeeded` are tools of which a call came to a good end, by any agent; `jobs` are handles of what went
-    on behind calls. `checkpointed`: it was kept what the workspace held before a first call that may change it.
+    `spent` (of which `usd` at known prices, for `priced_tokens`), `spawned` subagents and `calls` (tool calls that were
+    not denied) exclude what was copied from another order, which paid for it. `seconds`: how long earlier drones have
+    worked on the turn. `restraints`: those of the order as a whole. `unpriced_warned`: people have been told that the
+    limit `cost_usd` cannot be enforced. `artifacts`: digests of texts named in tool results. `git_facts`: commits and
+    worktrees. `succeeded`: tools with a successful call by any agent. `jobs`: handles of background jobs.
+    `checkpointed`: the workspace's content was saved before the first call that may change it.
     """
 
     records: dict[str, RecordState] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Tree:
     calls: int = 0
     unpriced_warned: bool = False
     artifacts: list[str] = field(default_factory=list)
-    of_git: list[Fact] = field(default_factory=list)
+    git_facts: list[Fact] = field(default_factory=list)
     succeeded: set[str] = field(default_factory=set)
     jobs: list[str] = field(default_factory=list)
     checkpointed: bool = False
@@ -65,7 +65,7 @@ class Tree:
 
     @classmethod
     def of(cls, entries: Iterable[Entry]) -> "Tree":
-        """The tree that a drone goes on with. Entries must come in their order, from the first on."""
+        """The tree of a turn that this drone resumes. Entries must be in order, starting with the first."""
         tree = cls()
         for entry in entries:
             tree.add(entry)
@@ -73,7 +73,7 @@ class Tree:
         return tree
 
     def add(self, entry: Entry) -> None:
-        """Take in an entry that another drone wrote."""
+        """Apply an entry that another drone wrote."""
         fact = entry.data
         if isinstance(fact, OrderClaimed | OrderRequeued | OrderHandedBack | OrderWaiting):
             self._end_span()
@@ -87,12 +87,12 @@ class Tree:
             self.record(entry.origin).began_after = self._worked_until(entry.at)
         if entry.seq == self._copied_until:
             for record in self.records.values():
-                record.begin_anew()
+                record.reset_counts()
 
     def take_over(self) -> None:
-        """Nothing more comes from elsewhere: model calls that are open were lost with their drone.
+        """Finish reading: charge model calls that are still open, which were lost with their drone.
 
-        Texts of agents that nobody can go on with are let go.
+        Drops the messages of agents that nobody can continue.
         """
         self._end_span()
         self._claimed_at = None
@@ -102,16 +102,17 @@ class Tree:
                 record.asked = None
             above = self.records.get(record.origin.parent_id or "")
             if record.finished is not None and above is not None and above.finished is not None:
-                record.transcript.let_go()
+                record.transcript.clear()
 
     def apply(self, origin: Origin, *facts: Fact) -> None:
-        """Take in entries that are written here, in their order."""
+        """Apply entries that this drone writes, in their order."""
         for fact in facts:
             self._apply(origin, fact, copied=False)
 
     def _apply(self, origin: Origin, fact: Fact, *, copied: bool) -> None:
-        if isinstance(fact, ControlApplied) and self._is_whole(origin):
-            # A fork begins with all the metadata that its source had in the end.
+        # A control for the root agent applies to the whole order.
+        if isinstance(fact, ControlApplied) and (origin.record_id is None or origin.parent_id is None):
+            # A fork's metadata is its source's final one, given by `OrderQueued`: earlier changes must not reapply.
             self.restraints.apply(fact.model_copy(update={"metadata": None}) if copied else fact)
         if origin.record_id is None:
             return
@@ -124,21 +125,17 @@ class Tree:
         if isinstance(fact, ToolFinished):
             self._finished(fact)
         if isinstance(fact, WorkspaceCommitted | WorktreeMade | WorktreeEnded) and not copied:
-            self.of_git.append(fact)
+            self.git_facts.append(fact)
         if isinstance(fact, WorkspaceCheckpointed) and not copied:
             self.checkpointed = True
         if isinstance(fact, TranscriptCompacted):
             self.artifacts.extend(clip.artifact for clip in fact.clipped)
         record.apply(fact)
 
-    def _is_whole(self, origin: Origin) -> bool:
-        """Whether what is asked there is asked of the order: what is asked of its master is."""
-        return origin.record_id is None or origin.parent_id is None
-
     def _count(self, record: RecordState, fact: Fact) -> None:
         match fact:
             case AgentStarted():
-                # A verifier is below the agent that it judges, and neither a tool call nor a node has hired it.
+                # Verifiers do not count as spawned: neither a tool call nor a document node has hired them.
                 self.spawned += (fact.call_id or fact.node) is not None and fact.continues is None
             case ModelStarted() if record.asked is not None:
                 self._charge_lost(record.asked)
@@ -162,37 +159,38 @@ class Tree:
             self.jobs.append(done.job)
 
     def charge(self, usage: Usage) -> None:
+        """Add to what this order has spent."""
         self.spent = self.spent.plus(usage)
         if usage.cost_usd is not None:
             self.usd += usage.cost_usd
             self.priced_tokens += usage.total_tokens
 
     def _charge_lost(self, call: ModelStarted) -> None:
-        """A model call whose reply no drone will ever see costs what was reserved for it."""
+        """Charge a model call whose reply was lost with its drone at its reserved cost."""
         output = call.reserved_output_tokens
         asked = max(0, call.reserved_tokens - output)
         self.charge(Usage(input_tokens=asked, output_tokens=output, cost_usd=call.reserved_usd))
 
     def record(self, origin: Origin) -> RecordState:
-        """The state of this agent's run, also before its first entry."""
+        """The state of this agent's run; created if it has no entry yet."""
         record_id = origin.record_id or ""
         if record_id not in self.records:
             self.records[record_id] = RecordState(origin)
         return self.records[record_id]
 
     def begun(self, record_id: str | None) -> RecordState | None:
-        """The state of a run that has begun."""
+        """The state of a run that has begun; None for any other."""
         record = self.records.get(record_id or "")
         return record if record is not None and record.started is not None else None
 
     @property
     def root(self) -> str | None:
-        """The record of the agent that the turn began with; None before it began."""
+        """Record id of the root agent; None before it has begun."""
         return next((record_id for record_id, record in self._begun() if record.origin.parent_id is None), None)
 
     @property
     def unfinished(self) -> list[str]:
-        """Records of agents below the root that were at work."""
+        """Record ids of agents below the root that have begun and not ended."""
         return [
             record_id
             for record_id, record in self._begun()
@@ -200,57 +198,58 @@ class Tree:
         ]
 
     @property
-    def put_off(self) -> frozenset[str | None]:
-        """Records of agents that waited until their provider wanted to be asked again, of all above them, and None."""
-        waiting = (record for _, record in self._begun() if record.put_off and record.finished is None)
-        return frozenset(above for record in waiting for above in self._upwards(record.origin.record_id))
+    def waiting_for_provider(self) -> frozenset[str | None]:
+        """Record ids of agents that waited for their provider, of all their ancestors, and None for the order."""
+        waiting = (record for _, record in self._begun() if record.waits_for_provider and record.finished is None)
+        return frozenset(above for record in waiting for above in self._lineage(record.origin.record_id))
 
     def reports_of(self, record_ids: Iterable[str]) -> list[Report]:
-        """How those of these agents ended that have."""
+        """The reports of those of these agents that have ended."""
         records = (self.records.get(record_id) for record_id in record_ids)
         return [self._report(record) for record in records if record is not None and record.finished is not None]
 
     def _report(self, record: RecordState) -> Report:
-        """With what became of its worktree, which is an entry of its parent's."""
+        """The report with its worktree's outcome, which its parent's record holds."""
         above = self.records.get(record.origin.parent_id or "")
         ended = above.worktrees.get(record.origin.record_id or "") if above else None
         return replace(record.report(), worktree=ended if isinstance(ended, WorktreeEnded) else None)
 
     def receipts_of(self, record_ids: Iterable[str]) -> Iterator[Receipt]:
-        """What the tools of these agents did, once for each agent."""
+        """The receipts of these agents; an agent listed twice counts once."""
         records = (self.records.get(record_id) for record_id in dict.fromkeys(record_ids))
         return (receipt for record in records if record is not None for receipt in record.receipts)
 
     def receipt(self, recalled: Receipt) -> Receipt:
-        """What the journal says of a call that a conversation recalls, where it is of this turn."""
+        """This turn's own receipt of a call recalled from a conversation; the recalled one for calls of other turns."""
         records = self.records.values()
         return next((one for record in records for one in record.receipts if one.call_id == recalled.call_id), recalled)
 
     @property
     def reports(self) -> list[Report]:
-        """Those of all subagents that have ended; of a copy also the one that its parent was told of."""
+        """The reports of all subagents that have ended. For one copied from another order, also a report under its
+        original record id, which its parent was told."""
         ended = [record for _, record in self._begun() if record.finished and record.origin.parent_id]
         sources = ((record, record.started.forked_from) for record in ended if record.started is not None)
         copied = [replace(record.report(), record_id=source) for record, source in sources if source]
         return [self._report(record) for record in ended] + copied
 
     def conversation(self, record_id: str) -> tuple[Message, ...]:
-        """All that was said in a run, and in those that it goes on with, its prompt included; not of a session."""
+        """All messages of a run and of the runs it continues, prompts included; without a session's earlier turns."""
         record = self.records[record_id]
         started = record.started
         if started is None:
             return ()
         before = self.conversation(started.continues) if started.continues in self.records else ()
-        return (*before, UserMessage(opened(started.environment, started.prompt)), *record.transcript.said)
+        return (*before, UserMessage(first_message(started.environment, started.prompt)), *record.transcript.said)
 
     def is_under(self, record_id: str | None, above: str | None) -> bool:
-        """Whether this record is `above`, or hangs below it. Everything hangs below None."""
-        return above in self._upwards(record_id)
+        """Whether this record is `above` or a descendant of it. Every record is a descendant of None."""
+        return above in self._lineage(record_id)
 
     def metadata(self, record_id: str | None) -> Mapping[str, Any]:
-        """What people set of the order and of every agent above this one, and of itself: the nearest counts."""
+        """The metadata that people set on the order, on every ancestor and on this agent; the nearest wins."""
         found = dict(self.restraints.metadata)
-        for above in reversed([*self._upwards(record_id)]):
+        for above in reversed([*self._lineage(record_id)]):
             if record := self.records.get(above or ""):
                 found |= record.restraints.metadata
         return found
@@ -258,7 +257,7 @@ class Tree:
     def _begun(self) -> Iterator[tuple[str, RecordState]]:
         return ((record_id, record) for record_id, record in self.records.items() if record.started is not None)
 
-    def _upwards(self, record_id: str | None) -> Iterator[str | None]:
+    def _lineage(self, record_id: str | None) -> Iterator[str | None]:
         while record_id is not None:
             yield record_id
             record = self.records.get(record_id)
@@ -270,14 +269,14 @@ class Tree:
             self.seconds = self._worked_until(self._last_at)
 
     def _worked_until(self, at: datetime) -> float:
-        """`seconds` as they were then, under the claim that is read."""
+        """The value of `seconds` at this time, during the current claim."""
         if self._claimed_at is None:
             return self.seconds
         return self.seconds + max(0.0, (at - self._claimed_at).total_seconds())
 
 
 class TreeJournal:
-    """A journal whose entries are applied to the state of the tree, in the order in which they are committed."""
+    """A journal that also applies each entry to the tree's state, per record in the order of commit."""
 
     def __init__(self, journal: Journal, tree: Tree) -> None:
         self.journal = journal
@@ -285,25 +284,25 @@ class TreeJournal:
         self._noted: dict[str | None, tuple[Origin, list[Fact]]] = {}
 
     def note(self, origin: Origin, *facts: Fact) -> None:
-        """Take these facts in now; they are committed with the next that the record writes.
+        """Apply these facts now, and commit them with the record's next write.
 
-        For what needs no commit of its own, because no effect follows from it before that.
+        For facts that need no commit of their own, because no external effect follows from them before that.
         """
         self.tree.apply(origin, *facts)
         if facts:
             self._noted.setdefault(origin.record_id, (origin, []))[1].extend(facts)
 
     async def write(self, origin: Origin, *facts: Fact) -> int:
-        """Commit what was noted for the record, then these facts. Nothing is written where there is nothing."""
+        """Commit what was noted for the record, then these facts; does nothing when there are none."""
         self.tree.apply(origin, *facts)
         noted = self._noted.pop(origin.record_id, (origin, []))[1]
         return await self.journal.write(origin, *noted, *facts) if noted or facts else 0
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
-        """Take in what a call has cost that is cancelled, or the end of a run; its record writes no more by itself."""
+    def defer(self, origin: Origin, *facts: Fact) -> None:
+        """As `Journal.defer`, with what was noted for the record before: the record makes no further write itself."""
         self.tree.apply(origin, *facts)
         noted = self._noted.pop(origin.record_id, (origin, []))[1]
-        self.journal.owe(origin, *noted, *facts)
+        self.journal.defer(origin, *noted, *facts)
 
     async def close(
         self, status: AgentEnd, error: str, under: str | None = None, limit: str | None = None
@@ -322,8 +321,8 @@ class TreeJournal:
     async def kept(self, digest: str) -> str | None:
         return await self.journal.kept(digest)
 
-    async def cleared(self) -> None:
-        await self.journal.cleared()
+    async def confirm_held(self) -> None:
+        await self.journal.confirm_held()
 
     def delta(self, origin: Origin, delta: TextDelta) -> None:
         self.journal.delta(origin, delta)

@@ -1,4 +1,4 @@
-"""The turn: what all agents of one tree share, what one of them is asked to do, and its steering from outside."""
+"""The turn: what all agents of one tree share, the task of one of them, and `Steering` for programs."""
 
 import asyncio
 from collections import Counter
@@ -36,10 +36,10 @@ class _Slot:
 
 
 class SubagentSlots:
-    """The slots of one tree. Use on one event loop only.
+    """The concurrency slots of one tree's subagents. Use on one event loop only.
 
-    An agent that waits for agents of its own lends them its slot. So every slot that is taken belongs to an agent
-    that can go on, and a tree never stands still, however deep it is and however few slots there are.
+    An agent that waits for its children lends out its slot. So every taken slot belongs to an agent that can proceed,
+    and a tree never deadlocks, however deep it is and however few slots there are.
     """
 
     def __init__(self, count: int) -> None:
@@ -48,7 +48,7 @@ class SubagentSlots:
 
     @asynccontextmanager
     async def taken(self, record_id: str) -> AsyncIterator[None]:
-        """A slot for this agent, once there is one."""
+        """Context in which this agent has a slot; waits for a free one."""
         await self._free.acquire()
         slot = self._slots[record_id] = _Slot()
         try:
@@ -60,9 +60,9 @@ class SubagentSlots:
 
     @asynccontextmanager
     async def lent(self, record_id: str | None) -> AsyncIterator[None]:
-        """The agent waits for others inside of this; it goes on once there is a slot for it again.
+        """Context in which the agent waits for others without its slot; on exit it waits for a slot again.
 
-        What raises inside goes on without: the agent has `regained` it before it asks its model again.
+        An error inside leaves at once, without a slot: the agent then calls `regained` before its next model call.
         """
         slot = self._slots.get(record_id or "")
         if slot is None:
@@ -79,17 +79,17 @@ class SubagentSlots:
         await self._return(slot)
 
     def lacks(self, record_id: str) -> bool:
-        """Whether this agent's lending ended with an error, so that its slot did not come back."""
+        """Whether this agent is without its slot because `lent` ended with an error."""
         slot = self._slots.get(record_id)
         return slot is not None and not slot.held and not slot.waiting
 
     async def regained(self, record_id: str) -> None:
-        """Return once this agent has its slot again, when it lacks it."""
+        """Wait until this agent has its slot again, if it lacks it."""
         if self.lacks(record_id):
             await self._return(self._slots[record_id])
 
     async def _return(self, slot: _Slot) -> None:
-        """Another call of the same agent may wait by now, or have taken the slot back already."""
+        """Take a free slot, unless another call of the same agent lends it out again or has taken it back already."""
         if slot.held or slot.waiting:
             return
         await self._free.acquire()
@@ -101,6 +101,8 @@ class SubagentSlots:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
+    """What all agents of one tree share."""
+
     journal: TreeJournal
     budget: Budget
     router: ControlRouter
@@ -108,23 +110,23 @@ class Turn:
     slots: SubagentSlots
     conversations: Conversations
     threads: OwnThreads = field(default_factory=OwnThreads)
-    """Where whatever blocks is done for this turn."""
+    """Threads for this turn's blocking work."""
     beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while an agent's set-up is kept, so that agents which are hired together begin in that order."""
-    given_up: list[str] = field(default_factory=list)
-    """Records of agents below a call that nobody waited for any longer; they are closed when the call ends."""
+    """Held while an agent's setup is stored, so that agents hired together begin in that order."""
+    abandoned: list[str] = field(default_factory=list)
+    """Record ids of agents that a tool's code stopped waiting for; they are closed when the tool call ends."""
     invoked: Counter[str] = field(default_factory=Counter)
-    """How many agents the code of each tool call has run here."""
+    """Number of agents that the code of each tool call has run under this drone, by call id."""
     root: str | None = None
-    """The record of the agent that goes on, in a turn that an earlier drone began."""
+    """Record id of the root agent in a resumed turn; None in a new one."""
     redactor: Redactor = field(default_factory=Redactor)
-    """What takes secrets out of texts, for tools that tell or keep some beside their result."""
+    """Removes secrets from texts that tools show or store beside their result."""
 
     permits: dict[str, Permits] = field(default_factory=dict)
-    """What each agent may call that runs here, by its record."""
+    """The effective permission of each agent running here, by record id."""
 
     def permitted(self, origin: Origin, own: Permits) -> Permits:
-        """What the agent at `origin` may call: what is its own, and no more than the agent above it may."""
+        """The effective permission of the agent at `origin`: its own, restricted by its parent's."""
         above = self.permits.get(origin.parent_id or "")
         self.permits[origin.record_id or ""] = found = own if above is None else own.below(above)
         return found
@@ -140,11 +142,11 @@ class Turn:
         redactor: Redactor | None = None,
         people: People | None = None,
     ) -> "Turn":
-        """`tree`: that of a turn which goes on, and `people` who can be asked; both without a `router`, which knows
-        them."""
+        """`tree`: that of a resumed turn. `people`: who can be asked. Give both only without a `router`, which already
+        has them."""
         router = router or ControlRouter(journal, tree=tree, people=people)
         budget.follow(router.tree)
-        router.idle.watch(budget.stand_still)
+        router.idle.watch(budget.set_idle)
         written = TreeJournal(journal, router.tree)
         return cls(
             written,
@@ -160,7 +162,7 @@ class Turn:
 
     @property
     def tree(self) -> Tree:
-        """What the journal of this turn says."""
+        """The state of this turn according to its journal."""
         return self.router.tree
 
     @property
@@ -173,27 +175,27 @@ class Turn:
 
     @property
     def workspace_key(self) -> str:
-        """What the directory is known by in which its agents work; "" without one."""
+        """Identifies the workspace of its agents in approvals; "" without one."""
         return self.router.workspace_key
 
     @asynccontextmanager
     async def blocked(self, activity: str, record_id: str | None, block: Block) -> AsyncIterator[None]:
-        """Inside, an activity (see `IdleWatch`) of this agent waits for a person or a clock, and others have its place.
+        """Context in which an activity (see `IdleWatch`) of this agent waits for a person or a clock, without its slot.
 
-        A tool that asks a person does it with its call's id: the order may be laid aside meanwhile, so the tool must be
-        one that can be run again.
+        A tool that asks a person passes its call's id as `activity`. The order may be parked meanwhile, so it must be a
+        tool that can be run again.
         """
-        with self.idle.still(activity):
+        with self.idle.waiting(activity):
             async with self.slots.lent(record_id):
                 with self.idle.blocked(activity, block):
                     yield
 
 
 def _artifacts(journal: Journal, tree: Tree) -> Artifacts:
-    """The kept texts of a turn that may have begun elsewhere."""
+    """The artifacts of a turn, those of a resumed one included."""
     artifacts = Artifacts(journal)
     for digest in tree.artifacts:
-        artifacts.know(digest)
+        artifacts.register(digest)
 
     before = tree.reports
 
@@ -203,19 +205,18 @@ def _artifacts(journal: Journal, tree: Tree) -> Artifacts:
             await as_text(report, artifacts)
 
     if before:
-        artifacts.remember_by(reports_again)
+        artifacts.on_unknown_handle(reports_again)
     return artifacts
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What an agent is asked to do, and where its record hangs in the tree.
+    """The task of an agent, and the place of its record in the tree.
 
-    `earlier` is the conversation that goes before the prompt, of the record that `continues` names; `tools_removed` is
-    what people took away from the agent in it. `agent` is the name that it works under, empty = its definition's.
-    `node` is the path of the document's node that it works on.
-    `seconds` are the wall clock that its caller gives it, None = what its own limits say; they never lengthen those.
-    `waits`: it may wait for a provider that wants to be asked later than within a call.
+    `earlier`: the conversation before the prompt, from the record that `continues` names; `tools_removed`: tools that
+    people removed from the agent in it. `agent`: the name it works under, empty = its definition's. `node`: path of the
+    document node that it works on. `seconds`: wall clock granted by its caller, None = its own limits; it can only
+    shorten those. `waits`: whether it may wait for a provider for longer than a model call lasts.
     """
 
     prompt: str
@@ -235,58 +236,58 @@ class Task:
 
 
 def title_of(prompt: str, characters: int = 60) -> str:
-    """The first line of a prompt that has words, cut to a title."""
+    """The first non-blank line of a prompt, cut to a title."""
     line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
     return line if len(line) <= characters else line[: characters - 1].rstrip() + "…"
 
 
-async def unhindered(turn: Turn, agent_control: AgentControl) -> None:
-    """Return once this agent has its place again and nobody holds it up. Raises `Ended`."""
+async def until_ready(turn: Turn, agent_control: AgentControl) -> None:
+    """Wait until this agent has its slot again and is not paused. Raises `Ended`."""
     record_id = agent_control.origin.record_id or ""
-    with turn.idle.still(record_id):
+    with turn.idle.waiting(record_id):
         await turn.slots.regained(record_id)
-    await rest(turn, agent_control)
+    await wait_while_paused(turn, agent_control)
 
 
-async def rest(turn: Turn, agent_control: AgentControl) -> None:
-    """Wait until nobody holds this agent up; meanwhile others may have its place. Raises `Ended`."""
+async def wait_while_paused(turn: Turn, agent_control: AgentControl) -> None:
+    """Wait until this agent is not paused; its slot is lent out meanwhile. Raises `Ended`."""
     record_id = agent_control.origin.record_id or ""
     agent_control.check()
     while (block := agent_control.block()) is not None:
         async with turn.blocked(record_id, record_id, block):
-            await agent_control.passes()
+            await agent_control.until_resumed()
 
 
-async def leave_alone(turn: Turn, agent_control: AgentControl, refusal: AskLater) -> None:
-    """Wait until the provider is to be asked again, or a person resumes the agent; others may have its place."""
+async def wait_for_provider(turn: Turn, agent_control: AgentControl, refusal: AskLater) -> None:
+    """Wait until the provider can be asked again, or a person resumes the agent; its slot is lent out meanwhile."""
     record_id = agent_control.origin.record_id or ""
     until = now() + timedelta(seconds=refusal.seconds)
     reason = WaitingReason.RATE_LIMIT if refusal.named else WaitingReason.PROVIDER
     block = Block(reason, str(refusal).rstrip("."), until)
     async with turn.blocked(record_id, record_id, block):
-        await agent_control.wait_out(refusal.seconds)
+        await agent_control.wait_for_provider(refusal.seconds)
 
 
 class Steering:
-    """Speaks to the agents of one turn. `record_id` names one of them, with all below it; None: the whole turn.
+    """Controls the agents of one turn. `record_id`: one agent with its descendants; None: the whole turn.
 
-    Every call answers what was asked, as it stands then: applied at entry `applied_seq`, refused with why, or open: a
-    message is open until its agent reads it. `asked` says what became of each. Use it on the loop that runs the turn.
-    Raises `JournalError`.
+    Every method returns the control in its current state: applied at entry `applied_seq`, refused with a reason, or
+    open: a message is open until its agent reads it. `asked` has the latest state of each. Use it on the event loop
+    that runs the turn. Raises `JournalError`.
 
-    `takes`: the only kinds of controls that are done, besides the cancel of the whole turn; None = all.
+    `takes`: the only kinds of controls that are accepted, besides cancelling the whole turn; None = all.
     """
 
     def __init__(self, turn: Turn, takes: Collection[ControlKind | str] | None = None) -> None:
-        """Raises ValueError for a kind that is none."""
+        """Raises ValueError for an unknown kind."""
         self._takes = None if takes is None else [ControlKind(kind) for kind in takes]
         self._router = turn.router
-        self._router.answer_to(self)
+        self._router.report_to(self)
         self._asked: dict[str, Control] = {}
 
     @property
     def asked(self) -> tuple[Control, ...]:
-        """Everything that was asked, in its order."""
+        """All controls so far, in order, with their current state."""
         return tuple(self._asked.values())
 
     async def steer(
@@ -298,32 +299,32 @@ class Steering:
         remove_tools: tuple[str, ...] = (),
         reason: str | None = None,
     ) -> Control:
-        """Say something before the agent's next model call; `redirect`: it is its task from now on."""
+        """Send a message before the agent's next model call; `redirect`: the message is its new task."""
         mode = SteerMode.REDIRECT if redirect else SteerMode.INJECT
         return await self._ask(
             ControlKind.STEER, record_id, reason, message=message, mode=mode, remove_tools=remove_tools
         )
 
     async def remove_tools(self, *names: str, record_id: str | None = None, reason: str | None = None) -> Control:
-        """Take tools (by their names, or those of groups) away, for good."""
+        """Remove tools, by tool or group name, for good."""
         return await self._ask(ControlKind.STEER, record_id, reason, remove_tools=names)
 
     async def set_metadata(
         self, metadata: Mapping[str, Any], *, record_id: str | None = None, reason: str | None = None
     ) -> Control:
-        """Merge these into what tools see as `ToolContext.metadata`; None takes a key away."""
+        """Merge these into what tools see as `ToolContext.metadata`; the value None removes a key."""
         return await self._ask(ControlKind.SET_METADATA, record_id, reason, metadata=metadata)
 
     async def pause(self, *, record_id: str | None = None, reason: str | None = None) -> Control:
-        """Begin no further model or tool call."""
+        """Start no further model or tool call until resumed."""
         return await self._ask(ControlKind.PAUSE, record_id, reason)
 
     async def resume(self, *, record_id: str | None = None, reason: str | None = None) -> Control:
-        """Go on after a pause; who waits until a provider wants to be asked again asks it now."""
+        """Continue after a pause; agents that wait for a provider ask it now."""
         return await self._ask(ControlKind.RESUME, record_id, reason)
 
     async def cancel(self, *, record_id: str | None = None, reason: str | None = None) -> Control:
-        """Stop an agent; those beside it go on, and its parent is told."""
+        """Stop an agent and its descendants; its siblings continue, and its parent is told."""
         return await self._ask(ControlKind.CANCEL, record_id, reason)
 
     async def _ask(
@@ -351,20 +352,18 @@ class Steering:
             requested_at=now(),
         )
         self._asked[control.id] = control
-        if why := control_refusal(kind, self._whole(record_id), self._takes) or await self._router.take(control):
+        # The root's record stands for the whole turn.
+        addressed = None if record_id == self._router.root else record_id
+        if why := control_refusal(kind, addressed, self._takes) or await self._router.take(control):
             self._settle(control.id, refused=why)
         return self._asked[control.id]
 
-    def _whole(self, record_id: str | None) -> str | None:
-        """The root's record stands for the whole turn."""
-        return None if record_id == self._router.root else record_id
-
     def applied(self, control_id: str, seq: int) -> None:
-        """For the router."""
+        """Called by the router (`Receipts`)."""
         self._settle(control_id, applied_seq=seq, applied_at=now())
 
     def refused(self, whose: Origin, control_id: str, why: str) -> None:
-        """For the router."""
+        """Called by the router (`Receipts`)."""
         self._settle(control_id, refused=why)
 
     def _settle(self, control_id: str, **how: object) -> None:

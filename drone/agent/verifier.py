@@ -1,4 +1,4 @@
-"""The verifier: another agent judges the work of an agent before that counts, and may send it back."""
+"""The verifier: an agent that judges another agent's result before it counts, and may send it back."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -20,14 +20,15 @@ from mcc.rules.report import cut, few
 
 POINTS = 10
 POINT_CHARACTERS = 1_000
-"""Points of a verdict that count, and the characters of each."""
+"""Most points of a verdict that are used, and most characters of each."""
 
 REQUEST_CHARACTERS = 20_000
 RESULT_CHARACTERS = 60_000
 BEFORE_CHARACTERS = 8_000
 WORK_CHARACTERS = 40_000
 OUTPUT_CHARACTERS = 1_000
-"""The most that a verifier is shown: of the request, the result, the conversation before, all calls, one output."""
+"""Most characters that a verifier is shown of: the request, the result, the earlier conversation, all calls, one
+output."""
 
 VERDICT: Mapping[str, object] = {
     "type": "object",
@@ -42,7 +43,7 @@ VERDICT: Mapping[str, object] = {
     "required": ["passed", "points"],
     "additionalProperties": False,
 }
-"""The JSON Schema of what a verifier hands in."""
+"""The JSON Schema of a verifier's result."""
 
 VERDICT_RULES = (
     Rule(cel="result.passed || size(result.points) > 0", message="A result that does not pass needs a point to mend."),
@@ -51,9 +52,8 @@ VERDICT_RULES = (
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is judged: `request` with what people said beside it, `result` in words or as JSON, `messages` of the run.
-
-    `before` is the conversation that went before the request.
+    """What a verifier judges. `request`: the request and people's messages beside it; `result`: text or JSON;
+    `messages`: those of the run; `before`: the conversation before the request.
     """
 
     request: Sequence[str]
@@ -62,13 +62,19 @@ class Work:
     before: Sequence[Message] = ()
 
     def asked(self, rubric: str, seed: str) -> str:
-        """The task of a verifier. All that others wrote stands within fences; the rubric speaks for itself."""
+        """The prompt for a verifier. Everything except the rubric is fenced as untrusted."""
         parts = (
             ("The rubric", rubric),
-            ("The conversation before", fenced(_last(_spoken(self.before), BEFORE_CHARACTERS), f"{seed} before")),
+            (
+                "The conversation before",
+                fenced(_last_fitting(_conversation_shown(self.before), BEFORE_CHARACTERS), f"{seed} before"),
+            ),
             ("The request", fenced(cut("\n\n".join(self.request), REQUEST_CHARACTERS), f"{seed} request")),
             ("The result", fenced(cut(self.result, RESULT_CHARACTERS), f"{seed} result")),
-            ("What the agent did for it", fenced(_last(_done(self.messages), WORK_CHARACTERS), f"{seed} work")),
+            (
+                "What the agent did for it",
+                fenced(_last_fitting(_calls_shown(self.messages), WORK_CHARACTERS), f"{seed} work"),
+            ),
         )
         said = "".join(f"\n\n# {title}\n\n{text}" for title, text in parts if text)
         return f"{_BY_RUBRIC if rubric else _BY_ITSELF}{said}"
@@ -78,7 +84,7 @@ _BY_RUBRIC = "Judge the result of another agent by the rubric, and hand in your 
 _BY_ITSELF = "Judge whether the result of another agent does what the request asks for, and hand in your verdict."
 
 
-def _spoken(messages: Iterable[Message]) -> list[str]:
+def _conversation_shown(messages: Iterable[Message]) -> list[str]:
     said = [
         f"Person: {request_in(one.text)}" if isinstance(one, UserMessage) else f"Agent: {one.text}"
         for one in messages
@@ -87,8 +93,8 @@ def _spoken(messages: Iterable[Message]) -> list[str]:
     return [cut(text, BEFORE_CHARACTERS) for text in said]
 
 
-def _done(messages: Iterable[Message]) -> list[str]:
-    """A line for each tool call, with the beginning of what it brought."""
+def _calls_shown(messages: Iterable[Message]) -> list[str]:
+    """One text per tool call: its arguments, and the beginning of its result."""
     arguments: dict[str, object] = {}
     lines: list[str] = []
     for message in messages:
@@ -102,8 +108,8 @@ def _done(messages: Iterable[Message]) -> list[str]:
     return lines
 
 
-def _last(texts: Sequence[str], characters: int) -> str:
-    """The last of them that fit, and how many do not."""
+def _last_fitting(texts: Sequence[str], characters: int) -> str:
+    """The last texts that fit into so many characters, and a note how many are left out."""
     kept: list[str] = []
     for text in reversed(texts):
         characters -= len(text)
@@ -115,15 +121,15 @@ def _last(texts: Sequence[str], characters: int) -> str:
 
 
 def points_of(result: object) -> tuple[bool, tuple[str, ...]]:
-    """Whether it passed, and what is to be changed; `result` is what a verifier handed in. Raises ValueError."""
+    """Whether the work passed, and what must change, from a verifier's result. Raises ValueError."""
     if not isinstance(result, Mapping) or not isinstance(result.get("passed"), bool):
         raise ValueError("it handed in no verdict")
     points = [point for point in result.get("points") or () if isinstance(point, str)]
     return result["passed"], few(points, POINTS, POINT_CHARACTERS)
 
 
-def sent_back(points: Sequence[str], finish: str | None, seed: str) -> str:
-    """What an agent is told whose work did not pass; `finish` is the tool that hands its result in."""
+def revision_message(points: Sequence[str], finish: str | None, seed: str) -> str:
+    """The message to an agent whose work did not pass; `finish`: the tool that submits its result."""
     again = "give your whole answer again" if finish is None else f"hand the whole result in again with {finish}"
     listed = fenced("\n".join(f"- {point}" for point in points), seed)
     return (
@@ -135,12 +141,12 @@ def sent_back(points: Sequence[str], finish: str | None, seed: str) -> str:
 TITLE = "Verification"
 
 SPARE_SECONDS = 1.0
-"""Of an agent's time, left for its end when its verifier takes all the rest."""
+"""Part of an agent's wall clock that its verifier must leave, so that the agent can still end in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verifier:
-    """Judges the work of agents. `name` is the agent that does it, and `run` brings a task of it to its end."""
+    """A verifier of agents' work. `name`: the agent that judges; `run`: runs a task of it to its end."""
 
     name: str
     run: Callable[[Task, Turn], Awaitable[Report]]
@@ -148,7 +154,7 @@ class Verifier:
 
 
 class Verifying:
-    """The verifier of one run, whose state says what became of it. `finish`: the tool that hands its result in."""
+    """The verification of one run. `finish`: the tool that submits the run's result, None without a gate."""
 
     def __init__(self, verifier: Verifier, turn: Turn, allowance: Allowance, finish: str | None) -> None:
         self._verifier = verifier
@@ -159,28 +165,28 @@ class Verifying:
 
     @property
     def _record_id(self) -> str:
-        """The record of the verifier: one for each result, so that a drone that takes over goes on in it."""
+        """The verifier's record id: derived from run and round, so that a resumed run finds the one it had begun."""
         return verifier_record_id(self._state.origin.record_id or "", self._state.rounds)
 
-    async def verdict(self, brought: Report) -> VerifyChecked:
-        """The entry about what the run brought. Raises `JournalError`, `Exhausted`."""
+    async def verdict(self, candidate: Report) -> VerifyChecked:
+        """Run the verifier on the result; returns the verdict's entry. Raises `JournalError`, `Exhausted`."""
         state = self._state
         if state.landing is not None:
-            return self._none(f"the limit {state.landing.limit} ({state.landing.allowed:.10g}) is reached")
+            return self._no_verdict(f"the limit {state.landing.limit} ({state.landing.allowed:.10g}) is reached")
         origin = state.origin
         task = Task(
-            prompt=self._work(brought).asked(self._verifier.terms.rubric or "", self._record_id),
+            prompt=self._work(candidate).asked(self._verifier.terms.rubric or "", self._record_id),
             record_id=self._record_id,
             title=TITLE,
             parent_id=origin.record_id,
             depth=origin.depth + 1,
-            waits=False,  # a finished answer is worth more now than judged in a day
+            waits=False,  # an unverified answer now is worth more than a verified one in a day
         )
         try:
             async with asyncio.timeout(self._seconds()) as scope:
 
                 def keep_time(stands: bool) -> None:
-                    """The clock stops while the tree stands still, as that of the agent does."""
+                    """Stop the clock while the tree is idle, like the agent's own."""
                     if not scope.expired():
                         end = asyncio.get_running_loop().time() + self._seconds()
                         scope.reschedule(None if stands else end)
@@ -189,7 +195,7 @@ class Verifying:
                     report = await self._run(task)
         except TimeoutError:
             await self._turn.journal.close(RecordStatus.CANCELLED, "its time is up", under=task.record_id)
-            return self._none("its time is up")
+            return self._no_verdict("its time is up")
         return self._checked(report)
 
     def _seconds(self) -> float:
@@ -197,22 +203,22 @@ class Verifying:
 
     async def _run(self, task: Task) -> Report:
         turn = self._turn
-        with turn.idle.still(task.parent_id):
+        with turn.idle.waiting(task.parent_id):
             async with turn.slots.lent(task.parent_id), turn.slots.taken(task.record_id):
                 report = await self._verifier.run(task, turn)
-        turn.tree.records[task.record_id].transcript.let_go()
+        turn.tree.records[task.record_id].transcript.clear()
         return report
 
-    async def let_go(self) -> None:
-        """Close a verifier that an earlier drone had begun, of work that the agent goes on with."""
+    async def close_abandoned(self) -> None:
+        """Close a verifier run that an earlier drone had begun on work that the agent now continues."""
         record = self._turn.tree.begun(self._record_id)
         if record is not None and record.finished is None:
             why = "the agent went on with its work before there was a verdict"
             await self._turn.journal.close(RecordStatus.CANCELLED, why, under=self._record_id)
 
-    def _work(self, brought: Report) -> Work:
+    def _work(self, candidate: Report) -> Work:
         transcript = self._state.transcript
-        result = brought.text if brought.result is None else to_json(brought.result).decode()
+        result = candidate.text if candidate.result is None else to_json(candidate.result).decode()
         return Work((self._state.task, *self._state.messages_heard), result, transcript.said, transcript.opening[:-1])
 
     def _checked(self, report: Report) -> VerifyChecked:
@@ -221,7 +227,7 @@ class Verifying:
                 raise ValueError(report.error)
             passed, points = points_of(report.result)
         except ValueError as why:
-            return self._none(str(why), report)
+            return self._no_verdict(str(why), report)
         revision = self._state.judged.revisions
         again = not passed and revision < self._verifier.terms.max_revisions
         return VerifyChecked(
@@ -230,13 +236,13 @@ class Verifying:
             revision=revision,
             passed=passed,
             points=points,
-            message=sent_back(points, self._finish, report.record_id) if again else "",
+            message=revision_message(points, self._finish, report.record_id) if again else "",
             model=report.model,
             usage=report.usage,
         )
 
-    def _none(self, error: str, report: Report | None = None) -> VerifyChecked:
-        """There is no verdict, and what was brought stands."""
+    def _no_verdict(self, error: str, report: Report | None = None) -> VerifyChecked:
+        """The entry for a missing verdict: the result counts without one."""
         return VerifyChecked(
             verifier=self._verifier.name,
             verifier_id=report.record_id if report else None,
@@ -248,7 +254,7 @@ class Verifying:
         )
 
 
-def refusal(checked: VerifyChecked) -> str:
+def rejection(checked: VerifyChecked) -> str:
     """Why work is not accepted, as a sentence without its full stop."""
     tries = {0: "", 1: " after a revision"}.get(checked.revision, f" after {checked.revision} revisions")
     return f"the verifier {checked.verifier} did not accept the result{tries}: {checked.points[0]}".rstrip(".")

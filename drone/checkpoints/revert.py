@@ -74,7 +74,7 @@ class Revert:
         call = Call(call_id, REVERT, {}, self._who, self.turn)
         taken = CallCheckpoints(self.checkpoints, call, self.turn, stop)
         await taken.before(call_id)
-        await self.turn.journal.cleared()
+        await self.turn.journal.confirm_held()
         done = await threads.claim(self._restore, source, call_id)
         await taken.changed()
         await threads.claim(self._check, done)

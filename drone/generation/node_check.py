@@ -100,8 +100,8 @@ class NodeCheck:
     async def _by_evidence(self, state: State, component: CompiledComponent, evidence: Evidence) -> Verdicts:
         if not _has(component, "evidence"):
             return {}
-        whole = await evidence.whole()
-        return await evidence.threads.gate(self._by_receipts, state, evidence, tuple(evidence.shown(whole)))
+        whole = await evidence.whole_texts()
+        return await evidence.threads.gate(self._by_receipts, state, evidence, tuple(evidence.passages(whole)))
 
     def _by_receipts(self, state: State, evidence: Evidence, shown: Sequence[object]) -> Verdicts:
         known = variables(None, evidence, ("receipts", READS), shown)  # type: ignore[arg-type]

@@ -8,12 +8,12 @@ from datetime import timedelta
 from functools import partial
 
 from drone.agent.agent_control import AgentControl
-from drone.agent.allowance import OWN_CLOCK_SECONDS, ROOM, kept_output, kept_seconds
+from drone.agent.allowance import LAST_REPLY_TOKENS, OWN_CLOCK_SECONDS, headroom_output, headroom_seconds
 from drone.agent.idle_watch import Block
 from drone.agent.report import Cause, LimitReached, Report, Stopped, failure_reason
 from drone.agent.subagents.children import CannotHire, SpawnsExceeded
 from drone.agent.threads import side_by_side
-from drone.agent.turn import Turn, rest
+from drone.agent.turn import Turn, wait_while_paused
 from drone.generation.jobs import STRUCTURE, WHOLE, Job, Part, due, functions_of, record_of
 from drone.generation.node_agents import Hire, NodeAgents
 from drone.generation.node_check import judge_open_functions
@@ -88,7 +88,7 @@ class Orchestrator:
             async with self._cancellable(control):
                 await self._turn.router.arrived(self._root.id)
                 await self._prepare()
-                with self._turn.idle.still(self._root.id):
+                with self._turn.idle.waiting(self._root.id):
                     if self._request.asked.outline:
                         await self._make_outline(control)
                     await self._visit((await self._state()).root_id, control, WHOLE)
@@ -124,7 +124,7 @@ class Orchestrator:
         """
         try:
             async with asyncio.timeout(None) as self._scope:
-                with control.steering(self._scope):
+                with control.in_rounds(self._scope):
                     yield
         except TimeoutError:
             if self._scope is None or not self._scope.expired():
@@ -181,7 +181,7 @@ class Orchestrator:
         if record is None and not self._is_due(seen, job):
             return None
         async with self._turn.slots.taken(job.record_id):
-            await rest(self._turn, control)
+            await wait_while_paused(self._turn, control)
             state = await self._state()
             if self._halted is not None or node_id not in state.nodes:
                 return False
@@ -244,9 +244,11 @@ class Orchestrator:
         if report.cause is not Cause.LIMIT or report.limit == "rounds":
             return False
         if report.limit == "wall_seconds":
-            return budget.seconds_left() <= kept_seconds(limits.wall_seconds) + OWN_CLOCK_SECONDS
+            return budget.seconds_left() <= headroom_seconds(limits.wall_seconds) + OWN_CLOCK_SECONDS
         if report.limit == "output_tokens":
-            return budget.spent.output_tokens >= limits.output_tokens - kept_output(ROOM, limits.output_tokens)
+            return budget.spent.output_tokens >= limits.output_tokens - headroom_output(
+                LAST_REPLY_TOKENS, limits.output_tokens
+            )
         return True
 
     def _limit_reached(self, limit: str, message: str) -> None:
@@ -258,7 +260,7 @@ class Orchestrator:
         why = f"{job.path} failed, and the order asks to stop then"
         self._halt(Halt(FailureReason.GATE_FAILED, why))
         for record_id in self._at_work:
-            self._turn.router.end(record_id, why)
+            self._turn.router.cancel(record_id, why)
 
     def _document_lost(self, problem: DocumentLost) -> None:
         """Halt and interrupt everything, because an agent found that the document is lost."""

@@ -4,7 +4,7 @@ import hashlib
 from collections import OrderedDict
 from dataclasses import replace
 
-from drone.agent.model import AroundModel, Ask, Listener, Model, Reply
+from drone.agent.model import Ask, Listener, Model, ModelWrapper, Reply
 from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
 
@@ -20,7 +20,7 @@ CACHED = "cached:"
 """Prefix of `Reply.request_id` for a reply from the cache: no provider was asked and nothing was spent."""
 
 
-class CachedModel(AroundModel):
+class CachedModel(ModelWrapper):
     """Caches by model, system prompt, messages, tools and settings. Errors are never cached. The cache lives in this
     process only.
 

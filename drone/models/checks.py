@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.messages import ToolSpec, UserMessage
 from drone.agent.model import Ask, Bill, ModelError, Reply, context_tokens
-from drone.agent.report import mishap
+from drone.agent.report import describe_or_raise
 from drone.models.registry import Models, UnknownModel, Unusable
 from drone.models.remote import Endpoint, Remote
 from mcc.contracts.answers import CHECK_SECONDS, CONCURRENT_CHECKS, ModelCheck
@@ -98,7 +98,7 @@ async def check(
     except ModelError as error:
         found = _refused(model.endpoint, error, notes)
     except Exception as error:  # one broken dialect must not suppress the other rows
-        found = {"problem": f"The model {model.name} broke: {mishap(error)}"}
+        found = {"problem": f"The model {model.name} broke: {describe_or_raise(error)}"}
     else:
         found = _answered(model.endpoint, reply, notes)
     known = {"name": name, "model": model.name, "seconds": round(clock() - began, 3)}

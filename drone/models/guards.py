@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from drone.agent.journal import DeltaKind, GrowingCall
-from drone.agent.model import AroundModel, Ask, BadReply, Listener, Model, ModelError, Reply, ReplyBlock, WantedCall
-from drone.agent.report import mishap
+from drone.agent.model import Ask, BadReply, Listener, Model, ModelError, ModelWrapper, Reply, ReplyBlock, WantedCall
+from drone.agent.report import describe_or_raise
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, ThinkingBlock
 from mcc.contracts.usage import Usage
 from mcc.redaction import Redactor, Stream
 
 
-class RedactedModel(AroundModel):
+class RedactedModel(ModelWrapper):
     """Redacts replies before they are journaled, shown or sent back: the model never sees again what was redacted.
 
     Tools are called with the redacted arguments as well, because a resumed run has only those.
@@ -31,7 +31,7 @@ class RedactedModel(AroundModel):
             error.args = tuple(map(self._redactor.value, error.args))
             raise
         except Exception as error:
-            sentence = mishap(error)
+            sentence = describe_or_raise(error)
             if (clean := self._redactor.text(sentence)) == sentence:
                 raise
             raise ModelError(f"The model {self.name} broke: {clean}") from error
@@ -141,7 +141,7 @@ CHECK_EVERY = 2_000
 _KEPT = LONGEST_UNIT * FEWEST_TIMES + LONGEST_UNIT
 
 
-class LoopGuard(AroundModel):
+class LoopGuard(ModelWrapper):
     """Raises `BadReply` as soon as streamed text or thinking repeats itself in a loop.
 
     A loop is the same unit of at most `LONGEST_UNIT` characters at least `FEWEST_TIMES` in a row, `SHORTEST_STRETCH`

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from drone.agent.messages import AssistantMessage
 from drone.agent.model import (
-    AroundModel,
     Ask,
     AskLater,
     BadReply,
@@ -16,6 +15,7 @@ from drone.agent.model import (
     Listener,
     Model,
     ModelError,
+    ModelWrapper,
     Reply,
     WantedCall,
     context_tokens,
@@ -71,7 +71,7 @@ class RetryPolicy:
         return min(self.longest_pause, max(self.shortest_pause, 2 * ask.waited_seconds)) * (0.75 + jitter / 4)
 
 
-class Retrying(AroundModel):
+class Retrying(ModelWrapper):
     """Retries after transient errors, for as long as `RetryPolicy` says and never past `Ask.seconds`.
 
     Raises `AskLater` when the provider still cannot answer by then, or wants a longer pause than that. A reply that hit
@@ -242,7 +242,7 @@ MOST_PAUSES = 8
 """Continuations of one reply. A longer reply counts as cut off."""
 
 
-class Unpaused(AroundModel):
+class Unpaused(ModelWrapper):
     """Joins replies that a provider pauses while its own tools work; the continuation belongs to the same reply."""
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:

@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 
 from drone.agent.definitions import shipped_prompts
+from drone.agent.identity_cache import IdentityCache
 from drone.agent.messages import SHELL_READ, ToolSpec
-from drone.agent.remembered import Remembered
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import ToolSet
 from drone.checkpoints.recording import OrderCheckpoints
@@ -320,7 +320,7 @@ def provision(
     return Provision(names, tuple(dict.fromkeys(missing)), tuple(notes), only_reading=True)
 
 
-@Remembered
+@IdentityCache
 def _provision_by_file(definition: AgentDefinition, shell_writes: bool, *available: ToolSpec) -> Provision:
     """As `provision` where no groups were chosen."""
     parent_writes = any(spec.reads_as for spec in available)
@@ -349,7 +349,7 @@ def passed_on(available: Sequence[ToolSpec], definition: AgentDefinition) -> tup
     return _passed_on(definition, *available)
 
 
-@Remembered
+@IdentityCache
 def _passed_on(definition: AgentDefinition, *available: ToolSpec) -> tuple[str, ...]:
     refused = set(chosen(available, definition.disallowed_tools))
     return tuple(name for name in chosen(available, definition.passes_on) if name not in refused)

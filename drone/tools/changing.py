@@ -124,7 +124,7 @@ class Changing:
         async with checkpoints.order.writing:
             effects = () if await checkpoints.begun() else await self.planned(plan)
             await checkpoints.before(self.context.call_id, [os.fsencode(path) for path in paths])
-            await checkpoints.turn.journal.cleared()
+            await checkpoints.turn.journal.confirm_held()
             effects = await threads_of(self.context).tool(self._apply_missing, effects, plan)
             await checkpoints.changed()
         return effects

@@ -344,7 +344,7 @@ async def _whole_as_artifact(text: OutputText, context: ToolContext) -> str | No
     """Keep the whole output as an artifact, and return its digest, if `shown` is only a part."""
     if text.whole is None or context.artifacts is None:
         return None
-    return await context.artifacts.kept(text.whole)
+    return await context.artifacts.keep(text.whole)
 
 
 async def _job_output(job: Job, context: ToolContext) -> Output:

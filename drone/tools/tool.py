@@ -10,9 +10,9 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from drone.agent.artifacts import SHORTEST_PREVIEW, Artifacts
+from drone.agent.identity_cache import IdentityCache
 from drone.agent.journal import JournalError
 from drone.agent.messages import CHANGING, ToolSpec
-from drone.agent.remembered import Remembered
 from drone.agent.threads import NoThread, OwnThreads
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.agent.turn import Turn
@@ -362,7 +362,7 @@ class Joined:
 
     def __init__(self, *toolsets: ToolSet) -> None:
         self._toolsets = toolsets
-        self._all_specs = Remembered(_concatenated, most=1)
+        self._all_specs = IdentityCache(_concatenated, most=1)
         _refuse_duplicates([spec.name for spec in self.specs()])
 
     def specs(self) -> Sequence[ToolSpec]:

@@ -4,8 +4,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from drone.agent.identity_cache import IdentityCache
 from drone.agent.messages import ToolSpec
-from drone.agent.remembered import Remembered
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.tools.tool import failure
 
@@ -39,7 +39,7 @@ class Searchable:
 
     def __init__(self, toolset: ToolSet) -> None:
         self._toolset = toolset
-        self._with_search = Remembered(_with_search, most=1)
+        self._with_search = IdentityCache(_with_search, most=1)
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._with_search(self._toolset.specs())

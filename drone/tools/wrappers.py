@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
+from drone.agent.identity_cache import IdentityCache
 from drone.agent.messages import ToolSpec
-from drone.agent.remembered import Remembered
-from drone.agent.report import mishap_of_tool
+from drone.agent.report import describe_tool_error
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.tools.tool import failure, unknown_tool
 from mcc.contracts.journal import Outcome
@@ -25,7 +25,7 @@ class Only:
     def __init__(self, toolset: ToolSet, names: Iterable[str]) -> None:
         self._toolset = toolset
         self._names = frozenset(names)
-        self._allowed = Remembered(self._filtered, most=1)
+        self._allowed = IdentityCache(self._filtered, most=1)
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._allowed(self._toolset.specs())
@@ -49,7 +49,7 @@ class OnlyReading:
 
     def __init__(self, toolset: ToolSet) -> None:
         self._toolset = toolset
-        self._restricted = Remembered(_all_only_reading, most=1)
+        self._restricted = IdentityCache(_all_only_reading, most=1)
 
     def specs(self) -> Sequence[ToolSpec]:
         return self._restricted(self._toolset.specs())
@@ -69,7 +69,7 @@ def only_reading(spec: ToolSpec) -> ToolSpec:
     return _without_writing(spec) if spec.reads_as else spec
 
 
-@Remembered
+@IdentityCache
 def _without_writing(spec: ToolSpec) -> ToolSpec:
     description = f"{spec.description} It cannot change files there."
     return replace(spec, group=spec.reads_as, reads_as="", description=description, encoded={})
@@ -162,7 +162,7 @@ class Redacted:
         try:
             return await action
         except BaseException as error:
-            message = mishap_of_tool(error)
+            message = describe_tool_error(error)
             if (clean := self._redactor.text(message)) == message:
                 raise
             return Output(f"The tool {name} broke: {clean}", is_error=True, outcome=Outcome.ERROR)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import structlog
 
-from drone.agent.idle_watch import together
+from drone.agent.idle_watch import combined
 from drone.agent.journal import JournalError
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution, is_cancel
@@ -142,7 +142,7 @@ class Finisher:
         """
         assert execution.held is not None and execution.waits_for is not None
         claim, journal = execution.held
-        block = together(execution.waits_for)
+        block = combined(execution.waits_for)
         parking = Parking(
             order_id=execution.order_id,
             epoch=claim.epoch,

@@ -117,7 +117,7 @@ class IdleTimer:
             self._timer = asyncio.get_running_loop().call_later(self._seconds, self._over)
 
     def _over(self) -> None:
-        if self._execution.goes_on and self._idle.stands:
+        if self._execution.goes_on and self._idle.is_idle:
             self._execution.halt(Stop.PARK)
 
 

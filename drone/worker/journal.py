@@ -65,7 +65,7 @@ class OrderJournal:
         self.check_open()
         return await self._append(drafts) if drafts else self.last_seq
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
+    def defer(self, origin: Origin, *facts: Fact) -> None:
         at = now()
         self.owed += [Draft(at=at, origin=origin, data=fact) for fact in facts]
 
@@ -122,7 +122,7 @@ class OrderJournal:
         text = self._texts.get(digest)
         return await self._writer.kept(digest) if text is None else text
 
-    async def cleared(self) -> None:
+    async def confirm_held(self) -> None:
         self.check_open()
         if not self._writer.may_cause_effects(self):
             await self._writer.until_trusted(self)

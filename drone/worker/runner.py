@@ -214,10 +214,10 @@ class Runner:
     ) -> Outcome:
         """The outcome, with what the order did to its workspace."""
         tree = execution.router.tree if execution.router else Tree()
-        if execution.directory is None or not (tree.checkpointed or tree.of_git):
+        if execution.directory is None or not (tree.checkpointed or tree.git_facts):
             return outcome
-        of_git = tuple(tree.of_git)
-        return await self._crew.with_changes(claim.order, execution.directory, journal, outcome, of_git)
+        git_facts = tuple(tree.git_facts)
+        return await self._crew.with_changes(claim.order, execution.directory, journal, outcome, git_facts)
 
     async def _calls_before_target(self, order: WorkOrder) -> frozenset[str]:
         """For a partial revert: ids of the reverted order's calls that had ended at the entry which it goes back to."""

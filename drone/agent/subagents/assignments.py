@@ -1,4 +1,4 @@
-"""Assignments: the delegation tools as models see them, and their arguments, every mistake answered in a sentence."""
+"""The delegation tools as models see them, and the parsing of their arguments; each mistake gets a clear message."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ Policy = Literal["collect", "fail_fast", "quorum", "best_effort"]
 MODES: tuple[Mode, ...] = ("parallel", "chain")
 POLICIES: tuple[Policy, ...] = ("collect", "fail_fast", "quorum", "best_effort")
 PREVIOUS = "{previous}"
-"""Stands in a chain's task for the report before it."""
+"""Placeholder in a chain's task for the previous report."""
 
 MOST_PREVIOUS = 3
-"""Times that a task may repeat the report before, which may be long."""
+"""Most placeholders in one task, since a report may be long."""
 
 AT_ONCE = 3
-"""Agents of one call that work side by side when it does not say how many."""
+"""Agents of one call that run concurrently by default."""
 
 ID_CHARACTERS = 64
 
@@ -38,11 +38,11 @@ T = TypeVar("T")
 
 
 class BadAssignment(Exception):
-    """The arguments are wrong; a sentence that says what to do."""
+    """The arguments are wrong; the message says what to do."""
 
 
 class UnknownAgentType(BadAssignment):
-    """No agent type is named, or one that is not offered; the sentence says which there are."""
+    """No agent type is named, or one that is not offered; the message lists those offered."""
 
     def __init__(self, named: object, offered: Collection[str]) -> None:
         said = "is missing" if named is None else f"names nobody here: {str(named)[:100]!r}"
@@ -51,7 +51,7 @@ class UnknownAgentType(BadAssignment):
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """One piece of work for one subagent; `id` names it in the answer. `groups`: tool groups, None = the role's."""
+    """One task for one subagent; `id` names it in the answer. `groups`: tool groups, None = the role's."""
 
     id: str
     role: str
@@ -66,7 +66,7 @@ class Assignment:
         return self.title or title_of(self.task)
 
     def prompt(self, previous: str | None = None) -> str:
-        """What the subagent is told. `previous` None: this is no later part of a chain."""
+        """The subagent's prompt. `previous`: the report before it in a chain; None outside of one, or for the first."""
         task = self.task if previous is None else self.task.replace(PREVIOUS, previous)
         if not self.success_criteria:
             return task
@@ -75,10 +75,10 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Assignments:
-    """A whole call of `subagents_run`. `quorum` is there when the policy is.
+    """The parsed arguments of `subagents_run`. `quorum` is set exactly for the policy of that name.
 
-    `max_concurrency` None: the call does not say. `item_seconds` is the wall clock of each agent, `total_seconds` that
-    of all from the beginning of the first: what has ended by then stays, None = the limits of the turn alone.
+    `max_concurrency` None: not given. `item_seconds`: wall clock of each agent. `total_seconds`: that of all together,
+    from the start of the first; results that exist by then are kept. None = only the turn's limits apply.
     """
 
     agents: tuple[Assignment, ...]
@@ -91,7 +91,7 @@ class Assignments:
 
 
 def assignment_of(arguments: Mapping[str, object], offered: Collection[str]) -> Assignment:
-    """The arguments of `subagent`. Raises `UnknownAgentType`, `BadAssignment`."""
+    """Parse the arguments of `subagent`. Raises `UnknownAgentType`, `BadAssignment`."""
     _refuse_unknown(arguments, ("agent_type", "prompt", "title"), "subagent")
     kind = arguments.get("agent_type")
     if not isinstance(kind, str) or kind not in offered:
@@ -103,7 +103,7 @@ def assignment_of(arguments: Mapping[str, object], offered: Collection[str]) -> 
 
 
 def assignments_of(arguments: Mapping[str, object], most: int) -> Assignments:
-    """The arguments of `subagents_run`, for at most so many agents. Raises `BadAssignment`."""
+    """Parse the arguments of `subagents_run`, for at most `most` agents. Raises `BadAssignment`."""
     _refuse_unknown(arguments, _CALL, "subagents_run")
     agents = _agents(arguments.get("agents"), most)
     mode = _one_of(arguments, "mode", MODES)
@@ -124,7 +124,7 @@ def assignments_of(arguments: Mapping[str, object], most: int) -> Assignments:
 
 
 def message_of(arguments: Mapping[str, object]) -> tuple[str, str]:
-    """The record_id and the message of `subagent_send`. Raises `BadAssignment`."""
+    """Parse the arguments of `subagent_send`: record id and message. Raises `BadAssignment`."""
     _refuse_unknown(arguments, ("record_id", "message"), "subagent_send")
     record_id, message = arguments.get("record_id"), arguments.get("message")
     if not isinstance(record_id, str) or not record_id:
@@ -169,7 +169,7 @@ def _agent(given: object, position: int) -> Assignment:
 
 
 def _id(given: Mapping[str, object], position: int) -> str:
-    """The name of a piece in the answer; its place where it has none."""
+    """The id of a task in the answer; by its position when none is given."""
     if given.get("id") is None:
         return f"agent_{position}"
     return _required(given, "id", f"a name of your own, up to {ID_CHARACTERS} characters", ID_CHARACTERS)
@@ -199,7 +199,7 @@ def _required(given: Mapping[str, object], key: str, kind: str, longest: int | N
 
 
 def _optional(given: Mapping[str, object], key: str, read: Callable[[object], T | None], kind: str) -> T | None:
-    """None when it is left out or null."""
+    """The value read by `read`; None when it is left out or null."""
     value = given.get(key)
     if value is None:
         return None
@@ -209,7 +209,7 @@ def _optional(given: Mapping[str, object], key: str, read: Callable[[object], T 
 
 
 def _one_of(given: Mapping[str, object], key: str, known: tuple[T, ...]) -> T:
-    """The first when it is left out or null."""
+    """The value, one of `known`; the first of them when it is left out or null."""
     value = given.get(key)
     if value is None:
         return known[0]
@@ -224,7 +224,7 @@ def _text(value: object) -> str | None:
 
 
 def _texts(value: object) -> tuple[str, ...] | None:
-    """A single text stands for a list of one."""
+    """The texts of a list; a single text counts as a list of one."""
     if isinstance(value, str):
         return (value,)
     if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
@@ -242,17 +242,17 @@ def _seconds(value: object) -> float | None:
 
 
 def offers(offered: Mapping[str, str], most: int, models: Sequence[str] = ()) -> tuple[ToolSpec, ...]:
-    """The delegation tools for these agent types (with their descriptions), at most so many in one call.
+    """The specs of the delegation tools for these agent types (with descriptions), at most `most` agents per call.
 
-    `models` are names that a model may choose from. What models are shown of `subagents_run` is a part of what it
-    takes: policy, quorum, tool groups, concurrency and ids of one's own are for programs.
+    `models`: model names to choose from. The schema of `subagents_run` shows only a part of what it accepts: policy,
+    quorum, tool groups, concurrency and custom ids are meant for programs.
     """
     return _offers(tuple(offered.items()), most, tuple(models))
 
 
 @lru_cache(maxsize=64)
 def _offers(offered: tuple[tuple[str, str], ...], most: int, models: tuple[str, ...]) -> tuple[ToolSpec, ...]:
-    """The same objects for the same agent types, since a spec remembers how it is encoded."""
+    """Cached, so that equal agent types share spec objects, which cache their encoded form."""
     known, names = "\n".join(f"- {name}: {description}" for name, description in offered), [name for name, _ in offered]
     return (_subagent(names, known), _subagents_run(names, most, models), _subagent_send())
 

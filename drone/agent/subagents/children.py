@@ -1,11 +1,11 @@
-"""Children: which agent a parent wants, its place in the tree, its run brought to an end, its conversation kept."""
+"""Runs child agents: hires them, checks the tree's limits, runs them to their end, keeps their conversations."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
-from drone.agent.agent import Run, broken
+from drone.agent.agent import Run, report_of_crash
 from drone.agent.artifacts import Artifacts
 from drone.agent.conversations import Conversation, as_report, as_text
 from drone.agent.messages import Message
@@ -24,7 +24,8 @@ from mcc.contracts.shape import to_json
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`groups`: tool groups it may have, None = as its definition says; `model` None = as its definition says."""
+    """A request for a child agent. `groups`: tool groups it may have; `model`: its model; None = as its definition
+    says."""
 
     agent_type: str
     depth: int
@@ -33,29 +34,29 @@ class Wanted:
 
 
 class CannotHire(Exception):
-    """There is no such agent to be had here; a sentence that says what to do."""
+    """The requested agent is not available here; the message says what to do."""
 
 
 Hire: TypeAlias = Callable[[Wanted], AgentParts]
-"""Makes an agent of an offered type. Raises `CannotHire`."""
+"""Assembles an agent of an offered type. Raises `CannotHire`."""
 
 
 class CannotSpawn(Exception):
-    """The tree may not grow here; a sentence that says what to do.
+    """The tree may not grow here; the message says what to do.
 
     CannotSpawn
-    ├── DepthExceeded     the child would lie deeper than the turn allows
-    ├── SpawnsExceeded    the tree has had all its subagents
-    └── TimeIsUp          the call has no time left for it
+    ├── DepthExceeded     the child would be deeper than the turn allows
+    ├── SpawnsExceeded    the tree has used up its subagents
+    └── TimeIsUp          the call has no time left for the child
     """
 
 
 class TimeIsUp(CannotSpawn):
-    """The call that the child was to work for has no time left for it."""
+    """The call that wants the child has no time left for it."""
 
 
 class DepthExceeded(CannotSpawn):
-    """The child would lie deeper than `Limits.depth`; no model was asked."""
+    """The child would be deeper than `Limits.depth`; no model was asked."""
 
     def __init__(self, allowed: int) -> None:
         super().__init__(f"The limit depth ({allowed}) is reached: do this work yourself.")
@@ -63,7 +64,7 @@ class DepthExceeded(CannotSpawn):
 
 
 class SpawnsExceeded(CannotSpawn):
-    """The tree has had `Limits.spawns` subagents."""
+    """The tree has used up its `Limits.spawns` subagents."""
 
     def __init__(self, allowed: int) -> None:
         super().__init__(f"The limit spawns ({allowed}) is reached: do this work yourself.")
@@ -77,13 +78,13 @@ def check_depth(turn: Turn, depth: int) -> None:
 
 
 def take_spawn(turn: Turn, task: Task) -> None:
-    """Count one more subagent, unless an earlier drone had begun it. Raises `SpawnsExceeded`."""
+    """Reserve one subagent, unless an earlier drone had begun it. Raises `SpawnsExceeded`."""
     if turn.tree.begun(task.record_id) is None and not turn.budget.take_spawn(task.record_id):
         raise SpawnsExceeded(turn.budget.limits.spawns)
 
 
 class Caller(Protocol):
-    """The tool call that runs a child. `turn` None: outside of every run."""
+    """The tool call that runs a child. `turn` None: outside of any run."""
 
     @property
     def call_id(self) -> str: ...
@@ -97,7 +98,7 @@ class Caller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """A run at its end: its report, and what whoever continues it needs."""
+    """The report of a finished run, and what a follow-up run needs."""
 
     report: Report
     messages: tuple[Message, ...]
@@ -105,31 +106,31 @@ class FinishedRun:
 
 
 async def run_child(agent: AgentParts, task: Task, turn: Turn) -> FinishedRun:
-    """Whatever happens in the run is in the report; raises only `JournalError`, `Exhausted` and CancelledError, and
-    `CannotHire` where there is no place for the agent to work in."""
-    # In the task and loop of its parent, not in a task of its own: docs/decisions/09.
+    """Run a child to its end. All that happens in the run is in the report; raises only `JournalError`, `Exhausted`,
+    CancelledError, and `CannotHire` where the agent's own working directory cannot be created."""
+    # Runs in its parent's task and event loop, not in a Celery task of its own: docs/decisions/09.
     isolation = agent.hired.isolation
     if isolation is not None:
         await isolation.enter(task, turn)
     run = Run(agent, task, turn)
     try:
-        report = await run.to_its_end()
+        report = await run.execute()
     except asyncio.CancelledError as error:
-        turn.given_up.append(task.record_id)
-        report = await broken(agent, task, turn, error)
+        turn.abandoned.append(task.record_id)
+        report = await report_of_crash(agent, task, turn, error)
     except BaseException as error:
-        report = await broken(agent, task, turn, error)
+        report = await report_of_crash(agent, task, turn, error)
     finally:
         turn.conversations.forget(task.record_id)
     if isolation is not None:
         report = replace(report, worktree=await isolation.leave(task, turn, report))
     finished = FinishedRun(report, run.conversation, run.tools_removed)
-    turn.tree.records[task.record_id].transcript.let_go()
+    turn.tree.records[task.record_id].transcript.clear()
     return finished
 
 
 def child_task(caller: Caller, prompt: str, title: str, index: int = 0, agent: str = "") -> Task:
-    """A task one level below the caller, for the child at `index` of its call's children; `agent`: under that name."""
+    """A task one level below the caller, for child number `index` of its call; `agent`: the name it works under."""
     return Task(
         prompt=prompt,
         record_id=child_record_id(caller.call_id, index),
@@ -154,7 +155,8 @@ def continued(task: Task, conversation: Conversation[Any]) -> Task:
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """What one agent may hire. `offered`: types with their descriptions; `keeps`: their conversations may go on."""
+    """Runs the children of one agent. `offered`: agent types with descriptions; `keeps`: whether their conversations
+    can be continued."""
 
     turn: Turn
     offered: Mapping[str, str]
@@ -169,8 +171,8 @@ class Children:
         index: int = 0,
         begin: Callable[[str], float | None] | None = None,
     ) -> Report:
-        """Hire and run one child, once there is a place for it; `begin` is told its record's id then, and answers how
-        many seconds it has, None = as many as its limits say.
+        """Hire one child and run it once a slot is free. `begin` is then called with its record id and returns its wall
+        clock in seconds, None = as its limits say.
 
         Raises `SpawnsExceeded`, `CannotHire`, and what `begin` raises, before any model is asked.
         """
@@ -188,21 +190,21 @@ class Children:
                 return (await run_child(agent, task, self.turn)).report
             conversation = Conversation(agent, task.parent_id, task.record_id, task.title)
             self.turn.conversations.begin(conversation)
-            return await self._kept(conversation, task)
+            return await self._run_and_keep(conversation, task)
 
     async def send(self, caller: Caller, record_id: str, message: str) -> Report:
-        """Go on with a child's conversation, under a new record. Raises `CannotContinue`."""
+        """Continue a child's conversation under a new record id. Raises `CannotContinue`."""
         if not self.turn.conversations.knows(record_id):
-            self._remember(caller, record_id)
+            self._restore(caller, record_id)
         conversation = self.turn.conversations.find(record_id, caller.origin.record_id)
         task = continued(child_task(caller, message, conversation.title), conversation)
         self.turn.conversations.resume(conversation, task.record_id)
-        # No spawn is counted: a child that goes on is not one more (docs/decisions/13).
+        # No spawn is counted: a continued child is no additional one (docs/decisions/13).
         async with self.turn.slots.taken(task.record_id):
-            return await self._kept(conversation, task)
+            return await self._run_and_keep(conversation, task)
 
-    def _remember(self, caller: Caller, record_id: str) -> None:
-        """Read a conversation back that was held before a drone took over, when it was one of this caller's."""
+    def _restore(self, caller: Caller, record_id: str) -> None:
+        """Rebuild a conversation of this caller from the journal, if it took place under an earlier drone."""
         tree = self.turn.tree
         chain = _chain_of(tree, record_id, without=child_record_id(caller.call_id))
         if not chain or chain[0].origin.parent_id != caller.origin.record_id:
@@ -222,7 +224,7 @@ class Children:
             conversation, last.report().status, tree.conversation(ids[-1]), tuple(sorted(removed))
         )
 
-    async def _kept(self, conversation: Conversation[AgentParts], task: Task) -> Report:
+    async def _run_and_keep(self, conversation: Conversation[AgentParts], task: Task) -> Report:
         finished = await run_child(conversation.agent, task, self.turn)
         self.turn.conversations.end(conversation, finished.report.status, finished.messages, finished.tools_removed)
         return finished.report
@@ -247,7 +249,7 @@ def _continues(record: RecordState) -> str | None:
 
 
 def _assignment_in(tree: Tree, child: RecordState, offered: Collection[str], most: int) -> Assignment | None:
-    """What a child was asked for; None when the journal cannot say."""
+    """The assignment of a child, from its parent's tool call; None when the journal does not have it."""
     parent, call_id = tree.begun(child.origin.parent_id), child.started.call_id if child.started else None
     if parent is None or call_id is None:
         return None
@@ -267,7 +269,7 @@ def _assignment_in(tree: Tree, child: RecordState, offered: Collection[str], mos
 
 
 async def report_output(report: Report, artifacts: Artifacts) -> Output:
-    """The result of the call that ran one child; what is left out of it is kept whole. Raises `JournalError`."""
+    """The result of a tool call that ran one child; if shortened, the whole is stored. Raises `JournalError`."""
     if report.error is None and report.result is None:
         content, digest = await as_text(report, artifacts)
     else:

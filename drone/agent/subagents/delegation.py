@@ -1,4 +1,4 @@
-"""Delegation: the tools whose bodies run other agents in the same loop, one of them or a group."""
+"""The delegation tools: they run one child agent, or a group of them, in the caller's event loop."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
@@ -7,9 +7,10 @@ from functools import partial
 from typing import Any, assert_never
 
 from drone.agent.artifacts import Artifacts
+from drone.agent.call_ends import refusal
 from drone.agent.conversations import CannotContinue, as_report
 from drone.agent.messages import ToolSpec
-from drone.agent.report import Report, mishap
+from drone.agent.report import Report, describe_or_raise
 from drone.agent.subagents.assignments import (
     AT_ONCE,
     SUBAGENT,
@@ -45,7 +46,7 @@ from mcc.contracts.shape import to_json
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What became of one assignment: a report, or in a sentence why there was no run (`impossible`: nor could be)."""
+    """The outcome of one assignment: a report, or a sentence why it did not run (`impossible`: it never could)."""
 
     assignment: Assignment
     report: Report | None = None
@@ -71,7 +72,7 @@ class AgentGroup:
         self._worked_before = self._worked()
 
     async def run(self) -> Sequence[Member]:
-        """What became of each, in the order in which they were asked for. Raises `JournalError`."""
+        """Run all of them; returns their outcomes in the order of the call. Raises `JournalError`."""
         if self._asked.mode == "chain":
             await self._one_by_one()
         else:
@@ -87,20 +88,20 @@ class AgentGroup:
             member = await self._member(index, assignment, assignment.prompt(previous))
             self._members[index] = member
             broken = f"Not run, because {member.assignment.id!r} before it did not complete."
-            self._over = (self._enough() or "") if member.completed else broken
+            self._over = (self._reason_to_stop() or "") if member.completed else broken
             if member.report is not None:
                 said, _ = await self._children.turn.artifacts.fitted(member.report.text, readable=False)
                 previous = fenced(said, member.report.record_id)
 
     async def _side_by_side(self) -> None:
-        """A further one begins as soon as one has ended; the caps queue."""
+        """Run all concurrently within `max_concurrency` and the turn's slots; the others queue for a free place."""
         width = asyncio.Semaphore(self._asked.max_concurrency or AT_ONCE)
 
         async def one(index: int, assignment: Assignment) -> None:
             async with width:
                 self._members[index] = await self._member(index, assignment, assignment.prompt())
             self._running.pop(index, None)
-            if why := self._enough():
+            if why := self._reason_to_stop():
                 self._call_off(why)
 
         async with side_by_side() as start:
@@ -122,12 +123,11 @@ class AgentGroup:
         except CannotHire as error:
             return Member(assignment, not_run=str(error), impossible=True)
         except BaseException as error:
-            return Member(assignment, not_run=f"It could not be started: {mishap(error)}", impossible=True)
+            return Member(assignment, not_run=f"It could not be started: {describe_or_raise(error)}", impossible=True)
 
     def _seconds(self, record_id: str) -> float | None:
-        """How long this child may work in all, also one that goes on with what it began under an earlier drone.
-
-        Raises `TimeIsUp`.
+        """The wall clock of this child in seconds. For one that an earlier drone had begun, counted from its original
+        start. Raises `TimeIsUp`.
         """
         item, total = self._asked.item_seconds, self._asked.total_seconds
         if total is None:
@@ -143,12 +143,12 @@ class AgentGroup:
         return left if item is None else min(item, left)
 
     def _worked(self) -> float:
-        """Seconds that the turn has worked, on its wall clock: no time goes by while it stands still."""
+        """Seconds used of the turn's wall clock, which stops while the turn is idle."""
         budget = self._children.turn.budget
         return budget.limits.wall_seconds - budget.seconds_left()
 
-    def _enough(self) -> str | None:
-        """Why no more of them are needed; None as long as they are."""
+    def _reason_to_stop(self) -> str | None:
+        """Why the policy needs no further members; None while it does."""
         if self._asked.policy == "quorum":
             completed = sum(member.completed for member in self._members.values())
             if completed >= (self._asked.quorum or 0):
@@ -160,26 +160,26 @@ class AgentGroup:
         return None
 
     def _call_off(self, why: str) -> None:
-        """End those that run, and let the others not begin."""
+        """Cancel the running children, and do not start the others."""
         if self._over:
             return
         self._over = why
         for index, task in self._tasks.items():
             if index in self._running:
-                self._children.turn.router.end(self._running[index], why.rstrip("."))
+                self._children.turn.router.cancel(self._running[index], why.rstrip("."))
             elif index not in self._members:
                 task.cancel()
 
 
 async def answer(members: Sequence[Member], asked: Assignments, turn: Turn) -> Output:
-    """`{agents: [report, …]}` in the order of the call, each with its `id`; `note` where the call was not followed to
-    the letter. Raises `JournalError`.
+    """The tool result: `{agents: [report, …]}` in the order of the call, each with its `id`; with a `note` when
+    `max_concurrency` was reduced. Raises `JournalError`.
     """
     answers = [await _answer_of(member, turn.artifacts) for member in members]
     answer = {"agents": [{"id": member.assignment.id, **one} for member, one in zip(members, answers, strict=True)]}
-    note = _cut(asked, turn.budget.limits.concurrency)
+    note = _concurrency_note(asked, turn.budget.limits.concurrency)
     reports = tuple(member.report for member in members if member.report is not None)
-    is_error = not _met(members, asked)
+    is_error = not _policy_met(members, asked)
     return Output(
         to_json({**answer, "note": note} if note else answer).decode(),
         is_error=is_error,
@@ -189,8 +189,8 @@ async def answer(members: Sequence[Member], asked: Assignments, turn: Turn) -> O
     )
 
 
-def _cut(asked: Assignments, allowed: int) -> str | None:
-    """What a parent is told that asked for more agents at once than the order allows."""
+def _concurrency_note(asked: Assignments, allowed: int) -> str | None:
+    """The note to a parent that requested more concurrent agents than the order allows."""
     wanted = min(asked.max_concurrency or 0, len(asked.agents))
     if asked.mode == "chain" or wanted <= allowed:
         return None
@@ -208,8 +208,8 @@ async def _answer_of(member: Member, artifacts: Artifacts) -> dict[str, Any]:
     }
 
 
-def _met(members: Sequence[Member], asked: Assignments) -> bool:
-    """Whether enough of them have completed for the policy."""
+def _policy_met(members: Sequence[Member], asked: Assignments) -> bool:
+    """Whether enough members have completed for the policy."""
     completed = sum(member.completed for member in members)
     match asked.policy:
         case "best_effort":
@@ -228,10 +228,8 @@ DELEGATION_TOOLS = (SUBAGENT, SUBAGENTS_RUN, SUBAGENT_SEND)
 
 
 class Delegation:
-    """The tool set of one agent that may delegate. `tools`: which of the delegation tools it has; `models`: names of
-    models that it may choose from.
-
-    Nothing is shown where nobody is `offered` (agent types with their descriptions).
+    """The delegation tools of one agent. `offered`: agent types with descriptions; without any there are no tools.
+    `tools`: the delegation tools it has. `models`: names of models that it may choose from.
     """
 
     def __init__(
@@ -256,16 +254,16 @@ class Delegation:
 
     async def call(self, call: Call) -> Output:
         if all(call.name != spec.name for spec in self._specs):
-            return _refused(f"You may not use {call.name}.", Outcome.DENIED)
+            return refusal(f"You may not use {call.name}.", Outcome.DENIED)
         try:
             check_depth(self._turn, self._depth + 1)
-            with self._turn.idle.still(call.call_id):
+            with self._turn.idle.waiting(call.call_id):
                 async with self._turn.slots.lent(call.origin.record_id):
                     return await self._run(call)
         except CannotSpawn as error:
-            return _refused(str(error), Outcome.DENIED)
+            return refusal(str(error), Outcome.DENIED)
         except (BadAssignment, CannotHire, CannotContinue) as error:
-            return _refused(str(error), Outcome.ERROR)
+            return refusal(str(error))
 
     async def _run(self, call: Call) -> Output:
         if call.name == SUBAGENTS_RUN:
@@ -278,8 +276,3 @@ class Delegation:
             wanted = assignment_of(call.arguments, self._children.offered)
             report = await self._children.run(call, wanted, wanted.prompt())
         return await report_output(report, self._turn.artifacts)
-
-
-def _refused(said: str, outcome: Outcome) -> Output:
-    """In the runtime's own words."""
-    return Output(said, is_error=True, outcome=outcome, untrusted=False)

@@ -1,4 +1,4 @@
-"""The port of runners of single agents, and the delegation tools whose agents such a runner runs."""
+"""The port `SubagentRunner`, which runs single agents, and delegation tools that use such a runner."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from drone.agent.agent import Agent
+from drone.agent.call_ends import refusal
 from drone.agent.messages import ToolSpec, UserMessage
 from drone.agent.model import Ask, Listener, ModelError, Reply
 from drone.agent.subagents.assignments import SUBAGENT, SUBAGENTS_RUN, offers
@@ -14,7 +15,6 @@ from drone.agent.subagents.delegation import Delegation
 from drone.agent.toolset import Call, Output
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import TextBlock
-from mcc.contracts.journal import Outcome
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
@@ -23,10 +23,10 @@ from mcc.contracts.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class ForkResult:
-    """What a run brought. `error` says in a sentence why it stopped short or never began, None when it did not.
+    """The outcome of a run. `error`: a sentence why it stopped early or never began, None for a run that ended well.
 
-    `usage` is that of the agent and all below it; `turns` counts the agent's own replies; `model` is the one that was
-    used; `record` is the whole run, None when it never began; `result` is what a gate accepted (JSON).
+    `usage`: that of the agent and its descendants. `turns`: number of the agent's own replies. `model`: the model used.
+    `record`: the whole run, None when it never began. `result`: what a gate accepted (JSON).
     """
 
     text: str = ""
@@ -43,7 +43,7 @@ class ForkResult:
 
 
 class SubagentRunner(Protocol):
-    """Runs one agent with nothing but its task."""
+    """Runs one agent that sees only its task."""
 
     async def run_isolated(
         self,
@@ -55,11 +55,11 @@ class SubagentRunner(Protocol):
         cwd: str | Path | None = None,
         depth: int = 0,
     ) -> ForkResult:
-        """What the agent does, and what is wrong with the arguments, is in the result. CancelledError passes.
+        """Run an agent to its end. Failures, also wrong arguments, are in the result; only CancelledError is raised.
 
         `system_prompt` and `model` None: the definition's. `tools`: names and groups, None = all that the runner has,
         empty = none. `cwd`: where file tools work, relative to the runner's workspace and never outside of it.
-        `depth`: that of the caller, 0 = a root; the agent itself lies one deeper.
+        `depth`: that of the caller, 0 = a root; the agent itself is one deeper.
         """
 
 
@@ -76,8 +76,8 @@ class Fork(NamedTuple):
 
 
 class _Elsewhere:
-    """A model whose reply is what a runner's agent brought: so a run elsewhere is journaled, limited, paused and
-    cancelled like one of this process."""
+    """Presents a runner's agent as a model that replies with its result, so that a run elsewhere is journaled, limited,
+    paused and cancelled like one in this process."""
 
     def __init__(self, runner: SubagentRunner, wanted: Wanted) -> None:
         self._runner = runner
@@ -98,11 +98,11 @@ class _Elsewhere:
 
 
 class DelegationTools:
-    """`subagent` and `subagents_run` for any agent, whose subagents `runner` runs; `offered` are their names with what
-    models are told of them.
+    """The tools `subagent` and `subagents_run` with agents that `runner` runs; `offered`: their names with the
+    descriptions that models see.
 
-    Each is a record below its caller, within the limits of the caller's turn. What it spends counts once it has ended.
-    Raises ValueError for a name that no agent may have.
+    Each run is a record below its caller, within the limits of the caller's turn. Its spending counts once it has
+    ended. Raises ValueError for a name that is not valid for an agent.
     """
 
     def __init__(self, runner: SubagentRunner, offered: Mapping[str, str], *, limits: Limits | None = None) -> None:
@@ -120,7 +120,7 @@ class DelegationTools:
 
     async def call(self, call: Call) -> Output:
         if call.turn is None:
-            return Output("This tool works for an agent at work only.", True, Outcome.ERROR, untrusted=False)
+            return refusal("This tool works for an agent at work only.")
         names = [spec.name for spec in self._specs]
         below = Delegation(call.turn, self._offered, self._hired, depth=call.origin.depth, tools=names)
         return await below.call(call)

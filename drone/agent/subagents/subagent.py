@@ -1,4 +1,4 @@
-"""An agent as a part of other programs: as an ordinary tool, and as a child of several messages."""
+"""Agents as parts of programs: `SubAgent`, `SubAgentTool` (an agent as a tool), `SubAgentSession` (a conversation)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from drone.agent.agent import Agent
+from drone.agent.call_ends import refusal
 from drone.agent.conversations import Conversation
 from drone.agent.journal import Journal, MemoryJournal
 from drone.agent.messages import Message, ToolSpec
@@ -33,7 +34,7 @@ from mcc.rules.patterns import Pattern
 from mcc.rules.schema import checked_schema
 
 _SENDS: ContextVar[frozenset[object]] = ContextVar("sends", default=frozenset())
-"""The messages to sessions that what runs now is part of."""
+"""Identifies the `SubAgentSession.send` calls that the current code runs within."""
 
 _NAME = Pattern(r"[A-Za-z0-9_-]{1,64}")
 
@@ -47,10 +48,9 @@ _INPUT: Mapping[str, object] = {
 
 @dataclass(frozen=True, slots=True)
 class SubAgent:
-    """An agent under a name of its own, which journal and report call it by; name and description are the definition's
-    unless they are given.
+    """An agent with a name for journal and report, and a description; both default to the definition's.
 
-    Raises ValueError for a name that no tool may have.
+    Raises ValueError for a name that is not valid for a tool.
     """
 
     agent: Agent
@@ -67,12 +67,11 @@ class SubAgent:
     async def invoke(
         self, given: str | Mapping[str, object], caller: Caller | None = None, *, journal: Journal | None = None
     ) -> Report:
-        """One run of it: `given` is the prompt, or values that become one, line by line.
+        """Run it once. `given`: the prompt, or values that become one, a line each.
 
-        `caller`: the tool call below which it runs, in that one's tree, its journal and within its limits; a tool's
-        `ToolContext` is one. Without it the run has a turn of its own and writes into `journal`, or in memory. Whatever
-        the agent does is in the report; raises `JournalError`, CancelledError, and `CannotSpawn` before any model is
-        asked.
+        `caller`: the tool call below which it runs, in that call's tree, journal and limits; a tool's `ToolContext` is
+        one. Without it the run has a turn of its own and writes to `journal`, by default in memory. Failures of the
+        agent are in the report; raises `JournalError`, CancelledError, and `CannotSpawn` before any model is asked.
         """
         prompt = given if isinstance(given, str) else _rendered(given)
         turn = caller.turn if caller is not None else None
@@ -89,15 +88,15 @@ class SubAgent:
 
     async def _invoked(self, prompt: str, caller: Caller, turn: Turn, index: int) -> FinishedRun:
         task = child_task(caller, prompt, title_of(prompt), index, self.name)
-        with turn.idle.still(caller.call_id):
+        with turn.idle.waiting(caller.call_id):
             return await _below(self.agent, task, caller, turn)
 
 
 class SubAgentTool:
-    """A tool set of one tool, whose calls run the agent below their caller, in its tree and within its limits.
+    """A tool set with one tool that runs the agent below its caller, in the caller's tree and limits.
 
-    `parameters`: a JSON Schema of the arguments, which become the prompt line by line; None = one text, `input`.
-    Raises `SchemaError` for a schema that is none.
+    `parameters`: a JSON Schema of the arguments, which become the prompt, a line each; None = one text, `input`. Raises
+    `SchemaError` for an invalid schema.
     """
 
     def __init__(self, sub: SubAgent, parameters: Mapping[str, object] | None = None) -> None:
@@ -118,8 +117,7 @@ class SubAgentTool:
 
     async def call(self, call: Call) -> Output:
         if errors := self._schema.errors(self._schema.handed_in(call.arguments)):
-            said = f"The arguments of {call.name} do not fit: {'; '.join(errors)}"
-            return Output(said, True, Outcome.ERROR, untrusted=False)
+            return refusal(f"The arguments of {call.name} do not fit: {'; '.join(errors)}")
         prompt = str(call.arguments["input"]) if self._is_plain else _rendered(call.arguments)
         turn = call.turn or self.sub.agent.turn()
         try:
@@ -128,15 +126,15 @@ class SubAgentTool:
             else:
                 finished = await self.sub._invoked(prompt, call, turn, 0)
         except CannotSpawn as error:
-            return Output(str(error), True, Outcome.DENIED, untrusted=False)
+            return refusal(str(error), Outcome.DENIED)
         return await report_output(finished.report, turn.artifacts)
 
 
 class SubAgentSession:
-    """The same agent over several messages: each `send` is a run with a record of its own that goes on with the last.
+    """A conversation with one agent: each `send` is a run with a record of its own that continues the last one.
 
-    Sends are done one at a time, in their order. On its own the session keeps its journal in memory, unless one is
-    given, and each send may use the agent's limits anew.
+    Sends run one at a time, in order. Outside of a tool call, the session writes to its own journal (in memory unless
+    one is given), and each send may use the agent's full limits.
     """
 
     def __init__(self, sub: SubAgent, *, journal: MemoryJournal | None = None) -> None:
@@ -151,12 +149,12 @@ class SubAgentSession:
 
     @property
     def journal(self) -> MemoryJournal:
-        """Where the session writes; what is sent below a tool call stands in that one's journal."""
+        """The session's own journal; messages sent below a tool call are in that call's journal instead."""
         return self._journal
 
     @property
     def turns(self) -> int:
-        """Messages that were answered, well or badly, since the last `reset`."""
+        """Messages answered since the last `reset`, failures included."""
         return self._conversation.turns
 
     @property
@@ -164,23 +162,23 @@ class SubAgentSession:
         return self._conversation.messages
 
     def reset(self) -> None:
-        """Forget what was said. A send under way comes to its end and is forgotten too."""
+        """Start a new conversation. A running send ends normally, and the new conversation does not contain it."""
         self._conversation = self._fresh()
 
     async def send(self, text: str, caller: Caller | None = None) -> Report:
-        """The next message. `caller`: the tool call below which it runs, in that one's tree and within its limits.
+        """Send the next message. `caller`: the tool call below which it runs, in that call's tree and limits.
 
-        Whatever the agent does is in the report; raises `JournalError` and CancelledError, `CannotSpawn` where the
-        caller's tree may not grow, or the agent's own limits let no subagent be, and ValueError for a conversation that
-        began in another journal, for a journal in which another session is at work, and for a message that would wait
-        for itself, since the agent sends it to its own session.
+        Failures of the agent are in the report. Raises `JournalError` and CancelledError; `CannotSpawn` where the
+        caller's tree may not grow, or the agent's own limits allow no subagent; ValueError for a conversation that
+        began in another journal, for a journal that another session is using, and for a message that the agent sends to
+        its own session, which would wait for itself.
         """
         if self._under_way is not None and self._under_way in _SENDS.get():
             raise ValueError("This message cannot be sent: the session is at work on the very message that it is for.")
         async with self._one_at_a_time, self._sending():
             conversation = self._conversation
             turn = caller.turn if caller is not None else None
-            # A conversation stands in one journal, so that it can be read there as a whole.
+            # A conversation must stay in one journal, so that it can be read there as a whole.
             journal = turn.journal if turn is not None else self._journal
             if conversation.turns and journal is not self._began_in:
                 raise ValueError(
@@ -202,7 +200,7 @@ class SubAgentSession:
 
     @asynccontextmanager
     async def _sending(self) -> AsyncIterator[None]:
-        """Whatever is done inside knows that it is done for this message."""
+        """Mark all code inside as running for this message, so that a send to the same session can be refused."""
         self._under_way = send = object()
         before = _SENDS.set(_SENDS.get() | {send})
         try:
@@ -246,7 +244,7 @@ async def _below(agent: Agent, task: Task, caller: Caller, turn: Turn) -> Finish
 
 
 def _rendered(arguments: Mapping[str, object]) -> str:
-    """The prompt that arguments of a schema make: a line for each, in the order in which they came."""
+    """The prompt made from arguments: a line for each, in the given order."""
     return "\n".join(
         f"{name}: {value if isinstance(value, str) else to_json(value).decode()}" for name, value in arguments.items()
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, WantedCall
-from drone.agent.transcript import WOULD_BE, request_in
+from drone.agent.transcript import WOULD_BE_ACCEPTED, request_in
 from mcc.contracts.fence import unfenced
 from mcc.rules.patterns import Pattern
 
@@ -183,7 +183,8 @@ def _ends_turn(last: Message, following: UserMessage) -> bool:
         return not _NOT_SUBMITTED.search(following.text)
     if isinstance(last, ToolResults):
         return any(
-            result.name in FINISH and not result.is_error and WOULD_BE not in result.content for result in last.results
+            result.name in FINISH and not result.is_error and WOULD_BE_ACCEPTED not in result.content
+            for result in last.results
         )
     return False
 

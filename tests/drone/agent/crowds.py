@@ -1,4 +1,4 @@
-"""Trees whose agents delegate, for the tests of delegation: a master, and children that a script writes."""
+"""Agent trees for the tests of delegation: a root agent and scripted children."""
 
 import asyncio
 import json
@@ -26,7 +26,7 @@ CRASHES = "crashes"
 
 
 class Tree:
-    """A master that may delegate to explore and general, who may delegate again until the depth limit."""
+    """A root agent that may delegate to `explore` and `general`, which may delegate further, to the depth limit."""
 
     def __init__(
         self, script: Author, limits: Limits | None = None, *, tools: tuple[str, ...] = DELEGATION_TOOLS
@@ -54,7 +54,7 @@ class Tree:
         return self.agent(wanted.agent_type, wanted.depth)
 
     def record(self) -> ChatRecord:
-        """The record, which folding the journal again gives too, with everything in it at its end."""
+        """The chat record; checks that refolding the journal gives the same, and that everything in it has ended."""
         record = self.journal.fold.record()
         assert record is not None
         assert Fold.of(ORDER, self.journal.entries).record() == record
@@ -64,24 +64,24 @@ class Tree:
         return record
 
     def record_so_far(self) -> tuple[ChatRecord, ...]:
-        """The master's children up to now."""
+        """The root agent's children so far."""
         record = self.journal.fold.record()
         return () if record is None else record.subagent_history
 
     def results(self, depth: int = 0) -> list[ToolFinished]:
-        """What the tools of the agents at this depth said, in the order in which they finished."""
+        """Tool results of the agents at this depth, in the order in which they finished."""
         entries = [entry for entry in self.journal.entries if entry.depth == depth]
         return [entry.data for entry in entries if isinstance(entry.data, ToolFinished)]
 
     def told(self) -> list[dict[str, Any]]:
-        """The reports that the master's first call of `subagents_run` brought."""
+        """The reports in the result of the root agent's first `subagents_run` call."""
         reports = json.loads(unfenced(self.results()[0].content))["agents"]
         assert isinstance(reports, list)
         return reports
 
 
 def piece(name: str, **more: object) -> dict[str, object]:
-    """One agent of a call: its task is its id unless more is said."""
+    """One agent of a `subagents_run` call; its task defaults to its id."""
     return {"id": name, "role": "explore", "task": name, **more}
 
 

@@ -1,4 +1,4 @@
-"""An agent with a gate, a tool that reads, and a script: what every test of a gate needs."""
+"""The common setup of gate tests: an agent with a gate, a reading tool and a script."""
 
 from collections.abc import Mapping, Sequence
 
@@ -36,15 +36,15 @@ def read_file(path: str) -> str:
 
 
 class Commits(MemoryJournal):
-    """Remembers which kinds were committed together."""
+    """A journal that records which entry kinds were committed together."""
 
     def __init__(self) -> None:
         super().__init__(ORDER)
         self.groups: list[list[str]] = []
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
+    def defer(self, origin: Origin, *facts: Fact) -> None:
         self.groups.append([fact.kind for fact in facts])
-        super().owe(origin, *facts)
+        super().defer(origin, *facts)
 
 
 class Bench:

@@ -1,4 +1,4 @@
-"""One agent with its journal, ready to run, whose ending is checked whenever it has run."""
+"""One agent with its journal, ready to run; each run checks that everything in the journal has ended."""
 
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
@@ -27,7 +27,7 @@ F = TypeVar("F", bound=Fact)
 
 
 class Lone:
-    """An agent without children. `script`: lines, or an author, or a whole model."""
+    """An agent without children. `script`: lines, a function that writes the replies, or a model."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Lone:
         self.agent = Agent(definition, model=model, tools=tools, limits=limits, gate=gate)
 
     async def run(self, prompt: str = "Go.") -> Report:
-        """The report, when everything that began has its end and the journal folds to the same record again."""
+        """Run the agent; checks that everything begun has ended, and that a refold gives the same record."""
         report = await self.agent.run(Task(prompt, root_record_id(ORDER)), self.turn)
         assert len(self.facts(AgentStarted)) == len(self.facts(AgentFinished)) == 1
         assert self.journal.entries[-1].kind == "agent.finished"
@@ -67,22 +67,22 @@ class Lone:
         return [entry.kind for entry in self.journal.entries]
 
     def steps(self, name: str) -> list[str]:
-        """The notes of this name in the record."""
+        """The steps of this name in the record."""
         return [step.message for step in self.record().steps if step.kind == "note" and step.name == name]
 
     def heard(self) -> list[str]:
-        """What the runtime said to the model, beside the task."""
+        """The runtime's messages to the model, without the task."""
         messages = self.scripted.asks[-1].messages
         return [said for message in messages for said in spoken_in(message)][1:]
 
     def results(self) -> Sequence[ToolResult]:
-        """What all tool calls said to the model."""
+        """The results of all tool calls, as the model saw them."""
         messages = self.scripted.asks[-1].messages
         return [one for message in messages if isinstance(message, ToolResults) for one in message.results]
 
 
 def spoken_in(message: Message) -> list[str]:
-    """What people and the runtime say in a message."""
+    """The texts of people and the runtime in a message."""
     if isinstance(message, ToolResults):
         return [notice.removeprefix("<notice>\n").removesuffix("\n</notice>") for notice in message.notices]
     return [message.text] if isinstance(message, UserMessage) else []

@@ -36,7 +36,7 @@ KINDS = ["steer", "steer", "redirect", "pause", "pause", "resume", "cancel", "re
 
 
 class FollowedJournal(MemoryJournal):
-    """Reads each entry that it commits into a tree of its own, as another drone would."""
+    """A journal that also applies each committed entry to a second tree, as another drone would."""
 
     def __init__(self, order_id: str, entries: Sequence[Entry] = ()) -> None:
         super().__init__(order_id, entries=entries)
@@ -44,9 +44,9 @@ class FollowedJournal(MemoryJournal):
         self.read = Tree.of(entries)
         self.compared = 0
 
-    def owe(self, origin: Origin, *facts: Fact) -> None:
+    def defer(self, origin: Origin, *facts: Fact) -> None:
         number = len(self.entries)
-        super().owe(origin, *facts)
+        super().defer(origin, *facts)
         for entry in self.entries[number:]:
             self.read.add(entry)
 
@@ -68,7 +68,7 @@ class FollowedJournal(MemoryJournal):
 
 
 class LateJournal(MemoryJournal):
-    """Commits in the order of asking, some moments later, as a journal in a database does."""
+    """A journal that commits writes in order, but some event-loop steps later, like one in a database."""
 
     def __init__(self, dice: random.Random) -> None:
         super().__init__(ORDER)
@@ -100,13 +100,13 @@ class LateJournal(MemoryJournal):
 
 
 async def moments(dice: random.Random, most: int) -> None:
-    """Let others go first, up to so often."""
+    """Yield to other tasks a random number of times, at most so often."""
     for _ in range(dice.randrange(most + 1)):
         await asyncio.sleep(0)
 
 
 class Wood:
-    """A random tree: an agent's first message is its name, which says where it stands."""
+    """A random tree; an agent's first message is its name, which encodes its position."""
 
     def __init__(self, seed: int, journal: MemoryJournal | None = None, left: Tree | None = None) -> None:
         self.dice = random.Random(seed)

@@ -1,4 +1,4 @@
-"""A scripted tree whose models are refused, and for waiting until a tree stands still."""
+"""A scripted tree whose model calls are refused by the provider, and functions that wait until a tree is idle."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ BUSY = "It is busy. It wants to be asked again later."
 
 
 class Refusing:
-    """The models of the agents in `refused` are refused once for each time that they stand there, for `seconds`."""
+    """A model that refuses agents in `refused`, once per occurrence there; they may ask again after `seconds`."""
 
     def __init__(
         self,
@@ -43,19 +43,19 @@ class Refusing:
 
 
 async def settled() -> None:
-    """Until whatever can go on now has done so."""
+    """Wait until every task that can proceed has done so."""
     for _ in range(50):
         await asyncio.sleep(0)
 
 
 async def standing(tree: SteeredTree) -> None:
-    """Until the tree stands still, and whatever was just about to move has moved."""
+    """Wait until the tree is idle and stays idle once pending tasks have run."""
     stood, idle = asyncio.Event(), tree.turn.idle
     async with asyncio.timeout(10):
         with idle.watched(lambda stands: stood.set() if stands else stood.clear()):
             while True:
-                if not idle.stands:
+                if not idle.is_idle:
                     await stood.wait()
                 await settled()
-                if idle.stands:
+                if idle.is_idle:
                     return

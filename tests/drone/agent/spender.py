@@ -1,4 +1,4 @@
-"""An agent that spends from a budget, without a run: what it asked, used and heard stands in the state of its tree."""
+"""An agent that spends from a budget without a real run; its tree's state holds what it asked, used and was told."""
 
 from drone.agent.allowance import Allowance
 from drone.agent.budget import Budget, Reservation, Share
@@ -25,13 +25,13 @@ class Spender:
         self.allowance = Allowance(budget, share, self.state)
 
     async def reserve(self, number: int, characters: int) -> Reservation:
-        """Before round `number`, whose question has so many characters."""
+        """Reserve for round `number`, whose request has so many characters."""
         self.state.rounds = number - 1
         self.state.transcript.characters_before = characters
         return await self.allowance.reserve()
 
     def settle(self, reservation: Reservation, usage: Usage | None, model: str = "m") -> tuple[BudgetWarned, ...]:
-        """The call is over; what people are told of its price."""
+        """End the call; returns the warnings about its price."""
         said: tuple[BudgetWarned, ...] = ()
         if usage is not None:
             number = self.state.rounds + 1
@@ -42,12 +42,12 @@ class Spender:
         return said
 
     def spend(self, usage: Usage) -> None:
-        """A round that cost this."""
+        """Make a whole round with this usage."""
         self._budget.hold(Reservation())
         self.settle(Reservation(), usage)
 
     def warning(self, number: int) -> BudgetWarned | None:
-        """What it hears before round `number`, if anything; heard once."""
+        """The warning due before round `number`, if any; each is given only once."""
         self.state.rounds = number - 1
         said = self.allowance.warning()
         if said is not None:

@@ -1,4 +1,4 @@
-"""A tree of agents whose models wait until a test lets them go on, and that is steered meanwhile."""
+"""A tree of agents whose model calls wait until the test releases them, so that they can be controlled meanwhile."""
 
 import asyncio
 import time
@@ -36,9 +36,9 @@ def delegate(*prompts: str) -> Line:
 
 
 class SteeredTree:
-    """`script` names each agent by its prompt, with its replies in order; the last one is said again.
+    """`script`: the replies of each agent, by its prompt; the last reply repeats.
 
-    A model call waits as long as `gates[prompt]` is closed; `asked[prompt]` is set when the agent's model is asked.
+    A model call waits as long as `gates[prompt]` is closed; `asked[prompt]` is set when the agent asks its model.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class SteeredTree:
         self.running: asyncio.Task[Report] | None = None
 
     def hold(self, *prompts: str) -> None:
-        """The models of these agents answer no more until `let_go`."""
+        """Block the models of these agents until `release`."""
         for prompt in prompts:
             self.gates[prompt] = asyncio.Event()
 
-    def let_go(self, *prompts: str) -> None:
+    def release(self, *prompts: str) -> None:
         for prompt in prompts:
             self.gates[prompt].set()
 
@@ -76,13 +76,13 @@ class SteeredTree:
         return self.running
 
     async def until_asked(self, *prompts: str) -> None:
-        """Until the models of these agents are asked (again)."""
+        """Wait until these agents ask their models (again)."""
         for prompt in prompts:
             await self.asked[prompt].wait()
             self.asked[prompt].clear()
 
     async def until(self, true: Callable[[], bool]) -> None:
-        """Until the journal makes it so."""
+        """Wait until this holds, checked after each journal entry."""
         while not true():
             self._moved.clear()
             await self._moved.wait()
@@ -98,7 +98,7 @@ class SteeredTree:
         return found[0]
 
     def ended(self, prompt: str) -> RecordStatus | None:
-        """How the agent's run ended, by its one last entry."""
+        """How the agent's run ended; checks that it has exactly one final entry."""
         record_id = self.child(prompt).id
         ends = [one.data for one in self.journal.entries if one.record_id == record_id and one.kind == "agent.finished"]
         assert len(ends) <= 1
@@ -109,12 +109,12 @@ class SteeredTree:
         return [entry.kind for entry in self.journal.entries if entry.record_id == record_id]
 
     def said_to(self, prompt: str) -> list[str]:
-        """What people and the runtime say in the last question to the agent's model."""
+        """The texts of people and the runtime in the agent's last request to its model."""
         asks = [ask for ask in self.model.asks if asked_by(ask) == prompt]
         return [said for message in asks[-1].messages for said in spoken_in(message)]
 
     def offered_to(self, prompt: str) -> list[str]:
-        """The tools in the last question to the agent's model."""
+        """The tools in the agent's last request to its model."""
         return [spec.name for spec in [ask for ask in self.model.asks if asked_by(ask) == prompt][-1].tools]
 
     async def _author(self, ask: Ask) -> Line | str:
@@ -145,7 +145,7 @@ def _opened() -> asyncio.Event:
 
 
 def asked_by(ask: Ask) -> str:
-    """The prompt of the agent whose model this is a question to."""
+    """The prompt of the agent that sends this request."""
     return next(message.text for message in ask.messages if isinstance(message, UserMessage))
 
 
@@ -170,12 +170,12 @@ def seq_of(tree: SteeredTree, control: Control) -> int:
 
 
 def outcome(tree: SteeredTree, control: Control) -> Control:
-    """What became of it by now."""
+    """The current state of the control."""
     return next(one for one in tree.steering.asked if one.id == control.id)
 
 
 async def two_at_work(limits: Limits | None = None) -> SteeredTree:
-    """A master that waits for two children, each in the midst of its first model call."""
+    """A root agent that waits for two children, each within its first model call."""
     tree = SteeredTree(dict(TWO), limits=limits)
     tree.hold("north", "south")
     tree.begin()

@@ -1,4 +1,4 @@
-"""Random controls at random moments, over random trees: each has one outcome, and what it promises holds."""
+"""Random controls at random moments on random trees: each has exactly one outcome and keeps its promise."""
 
 from collections import Counter
 
@@ -31,7 +31,7 @@ async def test_every_control_has_one_outcome_and_every_tree_its_end(seed: int) -
 
 
 def keeps_its_promises(entries: list[Entry]) -> None:
-    """Nothing starts below what is cancelled or paused; what was taken away is used no more."""
+    """Nothing starts below a cancelled or paused agent, and removed tools are not used any more."""
     above = {entry.record_id: entry.parent_id for entry in entries if entry.record_id}
     root = entries[0].record_id
     cancelled: set[str] = set()

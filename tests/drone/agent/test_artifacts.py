@@ -1,4 +1,4 @@
-"""Texts too long for a transcript: a preview with a handle, the whole kept, read back piece by piece."""
+"""Texts too long for a transcript: shown as a preview with a handle, stored whole, read back in pieces."""
 
 import asyncio
 import hashlib
@@ -58,7 +58,7 @@ async def read_back(turn: Turn, handle: str, length: int) -> str:
 def test_a_kept_text_read_piece_by_piece_is_the_text(text: str, length: int) -> None:
     async def kept_and_read() -> str:
         here = turn()
-        return await read_back(here, handle_of(await here.artifacts.kept(text)), max(length, len(text) // 20 + 1))
+        return await read_back(here, handle_of(await here.artifacts.keep(text)), max(length, len(text) // 20 + 1))
 
     assert _shown(asyncio.run(kept_and_read())) == _shown(text)
 
@@ -87,7 +87,7 @@ def test_what_is_told_of_a_text_is_never_longer_than_agreed_and_nothing_is_lost(
 
 
 class Bench:
-    """An agent with a tool that says `text`, and perhaps `read_artifact`."""
+    """An agent with a tool that returns `text`, optionally with `read_artifact`."""
 
     def __init__(self, text: str, lines: list[Line | str], *, reads: bool = True) -> None:
         @tool
@@ -102,7 +102,7 @@ class Bench:
         self.agent = Agent(AgentDefinition(name="master"), model=self.model, tools=tools)
 
     async def run(self) -> list[str]:
-        """What the model was told by its tools, in order."""
+        """Run it; returns the tool results that the model saw, in order."""
         report = await self.agent.run(Task("Go.", root_record_id(ORDER)), self.turn)
         assert report.completed, report.error
         results = [message for message in self.model.asks[-1].messages if isinstance(message, ToolResults)]
@@ -150,21 +150,21 @@ async def test_of_a_text_beyond_all_measure_the_beginning_is_kept_and_it_says_so
 
 async def test_the_same_text_has_the_same_handle_in_every_turn() -> None:
     first, second = turn(), turn()
-    assert await first.artifacts.kept("text") == await second.artifacts.kept("text")
+    assert await first.artifacts.keep("text") == await second.artifacts.keep("text")
 
 
 async def test_a_turn_that_is_taken_over_reads_what_its_journal_names() -> None:
     journal = MemoryJournal(ORDER)
-    digest = await Artifacts(journal).kept("text")
+    digest = await Artifacts(journal).keep("text")
     later = Artifacts(journal)
     assert await later.read(handle_of(digest)) is None
-    later.know(digest)
+    later.register(digest)
     assert await later.read(handle_of(digest)) == "text"
 
 
 async def test_an_artifact_of_another_turn_cannot_be_read() -> None:
     journal = MemoryJournal(ORDER)
-    digest = await Artifacts(journal).kept("theirs")
+    digest = await Artifacts(journal).keep("theirs")
     mine = Turn.begun(journal, Budget(Limits()))
     assert (await read(mine, id=handle_of(digest))).is_error
     assert (await read(mine, id=digest)).is_error
@@ -185,7 +185,7 @@ async def test_an_artifact_of_another_turn_cannot_be_read() -> None:
 )
 async def test_what_cannot_be_read_is_told_in_words(arguments: dict[str, object], words: str) -> None:
     here = turn()
-    handle = handle_of(await here.artifacts.kept("text"))
+    handle = handle_of(await here.artifacts.keep("text"))
     given = {name: handle if value == "HANDLE" else value for name, value in arguments.items()}
     output = await read(here, **given)
     assert (output.is_error, output.outcome) == (True, Outcome.ERROR)
@@ -194,7 +194,7 @@ async def test_what_cannot_be_read_is_told_in_words(arguments: dict[str, object]
 
 async def test_one_read_brings_a_bounded_piece() -> None:
     here = turn()
-    handle = handle_of(await here.artifacts.kept("x" * 300_000))
+    handle = handle_of(await here.artifacts.keep("x" * 300_000))
     assert len((await read(here, id=handle)).content.partition("\n")[2]) == DEFAULT_LENGTH
     much = await read(here, id=handle, length=1_000_000)
     assert len(unfenced(much.content).partition("\n")[2]) == MAX_LENGTH

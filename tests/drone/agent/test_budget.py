@@ -1,11 +1,11 @@
-"""What a model call may cost is set aside before it is made, over the whole tree; the truth is charged after it."""
+"""A model call's estimated cost is reserved in the whole tree's budget before it, the real cost charged after it."""
 
 import asyncio
 from collections.abc import Coroutine
 
 import pytest
 
-from drone.agent.allowance import LAST_TOKENS
+from drone.agent.allowance import REPLY_TOKENS
 from drone.agent.budget import Budget, Reservation
 from drone.agent.report import LimitReached
 from drone.agent.transcript import Estimate
@@ -16,7 +16,7 @@ from tests.drone.agent.spender import Spender
 
 
 class Clock:
-    """Seconds that pass when a test says so."""
+    """A clock that the test moves."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -30,7 +30,7 @@ def usage(taken: int = 100, given: int = 10, usd: float | None = 0.01, calls: in
 
 
 def at_once(reserving: Coroutine[None, None, Reservation]) -> Reservation:
-    """The reservation, which must not have to wait."""
+    """Reserve; fails if that has to wait."""
     try:
         reserving.send(None)
     except StopIteration as done:
@@ -40,7 +40,7 @@ def at_once(reserving: Coroutine[None, None, Reservation]) -> Reservation:
 
 
 async def started(*tasks: asyncio.Task[Reservation]) -> list[bool]:
-    """Let every task run as far as it can; which of them have finished."""
+    """Run every task as far as it gets; returns which have finished."""
     for _ in range(5):
         await asyncio.sleep(0)
     return [task.done() for task in tasks]
@@ -48,7 +48,7 @@ async def started(*tasks: asyncio.Task[Reservation]) -> list[bool]:
 
 def test_a_reservation_is_the_question_and_room_for_its_reply() -> None:
     reserved = at_once(Spender(Budget(Limits())).reserve(1, 8_000))
-    assert reserved == Reservation(2_000 + LAST_TOKENS, LAST_TOKENS, None)
+    assert reserved == Reservation(2_000 + REPLY_TOKENS, REPLY_TOKENS, None)
 
 
 def test_nobody_waits_where_nothing_is_under_way() -> None:
@@ -99,23 +99,23 @@ def test_the_wall_clock_of_the_tree_and_that_of_the_agent_both_end_it() -> None:
 
 
 async def test_what_siblings_set_aside_is_waited_for_and_what_they_give_back_is_used() -> None:
-    budget = Budget(Limits(output_tokens=LAST_TOKENS))
+    budget = Budget(Limits(output_tokens=REPLY_TOKENS))
     one, other = Spender(budget), Spender(budget, depth=1)
     reserved = await one.reserve(1, 100)
     waiting = asyncio.create_task(other.reserve(1, 100))
     assert other.allowance.must_wait and await started(waiting) == [False]
     one.settle(reserved, usage(given=96))
-    assert (await waiting).output_tokens == LAST_TOKENS - 96
-    assert other.allowance.output_cap() == LAST_TOKENS - 96
+    assert (await waiting).output_tokens == REPLY_TOKENS - 96
+    assert other.allowance.output_cap() == REPLY_TOKENS - 96
 
 
 async def test_who_waited_for_a_limit_that_was_then_used_up_is_told_so() -> None:
-    budget = Budget(Limits(output_tokens=LAST_TOKENS))
+    budget = Budget(Limits(output_tokens=REPLY_TOKENS))
     one, other = Spender(budget), Spender(budget, depth=1)
     reserved = await one.reserve(1, 100)
     waiting = asyncio.create_task(other.reserve(1, 100))
     await started(waiting)
-    one.settle(reserved, usage(given=LAST_TOKENS))
+    one.settle(reserved, usage(given=REPLY_TOKENS))
     with pytest.raises(LimitReached, match="output_tokens"):
         await waiting
 
@@ -132,7 +132,7 @@ async def test_a_call_that_failed_gives_everything_back() -> None:
 
 
 async def test_a_waiter_that_is_cancelled_takes_no_ones_turn() -> None:
-    budget = Budget(Limits(output_tokens=LAST_TOKENS))
+    budget = Budget(Limits(output_tokens=REPLY_TOKENS))
     one = Spender(budget)
     reserved = await one.reserve(1, 100)
     waiting = [asyncio.create_task(Spender(budget, depth=1).reserve(1, 100)) for _ in range(3)]
@@ -146,7 +146,7 @@ async def test_a_waiter_that_is_cancelled_takes_no_ones_turn() -> None:
 
 
 async def test_a_waiter_that_is_cancelled_in_the_moment_it_is_woken_holds_nothing() -> None:
-    budget = Budget(Limits(output_tokens=LAST_TOKENS))
+    budget = Budget(Limits(output_tokens=REPLY_TOKENS))
     one = Spender(budget)
     reserved = await one.reserve(1, 100)
     waiting = [asyncio.create_task(Spender(budget, depth=1).reserve(1, 100)) for _ in range(2)]
@@ -158,7 +158,7 @@ async def test_a_waiter_that_is_cancelled_in_the_moment_it_is_woken_holds_nothin
 
 
 async def test_many_waiters_of_one_narrow_limit_all_get_their_turn() -> None:
-    budget = Budget(Limits(output_tokens=LAST_TOKENS))
+    budget = Budget(Limits(output_tokens=REPLY_TOKENS))
     most = under_way = 0
 
     async def agent() -> None:
@@ -180,14 +180,14 @@ async def test_many_waiters_of_one_narrow_limit_all_get_their_turn() -> None:
 
 
 def test_the_cap_on_output_is_what_neither_is_spent_nor_set_aside() -> None:
-    budget = Budget(Limits(output_tokens=LAST_TOKENS + 100))
+    budget = Budget(Limits(output_tokens=REPLY_TOKENS + 100))
     master, child = Spender(budget), Spender(budget, depth=1, output_tokens=60)
     held = at_once(master.reserve(1, 10))
     assert master.allowance.output_cap() is None
     at_once(child.reserve(1, 10))
     assert child.allowance.output_cap() == 60
     at_once(Spender(budget, depth=1).reserve(1, 10))
-    master.settle(held, usage(given=LAST_TOKENS))
+    master.settle(held, usage(given=REPLY_TOKENS))
     assert budget.output_tokens_left() == 0
 
 
@@ -200,7 +200,7 @@ def test_money_is_set_aside_at_the_price_that_the_run_has_paid_before_it_at_the_
     reserved = at_once(child.reserve(1, 400))
     assert reserved.usd == pytest.approx(reserved.tokens * 0.0001)
     child.settle(reserved, usage(90, 10, usd=0.1))
-    assert at_once(child.reserve(2, 400)).usd == pytest.approx((90 + LAST_TOKENS) * 0.001)
+    assert at_once(child.reserve(2, 400)).usd == pytest.approx((90 + REPLY_TOKENS) * 0.001)
 
 
 async def test_money_that_siblings_set_aside_is_waited_for() -> None:

@@ -1,4 +1,4 @@
-"""Every limit at the master, whose turn it ends with the answer so far, and at a child, whose parent is told."""
+"""Every limit on the root agent, where it ends a turn with the answer so far, and on a child, whose parent is told."""
 
 import asyncio
 from collections.abc import Callable
@@ -41,7 +41,7 @@ async def step(number: int) -> str:
 
 
 class Tree:
-    """A master with the tool `step` that may delegate to children with the same tools, whose limits are `own`."""
+    """A root agent with the tool `step`; its children have the same tool and the limits `own`."""
 
     def __init__(self, script: Author, limits: Limits, own: AgentLimits | None = None) -> None:
         self.model = ScriptedModel(script)
@@ -72,13 +72,13 @@ class Tree:
         return record
 
     def results(self) -> list[ToolFinished]:
-        """What the master's tools said."""
+        """The root agent's tool results."""
         return [
             entry.data for entry in self.journal.entries if entry.depth == 0 and isinstance(entry.data, ToolFinished)
         ]
 
     def asked(self, depth: int) -> int:
-        """How often agents at this depth asked a model."""
+        """Number of model calls by agents at this depth."""
         return sum(entry.depth == depth for entry in self.journal.entries if isinstance(entry.data, ModelStarted))
 
 
@@ -87,12 +87,12 @@ def endless(number: int) -> Said:
 
 
 def alone() -> Author:
-    """A master that never ends by itself."""
+    """A root agent that never ends by itself."""
     return by_prompt(lambda _, replies: endless(replies))
 
 
 def with_child(child: Callable[[int], Said] = endless) -> Author:
-    """A master that delegates once and ends with what it was told."""
+    """A root agent that delegates once and ends with the result."""
 
     def write(prompt: str, replies: int) -> Said:
         if prompt != "master":

@@ -1,4 +1,4 @@
-"""Limits on kinds of tokens: what was read, read from a cache, thought; and when agents are told."""
+"""Limits on input, cached input and reasoning tokens, and their warnings."""
 
 import pytest
 

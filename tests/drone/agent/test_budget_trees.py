@@ -1,4 +1,4 @@
-"""Budgets of random trees: how far a limit is overshot, that nobody waits for ever, that the sums are right."""
+"""Budgets of random trees: how far a limit is exceeded, that no agent waits forever, that the sums are right."""
 
 import asyncio
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ OFFERED = {"explore": "Looks around."}
 
 @dataclass(frozen=True)
 class Asked:
-    """A model call: what it takes, for how long, and how it ends: a cancel is that of its agent."""
+    """A model call: its cost, its duration and how it ends; a cancellation is that of its agent."""
 
     usage: Usage
     seconds: int
@@ -40,7 +40,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Worker:
-    """An agent: its calls, and the agents that it starts beside the first of them."""
+    """An agent: its model calls, and the agents it starts alongside the first one."""
 
     calls: tuple[Asked, ...]
     children: "tuple[Worker, ...]"
@@ -76,7 +76,7 @@ tree_limits = st.builds(
 
 
 class Office:
-    """Runs workers against one budget, on a clock that only their calls move."""
+    """Runs workers against one budget, with a clock that advances only during their calls."""
 
     def __init__(self, limits: Limits) -> None:
         self.now = 0.0
@@ -127,7 +127,7 @@ class Office:
 
 
 async def _cancelled() -> None:
-    """The agent is cancelled, with all that it started."""
+    """The worker with all its calls cancelled, and those of its children."""
     task = asyncio.current_task()
     assert task is not None
     task.cancel()
@@ -178,7 +178,7 @@ def _all_asked(worker: Worker) -> list[Asked]:
 
 
 def _within(worker: Worker) -> Worker:
-    """The same tree, whose replies are short."""
+    """The same tree with short replies."""
     calls = tuple(
         Asked(one.usage.model_copy(update={"output_tokens": one.usage.output_tokens % 300}), one.seconds, one.end)
         for one in worker.calls
@@ -188,7 +188,7 @@ def _within(worker: Worker) -> Worker:
 
 @dataclass(frozen=True)
 class Script:
-    """An agent of a whole tree: the usage of each of its replies, and its children in the order of their calling."""
+    """An agent of a tree: the usage of each of its replies, and its children in the order of the calls."""
 
     usages: tuple[Usage, ...]
     children: "tuple[Script, ...]"
@@ -201,7 +201,7 @@ def scripts(depth: int) -> st.SearchStrategy[Script]:
 
 
 class Scripted:
-    """Runs a script through the real loop. The prompt of an agent is its way from the root: `r.0.2`."""
+    """Runs a script through the real loop. An agent's prompt is its path from the root: `r.0.2`."""
 
     def __init__(self, script: Script) -> None:
         self.scripts: dict[str, Script] = {}
@@ -249,7 +249,7 @@ def summed(usages: list[Usage]) -> Usage:
 
 
 def spent_in(entries: list[Entry], record_id: str | None = None) -> Usage:
-    """What the entries say was spent, by one record or by all."""
+    """The spending of one record, or of all, according to the entries."""
     own = [entry.data for entry in entries if record_id in (None, entry.record_id)]
     replies = [fact.usage for fact in own if isinstance(fact, ModelReplied)]
     return summed([*replies, *(Usage(tool_calls=1) for fact in own if isinstance(fact, ToolFinished))])
@@ -260,7 +260,7 @@ def nodes(record: ChatRecord) -> list[ChatRecord]:
 
 
 def rounded(usage: Usage) -> Mapping[str, object]:
-    """Sums of the same prices in another order differ in their last digits."""
+    """Rounds away the differences between sums of the same prices in another order."""
     told = usage.model_dump()
     return {**told, "cost_usd": None if usage.cost_usd is None else round(usage.cost_usd, 9)}
 

@@ -1,10 +1,10 @@
-"""At seven tenths of a limit its agent is told to finish with what it has: once, in time, and in the journal first."""
+"""At 70 % of a limit an agent is told to finish with what it has: once, in time, and journaled first."""
 
 import pytest
 
 from drone.agent.budget import Budget
 from drone.agent.report_gate import ReportGate
-from drone.agent.transcript import spoken
+from drone.agent.transcript import text_for_model
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.journal import BudgetWarned
@@ -132,7 +132,7 @@ def test_an_agent_that_is_continued_hears_of_the_trees_limits_no_second_time_but
 def test_a_limit_whose_use_is_unknown_is_for_people_only() -> None:
     known = BudgetWarned(limit="rounds", used=7, allowed=10, message="Come to an end.")
     unknown = BudgetWarned(limit="cost_usd", used=None, allowed=1, message="The price is unknown.")
-    assert (spoken(known), spoken(unknown)) == ("Come to an end.", None)
+    assert (text_for_model(known), text_for_model(unknown)) == ("Come to an end.", None)
 
 
 async def test_the_call_to_wrap_up_is_an_entry_before_the_model_hears_it_and_comes_once() -> None:

@@ -1,4 +1,4 @@
-"""Subagents: in the same loop, several at once, isolated, capped, their final text back to the parent."""
+"""Subagents: in the same event loop, concurrent, isolated, bounded, their final text returned to the parent."""
 
 import asyncio
 
@@ -31,7 +31,7 @@ OFFERED = {"explore": "Looks around.", "general": "Does anything."}
 
 
 class Tree:
-    """A master that may delegate to explore and general, who may delegate again until the depth limit."""
+    """A root agent that may delegate to `explore` and `general`, which may delegate further, to the depth limit."""
 
     def __init__(self, script: Author, limits: Limits | None = None) -> None:
         self.model = ScriptedModel(script)
@@ -62,7 +62,7 @@ def delegate(*prompts: str, kind: str = "explore") -> Line:
 
 
 def one_level(*prompts: str) -> Author:
-    """The master delegates these prompts once, each child answers `found <prompt>`."""
+    """A tree whose root delegates these prompts once; each child answers `found <prompt>`."""
 
     def write(prompt: str, replies: int) -> Said:
         if prompt != "master":

@@ -1,4 +1,4 @@
-"""What a turn holds goes when the turn has ended, without a round of the garbage collector."""
+"""A turn's memory is freed when the turn ends, without a run of the garbage collector."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""Ends of replies: what counts as an answer, what is gone on with, what is sent back, and what fails the run."""
+"""Replies without tool calls: which count as answers, are continued, are sent back, or fail the run."""
 
 from collections.abc import Sequence
 

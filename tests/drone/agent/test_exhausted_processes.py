@@ -1,4 +1,4 @@
-"""A process without memory or threads ends no order, so that others go on with it; a tool's own greed is an error."""
+"""A process out of memory or threads ends no order, so that others resume them; a greedy tool just fails."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a provider bills for tries that brought no reply is in the journal, the record and the report."""
+"""The cost of attempts without a reply is in the journal, the record and the report."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The gate of a report, through the loop: accepted, sent back with reasons, or refused for good."""
+"""The gate of a report in the loop: a result is accepted, sent back with reasons, or finally refused."""
 
 import pytest
 

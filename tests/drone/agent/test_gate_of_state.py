@@ -1,4 +1,4 @@
-"""The gate over live state: `done` is accepted when what was made is good, whatever the agent says of it."""
+"""The gate on live state: `done` is accepted when the actual state is good, whatever the agent claims."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What a result must hold to: rules over what the tools really did, and functions in Python."""
+"""Rules for a result: on what the tools really did, and functions in Python."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Replies and tools at their worst: the turn ends as it should, and the journal says what happened."""
+"""Hostile replies and tools: the turn still ends properly, and the journal says what happened."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ WORDY = Limits(output_tokens=MEGABYTE)
 
 
 class Busy:
-    """One tool that counts how many of its calls run at once."""
+    """One tool that counts its concurrent calls."""
 
     def __init__(self) -> None:
         self.running = self.most = self.calls = 0
@@ -46,7 +46,7 @@ class Busy:
 
 
 class Fixed:
-    """One tool, `read_file`, that always gives this."""
+    """One tool, `read_file`, that always returns this."""
 
     def __init__(self, output: object) -> None:
         self._output = output

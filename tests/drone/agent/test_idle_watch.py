@@ -1,4 +1,4 @@
-"""When a tree stands still: every activity of it waits, and one at least for a person or a clock."""
+"""When a tree is idle: all its activities wait, at least one of them for a person or a clock."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ import pytest
 
 from drone.agent.agent_control import AgentControl
 from drone.agent.budget import Budget
-from drone.agent.idle_watch import LONGEST_WAIT, Block, IdleWatch, together
+from drone.agent.idle_watch import LONGEST_WAIT, Block, IdleWatch, combined
 from drone.agent.messages import ToolSpec
 from drone.agent.record import Restraints
 from drone.agent.toolset import Call, Output
@@ -32,7 +32,7 @@ LIMITED = Block(WaitingReason.RATE_LIMIT, "it is refused", LATER)
 
 
 def told(idle: IdleWatch) -> list[bool]:
-    """What a watcher is told from here on."""
+    """The calls of a watcher from now on."""
     heard: list[bool] = []
     idle.watch(heard.append)
     return heard
@@ -40,46 +40,46 @@ def told(idle: IdleWatch) -> list[bool]:
 
 def test_a_tree_without_strands_or_without_anything_to_wait_for_does_not_stand_still() -> None:
     idle = IdleWatch()
-    assert not idle.stands
-    with idle.moving("a"), idle.still("a"):
-        assert not idle.stands
-    assert not idle.stands
+    assert not idle.is_idle
+    with idle.moving("a"), idle.waiting("a"):
+        assert not idle.is_idle
+    assert not idle.is_idle
 
 
 def test_one_strand_that_moves_keeps_the_tree_from_standing_still() -> None:
     idle = IdleWatch()
     heard = told(idle)
     with idle.moving("a"), idle.blocked("a", PAUSED):
-        assert idle.stands
+        assert idle.is_idle
         with idle.moving("b"):
-            assert not idle.stands
+            assert not idle.is_idle
             with idle.blocked("b", ASKED):
-                assert idle.stands and idle.blocks == [PAUSED, ASKED]
-        assert idle.stands
-    assert not idle.stands and idle.blocks == []
+                assert idle.is_idle and idle.blocks == [PAUSED, ASKED]
+        assert idle.is_idle
+    assert not idle.is_idle and idle.blocks == []
     assert heard == [True, False, True, False, True, False]
 
 
 def test_a_strand_that_waits_for_blocked_ones_counts_as_blocked_however_often_it_waits() -> None:
     idle = IdleWatch()
-    with idle.moving("parent"), idle.still("parent"), idle.still("parent"):
+    with idle.moving("parent"), idle.waiting("parent"), idle.waiting("parent"):
         with idle.moving("child"), idle.blocked("child", PAUSED):
-            assert idle.stands
-        assert not idle.stands
+            assert idle.is_idle
+        assert not idle.is_idle
 
 
 def test_strands_that_are_not_known_neither_move_nor_keep_still() -> None:
     idle = IdleWatch()
-    with idle.moving("a"), idle.still("b"), idle.still(None), idle.blocked("c", PAUSED):
-        assert not idle.stands
+    with idle.moving("a"), idle.waiting("b"), idle.waiting(None), idle.blocked("c", PAUSED):
+        assert not idle.is_idle
     with idle.blocked("c", PAUSED):
-        assert idle.stands
+        assert idle.is_idle
 
 
 def test_a_strand_moves_once_however_often_it_says_so() -> None:
     idle = IdleWatch()
     with idle.moving("a"), idle.moving("a"), idle.blocked("a", PAUSED):
-        assert idle.stands
+        assert idle.is_idle
 
 
 def test_whoever_watches_is_told_no_more_after_its_time_and_the_first_is_told_first() -> None:
@@ -98,9 +98,9 @@ def test_what_a_paused_agent_waits_for_is_its_pause_whatever_else_holds_it_up() 
     idle, restraints = IdleWatch(), Restraints()
     agent_control = AgentControl(Origin(record_id="r1", parent_id="r0", agent="scout", depth=1), None, restraints)
     with idle.moving("r1", agent_control.block), idle.blocked("r1", LIMITED):
-        assert together(idle.blocks) == LIMITED
+        assert combined(idle.blocks) == LIMITED
         restraints.paused = True
-        block = together(idle.blocks)
+        block = combined(idle.blocks)
     assert (block.reason, block.until) == (WaitingReason.PAUSED, None)
     assert block.message == "scout (record r1) is paused until someone resumes it"
 
@@ -132,7 +132,7 @@ def test_a_tree_may_wait_as_long_as_its_order_lives_and_a_day_where_that_is_not_
     ],
 )
 def test_several_blocks_are_one_that_the_first_of_them_can_end(blocks: Sequence[Block], expected: Block) -> None:
-    assert together(blocks) == expected
+    assert combined(blocks) == expected
 
 
 async def test_a_tree_stands_still_once_its_last_child_rests_and_moves_when_one_goes_on() -> None:
@@ -140,11 +140,11 @@ async def test_a_tree_stands_still_once_its_last_child_rests_and_moves_when_one_
     north, south = tree.child("north").id, tree.child("south").id
     heard = told(tree.turn.idle)
     await tree.steering.pause(record_id=north)
-    tree.let_go("north")
+    tree.release("north")
     await tree.until(lambda: "model.replied" in tree.kinds("north"))
-    assert not tree.turn.idle.stands
+    assert not tree.turn.idle.is_idle
     await tree.steering.pause(record_id=south)
-    tree.let_go("south")
+    tree.release("south")
     await standing(tree)
     messages = [block.message for block in tree.turn.idle.blocks]
     assert messages == [
@@ -154,15 +154,15 @@ async def test_a_tree_stands_still_once_its_last_child_rests_and_moves_when_one_
     await tree.until(lambda: tree.ended("north") is RecordStatus.COMPLETED)
     await tree.steering.resume(record_id=south)
     assert await end_of(tree) == "Both looked."
-    assert heard[0] is True and heard[-1] is False and not tree.turn.idle.stands
+    assert heard[0] is True and heard[-1] is False and not tree.turn.idle.is_idle
 
 
 async def test_a_pause_of_the_whole_tree_stands_still_with_all_that_is_in_it() -> None:
     tree = await two_at_work()
     await tree.steering.pause()
-    tree.let_go("north", "south")
+    tree.release("north", "south")
     await standing(tree)
-    assert together(tree.turn.idle.blocks).message == "the order is paused until someone resumes it"
+    assert combined(tree.turn.idle.blocks).message == "the order is paused until someone resumes it"
     await tree.steering.resume()
     assert await end_of(tree) == "Both looked."
 
@@ -185,10 +185,10 @@ async def test_a_tool_that_runs_keeps_its_tree_from_standing_still() -> None:
     await tree.until_asked("north")
     await running.wait()
     await tree.steering.pause()
-    tree.let_go("north")
+    tree.release("north")
     await tree.until(lambda: "model.replied" in tree.kinds("north"))
     await settled()
-    assert not tree.turn.idle.stands and heard == []
+    assert not tree.turn.idle.is_idle and heard == []
     done.set()
     await standing(tree)
     await tree.steering.resume()
@@ -297,9 +297,9 @@ async def test_a_paused_child_below_a_child_stands_still_too() -> None:
     tree.begin()
     await tree.until_asked("deep")
     await tree.steering.pause(record_id=tree.child("middle").id)
-    tree.let_go("deep")
+    tree.release("deep")
     await standing(tree)
-    assert "record" in together(tree.turn.idle.blocks).message
+    assert "record" in combined(tree.turn.idle.blocks).message
     await tree.steering.resume(record_id=tree.child("middle").id)
     assert await end_of(tree) == "Done."
 
@@ -308,10 +308,10 @@ def test_a_budget_that_stood_still_has_as_many_seconds_left_as_before() -> None:
     clock = FakeClock()
     budget = Budget(Limits(wall_seconds=60), clock.uptime)
     clock.advance(10)
-    budget.stand_still(True)
+    budget.set_idle(True)
     clock.advance(1000)
     assert budget.seconds_left() == 50
-    budget.stand_still(False)
+    budget.set_idle(False)
     clock.advance(5)
     assert budget.seconds_left() == 45
 

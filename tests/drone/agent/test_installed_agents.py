@@ -1,4 +1,4 @@
-"""The agents of an installation: found, read, checked against each other."""
+"""The agents of an installation are found, read and checked against each other."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The knobs of an agent reach its model, and what a model is not told stands in the record once."""
+"""An agent's model settings reach its model, and what a model does not get is recorded once."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ NOT_SENT = "This model is not told the temperature."
 
 
 class Unwilling(ScriptedModel):
-    """Says with every reply what it was not told."""
+    """A model that reports with every reply what it did not get."""
 
     async def ask(self, ask: Ask, listener: Listener) -> Reply:
         await listener.not_sent(NOT_SENT)
@@ -37,7 +37,7 @@ async def test_what_the_file_of_an_agent_says_is_asked_for() -> None:
 
 
 async def test_a_run_that_goes_on_elsewhere_is_asked_as_it_began() -> None:
-    """Whatever its file says by then; a journal without a word on it goes by the file."""
+    """Whatever its file says by then; a journal that does not contain the settings takes those of the file."""
     task = Task("go", root_record_id("order"))
     began = Agent(
         AgentDefinition(name="helper", thinking="high"), model=ScriptedModel([Line("", (CALL,)), Line("done")])

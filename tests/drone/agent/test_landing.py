@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.allowance import LAST_TOKENS, Allowance
+from drone.agent.allowance import REPLY_TOKENS, Allowance
 from drone.agent.budget import Budget, Share
 from drone.agent.journal import MemoryJournal
 from drone.agent.model import Ask, AskLater, Listener, ModelError, Reply, WantedCall
@@ -95,7 +95,7 @@ KINDS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_toke
     [(kind, own) for kind in KINDS for own in (False, True) if not own or kind in AgentLimits.model_fields],
 )
 async def test_the_last_reply_has_its_room_under_every_limit(kind: str, own: bool) -> None:
-    """`own`: the limit stands in the agent's file. The last question and its reply fit, but for a part of one call."""
+    """`own`: the limit is in the agent's file. The last request and its reply fit, except for part of one call."""
     allowed = {"reasoning_tokens": 30_000, "output_tokens": 30_000, "cost_usd": 2}.get(kind, 100_000)
     spent = Usage(
         input_tokens=5_000,
@@ -115,7 +115,7 @@ async def test_the_last_reply_has_its_room_under_every_limit(kind: str, own: boo
 
 
 class Slow:
-    """Calls a tool twice, then says nothing until its time is over; in its last reply it answers."""
+    """A model that calls a tool twice, then hangs until its time is up; in its last reply it answers."""
 
     name = "slow/model"
 
@@ -191,7 +191,7 @@ def test_reasoning_is_not_counted_in_what_a_child_may_write() -> None:
 
     assert child(1)._written == 5_000
     assert child(0)._written == 60_000
-    assert child(1)._reply_tokens() == LAST_TOKENS
+    assert child(1)._reply_tokens() == REPLY_TOKENS
 
 
 async def test_another_drone_lands_the_same() -> None:

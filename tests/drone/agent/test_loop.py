@@ -326,7 +326,7 @@ async def test_every_entry_of_a_run_comes_once_and_in_order() -> None:
 
 
 class Sabotaged:
-    """A tool set whose one tool misbehaves as it is told."""
+    """A tool set whose only tool misbehaves as the test says."""
 
     def __init__(self, misbehave: Callable[[], object]) -> None:
         self._misbehave = misbehave

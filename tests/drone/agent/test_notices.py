@@ -1,4 +1,4 @@
-"""Notices of the runtime stand at the end of the tool results before them: every form takes them there."""
+"""The runtime's notices are appended to the preceding tool results, where every wire format accepts them."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from drone.agent.allowance import landing
-from drone.agent.artifacts import preview, where_whole
+from drone.agent.artifacts import preview, where_to_read
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
 from drone.agent.model import Ask
 from drone.agent.record import RecordState
@@ -50,7 +50,7 @@ def transcript(*messages: Message) -> Transcript:
 def test_a_notice_joins_the_results_before_it_and_counts_as_long_as_it_is_told() -> None:
     told = transcript(AssistantMessage.of("", [CALL]), RESULTS)
     before = told.characters_said
-    told.hear("Go another way.", in_results=True)
+    told.add_text("Go another way.", in_results=True)
     (results,) = told.said[1:]
     assert isinstance(results, ToolResults)
     assert [one.content for one in results.as_shown] == [f"1 is green\n\n{SAID}"]
@@ -60,7 +60,7 @@ def test_a_notice_joins_the_results_before_it_and_counts_as_long_as_it_is_told()
 def test_where_there_are_no_results_a_notice_is_a_message() -> None:
     for message in (AssistantMessage.of("Done."), UserMessage("Faster."), ToolResults(())):
         told = transcript(message)
-        told.hear("Go another way.", in_results=True)
+        told.add_text("Go another way.", in_results=True)
         assert told.said == [message, UserMessage("Go another way.")]
 
 
@@ -83,11 +83,11 @@ def test_what_older_journals_tell_stays_a_message_of_its_own(fact: AgentStep | B
 def test_a_result_that_is_shortened_keeps_its_notice() -> None:
     long = ToolResults((ToolResult("call-1", "look", "green " * 1_000, False),))
     told = transcript(AssistantMessage.of("", [CALL]), long)
-    told.hear("Go another way.", in_results=True)
+    told.add_text("Go another way.", in_results=True)
     told.clip([Clipped(call_id="call-1", kept=400, characters=6_000, artifact="a" * 64)])
     (results,) = told.said[1:]
     assert isinstance(results, ToolResults) and results.notices == (SAID,)
-    short = preview("green " * 1_000, 400, where_whole("a" * 64, False), 6_000)
+    short = preview("green " * 1_000, 400, where_to_read("a" * 64, False), 6_000)
     assert results.as_shown[0].content == f"{short}\n\n{SAID}"
 
 

@@ -1,4 +1,4 @@
-"""A conversation larger than its model's context: what was read is shortened, journaled, and asked again."""
+"""A conversation larger than its model's context: tool results are shortened, journaled, and the model asked again."""
 
 from collections.abc import Sequence
 
@@ -29,7 +29,7 @@ CHARACTERS = 4
 
 
 class Small(ScriptedModel):
-    """Takes in so many tokens, and says so when it is asked with more; `tells`: also beforehand, and how many."""
+    """A model with a context of so many tokens that refuses larger requests; `tells`: it states its size in advance."""
 
     def __init__(self, script: Sequence[Said], window: int, *, tells: bool = False, says_size: bool = True) -> None:
         super().__init__(script)

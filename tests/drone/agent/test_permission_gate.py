@@ -1,4 +1,4 @@
-"""The gate before a tool call: what is denied and why, what is asked, and that what runs is what was approved."""
+"""The permission gate: what is denied and why, what a person is asked, and that only what was approved runs."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import drone
-from drone.agent.inbox_item import SHOWN_BYTES, shown
+from drone.agent.inbox_item import SHOWN_BYTES, shown_arguments
 from drone.agent.journal import MemoryJournal
-from drone.agent.permission_gate import AT_MOST
+from drone.agent.permission_gate import MAX_REQUESTS
 from drone.agent.report import Report
 from drone.agent.tree import Tree
 from drone.agent.turn import Task
@@ -197,7 +197,7 @@ async def test_a_call_that_is_never_twice_the_same_is_not_asked_for_ever() -> No
 
     world.said = said
     await world.run([PUBLISH, "done"])
-    assert world.published == [] and len(world.items) == AT_MOST
+    assert world.published == [] and len(world.items) == MAX_REQUESTS
     assert world.facts(ToolFinished)[0].outcome is Outcome.DENIED
 
 
@@ -268,7 +268,7 @@ def author(ask: Any) -> Line:
 
 
 def after(whole: World, left: list[Entry], **more: Any) -> World:
-    """Another process, in which the turn goes on from these entries."""
+    """Another process that resumes the turn from these entries."""
     journal = MemoryJournal(ORDER, entries=left)
     journal.texts.update(whole.journal.texts)
     return World(journal=journal, **more)
@@ -305,16 +305,16 @@ async def test_what_was_approved_before_a_break_is_checked_again_after_it() -> N
 
 
 def test_long_arguments_are_shown_cut_and_huge_ones_not_at_all() -> None:
-    assert shown({"text": "a" * 3_000, "n": [1, {"deep": "b"}]}) == {
+    assert shown_arguments({"text": "a" * 3_000, "n": [1, {"deep": "b"}]}) == {
         "text": "a" * 2_000 + "[… 1,000 more characters]",
         "n": [1, {"deep": "b"}],
     }
-    huge = shown({f"k{number}": "x" * 1_900 for number in range(1_000)})
+    huge = shown_arguments({f"k{number}": "x" * 1_900 for number in range(1_000)})
     assert len(to_json(huge)) < SHOWN_BYTES and huge["k0"] == "[too long to be shown here]"
     nested: Any = "x"
     for _ in range(200):
         nested = [nested]
-    assert len(to_json(shown({"nested": nested}))) < 200
+    assert len(to_json(shown_arguments({"nested": nested}))) < 200
 
 
 async def test_secrets_in_a_preview_are_not_shown() -> None:

@@ -1,4 +1,4 @@
-"""Permission without a service: what a definition says, who approves, and agents that are tools of others."""
+"""Permission without a service: a definition's rules, the approver function, and agents used as tools."""
 
 import asyncio
 from typing import Any

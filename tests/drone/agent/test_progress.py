@@ -1,10 +1,10 @@
-"""Going round in circles: what counts as a circle, when the model is told, and when its run is halted."""
+"""Runs without progress: which repetitions count, when the model is nudged, and when the run is halted."""
 
 from collections.abc import Mapping
 
 import pytest
 
-from drone.agent.progress import ALL_FAILED, REFUSED, SAID_ENOUGH, SAME_FAILURE, SAME_OUTPUT, Progress
+from drone.agent.progress import ALL_FAILED, MIN_REPEATED, REFUSED, SAME_FAILURE, SAME_OUTPUT, Progress
 from drone.agent.report import NoProgress
 from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.journal import AgentStep, Outcome, ToolFinished
@@ -16,7 +16,7 @@ LONG = "I will look at the same file again. " * 6
 
 
 def called(name: str = "look", brought: str = "ok", outcome: Outcome = Outcome.OK, **arguments: object) -> Call:
-    """A call with these arguments and what it brought."""
+    """A call with these arguments, and its result."""
     done = ToolFinished(call_id="c", name=name, content=brought, is_error=outcome is not Outcome.OK, outcome=outcome)
     return ToolCall(call_id="c", name=name, arguments=arguments), done
 
@@ -44,19 +44,19 @@ def replied(
 
 
 class Watch:
-    """Shows rounds to a `Progress`, one after the other."""
+    """Feeds rounds to a `Progress`, one after the other."""
 
     def __init__(self) -> None:
         self.progress = Progress()
 
     def round(self, *calls: Call, reply: ModelReplied | None = None) -> str | None:
         """The nudge that the round brings."""
-        step = self.progress.saw(calls, reply)
+        step = self.progress.observe(calls, reply)
         assert step is None or (isinstance(step, AgentStep) and step.name == "nudge")
         return None if step is None else step.message
 
     def rounds(self, times: int, *calls: Call) -> list[bool]:
-        """Whether each of so many such rounds brings a nudge."""
+        """For each of so many equal rounds, whether it causes a nudge."""
         return [self.round(*calls) is not None for _ in range(times)]
 
 
@@ -165,7 +165,7 @@ def test_a_long_reply_repeated_word_for_word_is_a_circle_whatever_its_calls_brin
         page = called("next_page", f"page {number}")
         return watch.round(page, reply=replied("", page, thinking=LONG))
 
-    assert len(LONG) >= SAID_ENOUGH
+    assert len(LONG) >= MIN_REPEATED
     assert [again(number) is not None for number in range(3)] == [False, False, True]
     with pytest.raises(NoProgress, match="the same reply 4 times in a row"):
         again(4)

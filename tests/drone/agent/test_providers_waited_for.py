@@ -1,4 +1,4 @@
-"""An agent whose provider does not answer waits for it, says so, and asks the same again."""
+"""An agent whose provider does not answer waits, reports that, and sends the same request again."""
 
 import pytest
 
@@ -35,5 +35,5 @@ async def test_the_question_that_is_asked_again_says_how_long_it_was_waited_for(
 def test_nobody_is_told_of_another_try_where_none_comes() -> None:
     later = AskLater("It is busy.", 60.0, named=False, when="It is asked again in about 60 s.")
     assert str(later) == "It is busy. It is asked again in about 60 s."
-    assert str(later.given_up("")) == "It is busy."
-    assert str(later.given_up("longer than its order may wait")).endswith("That is longer than its order may wait.")
+    assert str(later.as_final("")) == "It is busy."
+    assert str(later.as_final("longer than its order may wait")).endswith("That is longer than its order may wait.")

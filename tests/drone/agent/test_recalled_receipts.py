@@ -1,4 +1,4 @@
-"""A conversation that goes on: what it read before still counts for the rules of its result."""
+"""In a continued conversation, earlier tool calls still count as evidence for the rules of a result."""
 
 from drone.agent.agent import Agent
 from drone.agent.messages import ToolSpec

@@ -1,4 +1,4 @@
-"""No entry has a known secret in it, whoever wrote it."""
+"""No journal entry contains a known secret."""
 
 from drone.agent.journal import MemoryJournal, RedactedJournal
 from mcc.contracts.entry import ORDER

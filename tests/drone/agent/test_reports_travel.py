@@ -1,4 +1,4 @@
-"""A child's report on its way: accepted by the child's gate, shortened for the parent, whole for rules and record."""
+"""A child's report: accepted by its gate, shortened for the parent, complete for rules and record."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -40,7 +40,7 @@ def submit(result: Mapping[str, Any]) -> Line:
 
 
 class Tree:
-    """A master with one reviewer, each with a gate of its own; `master` writes the master's replies by their number."""
+    """A root agent with one reviewer, each with its own gate; `master` writes the root's replies by number."""
 
     def __init__(
         self, master: Callable[[int, Ask], Said], child: Callable[[int], Said], gate: Gate | None = None

@@ -1,4 +1,4 @@
-"""A run whose journal has entries of version 2: they are sent as they stand, and what comes next is fenced."""
+"""Resuming a run whose journal has entries of version 2: those are sent unchanged, later results are fenced."""
 
 from drone.agent.agent import Agent
 from drone.agent.journal import MemoryJournal

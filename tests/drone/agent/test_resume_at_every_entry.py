@@ -1,4 +1,4 @@
-"""A turn that another drone takes over goes on where it was, and asks what it would have asked without the takeover."""
+"""A turn resumed by another drone continues where it was, and sends the requests it would have sent anyway."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ LIMITS = Limits(concurrency=3, total_tokens=100_000_000, output_tokens=100_000_0
 
 
 class Stepping(FollowedJournal):
-    """Notes after which entries a drone may be lost: each write is one commit."""
+    """Records after which entries a drone may be lost: each write is one commit."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         super().__init__(ORDER, entries)
@@ -48,7 +48,7 @@ class Stepping(FollowedJournal):
 
 @dataclass
 class Drone:
-    """A drone that runs the turn, from the beginning or from what another one left."""
+    """A drone that runs the turn, from the start or from another drone's entries."""
 
     left: list[Entry] = field(default_factory=list)
     texts: Mapping[str, str] = field(default_factory=dict)
@@ -106,7 +106,7 @@ class Drone:
         return record
 
     def asked(self) -> dict[tuple[str, int], tuple[object, ...]]:
-        """What each agent was asked in each round."""
+        """The request of each agent in each round."""
         return {_whose(ask): _words(ask) for ask in self.model.asks}
 
 
@@ -191,7 +191,7 @@ async def undisturbed() -> Drone:
 
 
 async def test_after_every_commit_another_drone_asks_what_is_still_to_be_asked_and_brings_the_same_record() -> None:
-    """No reply that was committed is asked for again, and no finished call runs again."""
+    """No committed reply is requested again, and no finished call runs again."""
     first = await undisturbed()
     expected, whole = first.asked(), _shape(first.record)
     for commit in first.journal.commits[:-1]:

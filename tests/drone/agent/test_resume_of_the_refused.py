@@ -1,4 +1,4 @@
-"""A resume reaches agents that wait until their provider wants to be asked again: it is asked at once."""
+"""A resume ends the wait of agents for their provider: it is asked at once."""
 
 import pytest
 
@@ -22,7 +22,7 @@ DEEP: dict[str, list[Line | str]] = {
 
 
 async def refused(*prompts: str, script: dict[str, list[Line | str]] | None = None) -> SteeredTree:
-    """A tree in which these agents wait for their provider, and nobody does anything else."""
+    """A tree in which these agents wait for their provider and nothing else runs."""
     tree = Refusing(DAY, refused=prompts, script=script).tree
     tree.begin()
     await standing(tree)
@@ -98,7 +98,7 @@ async def test_a_refused_agent_is_resumed_while_others_work() -> None:
     assert applied(tree, await tree.steering.resume(record_id=north))
     await tree.until(lambda: tree.ended("north") is RecordStatus.COMPLETED)
     assert (await tree.steering.resume()).refused == control_router.NOT_PAUSED
-    tree.let_go("south")
+    tree.release("south")
     assert await end_of(tree) == "Both looked."
 
 

@@ -1,4 +1,4 @@
-"""A turn with a verifier that another drone takes over after any entry: judged once, sent back once, the same end."""
+"""A turn with a verifier, resumed after any entry: judged once, sent back once, with the same end."""
 
 import asyncio
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ FILES = {
 
 @dataclass
 class Drone:
-    """A drone that runs a verified turn, from the beginning or from what another one left."""
+    """A drone that runs a verified turn, from the start or from another drone's entries."""
 
     terms: Terms
     left: Sequence[Entry] = ()
@@ -161,7 +161,7 @@ async def test_a_fork_after_any_entry_goes_on_with_the_verifier_where_it_was(pro
 
 
 async def interrupted(asked: Control) -> tuple[Drone, Report]:
-    """A turn of whose first verification the verdict is never given, and what people ask meanwhile."""
+    """A turn that is lost during its first verification, and the controls sent meanwhile."""
     drone = Drone(VARIANTS[0])
     drone.verdict_comes.clear()
     async with asyncio.timeout(30), asyncio.TaskGroup() as group:

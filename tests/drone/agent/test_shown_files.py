@@ -1,10 +1,10 @@
-"""What tools showed of files, found again in their journaled results."""
+"""File passages that tools showed, found again in their journaled results."""
 
 from collections.abc import Mapping
 
 import pytest
 
-from drone.agent.receipts import shown
+from drone.agent.receipts import passages_shown
 from mcc.contracts.fence import fenced
 from mcc.rules.reads import Passage
 
@@ -79,5 +79,5 @@ deleted file mode 100644
 def test_the_lines_are_found_again(
     tool: str, arguments: Mapping[str, object], content: str, found: list[Passage]
 ) -> None:
-    assert list(shown(tool, arguments, content)) == found
-    assert list(shown(tool, arguments, fenced(content, "1"))) == found
+    assert list(passages_shown(tool, arguments, content)) == found
+    assert list(passages_shown(tool, arguments, fenced(content, "1"))) == found

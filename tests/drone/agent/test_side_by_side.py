@@ -1,4 +1,4 @@
-"""Work side by side: the first failure ends the rest, and leaves no cancellation behind in the task that waited."""
+"""Concurrent parts: the first failure ends the others, and leaves no cancellation in the waiting task."""
 
 import asyncio
 
@@ -70,7 +70,7 @@ async def test_who_cancels_the_task_that_waits_ends_the_parts_and_is_not_lost() 
 
 
 class Queue:
-    """Two calls of which the second waits for the first, and the child is cancelled in the moment it may begin."""
+    """Two calls, the second waiting for the first, whose child is cancelled at the moment it may start."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -86,7 +86,7 @@ class Queue:
 
     def _let_go(self, record_id: str) -> None:
         self._first.set()
-        asyncio.get_running_loop().call_soon(self._turn.router.end, record_id, "enough")
+        asyncio.get_running_loop().call_soon(self._turn.router.cancel, record_id, "enough")
 
 
 async def test_a_child_that_is_cancelled_between_its_calls_leaves_its_parent_able_to_be_cancelled() -> None:
@@ -100,7 +100,7 @@ async def test_a_child_that_is_cancelled_between_its_calls_leaves_its_parent_abl
     async def play(ask: Ask) -> Said:
         if len(ask.messages) == 1:
             return Line(calls=(call("child", input="go"),))
-        asyncio.get_running_loop().call_soon(turn.router.end, "r1", "a person cancelled it")
+        asyncio.get_running_loop().call_soon(turn.router.cancel, "r1", "a person cancelled it")
         await asyncio.Event().wait()
         return "never"
 

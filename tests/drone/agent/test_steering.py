@@ -1,4 +1,4 @@
-"""Steering: pause, resume, say, take away, cancel, for any agent of a tree; each with one outcome."""
+"""Controls (pause, resume, message, remove tools, cancel) for any agent of a tree, each with one outcome."""
 
 import asyncio
 
@@ -24,7 +24,7 @@ async def test_a_message_to_a_child_is_read_by_that_child_alone_before_its_next_
     await tree.until_asked("quay", "south")
     asked = await tree.steering.steer("Count the cranes.", record_id=tree.child("north").id)
     assert asked.open
-    tree.let_go("quay", "south")
+    tree.release("quay", "south")
     await end_of(tree)
     assert outcome(tree, asked).applied_seq == seq_of(tree, asked)
     assert tree.said_to("north") == ["north", "Count the cranes."]
@@ -37,7 +37,7 @@ async def test_a_message_to_a_child_is_read_by_that_child_alone_before_its_next_
 async def test_a_redirect_tells_the_agent_its_task_from_now_on() -> None:
     tree = await two_at_work()
     asked = await tree.steering.steer("Look east.", record_id=tree.child("north").id, redirect=True)
-    tree.let_go("north", "south")
+    tree.release("north", "south")
     await end_of(tree)
     assert tree.said_to("north")[1].endswith("this is your task from now on:\n\nLook east.")
     (step,) = [step for step in tree.child("north").steps if step.kind == "steer"]
@@ -47,7 +47,7 @@ async def test_a_redirect_tells_the_agent_its_task_from_now_on() -> None:
 async def test_a_message_that_came_too_late_for_its_child_is_refused_when_that_ends_and_given_to_nobody_else() -> None:
     @tool()
     async def talk() -> str:
-        """Somebody speaks to this agent while its last model call is still to come."""
+        """Send a message to this agent before its last model call."""
         return "x"
 
     tree = SteeredTree({**TWO, "north": [Line(calls=(call("talk"),)), "Done."]}, lambda: FunctionTools([talk]))
@@ -60,7 +60,7 @@ async def test_a_message_that_came_too_late_for_its_child_is_refused_when_that_e
     await tree.until(lambda: tree.ended("north") is not None)
     assert tree.ended("south") is None
     assert outcome(tree, asked).refused == control_router.UNREAD
-    tree.let_go("south")
+    tree.release("south")
     await end_of(tree)
     assert "Too late." not in [*tree.said_to("south"), *tree.said_to(MASTER)]
 
@@ -69,13 +69,13 @@ async def test_a_message_that_came_too_late_for_its_child_is_refused_when_that_e
 async def test_an_agent_that_has_finished_or_never_was_is_told_to_be_nobody(kind: str) -> None:
     tree = await two_at_work()
     north = tree.child("north").id
-    tree.let_go("north")
+    tree.release("north")
     await tree.until(lambda: tree.ended("north") is not None)
     ask = getattr(tree.steering, kind)
     words = ["x"] if kind in ("steer", "remove_tools") else []
     for record_id in (north, fresh_id()):
         assert (await ask(*words, record_id=record_id)).refused == control_router.NOBODY
-    tree.let_go("south")
+    tree.release("south")
     await end_of(tree)
     assert (await ask(*words)).refused == control_router.OVER
 
@@ -86,7 +86,7 @@ async def test_a_paused_child_waits_and_its_sibling_goes_on() -> None:
     assert paused.applied_seq == seq_of(tree, paused)
     assert tree.child("north").status is RecordStatus.WAITING
     assert tree.child("south").status is tree.record().status is RecordStatus.RUNNING
-    tree.let_go("north", "south")
+    tree.release("north", "south")
     await tree.until(lambda: tree.ended("south") is not None)
     assert tree.ended("north") is None
     await tree.steering.resume(record_id=tree.child("north").id)
@@ -98,12 +98,12 @@ async def test_a_steer_during_a_pause_is_read_when_it_ends_even_if_the_last_word
     tree = await two_at_work()
     north = tree.child("north").id
     await tree.steering.pause(record_id=north)
-    tree.let_go("north")
+    tree.release("north")
     await tree.until(lambda: "model.replied" in tree.kinds("north"))
     asked = await tree.steering.steer("And the cranes?", record_id=north)
     assert asked.open and tree.calls.count("north") == 1
     await tree.steering.resume(record_id=north)
-    tree.let_go("south")
+    tree.release("south")
     await end_of(tree)
     assert outcome(tree, asked).applied_seq is not None
     assert tree.calls.count("north") == 2 and tree.said_to("north")[-1] == "And the cranes?"
@@ -133,7 +133,7 @@ async def test_a_paused_turn_starts_no_model_or_tool_call_at_any_node_children_h
     record_id = tree.record().id if by == "root record" else None
     await tree.steering.pause(record_id=record_id)
     assert {tree.record().status, tree.child("north").status} == {RecordStatus.WAITING}
-    tree.let_go("north")
+    tree.release("north")
     await tree.until(lambda: "model.replied" in tree.kinds("north"))
     assert tree.kinds("north")[-1] == "model.replied" and not ran
     assert (await tree.steering.resume()).applied_seq is not None
@@ -157,7 +157,7 @@ async def test_a_child_hired_while_its_parent_is_paused_asks_nothing_until_the_p
     tree.begin()
     await tree.until_asked("north")
     await tree.steering.pause()
-    tree.let_go("north")
+    tree.release("north")
     await tree.until(lambda: "model.replied" in tree.kinds("north"))
     await tree.until(lambda: any(child.prompt == "south" for child in tree.record().subagent_history))
     assert tree.calls.count("south") == 0 and tree.child("south").status is RecordStatus.WAITING
@@ -177,14 +177,14 @@ async def test_a_second_pause_and_a_resume_without_one_are_refused_with_a_senten
     assert (await tree.steering.resume()).refused is None
     assert tree.child("north").status is RecordStatus.WAITING
     assert (await tree.steering.resume(record_id=north)).refused is None
-    tree.let_go("north", "south")
+    tree.release("north", "south")
     await end_of(tree)
 
 
 async def test_nothing_to_say_and_nothing_to_take_away_is_refused() -> None:
     tree = await two_at_work()
     assert (await tree.steering.remove_tools()).refused == control_router.NOTHING_ASKED
-    tree.let_go("north", "south")
+    tree.release("north", "south")
     await end_of(tree)
 
 
@@ -212,7 +212,7 @@ async def test_a_removed_group_is_gone_from_the_catalogue_and_refused_at_the_cal
     await tree.until_asked("north", "south")
     asked = await tree.steering.remove_tools("workspace_write", "unheard_of", record_id=tree.child("north").id)
     assert asked.applied_seq == seq_of(tree, asked)
-    tree.let_go("north", "south")
+    tree.release("north", "south")
     await end_of(tree)
     assert ran == ["write"]
     refused = [one.data for one in tree.journal.entries if isinstance(one.data, ToolFinished) and one.data.is_error]
@@ -236,7 +236,7 @@ async def test_tools_that_a_message_takes_away_are_gone_at_once_and_its_entry_co
     await tree.until_asked("north")
     asked = await tree.steering.steer("Only look.", remove_tools=("write",))
     assert asked.open
-    tree.let_go("north")
+    tree.release("north")
     await end_of(tree)
     assert tree.offered_to("north") == ["subagent", "subagents_run", "subagent_send"]
     (step,) = [step for step in tree.record().steps if step.kind == "steer"]
@@ -253,7 +253,7 @@ async def test_a_cancelled_child_and_all_below_it_end_so_its_sibling_goes_on_and
     calls = list(tree.calls)
     assert [tree.ended(one) for one in ("quay", "pier", "north")] == [RecordStatus.CANCELLED] * 3
     assert tree.ended("south") is None and tree.child("north").error == "a person cancelled it: wrong side"
-    tree.let_go("quay", "pier", "south")
+    tree.release("quay", "pier", "south")
     assert await end_of(tree) == "Both looked."
     assert tree.calls == [*calls, MASTER], "nothing below started again"
     assert tree.kinds("north")[-2:] == ["tool.finished", "agent.finished"]
@@ -284,7 +284,7 @@ async def test_no_model_or_tool_call_starts_below_a_cancelled_agent_once_its_can
     tree.begin()
     await going.wait()
     cancelled = await tree.steering.cancel(record_id=tree.child("north").id)
-    tree.let_go("south")
+    tree.release("south")
     await end_of(tree)
     after = [entry.kind for entry in tree.journal.entries if entry.record_id == tree.child("north").id]
     at = after.index("control.applied")
@@ -320,11 +320,11 @@ async def test_a_paused_agent_can_be_cancelled() -> None:
     tree = await two_at_work()
     north = tree.child("north").id
     await tree.steering.pause(record_id=north)
-    tree.let_go("north")
+    tree.release("north")
     await tree.until(lambda: "model.replied" in tree.kinds("north"))
     await tree.steering.cancel(record_id=north)
     await tree.until(lambda: tree.ended("north") is RecordStatus.CANCELLED)
-    tree.let_go("south")
+    tree.release("south")
     await end_of(tree)
 
 

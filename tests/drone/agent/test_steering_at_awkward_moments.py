@@ -1,4 +1,4 @@
-"""Steering at awkward moments: while an agent ends, begins or is being cancelled, or its entry is being written."""
+"""Controls at awkward moments: while an agent ends, begins or is cancelled, or while its entry is written."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -29,7 +29,7 @@ async def test_a_parent_and_its_child_cancelled_at_once_end_once_each(first: str
     if first == "child":
         both.reverse()
     asked = await asyncio.gather(*(tree.steering.cancel(record_id=one) for one in both))
-    tree.let_go("south")
+    tree.release("south")
     assert await end_of(tree) == "Both looked."
     assert tree.ended("north") is tree.ended("quay") is RecordStatus.CANCELLED
     assert asked[0].refused is None
@@ -43,8 +43,8 @@ async def test_agents_above_each_other_that_are_ended_in_one_moment_end_once_eac
     tree.begin()
     await tree.until_asked("quay", "south")
     for prompt in order:
-        tree.turn.router.end(tree.child(prompt).id, f"{prompt} is stopped")
-    tree.let_go("south")
+        tree.turn.router.cancel(tree.child(prompt).id, f"{prompt} is stopped")
+    tree.release("south")
     await end_of(tree)
     assert tree.ended("north") is tree.ended("quay") is RecordStatus.CANCELLED
     assert tree.child("north").error == "north is stopped"
@@ -77,13 +77,13 @@ async def test_what_is_asked_of_an_agent_that_takes_its_time_to_be_cancelled_is_
     ):
         assert asked.refused == control_router.ENDING
     may_end.set()
-    tree.let_go("south")
+    tree.release("south")
     await end_of(tree)
     assert tree.ended("north") is RecordStatus.CANCELLED
 
 
 class SlowJournal(MemoryJournal):
-    """Whose writes wait as often as a test holds them."""
+    """A journal whose writes wait while the test holds them."""
 
     def __init__(self) -> None:
         super().__init__("order-1")
@@ -122,7 +122,7 @@ async def test_an_agent_is_cancelled_though_it_answers_while_its_cancel_is_writt
     journal.open.clear()
     cancelling = asyncio.create_task(tree.steering.cancel(record_id=tree.child("north").id))
     await journal.waiting.wait()
-    tree.let_go("north", "south")
+    tree.release("north", "south")
     journal.open.set()
     assert (await cancelling).applied_seq is not None
     await end_of(tree)
@@ -138,7 +138,7 @@ async def test_a_message_whose_entry_is_being_written_when_its_agent_is_cancelle
     await tree.until_asked("quay", "south")
     north = tree.child("north").id
     asked = await tree.steering.steer("Count.", record_id=north)
-    tree.let_go("quay")
+    tree.release("quay")
     await asyncio.sleep(0)
     journal.open.clear()
     await journal.waiting.wait()
@@ -146,7 +146,7 @@ async def test_a_message_whose_entry_is_being_written_when_its_agent_is_cancelle
     await asyncio.sleep(0)
     journal.open.set()
     await await_cancel
-    tree.let_go("south")
+    tree.release("south")
     await end_of(tree)
     settled = outcome(tree, asked)
     assert (settled.applied_seq is None) != (settled.refused is None)
@@ -164,19 +164,19 @@ async def test_an_order_that_another_drone_holds_by_now_leaves_unread_messages_o
     await tree.until_asked("north", "south")
     asked = await tree.steering.steer("Count.")
     journal.fenced = True
-    tree.let_go("north", "south")
+    tree.release("north", "south")
     with pytest.raises(Fenced):
         await running
     assert outcome(tree, asked).open
 
 
 class SelfEnding(SteeredTree):
-    """Whose north is cancelled in the very step in which its model answers."""
+    """A tree whose agent `north` is cancelled in the same step in which its model answers."""
 
     async def _author(self, ask: Ask) -> Line | str:
         line = await super()._author(ask)
         if self.calls[-1] == "north":
-            self.turn.router.end(self.child("north").id, "stopped in the last moment")
+            self.turn.router.cancel(self.child("north").id, "stopped in the last moment")
         return line
 
 
@@ -229,7 +229,7 @@ async def test_a_call_of_a_reply_that_waits_for_its_turn_waits_for_the_end_of_a_
 
 
 class BeforeTheStart(MemoryJournal):
-    """Which lets a test in before the start of an agent is written."""
+    """A journal that calls the test before it writes the start of an agent."""
 
     def __init__(self) -> None:
         super().__init__("order-1")

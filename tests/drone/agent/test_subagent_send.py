@@ -1,4 +1,4 @@
-"""A finished subagent is asked again: its conversation goes on under a new record, as long as its parent runs."""
+"""A finished subagent gets another message: its conversation continues in a new record while its parent runs."""
 
 import asyncio
 
@@ -122,7 +122,7 @@ async def test_a_child_that_a_person_cancelled_is_not_revived() -> None:
     async def author(ask: Ask) -> Said:
         replies = sum(isinstance(message, AssistantMessage) for message in ask.messages)
         if ask.messages[0].text == "north":  # type: ignore[union-attr]
-            tree.turn.router.end(first_child(tree), "not needed")
+            tree.turn.router.cancel(first_child(tree), "not needed")
             await asyncio.Event().wait()
         return [lambda: delegate("north"), lambda: send(first_child(tree)), lambda: "Done."][replies]()
 

@@ -1,4 +1,4 @@
-"""An agent as a tool and as a child of several messages, from a few lines of Python."""
+"""An agent as a tool, and as a conversation of several messages, in a few lines of Python."""
 
 import asyncio
 from collections.abc import Sequence
@@ -121,7 +121,7 @@ async def test_an_agent_as_a_tool_outside_of_every_run_is_a_tree_of_its_own() ->
 
 async def test_agents_that_call_each_other_stop_at_the_depth_of_the_turn() -> None:
     class Again:
-        """The agent itself as its own tool."""
+        """An agent as its own tool."""
 
         def specs(self) -> Sequence[ToolSpec]:
             return self.tool.specs()

@@ -1,4 +1,4 @@
-"""SubagentSlots of a tree: who waits for agents of its own lends its place out, and takes exactly one back."""
+"""`SubagentSlots`: an agent that waits for its children lends out its slot, and takes exactly one back."""
 
 import asyncio
 

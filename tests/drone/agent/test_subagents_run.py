@@ -1,4 +1,4 @@
-"""Several subagents of one call: side by side or in a chain, by four policies, each failure told in its place."""
+"""`subagents_run`: parallel or in a chain, with four policies, each failure reported at its place."""
 
 import asyncio
 import json
@@ -25,7 +25,7 @@ from tests.faults.simulation.leaping import leaping
 
 
 def play(first: Line, **children: Said) -> Author:
-    """The master's first reply, and what the child with each task says; `found <task>` where nothing is written."""
+    """The root agent's first reply, and the reply of the child with each task; `found <task>` by default."""
 
     def write(prompt: str, replies: int) -> Said:
         if prompt == "master":
@@ -63,7 +63,7 @@ async def test_reports_come_in_the_order_of_the_call_whoever_is_first() -> None:
 
 
 async def test_of_five_one_breaks_one_meets_its_limit_one_is_slow_and_every_report_is_there() -> None:
-    """The slow one holds its place while the others roll through the two that are left."""
+    """The slow one keeps its place while the others share the remaining two."""
     gate = asyncio.Event()
 
     def write(prompt: str, replies: int) -> Said:
@@ -374,7 +374,7 @@ def test_a_piece_without_an_id_is_named_by_its_place() -> None:
 
 
 async def test_a_fork_bomb_ends_orderly_within_the_spawns_of_the_tree() -> None:
-    """Every agent asks for five more, for as long as it is allowed to."""
+    """Every agent requests five more, as long as it may."""
 
     def write(prompt: str, replies: int) -> Said:
         return "I stop here." if replies else several(*(piece(name, task=f"{prompt}{name}") for name in "abcde"))
@@ -409,7 +409,7 @@ async def test_cancelling_one_child_leaves_its_siblings_and_is_told_in_its_place
                 await asyncio.Event().wait()
         await gate.wait()
         (one,) = (child for child in tree.record_so_far() if child.prompt == "a")
-        tree.turn.router.end(one.id, "not needed")
+        tree.turn.router.cancel(one.id, "not needed")
         return "found b"
 
     tree = Tree(author)

@@ -1,4 +1,4 @@
-"""System prompts and set-ups are one text for all agents that have the same."""
+"""Agents with equal system prompts and setups share one text object."""
 
 from drone.agent.agent import Agent
 from drone.agent.parts import SHARED_CHARACTERS

@@ -1,4 +1,4 @@
-"""What a running agent knows is what its journal says: after each entry, in any tree, also one that goes on."""
+"""A running agent's state equals what its journal gives, after each entry, in any tree, resumed ones included."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from tests.drone.agent.random_trees import ORDER, FollowedJournal, Wood
 
 
 async def lived(seed: int, left: list[Entry] | None = None, texts: dict[str, str] | None = None) -> FollowedJournal:
-    """The journal of a tree that ran to its end, every commit of which was compared."""
+    """The journal of a finished tree, with the state compared after every commit."""
     journal = FollowedJournal(ORDER, left or [])
     journal.texts.update(texts or {})
     wood = Wood(seed, journal, Tree.of(left or []))

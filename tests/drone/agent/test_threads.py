@@ -1,4 +1,4 @@
-"""An order's work that never ends costs that order its threads, and no other order anything."""
+"""Work that never ends uses up its own order's threads, and no other order's."""
 
 import asyncio
 import subprocess
@@ -24,7 +24,7 @@ class Clock:
 
 @contextmanager
 def held() -> Iterator[Event]:
-    """An event that work waits for, and that comes at the latest when the test is over."""
+    """An event that work waits for; set at the latest when the test ends."""
     event = Event()
     try:
         yield event
@@ -33,7 +33,7 @@ def held() -> Iterator[Event]:
 
 
 async def settled() -> None:
-    """Everything that is ready on the loop has run."""
+    """Wait until every ready task on the loop has run."""
     for _ in range(10):
         await asyncio.sleep(0)
 
@@ -44,7 +44,7 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 async def given_up(threads: Threads, order_id: str, blocking: Event, times: int) -> None:
-    """So many calls that nobody waits for any more, in threads that go on."""
+    """Cancel so many calls whose threads continue."""
     begun = [Event() for _ in range(times)]
 
     def work(mark: Event) -> None:

@@ -1,4 +1,4 @@
-"""An agent that another drone goes on with has the time left that it had: what it used before counts."""
+"""A resumed agent has the time left that it had: the time used under earlier drones counts."""
 
 import asyncio
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ LOST = OrderRequeued(epoch=2, lost="i1", message="The drone was lost.")
 
 
 def told(*entries: tuple[float, Origin, Fact]) -> Tree:
-    """A past with these facts at these seconds after noon."""
+    """A journal with these facts at these seconds after noon."""
     return Tree.of(
         Entry(order_id=ORDER_ID, seq=seq, at=NOON + timedelta(seconds=at), data=fact, **dict(origin))
         for seq, (at, origin, fact) in enumerate(entries, start=1)
@@ -59,7 +59,7 @@ def told(*entries: tuple[float, Origin, Fact]) -> Tree:
 
 
 def left_of(past: Tree, record_id: str = "c", own: float = 20) -> float:
-    """The seconds that the agent still has where a drone goes on with it at once."""
+    """The seconds that the agent has left when a drone resumes it at once."""
     clock = FakeClock()
     budget = Budget(LIMITS, clock.uptime)
     budget.follow(past)
@@ -139,7 +139,7 @@ async def step() -> str:
 
 
 class Drone:
-    """A master with one child that takes a step and is then asked in vain; it has 20 seconds of its own."""
+    """A root agent and a child that takes a step and whose next model call hangs; the child's limit is 20 seconds."""
 
     def __init__(self, clock: FakeClock, left: Sequence[Entry] = (), past: Tree | None = None) -> None:
         self.journal = MemoryJournal(ORDER_ID, entries=left)
@@ -169,7 +169,7 @@ class Drone:
 
 
 async def left_by_the_first(clock: FakeClock) -> list[Entry]:
-    """What a drone wrote that was lost while the child's second question was under way."""
+    """The entries of a drone that was lost during the child's second model call."""
     first = Drone(clock)
     running = asyncio.create_task(first.run())
     await first.hanging.wait()
@@ -180,7 +180,7 @@ async def left_by_the_first(clock: FakeClock) -> list[Entry]:
 
 
 def lost_after(seconds: float, left: Sequence[Entry]) -> Tree:
-    """The past in which the child began at once, and the last entry came so many seconds later."""
+    """A journal in which the child began at once, and the last entry came so many seconds later."""
     claimed = Entry(order_id=ORDER_ID, seq=1, at=NOON, data=CLAIMED)
     dated = [entry.model_copy(update={"at": NOON}) for entry in left[:-1]]
     return Tree.of([claimed, *dated, left[-1].model_copy(update={"at": NOON + timedelta(seconds=seconds)})])

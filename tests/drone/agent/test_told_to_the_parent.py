@@ -1,4 +1,4 @@
-"""What a parent is told of its child: bounded, in one shape, with the handle of everything that was left out."""
+"""What a parent sees of its child: bounded, in one shape, with the handle of the complete report."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""A verifier judges what an agent brings before that counts, and sends it back at most twice."""
+"""A verifier judges an agent's result before it counts, and sends it back at most twice."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ def verdict(passed: bool, *points: str) -> Line:
 
 
 class Desk(World):
-    """A world whose master says `answers`, and whose verifiers say `verdicts`, one after the other."""
+    """A world whose root agent replies with `answers` and whose verifiers with `verdicts`, in order."""
 
     answers: list[Said]
     verdicts: list[Said]
@@ -51,11 +51,11 @@ class Desk(World):
         return [entry.data for entry in self.entries if isinstance(entry.data, VerifyChecked)]
 
     def heard(self) -> list[str]:
-        """What the master was told beside its task, before its last reply."""
+        """The messages that the root agent got besides its task, before its last reply."""
         return [one.text for one in self.answered[-1].messages if isinstance(one, UserMessage)][1:]
 
     def question(self) -> str:
-        """What its verifier was asked last."""
+        """The last request to its verifier."""
         return next(one.text for one in self.judged[-1].messages if isinstance(one, UserMessage))
 
 
@@ -174,7 +174,7 @@ async def test_an_answer_that_speaks_to_its_verifier_stands_within_a_fence(tmp_p
 
 
 def parted(text: str, inner: str) -> tuple[str, str, str]:
-    """What stands before, in and after the fence around `inner`."""
+    """The text before, inside and after the fence around `inner`."""
     start = text.rindex("<untrusted ", 0, text.index(inner))
     number = text[start:].split(">")[0].removeprefix("<untrusted ")
     inside, _, after = text[start:].removeprefix(f"<untrusted {number}>\n").partition(f"\n</untrusted {number}>")

@@ -1,4 +1,4 @@
-"""A question goes through its whole history: a function called for each message of it would cost more and more."""
+"""A request covers the whole history: one function call per message would cost more with every round."""
 
 import sys
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def history(rounds: int) -> list[Message]:
 
 
 def calls_of_functions(work: Callable[[], object]) -> int:
-    """Calls of functions in Python, each going on of a generator among them."""
+    """The number of Python function calls, generator resumptions included."""
     counted = 0
 
     def count(_: FrameType, event: str, __: object) -> None:

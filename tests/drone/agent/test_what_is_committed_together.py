@@ -1,4 +1,4 @@
-"""Which entries of a run share a commit: its beginning goes with its first question, its end with what ends it all."""
+"""Which entries share a commit: a run's start is committed with its first model call, its end with the order's end."""
 
 from tests.drone.agent.gate_bench import Bench, submit
 

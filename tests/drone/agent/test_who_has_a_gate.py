@@ -1,4 +1,4 @@
-"""Which agents must hand a result in: those with a result or rules, and every subagent unless its file says text."""
+"""Which agents have a gate: those with a result or rules, and every subagent unless its file says `result: text`."""
 
 import pytest
 

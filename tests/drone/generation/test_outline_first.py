@@ -37,7 +37,7 @@ def decided(journal: MemoryJournal, decision: str) -> MemoryJournal:
     fact = ApprovalDecided.model_validate(
         {"approval_id": asked.data.approval_id, "call_id": "", "decision": decision}  # type: ignore[attr-defined]
     )
-    left.owe(Origin(record_id=asked.record_id, agent=asked.agent), fact)
+    left.defer(Origin(record_id=asked.record_id, agent=asked.agent), fact)
     return left
 
 

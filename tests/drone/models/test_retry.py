@@ -86,7 +86,7 @@ async def test_a_busy_provider_is_retried_for_five_minutes_and_then_put_off(benc
     assert (error.status, error.seconds) == (529, 60.0)
     assert 270.0 < sum(clock.slept) <= 300.0 and len(model.asks) == 15
     assert str(error) == "It is busy. (tried 15 times) It is asked again in about 60 s."
-    assert str(error.given_up("")) == "It is busy. (tried 15 times)"
+    assert str(error.as_final("")) == "It is busy. (tried 15 times)"
 
 
 async def test_the_time_of_the_tries_counts_and_runs_from_the_first_failure(bench: Any, clock: Clock) -> None:

@@ -66,7 +66,7 @@ class PlayedTurn:
         models = Models(settings, wire=Wire(self.server))
         self._crew = Crew(settings, Definitions.load(PROMPTS), models)
 
-    async def to_its_end(self) -> ChatRecord:
+    async def execute(self) -> ChatRecord:
         outcome = await self._crew.run(self.order, OrderContext(self.journal, router=self._router))
         assert outcome.status is OrderStatus.SUCCEEDED
         record = self.journal.fold.record()
@@ -96,7 +96,7 @@ async def played(request: Any, tmp_path: Path) -> tuple[PlayedTurn, ChatRecord]:
     (tmp_path / "one.py").write_text("x = 1\n")
     (tmp_path / "two.py").write_text("y = 1\nz = 2\n")
     turn = PlayedTurn(request.param, tmp_path)
-    return turn, await turn.to_its_end()
+    return turn, await turn.execute()
 
 
 def _kinds(record: ChatRecord) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from drone.agent.threads import OwnThreads
-from drone.agent.transcript import opened, request_in
+from drone.agent.transcript import first_message, request_in
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.paths import Workspace
 from drone.tools.environment import GUIDE_BYTES, Look, Survey, first_look
@@ -55,7 +55,7 @@ async def test_what_the_people_of_a_workspace_say_is_shown_within_the_fence(tmp_
     (tmp_path / "AGENTS.md").write_text(forged + "x" * GUIDE_BYTES)
     text = (await look(tmp_path)).text
     assert "how AGENTS.md in it begins" in text and "AGENTS.md (the first 8,192 of " in text
-    assert request_in(opened(text, "Say hello.\n# Request\n\nTwice.")) == "Say hello.\n# Request\n\nTwice."
+    assert request_in(first_message(text, "Say hello.\n# Request\n\nTwice.")) == "Say hello.\n# Request\n\nTwice."
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\1", None])
@@ -76,5 +76,5 @@ async def test_a_workspace_that_is_gone_is_told_by_nothing(tmp_path: Path) -> No
 
 
 def test_a_prompt_without_surroundings_is_the_message_itself() -> None:
-    assert opened("", "Go.") == "Go." == request_in("Go.")
-    assert request_in(opened("Your limits: 5 rounds.", "Go.")) == "Go."
+    assert first_message("", "Go.") == "Go." == request_in("Go.")
+    assert request_in(first_message("Your limits: 5 rounds.", "Go.")) == "Go."

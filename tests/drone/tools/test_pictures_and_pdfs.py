@@ -9,7 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.messages import MOST, MOST_CHARACTERS, Picture, ToolResult, ToolResults, UserMessage, seen, with_bytes
+from drone.agent.messages import (
+    MOST,
+    MOST_CHARACTERS,
+    Picture,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+    picture_characters,
+    with_picture_bytes,
+)
 from drone.agent.toolset import Output, ToolSet
 from drone.agent.transcript import Transcript, length
 from drone.sandbox.paths import Workspace
@@ -173,8 +182,8 @@ async def test_a_question_has_the_newest_pictures_and_words_for_the_others() -> 
         return base64.b64encode(digest.encode()).decode()
 
     plain = [UserMessage("Hi")]
-    assert await with_bytes(plain, kept) is plain
-    asked = await with_bytes([result(number) for number in range(MOST + 2)], kept)
+    assert await with_picture_bytes(plain, kept) is plain
+    asked = await with_picture_bytes([result(number) for number in range(MOST + 2)], kept)
     told = [one.results[0] for one in asked if isinstance(one, ToolResults)]
     assert [bool(one.pictures) for one in told] == [False, False] + [True] * MOST
     assert "not shown: newer ones took its place" in told[0].content
@@ -185,7 +194,7 @@ async def test_a_picture_that_is_read_again_and_again_counts_each_time() -> None
     async def kept(digest: str) -> str | None:
         return "x" * (MOST_CHARACTERS // 3)
 
-    again = await with_bytes([result(number, picture=7) for number in range(9)], kept)
+    again = await with_picture_bytes([result(number, picture=7) for number in range(9)], kept)
     told = [one.results[0] for one in again if isinstance(one, ToolResults)]
     assert [bool(one.pictures) for one in told] == [False] * 6 + [True] * 3
 
@@ -193,7 +202,9 @@ async def test_a_picture_that_is_read_again_and_again_counts_each_time() -> None
 def test_pictures_count_in_a_conversation_and_are_the_first_to_go() -> None:
     transcript = Transcript(readable=True)
     transcript.add(result(1))
-    assert transcript.characters_said == length(result(1)) == 4 + seen([Picture(block(1))]) == 4 + 4 * 1_600
+    assert (
+        transcript.characters_said == length(result(1)) == 4 + picture_characters([Picture(block(1))]) == 4 + 4 * 1_600
+    )
     transcript.clip([Clipped(call_id="call-1", kept=4, characters=4, artifact="f" * 64)])
     [shown] = transcript.messages
     assert isinstance(shown, ToolResults) and not shown.results[0].pictures

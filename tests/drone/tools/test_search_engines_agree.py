@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.receipts import shown
+from drone.agent.receipts import passages_shown
 from drone.agent.toolset import Output, ToolSet
 from drone.sandbox.paths import Workspace
 from drone.tools.files import MAX_WHOLE_BYTES
@@ -197,7 +197,7 @@ async def test_a_file_whose_name_begins_with_a_number_is_no_line_of_another(use:
     (tmp_path / "0-first").write_text("hit\n")
     (tmp_path / "0001-second.sql").write_text("other\nhit\n")
     output = await use(searching(tmp_path), "search_text", pattern="hit", context_lines=1)
-    assert list(shown("search_text", {}, output.content)) == [
+    assert list(passages_shown("search_text", {}, output.content)) == [
         Passage("./0-first", 1, ("hit",)),
         Passage("./0001-second.sql", 1, ("other",)),
         Passage("./0001-second.sql", 2, ("hit",)),

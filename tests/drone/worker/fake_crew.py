@@ -82,7 +82,7 @@ class FakeCrew(Crew):
         return Outcome(status=OrderStatus.SUCCEEDED, answer=f"did {order.prompt}")
 
     async def with_changes(
-        self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, of_git: Sequence[Fact] = ()
+        self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, git_facts: Sequence[Fact] = ()
     ) -> Outcome:
         return outcome
 

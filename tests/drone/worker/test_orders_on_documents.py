@@ -154,7 +154,7 @@ async def test_entries_queued_before_a_change_are_numbered_before_it_and_a_refus
         documents = await OrderDocuments.opened(press.async_store, journal, order.document_id or "", {})
         origin = Origin(record_id=None)
         wrong = commands_of({**ROOT, "values": {"titel": "x"}})
-        journal.owe(origin, AgentStep(name="owed", message="before all"))
+        journal.defer(origin, AgentStep(name="owed", message="before all"))
         answers = await asyncio.gather(
             documents.dispatch(origin, commands_of(ROOT), author(order), "call-1"),
             journal.write(origin, AgentStep(name="note", message="between")),

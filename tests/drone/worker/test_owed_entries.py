@@ -41,7 +41,7 @@ class Owing(FakeCrew):
             await journal.write(origin, taken)
         if self.text:
             await journal.keep(self.text)
-        journal.owe(origin, SPENT, AgentFinished(status=RecordStatus.COMPLETED, answer="said"))
+        journal.defer(origin, SPENT, AgentFinished(status=RecordStatus.COMPLETED, answer="said"))
         return Outcome(status=OrderStatus.SUCCEEDED, answer="said")
 
 

@@ -186,8 +186,8 @@ async def test_an_order_that_is_resumed_within_its_grace_never_waits() -> None:
     async with steered(park_after_seconds=3600) as run:
         await run.tree.until_asked("north", "south")
         await run.ask(ControlKind.PAUSE)
-        run.tree.let_go("north", "south")
-        await until(lambda: bool(run.tree.turn.idle.stands))
+        run.tree.release("north", "south")
+        await until(lambda: bool(run.tree.turn.idle.is_idle))
         await run.ask(ControlKind.RESUME)
         assert (await run.end()).attempt == 1
         assert "order.waiting" not in run.bench.kinds(run.order.id)
@@ -224,7 +224,7 @@ class Refused:
 
 def refused_tree(*prompts: str, seconds: float = 3600) -> SteeredTree:
     tree = a_tree()
-    tree.let_go("north", "south")
+    tree.release("north", "south")
     Refused(tree, seconds, *prompts)
     return tree
 

@@ -18,7 +18,7 @@ def tries(run: Steered, prompt: str) -> list[int]:
 
 
 async def stands(run: Steered) -> None:
-    await until(lambda: run.tree.calls != [] and run.tree.turn.idle.stands)
+    await until(lambda: run.tree.calls != [] and run.tree.turn.idle.is_idle)
 
 
 async def test_a_refused_order_that_is_resumed_within_its_grace_asks_at_once_and_never_waits() -> None:

@@ -48,7 +48,7 @@ class KeepingCrew(FakeCrew):
         call = Call(f"call of {self.name}", "write", {}, who, turn)
         taken = CallCheckpoints(self.checkpoints.of(order, workspace), call, turn, Event())
         await taken.before(call.call_id)
-        await turn.journal.cleared()
+        await turn.journal.confirm_held()
         (workspace.root / "by").write_text(self.name)
         await taken.changed()
         self.began.set()

@@ -99,7 +99,7 @@ class Steered:
         return self.now(control)
 
     async def end(self, *prompts: str) -> WorkOrder:
-        self.tree.let_go(*prompts)
+        self.tree.release(*prompts)
         async with asyncio.timeout(10):
             await self.working
         assert not any(control.open for control in self.bench.store.controls.of_order(self.order.id))
@@ -169,7 +169,7 @@ async def test_a_drone_that_takes_over_applies_earlier_controls_of_the_order_and
         await first.ask(ControlKind.SET_METADATA, metadata={"side": "north"}, record_id=first.child("north").id)
         first.tree.hold(MASTER)
         first.tree.asked[MASTER].clear()
-        first.tree.let_go("north", "south")
+        first.tree.release("north", "south")
         await first.tree.until_asked(MASTER)
         await first.ask(ControlKind.PAUSE, reason="lunch")
         for run in first.bench.executions:

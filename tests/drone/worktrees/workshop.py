@@ -115,9 +115,9 @@ class Workshop:
         return WorktreeHome(self.data)
 
     def tools(self, workspace: Workspace) -> ToolSet:
-        of_git = (*GitTools(self.git).tools(), *GitWriteTools(self.git).tools())
+        git_facts = (*GitTools(self.git).tools(), *GitWriteTools(self.git).tools())
         commands = () if self.shell.problem else ShellTools(self.shell).tools()
-        functions: tuple[Any, ...] = (write_file, delete_file, list_files, *of_git, *commands)
+        functions: tuple[Any, ...] = (write_file, delete_file, list_files, *git_facts, *commands)
         there = FunctionTools(functions, workspace=workspace, jobs=self.jobs)
         if not workspace.root.is_relative_to(self.data):
             return there

@@ -7,7 +7,7 @@ from typing import Any
 from drone.agent.journal import DeltaKind
 from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import Ask, Reply, WantedCall
-from drone.agent.transcript import WOULD_BE
+from drone.agent.transcript import WOULD_BE_ACCEPTED
 from drone.models.offline import OfflineModel
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.usage import Usage
@@ -141,7 +141,7 @@ async def play(
 
 
 def _ends(result: ToolResult) -> bool:
-    return result.name == "submit_result" and not result.is_error and WOULD_BE not in result.content
+    return result.name == "submit_result" and not result.is_error and WOULD_BE_ACCEPTED not in result.content
 
 
 def _call(number: int, index: int, wanted: WantedCall) -> ToolCall:

@@ -1,4 +1,4 @@
-"""What was made of objects is not made again of the same objects: for what all orders of a drone have in common."""
+"""A cache of function results by the identity of the arguments, for data that all orders of a drone share."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -10,17 +10,16 @@ T = TypeVar("T")
 MOST = 256
 
 
-class Remembered(Generic[P, T]):
-    """A pure function of positional arguments that never change, told apart by what they are, not by what they say.
+class IdentityCache(Generic[P, T]):
+    """A pure function of immutable positional arguments, cached by their identity instead of their equality.
 
-    As `functools.lru_cache`, for arguments that cannot be hashed; the oldest of `most` answers is forgotten. Safe for
-    several threads.
+    Like `functools.lru_cache`, but for unhashable arguments; beyond `most` results the oldest is dropped. Thread-safe.
     """
 
     def __init__(self, function: Callable[P, T], most: int = MOST) -> None:
         self._function = function
         self._most = most
-        # The objects are kept with the answer: no other one can come to have the address of one of them.
+        # The arguments are stored with the result, so that no other object can get the id of one of them.
         self._answers: dict[tuple[int, ...], tuple[tuple[object, ...], T]] = {}
         self._lock = Lock()
 
