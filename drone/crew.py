@@ -189,13 +189,13 @@ class Crew:
     async def with_changes(
         self, order: WorkOrder, workspace: Workspace, journal: Journal, outcome: Outcome, git_facts: Sequence[Fact] = ()
     ) -> Outcome:
-        """The outcome, extended by what the order changed in its workspace; `of_git`: facts about its commits and
+        """The outcome, extended by what the order changed in its workspace; `git_facts`: facts about its commits and
         worktrees. Raises `JournalError`."""
         redactor, threads = self._settings.redactor, self.pools.of(order.id)
         written = RedactedJournal(journal, redactor)
         outcome = await self.checkpoints.with_changes(order, workspace, written, threads, outcome)
-        if outcome.changes is not None or used_git(of_git):
-            changes = with_git_facts(outcome.changes or Changes(workspace=str(workspace.root)), of_git)
+        if outcome.changes is not None or used_git(git_facts):
+            changes = with_git_facts(outcome.changes or Changes(workspace=str(workspace.root)), git_facts)
             changes = await with_current_head(changes, self._toolbox.git, workspace, threads)
             outcome = outcome.model_copy(update={"changes": changes})
         return redactor.model(outcome)
