@@ -71,7 +71,7 @@ class Orders:
         self._connection = connection
 
     def submit(
-        self, prompt: str, *, idempotency_key: str | None = None, attended: bool = False, **fields: Any
+        self, prompt: str = "", *, idempotency_key: str | None = None, attended: bool = False, **fields: Any
     ) -> "WorkOrder":
         """Place an order; `fields` are those of `NewOrder`.
 
