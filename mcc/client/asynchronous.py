@@ -263,9 +263,9 @@ class Sessions:
     async def get(self, session_id: str) -> "SessionWithTurns":
         return await self._connection.send(calls.get_session(session_id))
 
-    async def list(self, *, cursor: str | None = None, limit: int = 50) -> "Listing[Session]":
-        """One page, newest first."""
-        return await self._connection.send(calls.list_sessions(cursor=cursor, limit=limit))
+    async def list(self, *, part: str | None = None, cursor: str | None = None, limit: int = 50) -> "Listing[Session]":
+        """One page, newest first; `part`: those whose id begins or ends so, by at least four characters."""
+        return await self._connection.send(calls.list_sessions(part=part, cursor=cursor, limit=limit))
 
 
 class Inbox:

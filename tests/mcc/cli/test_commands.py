@@ -705,6 +705,12 @@ def test_sessions_are_opened_listed_and_shown(service: Service) -> None:
     shown = json.loads(service.mcc("sessions", "show", session_id, "--json").stdout)
     assert (shown["title"], [order["prompt"] for order in shown["orders"]]) == ("Notes", ["one"])
     assert session_id in service.mcc("sessions", "list").stdout
+    for named in ("@last", session_id[:13], session_id[-8:]):
+        assert json.loads(service.mcc("sessions", "show", named, "--json").stdout)["id"] == session_id
+        listed = json.loads(service.mcc("orders", "list", "--session", named, "--json").stdout)["items"]
+        assert {one["session_id"] for one in listed} == {session_id}
+    assert service.mcc("run", "two", "--session", "@last").code == 0
+    assert json.loads(service.mcc("sessions", "show", session_id, "--json").stdout)["turns"] == 2
     assert "one" in service.mcc("sessions", "show", session_id).stdout
 
 
