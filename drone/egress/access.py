@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-from drone.egress.plan import ConfiguredSecret, Grant, Plan, missing_for
+from drone.egress.plan import SECRET_PORTS, ConfiguredSecret, Grant, Plan, missing_for
 from drone.egress.secrets import Secret, Secrets
 from mcc.addresses import AddressRule, Endpoint, HostList, Refused, Resolve, endpoint_of
 from mcc.addresses.rule import Dial, itself
@@ -36,7 +36,7 @@ class OrderAccess:
             Secret(
                 one.value.encode("utf-8", "surrogateescape"),
                 stand_ins[one.variable].encode(),
-                HostList(one.hosts, (443,)),
+                HostList(one.hosts, SECRET_PORTS),
             )
             for one in usable
         )

@@ -4,13 +4,18 @@ Plain dataclasses and not pydantic, which would double the proxy's memory and it
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from typing import Any
 
+from mcc.addresses import HostList
+
 FEWEST_CHARACTERS = 8
 """Shortest accepted secret; a shorter one could not be told from ordinary words in an answer."""
+
+SECRET_PORTS = (443,)
+"""The ports of a secret's host entry without a port. Not 80: no secret is sent in the clear by default."""
 
 MESSAGE_BYTES = 1 << 20
 """Longest message; the kernel accepts no longer ones."""
@@ -62,13 +67,26 @@ class Plan:
 
     @property
     def problems(self) -> Sequence[str]:
-        """The secrets that cannot be used, and why."""
+        """The secrets that cannot be used, or not at one of their hosts, and why."""
         usable = [one for one in self.secrets if not one.problem]
-        return [*(one.problem for one in self.secrets if one.problem), *filter(None, (missing_for(usable),))]
+        unusable = [one.problem for one in self.secrets if one.problem]
+        return [*unusable, *filter(None, (missing_for(usable),)), *self._not_allowed(usable)]
+
+    def _not_allowed(self, secrets: Sequence[ConfiguredSecret]) -> Iterator[str]:
+        allowed = HostList(self.allow)
+        for secret in secrets:
+            for host in secret.hosts:
+                if not _is_allowed(host, allowed):
+                    yield f"{secret.variable}: {host} is not in [sandbox.egress] allow; add it there as well"
 
     @property
     def as_dict(self) -> Mapping[str, Any]:
         return asdict(self)
+
+
+def _is_allowed(host: str, allowed: HostList) -> bool:
+    """Whether `allowed` covers this entry. A wildcard must be listed literally; a name may match a listed wildcard."""
+    return host in allowed.names or any(map(allowed.covers, HostList([host], SECRET_PORTS).endpoints))
 
 
 @dataclass(frozen=True, slots=True)

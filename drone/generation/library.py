@@ -77,15 +77,15 @@ async def generate(
     documents = MemoryDocuments(document, turn.journal, _functions(document, functions))
     hire = _hiring(model, toolset(tools), limits)
     generated = await Orchestrator(documents, turn, hire, Request(journal.order_id, asked, brief)).run()
-    return _report(generated, turn, journal)
+    return _report(generated, journal)
 
 
-def _report(generated: Generated, turn: Turn, journal: MemoryJournal) -> GenerationReport:
+def _report(generated: Generated, journal: MemoryJournal) -> GenerationReport:
     outcome = generated.outcome()
     return GenerationReport(
         counts=generated.counts,
         failed=generated.result.failed,
-        usage=turn.budget.spent,
+        usage=journal.fold.spent,
         ok=generated.succeeded,
         error=None if generated.succeeded else generated.why,
         outcome=outcome,

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from mcc.api.controls import announce, with_recipients
-from mcc.api.service import API, PRINCIPAL, Cursor, Limit, Service, ServiceHere, answer, answers, page
+from mcc.api.service import API, ERRORS, PRINCIPAL, Cursor, Limit, Service, ServiceHere, answer, answers, page
 from mcc.contracts.answers import Listing
 from mcc.contracts.approvals import AnyApproval, AnyItem, Grant, ItemStatus, NewAnswer, NewDecision, QuestionItem
 from mcc.contracts.ids import is_identifier
@@ -88,7 +88,7 @@ async def grants(service: ServiceHere, cursor: Cursor = None, limit: Limit = 50)
     return page(await service.offload(service.store.grants.list, cursor=cursor, limit=limit))
 
 
-@router.delete("/grants/{grant_id}", status_code=204)
+@router.delete("/grants/{grant_id}", status_code=204, responses=dict(ERRORS))
 async def revoke(grant_id: ItemId, service: ServiceHere) -> Response:
     """Revoke a grant. It applies to no further call, those of running orders included."""
     await service.write(service.store.grants.revoke, grant_id, principal=PRINCIPAL)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from mcc.api.catalogue import Offered
-from mcc.api.service import API, ServiceHere, answer, answers, whole
+from mcc.api.service import API, ServiceHere, WindowHere, answer, answers, whole
 from mcc.contracts.answers import Listing
 from mcc.contracts.documents import BlueprintDetail, BlueprintSummary, KeptBlueprint, NewBlueprint
 from mcc.documents.blueprint import Blueprint
@@ -31,9 +31,10 @@ async def keep(new: NewBlueprint, service: ServiceHere) -> Response:
 
 
 @router.get("/blueprints", responses=answers(Listing[BlueprintSummary]))
-async def list_blueprints(service: ServiceHere) -> Response:
+async def list_blueprints(service: ServiceHere, window: WindowHere) -> Response:
     """The shipped blueprints, the operator's usable ones, and uploaded ones with other names."""
-    return whole(await service.offload(lambda: [summary(one) for one in service.catalogue.usable(_log_unusable)]))
+    usable = await service.offload(lambda: [summary(one) for one in service.catalogue.usable(_log_unusable)])
+    return whole(usable, window)
 
 
 @router.get("/blueprints/{name}", responses=answers(BlueprintDetail))

@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from mcc.api.problems import Unacceptable
-from mcc.api.service import API, PRINCIPAL, OrderId, Service, ServiceHere, answer, answers, whole
+from mcc.api.service import API, PRINCIPAL, OrderId, Service, ServiceHere, WindowHere, answer, answers, whole
 from mcc.contracts.answers import Listing
 from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl, NewControls, Receipt, SteerMode
 from mcc.contracts.drones import DroneStatus, Registration
@@ -99,9 +99,9 @@ async def batch(order_id: OrderId, service: ServiceHere, asked: NewControls) -> 
 
 
 @router.get("/orders/{order_id}/controls", responses=answers(Listing[Control]))
-async def controls(order_id: OrderId, service: ServiceHere) -> Response:
+async def controls(order_id: OrderId, service: ServiceHere, window: WindowHere) -> Response:
     """The controls requested of this order, and what became of them."""
-    return whole(await service.offload(service.store.controls.of_order, order_id))
+    return whole(await service.offload(service.store.controls.of_order, order_id), window)
 
 
 async def _request(service: Service, order_id: str, kind: ControlKind, asked: NewControl | None) -> Response:

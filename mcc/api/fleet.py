@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from starlette.responses import Response
 
 from mcc.api.problems import Refusal
-from mcc.api.service import API, PRINCIPAL, Service, ServiceHere, answer, answers, whole
+from mcc.api.service import API, PRINCIPAL, Service, ServiceHere, Window, WindowHere, answer, answers, whole
 from mcc.contracts.answers import MAX_CHECKED_MODELS, Listing, ModelCheck, ModelsToCheck, Offer
 from mcc.contracts.drones import Capability, Drone, DroneStatus, Registration, ToolSheet
 from mcc.contracts.tool_tests import ToolsApproved, ToolsToApprove, ToolTest, ToolTested
@@ -23,15 +23,15 @@ Part: TypeAlias = Callable[[Registration], Iterable[Capability]]
 
 
 @router.get("/drones", responses=answers(Listing[Drone]))
-async def drones(service: ServiceHere) -> Response:
+async def drones(service: ServiceHere, window: WindowHere) -> Response:
     """Drones of the last day, except those that shut down properly; `silent` ones have missed their heartbeat."""
-    return whole(await service.offload(service.store.leases.drones))
+    return whole(await service.offload(service.store.leases.drones), window)
 
 
 @router.get("/agents", responses=answers(Listing[Offer]))
-async def agents(service: ServiceHere) -> Response:
+async def agents(service: ServiceHere, window: WindowHere) -> Response:
     """Agents that the live drones know."""
-    return await merged(service, lambda drone: drone.agents)
+    return await merged(service, lambda drone: drone.agents, window)
 
 
 @router.get("/agents/{name}", responses=answers(Offer))
@@ -44,13 +44,13 @@ async def agent(service: ServiceHere, name: str) -> Response:
 
 
 @router.get("/models", responses=answers(Listing[Offer]))
-async def models(service: ServiceHere) -> Response:
+async def models(service: ServiceHere, window: WindowHere) -> Response:
     """Models that the live drones can call, with the reason why one cannot be called."""
-    return await merged(service, lambda drone: drone.models)
+    return await merged(service, lambda drone: drone.models, window)
 
 
-async def merged(service: Service, part: Part) -> Response:
-    return whole(offers(await service.offload(service.store.leases.registrations), part))
+async def merged(service: Service, part: Part, window: Window) -> Response:
+    return whole(offers(await service.offload(service.store.leases.registrations), part), window)
 
 
 def offers(drones: Sequence[Registration], part: Part) -> list[Offer]:
@@ -150,9 +150,9 @@ def live(service: Service) -> list[Registration]:
 
 
 @router.get("/tools", responses=answers(Listing[Offer]))
-async def tools(service: ServiceHere) -> Response:
+async def tools(service: ServiceHere, window: WindowHere) -> Response:
     """Tools that the live drones have, with the reason why one cannot be used."""
-    return await merged(service, lambda drone: drone.tools)
+    return await merged(service, lambda drone: drone.tools, window)
 
 
 @router.post("/tools/test", responses=answers(ToolTested))

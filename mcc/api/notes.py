@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from mcc.api.service import API, PRINCIPAL, ServiceHere, answer, answers, whole
+from mcc.api.service import API, PAGE_LIMIT, PRINCIPAL, ServiceHere, Window, WindowHere, answer, answers, whole
 from mcc.contracts.answers import Listing
 from mcc.contracts.notes import Note, NoteKind
 
@@ -18,18 +18,22 @@ NoteName = Annotated[str, Query(max_length=200)]
 @router.get("/notes", responses=answers(Listing[Note]))
 async def notes(
     service: ServiceHere,
+    window: WindowHere,
     project: Annotated[str | None, Query(max_length=200)] = None,
     kind: NoteKind | None = None,
-    limit: Annotated[int, Query(ge=1, le=200)] = 200,
 ) -> Response:
     """The newest version of each note that is neither removed nor expired, of all projects or one, newest first."""
-    return whole(await service.offload(service.store.notes.find, project=project, kind=kind, most=limit))
+    window = Window(window.skip, window.limit or PAGE_LIMIT)
+    most = window.skip + PAGE_LIMIT + 1
+    return whole(await service.offload(service.store.notes.find, project=project, kind=kind, most=most), window)
 
 
 @router.get("/notes/history", responses=answers(Listing[Note]))
-async def history(project: Project, kind: NoteKind, name: NoteName, service: ServiceHere) -> Response:
+async def history(
+    project: Project, kind: NoteKind, name: NoteName, service: ServiceHere, window: WindowHere
+) -> Response:
     """All kept versions of one note, newest first, each with the order and journal entry that wrote it."""
-    return whole(await service.offload(service.store.notes.history, project, kind, name))
+    return whole(await service.offload(service.store.notes.history, project, kind, name), window)
 
 
 @router.delete("/notes", responses=answers(Note))

@@ -316,9 +316,11 @@ async def open_session(service: ServiceHere, new: NewSession | None = None) -> R
 
 
 @conversations.get("/sessions", responses=answers(Listing[Session]))
-async def list_sessions(service: ServiceHere, cursor: Cursor = None, limit: Limit = 50) -> Response:
-    """Sessions, newest first."""
-    return page(await service.offload(service.store.sessions.list, cursor=cursor, limit=limit))
+async def list_sessions(
+    service: ServiceHere, part: IdPart | None = None, cursor: Cursor = None, limit: Limit = 50
+) -> Response:
+    """Sessions, newest first; with `part` those whose id begins or ends so."""
+    return page(await service.offload(service.store.sessions.list, part=part, cursor=cursor, limit=limit))
 
 
 @conversations.get("/sessions/{session_id}", name="show", responses=answers(SessionWithTurns))

@@ -1,5 +1,6 @@
 """Error responses: every error becomes problem JSON (RFC 9457) with a sentence, never a traceback."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from http import HTTPStatus
@@ -26,6 +27,9 @@ RETRY_SECONDS = 2
 
 QUEUE_SECONDS = 5
 """The Retry-After when too many orders are queued."""
+
+IN_A_BATCH = re.compile(r"orders\.([0-9]+)")
+"""How the field of a mistake in one of several orders begins."""
 
 STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.UnknownOrder: 404,
@@ -135,7 +139,13 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     body = getattr(request.scope.get("route"), "body_field", None)
     found = mistakes(error.errors(), body.field_info.annotation if body is not None else None)
-    return problem(422, found[0].sentence, errors=[asdict(one) for one in found[:50]])
+    return problem(422, found[0].sentence, errors=[_told(one) for one in found[:50]])
+
+
+def _told(one: Mistake) -> dict[str, Any]:
+    """Of several orders, also which of them it is in."""
+    place = IN_A_BATCH.match(one.field)
+    return asdict(one) | ({"index": int(place[1]), "status": 422} if place else {})
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, cast
@@ -27,7 +28,7 @@ from mcc.dispatch.publisher import AsyncPublisher, Message, newest_entries, stat
 from mcc.feed.feed import Feed
 from mcc.redaction import Redactor
 from mcc.settings import Settings
-from mcc.store.errors import StoreError
+from mcc.store.errors import BadCursor, StoreError
 from mcc.store.resources import Reserve
 from mcc.store.store import BoundedOffload, Offload, Store
 from mcc.store.values import Page, Placed
@@ -182,6 +183,14 @@ class Service:
     checks: DroneChecks | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Which items of a complete list are wanted: `limit` of them (None: all) after the first `skip`."""
+
+    skip: int = 0
+    limit: int | None = None
+
+
 async def _service(request: Request) -> Service:
     return cast(Service, request.app.state.service)
 
@@ -206,6 +215,15 @@ Limit = Annotated[int, Query(ge=1, le=PAGE_LIMIT)]
 Cursor = Annotated[str | None, Query(max_length=500)]
 
 
+async def _window(cursor: Cursor = None, limit: Annotated[int | None, Query(ge=1, le=PAGE_LIMIT)] = None) -> Window:
+    if cursor is not None and not re.fullmatch("[0-9]{1,9}", cursor):
+        raise BadCursor("this cursor is not one that a page of this list gave; begin without one")
+    return Window(int(cursor or 0), limit)
+
+
+WindowHere = Annotated[Window, Depends(_window)]
+
+
 ERRORS: Mapping[int | str, dict[str, Any]] = {"default": {"model": Problem, "description": "An error"}}
 """For OpenAPI: every other answer is a problem."""
 
@@ -220,9 +238,10 @@ def page(found: Page[Any]) -> Response:
     return answer({"items": found.items, "next_cursor": found.next_cursor})
 
 
-def whole(items: Sequence[object]) -> Response:
-    """A complete list, in the shape of a paged one."""
-    return answer({"items": items, "next_cursor": None})
+def whole(items: Sequence[object], window: Window = Window()) -> Response:
+    """A complete list, or the window of it that is wanted; its cursor is the number of items before the page."""
+    end = len(items) if window.limit is None else window.skip + window.limit
+    return answer({"items": items[window.skip : end], "next_cursor": str(end) if end < len(items) else None})
 
 
 def answers(model: Any, status: int = 200) -> dict[int | str, dict[str, Any]]:

@@ -46,7 +46,7 @@ class Sessions(Protocol):
 
     def get(self, session_id: str) -> "SessionWithTurns": ...
 
-    def list(self, *, cursor: str | None = None, limit: int = 50) -> "Listing[Session]": ...
+    def list(self, *, part: str | None = None, cursor: str | None = None, limit: int = 50) -> "Listing[Session]": ...
 
 
 class Documents(Protocol):
@@ -191,10 +191,10 @@ class ArchivedSessions:
     def get(self, session_id: str) -> "SessionWithTurns":
         return self._store.session_with_turns(session_id)
 
-    def list(self, *, cursor: str | None = None, limit: int = 50) -> "Listing[Session]":
+    def list(self, *, part: str | None = None, cursor: str | None = None, limit: int = 50) -> "Listing[Session]":
         from mcc.contracts.answers import Listing
 
-        found = self._store.sessions.list(cursor=cursor, limit=limit)
+        found = self._store.sessions.list(part=part, cursor=cursor, limit=limit)
         return Listing(items=tuple(found.items), next_cursor=found.next_cursor)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 from mcc.cli.command import USAGE, fail, say
-from mcc.cli.server import LOOPBACK
+from mcc.cli.server import LAST, LOOPBACK, is_part_of_an_id, resolve_session_id
 
 if TYPE_CHECKING:
     from mcc.client import MCC
@@ -101,7 +101,13 @@ class OrderRequest:
 
     def fields(self) -> dict[str, Any]:
         """The order's fields as far as they are known before a service is asked, for example for the last session."""
-        return {"prompt": self.prompt} | {name: value for name, value in self.order.items() if value is not None}
+        from mcc.contracts.ids import is_identifier
+
+        fields = {name: value for name, value in self.order.items() if value is not None}
+        session = str(fields.get("session_id", "")).strip().lower()
+        if not is_identifier(session) and (session == LAST or is_part_of_an_id(session)):
+            del fields["session_id"]
+        return {"prompt": self.prompt} | fields
 
     def checked(self) -> "NewOrder":
         """The validated order. Exits where no service would accept it."""
@@ -125,6 +131,8 @@ class OrderRequest:
         order = dict(self.order)
         if self.go_on:
             order["session_id"] = last_session(client, order["workspace"])
+        elif (named := order.get("session_id")) is not None:
+            order["session_id"] = resolve_session_id(client, named)
         return self.submit(client, order)
 
     def submit(self, client: "MCC", order: Mapping[str, Any]) -> "WorkOrder":

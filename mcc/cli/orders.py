@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from mcc.cli.command import DONE, FAILED, USAGE, clock, fail, print_json, print_markdown, print_pairs, print_table, say
-from mcc.cli.server import Call, Query, list_by_default, reading_command, service_command
+from mcc.cli.server import Call, Query, list_by_default, reading_command, resolve_session_id, service_command
 from mcc.view.tables import CELL_CHARACTERS
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ class Addressed:
 def list_orders(
     query: Query,
     status: Annotated[str | None, typer.Option(help="Only those queued, running, waiting, succeeded …")] = None,
-    session: Annotated[str | None, typer.Option(help="Only those of this session.")] = None,
+    session: Annotated[
+        str | None, typer.Option(help="Only those of this session: its id, an end of it, or @last.")
+    ] = None,
     label: Annotated[str | None, typer.Option(help="Only those with this label.")] = None,
     limit: Annotated[int, typer.Option(help="How many.", min=1, max=200)] = 50,
     cursor: Annotated[str | None, typer.Option(help="Where the page before ended.")] = None,
@@ -59,7 +61,8 @@ def list_orders(
 
     Example: mcc orders list --status running
     """
-    page = query.reader.orders.list(status=status, session_id=session, label=label, limit=limit, cursor=cursor)
+    session_id = None if session is None else resolve_session_id(query.reader, session)
+    page = query.reader.orders.list(status=status, session_id=session_id, label=label, limit=limit, cursor=cursor)
     if query.printed(page):
         return
     print_table(LISTED, map(_row, page.items), empty="No order.")

@@ -27,7 +27,7 @@ class TurnOptions:
     ] = None
     ref: Annotated[str | None, typer.Option(help="Branch, tag or commit of a git address.")] = None
     agent: Annotated[str, typer.Option(help="Agent to ask.")] = "master"
-    session: Annotated[str | None, typer.Option(help="Session to go on with, by its id.")] = None
+    session: Annotated[str | None, typer.Option(help="Session to go on with: its id, an end of it, or @last.")] = None
     go_on: Annotated[bool, typer.Option("--continue", help="Go on with the last session of this workspace.")] = False
     metadata: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="For its tools and for programs; may be repeated.")

@@ -168,6 +168,8 @@ def _with_full_id(reader: "Reader", arguments: dict[str, Any]) -> dict[str, Any]
         return {**arguments, "order_id": resolve_order_id(reader, named)}
     if (named := arguments.get("document_id")) is not None:
         return {**arguments, "document_id": resolve_document_id(reader, named)}
+    if (named := arguments.get("session_id")) is not None:
+        return {**arguments, "session_id": resolve_session_id(reader, named)}
     return arguments
 
 
@@ -227,6 +229,21 @@ def resolve_document_id(reader: "Reader", named: str) -> str:
     return _resolve_id("document", named, found)
 
 
+def resolve_session_id(reader: "Reader", named: str) -> str:
+    """The same of a session. Raises `ClientError`; where `reader` is the database, `StoreError`."""
+    from mcc.view.output import one_line
+
+    def found(part: str | None, limit: int) -> list[tuple[str, str]]:
+        return [(one.id, one_line(one.title, 60)) for one in reader.sessions.list(part=part, limit=limit).items]
+
+    return _resolve_id("session", named, found)
+
+
+def is_part_of_an_id(text: str) -> bool:
+    """Whether an id may begin or end with `text`, which is long enough to stand for it."""
+    return len(text) >= SHORTEST and not set(text) - set("0123456789abcdef-")
+
+
 def _resolve_id(what: str, named: str, find: Callable[[str | None, int], list[tuple[str, str]]]) -> str:
     """`find`, given a part of an id (None = any) and a limit, answers matching ids, newest first, with a description
     of each; `what` is the noun for messages."""
@@ -238,7 +255,7 @@ def _resolve_id(what: str, named: str, find: Callable[[str | None, int], list[tu
     if part == LAST:
         newest = find(None, 1)
         return newest[0][0] if newest else fail(f"{LAST}: there is no {what} yet.")
-    if len(part) < SHORTEST or set(part) - set("0123456789abcdef-"):
+    if not is_part_of_an_id(part):
         fail(
             f"{named!r} names no {what}: give its id, at least {SHORTEST} characters of an end of it, or {LAST}.", USAGE
         )

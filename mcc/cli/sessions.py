@@ -31,10 +31,13 @@ list_by_default(app, list_sessions)
 
 
 @reading_command(app)
-def show(query: Query, session_id: Annotated[str, typer.Argument(help="The session's id.")]) -> None:
+def show(
+    query: Query,
+    session_id: Annotated[str, typer.Argument(help="Its id, 4 characters or more of an end of it, or @last.")],
+) -> None:
     """One session with its turns.
 
-    Example: mcc sessions show 0190c9a2-0000-7000-8000-000000000000
+    Example: mcc sessions show @last
     """
     session = query.reader.sessions.get(session_id)
     if query.printed(session):

@@ -71,7 +71,7 @@ class Orders:
         self._connection = connection
 
     def submit(
-        self, prompt: str, *, idempotency_key: str | None = None, attended: bool = False, **fields: Any
+        self, prompt: str = "", *, idempotency_key: str | None = None, attended: bool = False, **fields: Any
     ) -> "WorkOrder":
         """Place an order; `fields` are those of `NewOrder`.
 
@@ -262,9 +262,9 @@ class Sessions:
     def get(self, session_id: str) -> "SessionWithTurns":
         return self._connection.send(calls.get_session(session_id))
 
-    def list(self, *, cursor: str | None = None, limit: int = 50) -> "Listing[Session]":
-        """One page, newest first."""
-        return self._connection.send(calls.list_sessions(cursor=cursor, limit=limit))
+    def list(self, *, part: str | None = None, cursor: str | None = None, limit: int = 50) -> "Listing[Session]":
+        """One page, newest first; `part`: those whose id begins or ends so, by at least four characters."""
+        return self._connection.send(calls.list_sessions(part=part, cursor=cursor, limit=limit))
 
 
 class Inbox:

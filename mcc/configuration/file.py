@@ -46,6 +46,7 @@ TABLES = (
     "roles",
     "tools",
     "documents",
+    "workspaces",
     "sandbox",
     "web",
     "mcp",

@@ -12,9 +12,6 @@ VariableName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]
 Megabytes = Annotated[int, Field(ge=16, le=16_777_216)]
 Backend = Literal["searxng", "brave", "tavily"]
 
-SECRET_PORTS = (443,)
-"""The ports of a secret's host entry without a port. Not 80: no secret is sent in the clear by default."""
-
 
 def _hosts(entries: tuple[str, ...]) -> tuple[str, ...]:
     try:
@@ -96,20 +93,6 @@ class Sandbox(Closed):
                 "there and leave [sandbox.egress] out"
             )
         return self
-
-    @model_validator(mode="after")
-    def _secrets_go_where_programs_may(self) -> "Sandbox":
-        allowed = HostList(self.egress.allow)
-        for name, secret in self.secrets.items():
-            for host in secret.hosts:
-                if not _is_allowed(host, allowed):
-                    raise ValueError(f"secrets.{name}: {host} is not in [sandbox.egress] allow; add it there as well")
-        return self
-
-
-def _is_allowed(host: str, allowed: HostList) -> bool:
-    """Whether `allowed` covers this entry. A wildcard must be listed literally; a name may match a listed wildcard."""
-    return host in allowed.names or any(map(allowed.covers, HostList([host], SECRET_PORTS).endpoints))
 
 
 class WebSearch(Closed):

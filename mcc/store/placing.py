@@ -57,6 +57,11 @@ _NEXT_TURN = (
     .where(SESSIONS.c.id == sa.bindparam("wanted"))
     .values(turns=sa.bindparam("turn"), last_order_id=sa.bindparam("last"))
 )
+_NAME = (
+    sa.update(SESSIONS)
+    .where(SESSIONS.c.id == sa.bindparam("wanted"), SESSIONS.c.title_json == text_json(""))
+    .values(title_json=sa.bindparam("title"))
+)
 _UNFINISHED = (
     sa.select(STATE.c.order_id)
     .where(STATE.c.session_id == sa.bindparam("wanted"), has_status(STATE.c.status, UNFINISHED))
@@ -265,7 +270,9 @@ class Placing:
     def _insert_turn(
         self, connection: Connection, rows: NewRows, session_id: str, turn: int, before: Sequence[str]
     ) -> Accepted:
-        """Insert the next turn of an existing session, whose row is locked."""
+        """Insert the next turn of an existing session, whose row is locked; the first names one that has no title."""
+        if turn == 1:
+            connection.execute(_NAME, {"wanted": session_id, "title": text_json(title_of(self.new.prompt))})
         accepted = self._insert(connection, rows, session_id, turn, before)
         connection.execute(_NEXT_TURN, {"wanted": session_id, "turn": turn, "last": accepted.order_id})
         return accepted

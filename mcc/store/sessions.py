@@ -223,12 +223,16 @@ class Sessions:
             raise UnknownSession(f"there is no session {session_id!r}")
         return _session(row)
 
-    def list(self, *, cursor: str | None = None, limit: int = 50) -> Page[Session]:
+    def list(self, *, part: str | None = None, cursor: str | None = None, limit: int = 50) -> Page[Session]:
+        """Newest first; `part`: those whose id begins or ends so. Raises `BadCursor`."""
         if cursor is not None and not is_identifier(cursor):
             raise BadCursor("this cursor is not one that a page of sessions gave; begin without one")
         statement = sa.select(SESSIONS).order_by(SESSIONS.c.id.desc()).limit(limit + 1)
         if cursor is not None:
             statement = statement.where(SESSIONS.c.id < cursor)
+        if part is not None:
+            at_an_end = (SESSIONS.c.id.startswith(part, autoescape=True), SESSIONS.c.id.endswith(part, autoescape=True))
+            statement = statement.where(sa.or_(*at_an_end))
 
         def page(connection: Connection) -> Page[Session]:
             found = [_session(row) for row in connection.execute(statement).mappings()]

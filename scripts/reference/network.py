@@ -25,7 +25,7 @@ OF_EGRESS: Mapping[str, str] = {
 }
 OF_SECRETS: Mapping[str, str] = {
     "env": "The variable of the drone that holds the secret.",
-    "hosts": "The hosts that it is sent to, in headers only; each of them is in `allow` too.",
+    "hosts": "The hosts that it is sent to, in headers only, as far as `allow` names them too.",
 }
 OF_WEB: Mapping[str, str] = {
     "hosts": "What `web_fetch` may fetch, written as in `allow`. None: there is no such tool.",

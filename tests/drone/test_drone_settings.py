@@ -8,6 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from drone.settings import ModelConfig, Settings, load
+from mcc.configuration.file import TABLES
 from mcc.configuration.settings import BadSettings
 
 MODELS = """
@@ -232,3 +233,7 @@ def test_secrets_are_the_keys_of_models_and_the_passwords_of_addresses(monkeypat
         keys={"GIVEN": "given-key"},
     )
     assert settings.secrets() >= {"given-key", "harbour-key", "p@ss", "redis-word"}
+
+
+def test_every_table_that_a_drone_reads_is_known_in_the_file() -> None:
+    assert Settings.own_tables <= set(TABLES)

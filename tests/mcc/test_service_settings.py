@@ -60,6 +60,14 @@ def test_modules_of_functions_come_from_a_table_of_their_own_and_from_nowhere_el
             load(own, directory=empty)
 
 
+def test_git_addresses_are_a_table_of_the_file(tmp_path: Path, empty: Path) -> None:
+    (tmp_path / "mcc").mkdir()
+    written = '[[workspaces.git]]\naddress = "https://git.example.org/team/*"\ntoken_env = "TEAM_GIT_TOKEN"\n'
+    (tmp_path / "mcc" / "mcc.toml").write_text(written)
+    (remote,) = load({"XDG_CONFIG_HOME": str(tmp_path)}, directory=empty).workspaces.git
+    assert (remote.address, remote.token_env) == ("https://git.example.org/team/*", "TEAM_GIT_TOKEN")
+
+
 def test_lists_are_written_with_commas_and_paths_with_colons_too(empty: Path) -> None:
     environ = {"MCC_QUEUES": "a, b", "MCC_WORKSPACE_ROOTS": f"/a{os.pathsep}/b/../c,~/d", "MCC_ALLOWED_HOSTS": "x,y"}
     found = load(environ, directory=empty)

@@ -11,7 +11,7 @@ from drone.agent.model import Ask
 from drone.agent.subagents.assignments import UnknownAgentType, assignment_of
 from drone.models.scripted import Said, call
 from mcc.contracts.drones import Registration, SandboxState
-from mcc.contracts.order import NewOrder
+from mcc.contracts.order import NewOrder, NewSession
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.testing import temporary_store
@@ -138,3 +138,12 @@ def test_the_first_prompt_names_the_session() -> None:
     store.orders.place(again, principal="ann")
     session = store.sessions.get(placed.order.session_id)
     assert (session.title, session.turns) == ("Count the gulls and the terns", 2)
+
+
+def test_the_first_prompt_names_a_session_that_was_opened_without_a_name() -> None:
+    store = temporary_store()
+    for title, shown in (("", "Count the gulls"), ("Birds", "Birds")):
+        opened = store.sessions.open(NewSession(title=title), principal="p")
+        placed = store.orders.place(NewOrder(prompt="Count the gulls", session_id=opened.id), principal="p")
+        assert placed.order.session_title == shown
+        assert store.sessions.get(opened.id).title == shown

@@ -41,7 +41,8 @@ async def test_a_document_is_made_without_broker_and_database(tmp_path: Path) ->
     report = await generate(document, model=model, concurrency=8, on_failure="collect", nodes=[])
     assert report.ok, report.error
     assert report.failed == () and report.counts.done == len(document.state.nodes)
-    assert report.usage.model_calls > 3
+    assert report.usage.model_calls > 3 and report.usage.tool_calls > 3
+    assert report.record is not None and report.usage == report.record.usage_total
     assert document.node("/lesson-1").verdicts and not document.pending() and not document.stale()
     made, nodes = document.node("/lesson-1"), len(document.state.nodes)
     document.undo()

@@ -70,6 +70,16 @@ async def test_an_error_is_the_problem_that_the_description_says(
     check(document, answer, path)
 
 
+async def test_every_error_under_the_api_is_described_as_a_problem(document: dict[str, Any]) -> None:
+    told = {
+        (method, path): operation["responses"].get("default", {}).get("content", {})
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+        if path.startswith("/api/v1/")
+    }
+    assert [where for where, content in told.items() if list(content) != ["application/problem+json"]] == []
+
+
 @pytest.mark.parametrize("fact", samples.FACTS, ids=lambda fact: str(fact.kind))
 def test_an_entry_of_every_kind_is_what_the_description_says(fact: Fact, document: dict[str, Any]) -> None:
     shape = {"$ref": "#/components/schemas/Entry", "components": document["components"]}

@@ -71,6 +71,23 @@ async def test_agents_tools_and_models_are_those_of_the_drones(api: httpx.AsyncC
     assert [model["name"] for model in (await api.get(f"{V1}/models")).json()["items"]] == ["offline"]
 
 
+@pytest.mark.parametrize("path", ["agents", "tools", "models", "drones", "blueprints", "notes"])
+async def test_every_list_is_read_page_by_page(path: str, api: httpx.AsyncClient, store: Store) -> None:
+    for name in ("one", "two"):
+        HandDrone(store, name=name, agents=("master", "explore"))
+    all_at_once = (await api.get(f"{V1}/{path}")).json()["items"]
+    paged: list[object] = []
+    query: dict[str, str] | None = {"limit": "1"}
+    while query is not None:
+        page = (await api.get(f"{V1}/{path}", params=query)).json()
+        assert len(page["items"]) <= 1
+        paged += page["items"]
+        query = {"limit": "1", "cursor": page["next_cursor"]} if page["next_cursor"] else None
+    assert paged == all_at_once
+    wrong = await api.get(f"{V1}/{path}", params={"cursor": "foreign"})
+    assert (wrong.status_code, wrong.headers["content-type"]) == (400, "application/problem+json")
+
+
 def test_an_offer_has_a_problem_only_when_no_drone_can_use_it() -> None:
     def drone(name: str, *models: Capability) -> Registration:
         return Registration(

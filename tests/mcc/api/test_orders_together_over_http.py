@@ -71,6 +71,13 @@ async def test_all_that_cannot_be_accepted_are_named_with_why_and_none_is_placed
     assert (await api.post(BATCH, json=rest)).status_code == 201
 
 
+async def test_an_order_of_the_wrong_form_is_named_by_its_index(api: httpx.AsyncClient) -> None:
+    answer = await api.post(BATCH, json={"orders": [{"prompt": "x"}, {"prompt": ""}, {"prompt": "x", "priority": 10}]})
+    assert answer.status_code == 422
+    told = [(one["index"], one["status"], one["field"]) for one in answer.json()["errors"]]
+    assert told == [(1, 422, "orders.1.prompt"), (2, 422, "orders.2.priority")]
+
+
 async def test_what_only_the_database_knows_is_named_too(api: httpx.AsyncClient, store: Store) -> None:
     await api.post(BATCH, json=orders({"prompt": "first", "idempotency_key": "k1"}))
     asked = orders(

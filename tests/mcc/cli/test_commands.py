@@ -115,6 +115,16 @@ def test_every_command_helps_with_an_example_and_speaks_json(path: tuple[str, ..
     assert "--json" in told.output or path in (("orders", "record"), ("completion",))
 
 
+GROUPS = sorted({path[0] for path in ALL if len(path) > 1})
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_every_group_helps_with_an_example_that_is_one_of_its_commands(name: str) -> None:
+    told = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"})
+    example = told.output.partition(f"Example: mcc {name} ")[2].split()
+    assert (name, example[0]) in ALL
+
+
 def test_both_commands_say_their_version() -> None:
     assert CliRunner().invoke(app, ["--version"]).output == f"mcc {__version__}\n"
     assert CliRunner().invoke(drone_app, ["--version"]).output == f"drone {__version__}\n"
@@ -695,6 +705,12 @@ def test_sessions_are_opened_listed_and_shown(service: Service) -> None:
     shown = json.loads(service.mcc("sessions", "show", session_id, "--json").stdout)
     assert (shown["title"], [order["prompt"] for order in shown["orders"]]) == ("Notes", ["one"])
     assert session_id in service.mcc("sessions", "list").stdout
+    for named in ("@last", session_id[:13], session_id[-8:]):
+        assert json.loads(service.mcc("sessions", "show", named, "--json").stdout)["id"] == session_id
+        listed = json.loads(service.mcc("orders", "list", "--session", named, "--json").stdout)["items"]
+        assert {one["session_id"] for one in listed} == {session_id}
+    assert service.mcc("run", "two", "--session", "@last").code == 0
+    assert json.loads(service.mcc("sessions", "show", session_id, "--json").stdout)["turns"] == 2
     assert "one" in service.mcc("sessions", "show", session_id).stdout
 
 

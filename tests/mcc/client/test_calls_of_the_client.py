@@ -60,7 +60,7 @@ def test_an_order_lives_its_life_through_the_client(served: Served, store: Store
 def test_limits_that_nobody_named_are_those_of_the_orders_kind(served: Served) -> None:
     with MCC(served.url, token=served.token) as mcc:
         asked = Limits(wall_seconds=30.0)
-        made = mcc.orders.submit("", kind="generate", blueprint="course", limits=asked).limits
+        made = mcc.orders.submit(kind="generate", blueprint="course", limits=asked).limits
         assert made is not None and made.wall_seconds == 30.0
         assert (made.subagent_rounds, made.spawns, made.tool_calls) == (50, 20_000, 1_000_000)
         assert mcc.orders.submit("Explain", limits=asked).limits == asked
