@@ -97,7 +97,7 @@ def test_a_drone_suspended_beyond_its_lease_does_nothing_more_and_registers_agai
     first = bedroom.sleepy("d1")
     order = bedroom.place("nap")
     bedroom.napping()
-    bedroom.set_idle(first)
+    bedroom.stand_still(first)
     second = bedroom.sleepy("d2")
     ended = bedroom.wait(order, OrderStatus.SUCCEEDED)
     assert not sleepers(), "its tools were ended while it stood still"

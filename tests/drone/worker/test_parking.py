@@ -66,7 +66,7 @@ async def pause_both(run: Steered, *paused: str) -> WorkOrder:
     await run.tree.until_asked("north", "south")
     for prompt in paused:
         await run.ask(ControlKind.PAUSE, record_id=run.child(prompt).id)
-    run.tree.let_go("north", "south")
+    run.tree.release("north", "south")
     return await until_parked(run)
 
 
@@ -74,7 +74,7 @@ async def test_a_paused_order_waits_without_a_slot_and_goes_on_on_another_drone_
     async with a_drone() as first:
         await first.tree.until_asked("north", "south")
         await first.ask(ControlKind.PAUSE, reason="lunch")
-        first.tree.let_go("north", "south")
+        first.tree.release("north", "south")
         order = await until_parked(first)
         assert (order.status, order.reason) == (OrderStatus.WAITING, WaitingReason.PAUSED)
         assert order.detail == waits(first).message == "the order is paused until someone resumes it"
@@ -138,7 +138,7 @@ async def test_a_child_is_cancelled_in_an_order_that_stays_paused_as_a_whole() -
     async with a_drone() as first:
         await first.tree.until_asked("north", "south")
         await first.ask(ControlKind.PAUSE)
-        first.tree.let_go("north", "south")
+        first.tree.release("north", "south")
         order = await until_parked(first)
         cancel = first.request(ControlKind.CANCEL, record_id=first.child("north").id)
         store = first.bench.store
@@ -158,7 +158,7 @@ async def test_an_order_that_receives_a_control_at_the_last_moment_is_handed_bac
         await first.tree.until_asked("north", "south")
         await first.ask(ControlKind.PAUSE)
         first.request(ControlKind.RESUME)
-        first.tree.let_go("north", "south")
+        first.tree.release("north", "south")
         order = await until_parked(first)
         assert order.status is OrderStatus.QUEUED
         last = first.bench.journal(order.id)[-1]
@@ -176,7 +176,7 @@ async def test_an_order_that_was_cancelled_at_the_last_moment_is_cancelled() -> 
         await run.tree.until_asked("north", "south")
         await run.ask(ControlKind.PAUSE)
         cancel = run.request(ControlKind.CANCEL, reason="enough")
-        run.tree.let_go("north", "south")
+        run.tree.release("north", "south")
         order = await until_parked(run)
         assert (order.status, order.detail) == (OrderStatus.CANCELLED, "enough")
         assert run.now(cancel).applied_seq is not None
@@ -199,7 +199,7 @@ async def test_a_drone_that_lost_its_order_meanwhile_parks_nothing() -> None:
         await run.ask(ControlKind.PAUSE)
         run.bench.store.leases.leave(run.bench.trust.incarnation or "")
         assert run.bench.store.sweeper.sweep(may_expire=True).requeued
-        run.tree.let_go("north", "south")
+        run.tree.release("north", "south")
         assert (await until_parked(run)).status is OrderStatus.QUEUED
         assert "order.waiting" not in run.bench.kinds(run.order.id)
 
@@ -281,8 +281,8 @@ async def test_an_order_with_other_active_agents_is_not_parked_for_the_refused_o
     async with a_drone(tree=tree) as run:
         await tree.until_asked("south")
         await until(lambda: "model.retried" in run.bench.kinds(run.order.id))
-        assert not tree.turn.idle.stands and not run.working.done()
-        tree.let_go("south")
+        assert not tree.turn.idle.is_idle and not run.working.done()
+        tree.release("south")
         assert (await until_parked(run)).reason is WaitingReason.RATE_LIMIT
         assert run.child("south").status is RecordStatus.COMPLETED
 
@@ -302,7 +302,7 @@ async def test_a_mixed_standstill_ends_by_the_clock_or_by_a_person() -> None:
         first.tree.hold("south")
         await first.tree.until_asked("south")
         await first.ask(ControlKind.PAUSE, record_id=first.child("south").id)
-        first.tree.let_go("south")
+        first.tree.release("south")
         order = await until_parked(first)
         assert order.reason is WaitingReason.RATE_LIMIT and waits(first).until is not None
         assert first.child("south").id in waits(first).message

@@ -65,7 +65,7 @@ async def test_a_resume_that_comes_just_as_a_refused_order_is_parked_is_applied_
     async with a_drone(tree=tree) as first:
         await tree.until_asked("north")
         resume = first.request(ControlKind.RESUME)
-        tree.let_go("north")
+        tree.release("north")
         order = await until_parked(first)
         assert order.status is OrderStatus.QUEUED
         assert getattr(first.bench.journal(order.id)[-1].data, "message", None) == CONTROLLED_MEANWHILE
