@@ -48,6 +48,7 @@ class Served:
             redis=redis,
             pace=pace or Pace(poll_seconds=0.2, poll_without_hints_seconds=0.02),
         )
+        self._checks = redis.checks
         self._server = Server(configured(self.app, self.connection), self.app.state.service)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
@@ -71,7 +72,12 @@ class Served:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        await self._server.serve(sockets=[self._listening])
+        try:
+            await self._server.serve(sockets=[self._listening])
+        finally:
+            # Connections belong to this loop: nobody can close them once it has ended.
+            if self._checks is not None:
+                await self._checks.close()
 
     def stop(self) -> None:
         """Shut down gracefully, as on SIGTERM. Waits up to 10 seconds."""
