@@ -44,6 +44,9 @@ class FakeChecks:
     async def check(self, incarnation: str, names: tuple[str, ...]) -> list[ModelCheck]:
         return [row for row in self._rows if row.name in names]
 
+    async def close(self) -> None:
+        pass
+
 
 def checked(tmp_path: Path, rows: list[ModelCheck], *arguments: str) -> Done:
     store = temporary_store()
