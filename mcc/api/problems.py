@@ -13,6 +13,7 @@ from starlette.responses import Response
 from mcc.api.catalogue import UnknownBlueprint
 from mcc.contracts.answers import Problem
 from mcc.contracts.documents import VersionConflict
+from mcc.contracts.order import MAX_BATCH_ORDERS
 from mcc.contracts.shape import to_json
 from mcc.documents import change
 from mcc.documents.reading import BlueprintError
@@ -29,6 +30,8 @@ QUEUE_SECONDS = 5
 
 IN_A_BATCH = "orders."
 """How the field of a mistake in one of several orders begins; the order's index follows."""
+
+INDEX_DIGITS = len(str(MAX_BATCH_ORDERS))
 
 STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.UnknownOrder: 404,
@@ -138,13 +141,14 @@ async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     body = getattr(request.scope.get("route"), "body_field", None)
     found = mistakes(error.errors(), body.field_info.annotation if body is not None else None)
-    return problem(422, found[0].sentence, errors=[_told(one) for one in found[:50]])
+    return problem(422, found[0].sentence, errors=[_as_json(one) for one in found[:50]])
 
 
-def _told(one: Mistake) -> dict[str, Any]:
-    """Of several orders, also which of them it is in."""
+def _as_json(one: Mistake) -> dict[str, Any]:
+    """The mistake; in a batch of orders, with the index of its order and the status of that order on its own."""
     index = one.field.removeprefix(IN_A_BATCH).partition(".")[0]
-    of_one = one.field.startswith(IN_A_BATCH) and index.isascii() and index.isdecimal()
+    # A caller may have named a field so: no more digits than an index has.
+    of_one = one.field.startswith(IN_A_BATCH) and len(index) <= INDEX_DIGITS and index.isascii() and index.isdecimal()
     return asdict(one) | ({"index": int(index), "status": 422} if of_one else {})
 
 

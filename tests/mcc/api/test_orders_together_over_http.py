@@ -78,6 +78,16 @@ async def test_an_order_of_the_wrong_form_is_named_by_its_index(api: httpx.Async
     assert told == [(1, 422, "orders.1.prompt"), (2, 422, "orders.2.priority")]
 
 
+@pytest.mark.parametrize("path", ["/api/v1/orders", BATCH])
+async def test_a_field_that_is_named_like_an_order_with_a_huge_index_is_refused(
+    api: httpx.AsyncClient, path: str
+) -> None:
+    (told,) = errors(await api.post(path, json={**orders({"prompt": "x"}), "prompt": "x", "orders." + "9" * 5_000: 1}))[
+        -1:
+    ]
+    assert "index" not in told
+
+
 async def test_what_only_the_database_knows_is_named_too(api: httpx.AsyncClient, store: Store) -> None:
     await api.post(BATCH, json=orders({"prompt": "first", "idempotency_key": "k1"}))
     asked = orders(
