@@ -203,14 +203,45 @@ class _JoinedPayload(aiohttp.payload.Payload):
         await self.write_with_length(writer, None)
 
     async def write_with_length(self, writer: aiohttp.abc.AbstractStreamWriter, content_length: int | None) -> None:
+        await writer.write(self.take())
+
+    def take(self) -> bytes:
+        """The body, which can be taken once."""
         body, self._value = self._value.whole(), _SENT
-        await writer.write(body)
+        return body
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         return str(self._value.whole(), encoding, errors)
 
 
 _SENT = ShortBody((), 0)
+
+SENT_AT_ONCE_BYTES = 64 * 1024
+"""Longest body that is given to the operating system in one piece. It fits into the send buffer of a free connection."""
+
+
+class _Request(aiohttp.ClientRequest):
+    """Sends a short body at once. aiohttp starts a task for it, which runs after all tasks that are ready: when hundreds
+    of replies arrive together, no next request would be sent before all of them are processed."""
+
+    async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
+        payload, protocol = self._body, conn.protocol
+        if (
+            not isinstance(payload, _JoinedPayload)
+            or protocol is None
+            or protocol.writing_paused
+            or (payload.size or 0) > SENT_AT_ONCE_BYTES
+        ):
+            return await super().send(conn)
+        self._body = None
+        response = await super().send(conn)
+        transport = protocol.transport
+        if transport is not None:
+            transport.write(payload.take())
+            if transport.get_write_buffer_size():
+                # An early answer would otherwise put the connection back into the pool with half a request in it.
+                protocol.force_close()
+        return response
 
 
 class Wire:
@@ -314,7 +345,9 @@ def _session() -> aiohttp.ClientSession:
     # No limit on connections: orders and their limits bound the calls, and a call queued here would seem unreachable.
     connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS, ssl=_ssl_context())
     # No cookies, which would link orders, and no proxy from the environment, which nobody configured for models.
-    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False)
+    return aiohttp.ClientSession(
+        connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False, request_class=_Request
+    )
 
 
 def _model_error(name: str, error: Exception, place: str = "") -> ModelError:

@@ -1,6 +1,7 @@
 """The transport over real sockets on this machine: connections, timeouts and failures."""
 
 import asyncio
+import select
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -8,11 +9,13 @@ from typing import Any
 
 import httpx
 import pytest
+import uvloop
 
 from drone.agent.model import ModelError
+from drone.models.body import ShortBody
 from drone.models.dialects.chat import ChatCompletions
 from drone.models.remote import Endpoint, Remote, Timeouts
-from drone.models.transport import Wire
+from drone.models.transport import Target, Wire
 
 BEGUN = b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'
 DONE = b'data: {"choices":[{"delta":{"content":"x"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
@@ -297,6 +300,82 @@ async def test_a_cancelled_call_closes_its_connection(bench: Any) -> None:
             await call
         async with asyncio.timeout(5):
             await left.wait()
+
+
+LOOPS = [asyncio.new_event_loop, uvloop.new_event_loop]
+EMPTY = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"
+
+
+class Peer:
+    """A provider's side of connections as plain sockets, which need no turn of the event loop to be read."""
+
+    def __init__(self) -> None:
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener.setblocking(False)
+        self.target = Target.at("m", f"http://127.0.0.1:{self.listener.getsockname()[1]}/v1", {})
+
+    async def answered(self, own: Wire, body: ShortBody) -> socket.socket:
+        """Answer a first request of `own`; returns its connection, which `own` may use again."""
+        posting = asyncio.ensure_future(own.post(self.target, body))
+        loop = asyncio.get_running_loop()
+        guest, _ = await loop.sock_accept(self.listener)
+        guest.setblocking(False)
+        received = b""
+        while not received.endswith(b"{}"):
+            received += await loop.sock_recv(guest, 1 << 20)
+        await loop.sock_sendall(guest, EMPTY)
+        answer = await posting
+        assert await answer.at_most(10) == b""
+        await answer.close()
+        return guest
+
+
+def received_at_once(guest: socket.socket) -> bytes:
+    readable, _, _ = select.select([guest], [], [], 5.0)
+    return guest.recv(1 << 20) if readable else b""
+
+
+@pytest.mark.parametrize("new_loop", LOOPS)
+def test_a_short_request_is_sent_before_other_tasks_run(new_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
+    async def work() -> bytes:
+        async with wire() as own:
+            peer, seen = Peer(), asyncio.get_running_loop().create_future()
+            guest = await peer.answered(own, ShortBody((b"{}",), 2))
+            posting = asyncio.ensure_future(own.post(peer.target, ShortBody((b'{"a":', b"1}"), 7)))
+            # Runs right after the first step of `posting`.
+            asyncio.get_running_loop().call_soon(lambda: seen.set_result(received_at_once(guest)))
+            request: bytes = await seen
+            await asyncio.get_running_loop().sock_sendall(guest, EMPTY)
+            await (await posting).close()
+            return request
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        request = runner.run(work())
+    assert request.startswith(b"POST /v1 HTTP/1.1\r\n")
+    assert b"content-length: 7\r\n" in request.lower()
+    assert request.endswith(b'\r\n\r\n{"a":1}')
+
+
+@pytest.mark.parametrize("new_loop", LOOPS)
+def test_a_connection_with_half_a_request_in_it_is_not_used_again(
+    new_loop: Callable[[], asyncio.AbstractEventLoop],
+) -> None:
+    async def work() -> bytes:
+        async with wire() as own:
+            peer, loop = Peer(), asyncio.get_running_loop()
+            peer.listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            guest = await peer.answered(own, ShortBody((b"{}",), 2))
+            [[(protocol, _)]] = own._session._connector._conns.values()
+            protocol.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+            posting = asyncio.ensure_future(own.post(peer.target, ShortBody((b"x" * 60_000,), 60_000)))
+            assert (await loop.sock_recv(guest, 4)) == b"POST"
+            await loop.sock_sendall(guest, EMPTY)
+            await (await posting).close()
+            other = await peer.answered(own, ShortBody((b"{}",), 2))
+            return b"" if other is guest else b"another"
+
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        assert runner.run(asyncio.wait_for(work(), 5)) == b"another"
 
 
 def test_one_wire_serves_several_event_loops_in_turn(bench: Any) -> None:
