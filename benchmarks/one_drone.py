@@ -37,6 +37,9 @@ from mcc.store.resources import tune_collector
 from mcc.store.store import Store, open_store
 
 ORDERS, WARM = 200, 24
+QUEUE = "handed"
+"""The drone does not serve this queue, so it claims only what it is handed; the end of an order makes it look for more."""
+
 REDIS = "redis://127.0.0.1:6379/9"
 
 
@@ -44,7 +47,7 @@ REDIS = "redis://127.0.0.1:6379/9"
 def drone_here(redis_url: str = REDIS, database_url: str | None = None) -> Iterator[tuple[Drone, Store, Path]]:
     """Run a drone in this process; yields it, its store, and the directory for its orders' workspaces.
 
-    The drone polls so rarely that it claims only the orders handed to it. `database_url`: an empty database; None = a
+    `database_url`: an empty database; None = a
     new SQLite file.
     """
     with TemporaryDirectory(prefix="mcc-") as folder, fake_provider() as address:
@@ -80,9 +83,9 @@ def drone_here(redis_url: str = REDIS, database_url: str | None = None) -> Itera
 def placed(store: Store, orders: int, directories: Sequence[Path | None]) -> Sequence[Sequence[str]]:
     """Place `orders` orders in turn in the directories; answers their ids by directory. The drone is not notified."""
     new_orders = [
-        NewOrder(prompt=WITHOUT, model="fake")
+        NewOrder(prompt=WITHOUT, model="fake", queue=QUEUE)
         if directory is None
-        else NewOrder(prompt=IN_A_WORKSPACE, workspace=str(directory), model="fake")
+        else NewOrder(prompt=IN_A_WORKSPACE, workspace=str(directory), model="fake", queue=QUEUE)
         for directory in directories
     ]
     lines: list[list[str]] = [[] for _ in directories]

@@ -207,7 +207,8 @@ class _JoinedPayload(aiohttp.payload.Payload):
 
     def take(self) -> bytes:
         """The body, which can be taken once."""
-        body, self._value = self._value.whole(), _SENT
+        body: bytes = self._value.whole()
+        self._value = _SENT
         return body
 
     def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
@@ -217,12 +218,12 @@ class _JoinedPayload(aiohttp.payload.Payload):
 _SENT = ShortBody((), 0)
 
 SENT_AT_ONCE_BYTES = 64 * 1024
-"""Longest body that is given to the operating system in one piece. It fits into the send buffer of a free connection."""
+"""Longest body that is given to the operating system in one piece; it fits into the send buffer of a connection."""
 
 
 class _Request(aiohttp.ClientRequest):
-    """Sends a short body at once. aiohttp starts a task for it, which runs after all tasks that are ready: when hundreds
-    of replies arrive together, no next request would be sent before all of them are processed."""
+    """Sends a short body at once. aiohttp starts a task for it, which runs after all tasks that are ready: when many
+    replies arrive together, no next request would be sent before all of them are processed."""
 
     async def send(self, conn: aiohttp.connector.Connection) -> aiohttp.ClientResponse:
         payload, protocol = self._body, conn.protocol

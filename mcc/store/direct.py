@@ -204,12 +204,32 @@ class Link(Connection):
         given = parameters[0] if is_list else parameters or {}
         prepared = self._statements.prepared(statement, given, self.dialect) if isinstance(given, Mapping) else None
         if prepared is None or execution_options or (is_list and prepared.returns_rows):
+            self.flush()
             return super().execute(statement, parameters, execution_options=execution_options)
         if is_list and len(parameters) > 1:
             return prepared.result(
                 self._send(self._driver.run_for_each, prepared.text, map(prepared.values, parameters))
             )
         return prepared.result(self._send(self._driver.run, prepared.text, prepared.values(given)))
+
+    def execute_later(self, statement: Any, parameters: Any) -> None:
+        """As `execute`, for a statement whose result is not needed: errors may be raised by the next statement, or by
+        `flush` or `commit_now`."""
+        is_list = type(parameters) is list
+        prepared = self._statements.prepared(statement, parameters[0] if is_list else parameters, self.dialect)
+        if prepared is None or (is_list and prepared.returns_rows):
+            self.execute(statement, parameters)
+        else:
+            values = list(map(prepared.values, parameters)) if is_list else prepared.values(parameters)
+            self._send(self._driver.run_later, prepared.text, values, is_list)
+
+    def send_later(self, text: str, parameters: Any) -> None:
+        """As `send`, for a statement whose result is not needed, as in `execute_later`."""
+        self._send(self._driver.run_later, text, parameters, type(parameters) is list)
+
+    def flush(self) -> None:
+        """Wait for the statements that were to be executed later."""
+        self._send(self._driver.flush, "BEGIN")
 
     def send(self, text: str, parameters: Any) -> Any:
         """As `exec_driver_sql`, but not through SQLAlchemy."""
@@ -233,6 +253,7 @@ class Link(Connection):
 
     def commit_now(self) -> None:
         if self.in_transaction():
+            self.flush()
             self.commit()
         elif self._driver.is_in_transaction:
             self._send(self._driver.commit, "COMMIT")
@@ -267,6 +288,22 @@ def send(connection: Connection, text: str, parameters: Any) -> Any:
         if isinstance(connection, Link)
         else connection.exec_driver_sql(text, parameters)
     )
+
+
+def execute_later(connection: Connection, statement: Any, parameters: Any) -> None:
+    """Execute a statement whose result is not needed; see `Link.execute_later`. A list executes it for each."""
+    (connection.execute_later if isinstance(connection, Link) else connection.execute)(statement, parameters)
+
+
+def send_later(connection: Connection, text: str, parameters: Any) -> None:
+    """As `send`, for a statement whose result is not needed; see `Link.execute_later`."""
+    (connection.send_later if isinstance(connection, Link) else connection.exec_driver_sql)(text, parameters)
+
+
+def flush(connection: Connection) -> None:
+    """Wait for statements that were to be executed later, and raise their errors."""
+    if isinstance(connection, Link):
+        connection.flush()
 
 
 class Links:

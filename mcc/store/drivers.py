@@ -1,7 +1,8 @@
 """The drivers sqlite3 and psycopg behind one interface: run a statement, begin and end a transaction."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 from sqlalchemy.engine import Connection
@@ -31,6 +32,12 @@ class Driver(Protocol):
     def begin(self) -> None: ...
     def commit(self) -> None: ...
     def rollback(self) -> None: ...
+    def run_later(self, text: str, values: Any, for_each: bool) -> None:
+        """Run a statement, or run it for each of `values`, with the next one at the latest, which then raises the
+        errors. The result is not needed."""
+
+    def flush(self) -> None:
+        """Run what `begin` and `run_later` left for later."""
 
 
 def driver_of(connection: Connection) -> Driver:
@@ -48,6 +55,12 @@ class _Sqlite:
     def is_in_transaction(self) -> bool:
         return self._raw.in_transaction
 
+    def run_later(self, text: str, values: Any, for_each: bool) -> None:
+        (self.run_for_each if for_each else self.run)(text, values)
+
+    def flush(self) -> None:
+        """Nothing waits: a statement is a function call here."""
+
     def begin(self) -> None:
         self._raw.execute("BEGIN IMMEDIATE")
 
@@ -59,34 +72,59 @@ class _Sqlite:
 
 
 class _Postgres:
-    """A psycopg connection; psycopg itself prepares statements that are repeated a few times."""
+    """A psycopg connection; psycopg itself prepares statements that are repeated a few times.
+
+    BEGIN, and statements run later, are sent together with the next statement or with COMMIT, in one round trip: this
+    thread and the server's process are then woken once instead of once per statement.
+    """
 
     def __init__(self, raw: Any) -> None:
         """`raw` is typed Any because psycopg is installed only for PostgreSQL."""
         self._raw = raw
         # One cursor for all statements: creating one takes as long as using it.
         self._cursor = raw.cursor()
+        self._waiting: list[Callable[[], object]] = []
 
     @property
     def is_in_transaction(self) -> bool:
         """True also in a failed transaction, and on a lost connection."""
-        return bool(self._raw.pgconn.transaction_status)
+        return bool(self._waiting or self._raw.pgconn.transaction_status)
 
     def run(self, text: str, values: Any) -> Cursor:
-        return _Fetched(self._cursor.execute(text, values))
-
-    def run_for_each(self, text: str, values: Iterable[Any]) -> Cursor:
-        self._cursor.executemany(text, values)
+        self._run(partial(self._cursor.execute, text, values))
         return _Fetched(self._cursor)
 
+    def run_for_each(self, text: str, values: Iterable[Any]) -> Cursor:
+        self._run(partial(self._cursor.executemany, text, values))
+        return _Fetched(self._cursor)
+
+    def run_later(self, text: str, values: Any, for_each: bool) -> None:
+        run = self._cursor.executemany if for_each else self._cursor.execute
+        self._waiting.append(partial(run, text, values))
+
+    def flush(self) -> None:
+        if self._waiting:
+            self._run(self._waiting.pop())
+
     def begin(self) -> None:
-        self._cursor.execute("BEGIN", prepare=False)
+        self._waiting.append(partial(self._cursor.execute, "BEGIN", prepare=False))
 
     def commit(self) -> None:
-        self._raw.commit()
+        self._run(partial(self._cursor.execute, "COMMIT", prepare=False))
 
     def rollback(self) -> None:
+        self._waiting.clear()
         self._raw.rollback()
+
+    def _run(self, statement: Callable[[], object]) -> None:
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            statement()
+            return
+        with self._raw.pipeline():
+            for one in waiting:
+                one()
+            statement()
 
 
 class _Fetched:

@@ -14,6 +14,7 @@ from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.store.clock import micros
 from mcc.store.control_rows import apply_cancels, apply_controls, refuse_open_controls
+from mcc.store.direct import execute_later
 from mcc.store.inbox_rows import update_inbox
 from mcc.store.packs import pack_record, record_in_pack
 from mcc.store.rows import State, folded, keep_blobs, kept_blobs, read_state, reason_of, spent_so_far, write
@@ -81,7 +82,7 @@ def end(
         waits_until=None,
     )
     finished = {"wanted": state.order_id, "outcome": to_json(outcome).decode(), "finished": micros(at)}
-    connection.execute(_OUTCOME, finished)
+    execute_later(connection, _OUTCOME, finished)
     if record is not None:
         keep_record(connection, record, micros(at))
     numbered = list(enumerate(drafts, start=state.last_seq + 1))
@@ -111,7 +112,7 @@ def keep_record(connection: Connection, record: ChatRecord, at: int) -> None:
             }
         )
     keep_blobs(connection, blobs, at, ((digest, record.order_id) for digest in blobs))
-    connection.execute(_ADD_RECORD, rows)
+    execute_later(connection, _ADD_RECORD, rows)
 
 
 def _tree(record: ChatRecord) -> Iterator[ChatRecord]:

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 
 from mcc.store.clock import Clock, SystemClock, micros
 from mcc.store.connections import Watchdog, normal_url, opened, unwatched, without_transactions
-from mcc.store.direct import Links
+from mcc.store.direct import Links, flush
 from mcc.store.errors import BadEntry, StoreError, StoreFull, StoreUnavailable
 
 UNDONE = frozenset({"40001", "40P01"})
@@ -195,8 +195,10 @@ class Database:
     def _is_direct(self) -> bool:
         return not self._links.has_listeners
 
-    def write(self, work: Callable[[Connection], T], *, repeatable: bool = False) -> T:
+    def write(self, work: Callable[[Connection], T], *, repeatable: bool = False, single: bool = False) -> T:
         """Run `work` in one transaction. If the connection is lost before the commit, `work` is run once more.
+
+        `single`: only one statement of `work` writes, so that the statement itself is the transaction.
 
         `repeatable`: `work` recognises what it did before, so it may also be run again after a commit with an unknown
         outcome. A transaction that the database rolled back because of a concurrent one is repeated a few times.
@@ -205,7 +207,7 @@ class Database:
         lost_before = False
         while True:
             try:
-                return self._write(work)
+                return self._write(work, repeatable, single)
             except ConnectionLost as lost:
                 pause = next(undone, None) if lost.undone else 0.0
                 if pause is None or (lost_before and not lost.undone) or (lost.committing and not repeatable):
@@ -213,17 +215,25 @@ class Database:
                 lost_before |= not lost.undone
                 time.sleep(pause * random.uniform(0.5, 1.0))
 
-    def _write(self, work: Callable[[Connection], T]) -> T:
+    def _write(self, work: Callable[[Connection], T], repeatable: bool, single: bool) -> T:
         done = False
         try:
-            with self._writing, self._links.writing() if self._is_direct else self.engine.begin() as connection:
+            with self._writing, self._connection(single) as connection:
                 answer = work(connection)
+                if not repeatable:
+                    # Otherwise the last statements are sent with COMMIT, whose outcome may stay unknown.
+                    flush(connection)
                 done = True
             return answer
         except StoreError:
             raise
         except Exception as error:
             _raise_translated(error, committing=done)
+
+    def _connection(self, single: bool) -> AbstractContextManager[Connection]:
+        if not self._is_direct:
+            return self.engine.begin()
+        return self._links.reading() if single else self._links.writing()
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Run `work` without a transaction: each of its statements sees what is committed at that moment."""

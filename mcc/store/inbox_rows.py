@@ -20,6 +20,7 @@ from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.store.clock import micros, moment, moment_or_none
+from mcc.store.direct import execute_later
 from mcc.store.rows import text_json, text_of
 from mcc.store.tables import APPROVALS, GRANTS
 from mcc.store.texts import parsed
@@ -64,20 +65,20 @@ def update_inbox(connection: Connection, order_id: str, numbered: Sequence[tuple
         match entry.data:
             case ApprovalRequested() as asked:
                 kind = "outline" if asked.tool == OUTLINE and not asked.call_id else "approval"
-                connection.execute(_ADD, _item_row(order_id, seq, entry, kind, asked.approval_id))
+                execute_later(connection, _ADD, _item_row(order_id, seq, entry, kind, asked.approval_id))
             case QuestionAsked() as question:
-                connection.execute(_ADD, _item_row(order_id, seq, entry, "question", question.question_id))
+                execute_later(connection, _ADD, _item_row(order_id, seq, entry, "question", question.question_id))
             case ApprovalDecided() as decided:
-                connection.execute(DECIDE, decision_row(order_id, decided, micros(entry.at)))
+                execute_later(connection, DECIDE, decision_row(order_id, decided, micros(entry.at)))
             case QuestionAnswered() as answered:
-                connection.execute(DECIDE, answer_row(order_id, answered, micros(entry.at)))
+                execute_later(connection, DECIDE, answer_row(order_id, answered, micros(entry.at)))
             case ToolStarted(approval_id=str() as approval_id):
-                connection.execute(_USE, {"wanted": approval_id, "of": order_id, "seq": seq})
+                execute_later(connection, _USE, {"wanted": approval_id, "of": order_id, "seq": seq})
             case AgentFinished(status=status) if status is not RecordStatus.COMPLETED:
-                connection.execute(_VOID_OF_RECORD, {"of": order_id, "record": entry.origin.record_id})
+                execute_later(connection, _VOID_OF_RECORD, {"of": order_id, "record": entry.origin.record_id})
             case OrderFinished():
-                connection.execute(_VOID, {"of": order_id})
-                connection.execute(_END_GRANTS, {"of": order_id})
+                execute_later(connection, _VOID, {"of": order_id})
+                execute_later(connection, _END_GRANTS, {"of": order_id})
             case _:
                 pass
 

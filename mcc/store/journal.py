@@ -8,7 +8,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from mcc.contracts.entry import Entry
+from mcc.contracts.fact import Fact
 from mcc.contracts.ids import is_identifier
+from mcc.contracts.journal import AgentFinished, AgentStarted, AgentStep, ToolFinished, ToolStarted
+from mcc.contracts.model_facts import ModelReplied, ModelStarted
+from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.usage import Usage
 from mcc.store.clock import micros
@@ -19,6 +23,8 @@ from mcc.store.engine import Database
 from mcc.store.errors import BadEntry
 from mcc.store.inbox_rows import update_inbox
 from mcc.store.rows import (
+    ENTRY_COLUMNS,
+    ENTRY_TYPES,
     USAGE,
     entries_after,
     entry_row,
@@ -43,19 +49,28 @@ _SPENT = ", ".join(f"{name} = s.{name} + b.{name}" for name in USAGE)
 _HELD = "s.order_id = b.order_id AND s.epoch = b.epoch AND s.last_seq = b.old_seq AND s.status = 'running'"
 # For every batch of a group, SQLite would scan all running orders by the index on status; the + rules that index out.
 _HELD_BY_ID = _HELD.replace("s.status", "+s.status")
+# On PostgreSQL the rows are locked in the order of their ids first, so that two writers never deadlock.
+_LOCKED = f"""
+    WITH b AS MATERIALIZED ({postgres_rows(_BATCH)}), held AS MATERIALIZED (
+        SELECT s.order_id FROM order_state s JOIN b ON {_HELD} ORDER BY s.order_id FOR UPDATE OF s
+    )"""
+_ADVANCE_LOCKED = f"""
+    UPDATE order_state s SET last_seq = b.new_seq, {_SPENT}
+    FROM b JOIN held ON held.order_id = b.order_id WHERE {_HELD} RETURNING s.order_id"""
 ADVANCE = {
-    # On PostgreSQL the rows are locked in the order of their ids first, so that two writers never deadlock.
-    "postgresql": f"""
-        WITH b AS MATERIALIZED ({postgres_rows(_BATCH)}), held AS MATERIALIZED (
-            SELECT s.order_id FROM order_state s JOIN b ON {_HELD} ORDER BY s.order_id FOR UPDATE OF s
-        )
-        UPDATE order_state s SET last_seq = b.new_seq, {_SPENT}
-        FROM b JOIN held ON held.order_id = b.order_id WHERE {_HELD} RETURNING s.order_id""",
+    "postgresql": _LOCKED + _ADVANCE_LOCKED,
     "sqlite": f"""
         UPDATE order_state AS s SET last_seq = b.new_seq, {_SPENT}
         FROM (SELECT {_SQLITE_COLUMNS} FROM json_each(?)) AS b WHERE {_HELD_BY_ID} RETURNING order_id""",
 }
 """Advances the orders of all batches of a group. The one parameter is a JSON list: psycopg adapts arrays far slower."""
+
+APPEND = f"""{_LOCKED}, advanced AS ({_ADVANCE_LOCKED}
+    ), added AS (
+        INSERT INTO journal ({", ".join(ENTRY_COLUMNS)})
+        SELECT e.* FROM ({postgres_rows(ENTRY_TYPES)}) AS e JOIN advanced ON advanced.order_id = e.order_id
+    ) SELECT order_id FROM advanced"""
+"""Advances the orders and inserts the entries in one statement, on PostgreSQL: one round trip instead of four."""
 
 _REACHED = sa.select(STATE.c.order_id, STATE.c.last_seq, STATE.c.status, STATE.c.epoch).where(
     among(STATE.c.order_id, "ids")
@@ -76,6 +91,11 @@ class Written:
         return self.batch.last_seq + len(self.rows)
 
     @property
+    def is_rows_alone(self) -> bool:
+        """Whether nothing but entries is stored: no texts, no controls, no items of the inbox."""
+        return not self.blobs and all(_is_row_alone(entry.data) for entry in self.batch.entries)
+
+    @property
     def figures(self) -> tuple[Any, ...]:
         """The values of `_BATCH`."""
         batch, spent = self.batch, self.spent.__dict__
@@ -90,6 +110,17 @@ class Written:
         if numbers != list(range(batch.last_seq + 1, batch.last_seq + 1 + len(rows))):
             raise ValueError(f"entries of order {batch.order_id} must be numbered on from {batch.last_seq + 1}")
         return cls(batch, rows, blobs, spent_in(batch.entries))
+
+
+def _is_row_alone(fact: Fact) -> bool:
+    match fact:
+        case AgentStarted() | AgentStep() | ModelStarted() | ModelReplied() | ToolFinished():
+            return True
+        case ToolStarted(approval_id=approval_id):
+            return approval_id is None
+        case AgentFinished(status=status):
+            return status is RecordStatus.COMPLETED
+    return False
 
 
 @dataclass(slots=True)
@@ -110,6 +141,7 @@ class Journal:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._advance = ADVANCE[database.dialect]
+        self._appends_at_once = database.dialect == "postgresql"
 
     def append(self, batches: Sequence[Batch]) -> Appended:
         """Commit all batches in one transaction, each fenced by its order's row.
@@ -132,6 +164,8 @@ class Journal:
         return Appended(frozenset(tally.fenced), tally.culprits)
 
     def _append(self, written: Sequence[Written]) -> set[str]:
+        if self._appends_at_once and all(one.is_rows_alone for one in written):
+            return self._database.write(lambda connection: _at_once(connection, written), repeatable=True, single=True)
         return self._database.write(lambda connection: self._together(connection, written), repeatable=True)
 
     def within(self, connection: Connection, batches: Sequence[Batch]) -> None:
@@ -197,6 +231,17 @@ class Journal:
         ids = [order_id for order_id in order_ids if is_identifier(order_id)]
         rows = self._database.read(lambda connection: connection.execute(_REACHED, {"ids": ids}).all()) if ids else []
         return {row.order_id: Reached(row.last_seq, OrderStatus(row.status)) for row in rows}
+
+
+def _at_once(connection: Connection, written: Sequence[Written]) -> set[str]:
+    """As `Journal._together`, with one statement. For batches that are rows alone."""
+    if not written:
+        return set()
+    figures = listed(tuple(_BATCH), [one.figures for one in written])
+    rows = listed(ENTRY_COLUMNS, [row for one in written for row in one.rows])
+    held = set(send(connection, APPEND, (figures, rows)).scalars())
+    missed = [one for one in written if one.batch.order_id not in held]
+    return _fenced(connection, missed) if missed else set()
 
 
 def _fenced(connection: Connection, missed: Sequence[Written]) -> set[str]:

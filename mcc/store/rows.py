@@ -17,7 +17,7 @@ from mcc.contracts.status import OrderStatus, Reason
 from mcc.contracts.usage import Usage
 from mcc.store.clock import micros, moment
 from mcc.store.columns import listed, postgres_rows
-from mcc.store.direct import send
+from mcc.store.direct import execute_later, send_later
 from mcc.store.errors import BadEntry
 from mcc.store.packs import rows_in_pack
 from mcc.store.tables import BLOBS, JOURNAL, STATE, WORKSPACE_LOCKS, among
@@ -70,18 +70,18 @@ def lock_workspace(connection: Connection, order_id: str, epoch: int, hold: Work
     """
     if connection.dialect.name == "postgresql":
         keys = json.dumps(sorted({*hold.keys, *hold.above}))
-        connection.execute(_LOCK_KEYS, {"namespace": _NAMESPACE, "keys": keys})
+        execute_later(connection, _LOCK_KEYS, {"namespace": _NAMESPACE, "keys": keys})
     wanted = {"by": order_id, "alone": hold.exclusive}
     if connection.execute(_IN_THE_WAY, {**wanted, "keys": hold.in_its_way}).first() is not None:
         return False
     taken = json.dumps(list(dict.fromkeys(hold.taken)))
-    connection.execute(_TAKE[connection.dialect.name], {**wanted, "keys": taken, "epoch": epoch})
+    execute_later(connection, _TAKE[connection.dialect.name], {**wanted, "keys": taken, "epoch": epoch})
     return True
 
 
 def unlock_workspace(connection: Connection, order_id: str) -> None:
     """Remove the order's lock on its workspace."""
-    connection.execute(_RELEASE, {"of": order_id})
+    execute_later(connection, _RELEASE, {"of": order_id})
 
 
 USAGE = tuple(Usage.model_fields)
@@ -107,10 +107,10 @@ _BLOB = sa.text(
     " ON CONFLICT (digest) DO NOTHING"
 )
 USE = sa.text("INSERT INTO text_uses (digest, owner) VALUES (:digest, :owner) ON CONFLICT DO NOTHING")
-_ENTRY = dict.fromkeys(ENTRY_COLUMNS, "text") | {"seq": "int", "epoch": "int", "at": "bigint", "depth": "int"}
+ENTRY_TYPES = dict.fromkeys(ENTRY_COLUMNS, "text") | {"seq": "int", "epoch": "int", "at": "bigint", "depth": "int"}
 _COLUMNS = ", ".join(ENTRY_COLUMNS)
 INSERT = {
-    "postgresql": f"INSERT INTO journal ({_COLUMNS}) {postgres_rows(_ENTRY)}",
+    "postgresql": f"INSERT INTO journal ({_COLUMNS}) {postgres_rows(ENTRY_TYPES)}",
     "sqlite": f"INSERT INTO journal ({_COLUMNS}) VALUES ({', '.join('?' * len(ENTRY_COLUMNS))})",
 }
 _SPENT = sa.select(*(STATE.c[name] for name in USAGE)).where(STATE.c.order_id == sa.bindparam("wanted"))
@@ -232,12 +232,12 @@ def keep_blobs(connection: Connection, blobs: Mapping[str, str], at: int, uses: 
     for key in sorted(blobs):
         rows.append({"digest": key, "text_json": text_json(blobs[key]), "created_at": at})
         if sum(len(row["text_json"]) for row in rows) > BLOBS_AT_ONCE:
-            connection.execute(_BLOB, rows)
+            execute_later(connection, _BLOB, rows)
             rows = []
     if rows:
-        connection.execute(_BLOB, rows)
+        execute_later(connection, _BLOB, rows)
     if used := [{"digest": digest, "owner": owner} for digest, owner in sorted(set(uses))]:
-        connection.execute(USE, used)
+        execute_later(connection, USE, used)
 
 
 def kept_blobs(connection: Connection, wanted: set[str]) -> dict[str, str]:
@@ -276,7 +276,7 @@ def write(
     if status is not None:
         values["status"] = status.value
     figures = {f"new_{name}": value for name, value in (*values.items(), *counted.items())}
-    connection.execute(_changing(tuple(values), tuple(counted)), {"of": state.order_id, **figures})
+    execute_later(connection, _changing(tuple(values), tuple(counted)), {"of": state.order_id, **figures})
     kept = {name: value for name, value in changes.items() if name in State.__slots__}
     changed = replace(state, last_seq=new_seq, status=status or state.status, **kept)
     if state.status is OrderStatus.RUNNING and changed.status is not OrderStatus.RUNNING:
@@ -295,7 +295,8 @@ def insert_rows(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None
     """Insert entries, each given as its values of `ENTRY_COLUMNS`."""
     if rows:
         is_sqlite = connection.dialect.name == "sqlite"
-        send(connection, INSERT[connection.dialect.name], list(rows) if is_sqlite else (listed(ENTRY_COLUMNS, rows),))
+        values = list(rows) if is_sqlite else (listed(ENTRY_COLUMNS, rows),)
+        send_later(connection, INSERT[connection.dialect.name], values)
 
 
 def insert_entries(connection: Connection, state: State, drafts: Sequence[Draft], *, first: int) -> None:

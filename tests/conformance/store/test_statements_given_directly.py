@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryFile
 from threading import Barrier
 from typing import Any
 
@@ -14,7 +15,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.pool import QueuePool
 
 from mcc.store.connections import is_used_up, without_transactions
-from mcc.store.direct import Links, send
+from mcc.store.direct import Links, execute_later, send, send_later
 from mcc.store.engine import ConnectionLost, Database
 from mcc.store.errors import BadEntry
 from mcc.store.tables import among
@@ -158,6 +159,47 @@ def test_refused_statements_are_rolled_back_with_the_same_error(database: Databa
         assert database.read(lambda connection: connection.execute(BY_NAME, {"wanted": "new"}).first()) is None
 
 
+def test_statements_for_later_are_executed_in_order_with_the_others(database: Database) -> None:
+    mark = "?" if database.dialect == "sqlite" else "%s"
+    insert = f"INSERT INTO things VALUES ({mark}, {mark}, {mark})"
+
+    def work(number: int) -> Callable[[Connection], Any]:
+        def change(connection: Connection) -> Any:
+            execute_later(connection, ADD, {"name": f"one {number}", "number": 1, "good": True})
+            execute_later(connection, ADD, [{"name": f"{n} of {number}", "number": n, "good": True} for n in (1, 2)])
+            send_later(connection, insert, (f"sent {number}", 3, True))
+            found = connection.execute(SOME, {"names": [f"one {number}", f"2 of {number}", f"sent {number}"]}).all()
+            execute_later(connection, RAISE, {"wanted": f"one {number}", "more": 8})
+            return [row.name for row in found]
+
+        return change
+
+    for number in range(3):
+        for repeatable in (True, False):
+            found = database.write(work(2 * number + repeatable), repeatable=repeatable)
+            assert found == [name.format(2 * number + repeatable) for name in ("2 of {}", "one {}", "sent {}")]
+    numbers = sa.select(TABLE.c.number).where(TABLE.c.name.like("one %"))
+    assert database.read(lambda connection: connection.execute(numbers).scalars().all()) == [9] * 6
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+@pytest.mark.parametrize("read_after", [True, False])
+def test_the_error_of_a_statement_for_later_undoes_its_transaction(
+    database: Database, repeatable: bool, read_after: bool
+) -> None:
+    def twice(connection: Connection) -> None:
+        execute_later(connection, ADD, {"name": "new", "number": 1, "good": True})
+        execute_later(connection, ADD, {"name": "a", "number": 1, "good": True})
+        if read_after:
+            connection.execute(BY_NAME, {"wanted": "b"}).one()
+
+    for _ in range(4):
+        with pytest.raises(BadEntry, match=r"UNIQUE constraint failed: things\.name|duplicate key"):
+            database.write(twice, repeatable=repeatable)
+        assert database.read(lambda connection: connection.execute(BY_NAME, {"wanted": "new"}).first()) is None
+    assert database.write(lambda connection: connection.execute(RAISE, {"wanted": "a", "more": 1}).scalar_one()) == 2
+
+
 def test_statements_through_sqlalchemy_are_committed_or_rolled_back_with_the_rest(database: Database) -> None:
     def work(name: str, fails: bool) -> Callable[[Connection], None]:
         def add(connection: Connection) -> None:
@@ -273,6 +315,48 @@ def test_a_commit_without_an_answer_is_repeated_only_where_that_is_safe(postgres
             postgres.write(work)
         assert lost.value.committing and not lost.value.undone
     assert counted(postgres) == 3 + repeatable
+
+
+def test_statements_for_later_that_are_lost_with_their_connection_are_sent_again(postgres: Database) -> None:
+    left = ["end"]
+
+    def work(connection: Connection) -> None:
+        if left and left.pop():
+            end(postgres)(connection)
+        execute_later(connection, ANY, {})
+
+    for _ in range(3):
+        postgres.write(lambda connection: execute_later(connection, ANY, {}))
+    postgres.write(work)
+    assert counted(postgres) == 4
+
+
+def round_trips(database: Database, work: Callable[[], object]) -> int:
+    """How often `work` waits for the server, on the connection that it was the last to use."""
+    [link] = list(database._links._free)[-1:]
+    with TemporaryFile() as file:
+        raw = link._raw.pgconn
+        raw.trace(file.fileno())
+        work()
+        raw.untrace()
+        file.seek(0)
+        said = [line.split() for line in file]
+    return sum(line[2:3] == [b"F"] and line[4] in (b"Sync", b"Query") for line in said)
+
+
+def test_a_transaction_waits_for_the_server_only_where_it_needs_an_answer(postgres: Database) -> None:
+    def work(connection: Connection) -> None:
+        connection.scalar(COUNT)
+        for _ in range(5):
+            execute_later(connection, ANY, {})
+
+    for _ in range(6):
+        postgres.write(work, repeatable=True)
+    assert round_trips(postgres, lambda: postgres.write(work, repeatable=True)) == 2
+    assert round_trips(postgres, lambda: postgres.write(work)) == 3
+    single = lambda: postgres.write(lambda connection: connection.execute(ANY), single=True)  # noqa: E731
+    assert round_trips(postgres, single) == 1
+    assert counted(postgres) == 8 * 5 + 1
 
 
 def test_a_connection_lost_within_a_transaction_is_replaced(postgres: Database) -> None:

@@ -139,13 +139,19 @@ def test_a_batch_sent_again_after_a_lost_answer_is_there_once(scene: Scene) -> N
     assert scene.store.orders.get(held.order_id).usage.model_calls == 1
 
 
-def test_another_epoch_or_another_count_is_fenced_and_the_rest_commits(scene: Scene) -> None:
+@pytest.mark.parametrize("more", ["", "x" * 100_000], ids=["rows alone", "a text kept apart"])
+def test_another_epoch_or_another_count_is_fenced_and_the_rest_commits(scene: Scene, more: str) -> None:
     zombie, good, wrong = scene.running(), scene.running(), scene.running()
     scene.lose()
     good, wrong = scene.hold(good.order_id, token="2"), scene.hold(wrong.order_id, token="2")
     wrong.last_seq += 5
     answer = scene.store.journal.append(
-        [zombie.batch(step("late")), good.batch(step("in time")), wrong.batch(step("miscounted")), _unknown(scene)]
+        [
+            zombie.batch(step("late" + more)),
+            good.batch(step("in time")),
+            wrong.batch(step("miscounted")),
+            _unknown(scene),
+        ]
     )
     assert answer.fenced == {zombie.order_id, wrong.order_id, "nonsense"}
     assert not answer.culprits
