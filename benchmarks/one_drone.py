@@ -38,7 +38,7 @@ from mcc.store.store import Store, open_store
 
 ORDERS, WARM = 200, 24
 QUEUE = "handed"
-"""The drone does not serve this queue, so it claims only what it is handed; the end of an order makes it look for more."""
+"""A queue that the drone does not serve: it runs only what it is handed, although each end makes it look for more."""
 
 REDIS = "redis://127.0.0.1:6379/9"
 
