@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 from sqlalchemy import event
+from sqlalchemy.dialects.postgresql.base import PGCompiler
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import URL, Connection, Dialect, Engine, make_url
 from sqlalchemy.pool import QueuePool
@@ -98,6 +99,11 @@ def _cut(connection: Any) -> None:
 
 
 POSTGRES_SETTINGS = {
+    # Statements are planned once, not for each set of values: planning takes longer than most of them take to run.
+    "plan_cache_mode": "force_generic_plan",
+    # A plan made while a table was small would otherwise read all of it until the server has analyzed it again.
+    "enable_seqscan": "off",
+    "jit": "off",
     "idle_in_transaction_session_timeout": "5s",
     "statement_timeout": "15s",
     "default_transaction_isolation": "read\\ committed",
@@ -160,7 +166,7 @@ def _postgres(url: URL, connections: int, patience: float) -> Engine:
     given = str(url.query.get("options", ""))
     options = " ".join([*(f"-c {name}={value}" for name, value in settings.items()), given]).strip()
     try:
-        return sa.create_engine(
+        engine = sa.create_engine(
             url.difference_update_query(["options"]),
             pool_size=connections,
             max_overflow=connections,
@@ -174,6 +180,19 @@ def _postgres(url: URL, connections: int, patience: float) -> Engine:
         )
     except ModuleNotFoundError as error:
         raise StoreUnavailable("PostgreSQL needs psycopg: install the extra `mcc[postgres]`") from error
+    engine.dialect.statement_compiler = _Limiting
+    return engine
+
+
+class _Limiting(PGCompiler):
+    """Renders the number of a LIMIT into the statement: without it, a plan for all values expects a tenth of the table
+    to be read."""
+
+    def limit_clause(self, select: Any, **options: Any) -> str:
+        clause, limited = select._limit_clause, super().limit_clause
+        if clause is None or not select._simple_int_clause(clause):
+            return str(limited(select, **options))  # type: ignore[no-untyped-call]
+        return f"\n LIMIT {self.process(clause.render_literal_execute(), **options)}"
 
 
 class _Hinting(SQLiteCompiler):

@@ -359,6 +359,22 @@ def test_a_transaction_waits_for_the_server_only_where_it_needs_an_answer(postgr
     assert counted(postgres) == 8 * 5 + 1
 
 
+def test_a_statement_is_planned_once_with_the_number_of_its_limit(postgres: Database) -> None:
+    things = sa.table("things", sa.column("kind"), sa.column("name"))
+    known = sa.text("SELECT statement, generic_plans, custom_plans FROM pg_prepared_statements")
+
+    def plans(connection: Connection) -> Any:
+        for kind in range(9):
+            assert connection.execute(few, {"wanted": kind}).all() == []
+        return [row for row in connection.execute(known) if "LIMIT" in row.statement][-1]
+
+    for most in (2, 3):
+        few = sa.select(things.c.name).where(things.c.kind == sa.bindparam("wanted")).limit(most)
+        row = postgres.read(plans)
+        assert row.statement.endswith(f"LIMIT {most}")
+        assert row.generic_plans > 0 and row.custom_plans == 0
+
+
 def test_a_connection_lost_within_a_transaction_is_replaced(postgres: Database) -> None:
     left = ["end"] * 4
 
