@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -54,18 +55,22 @@ _FOLLOWING = (
 _AFTER_PARKING = sa.select(JOURNAL.c.kind, JOURNAL.c.epoch).where(
     JOURNAL.c.order_id == sa.bindparam("wanted"), JOURNAL.c.seq == sa.bindparam("seq")
 )
-_WAITING = (
-    sa.select(STATE.c.order_id, STATE.c.workspace_key, ORDERS.c.spec_json, JOURNAL.c.at)
-    .join(ORDERS, ORDERS.c.id == STATE.c.order_id)
-    .join(JOURNAL, sa.and_(JOURNAL.c.order_id == STATE.c.order_id, JOURNAL.c.seq == STATE.c.last_seq))
-    .where(
-        is_status(STATE.c.status, OrderStatus.WAITING),
-        STATE.c.reason == sa.bindparam("reason"),
-        STATE.c.order_id > sa.bindparam("after"),
+
+
+@lru_cache(maxsize=8)
+def _waiting(most: int) -> sa.Select[Any]:
+    return (
+        sa.select(STATE.c.order_id, STATE.c.workspace_key, ORDERS.c.spec_json, JOURNAL.c.at)
+        .join(ORDERS, ORDERS.c.id == STATE.c.order_id)
+        .join(JOURNAL, sa.and_(JOURNAL.c.order_id == STATE.c.order_id, JOURNAL.c.seq == STATE.c.last_seq))
+        .where(
+            is_status(STATE.c.status, OrderStatus.WAITING),
+            STATE.c.reason == sa.bindparam("reason"),
+            STATE.c.order_id > sa.bindparam("after"),
+        )
+        .order_by(STATE.c.order_id)
+        .limit(most)
     )
-    .order_by(STATE.c.order_id)
-    .limit(sa.bindparam("most"))
-)
 
 
 class Claims:
@@ -80,8 +85,10 @@ class Claims:
 
         def first(connection: Connection) -> list[sa.Row[Any]]:
             # One query per queue: for several queues at once, a database sorts all queued orders to find the first.
-            each = ({"wanted": queue, "most": limit, "besides": list(besides)} for queue in dict.fromkeys(queues))
-            return [row for one in each for row in connection.execute(claimable(self._database.time), one)]
+            each = ({"wanted": queue, "besides": list(besides)} for queue in dict.fromkeys(queues))
+            # Rounded up to a power of two, so that there are few statements to prepare.
+            statement = claimable(self._database.time, 1 << max(0, limit - 1).bit_length())
+            return [row for one in each for row in connection.execute(statement, one)]
 
         rows = sorted(self._database.read(first), key=lambda row: (row.priority, row.order_id))[:limit]
         return list(map(_claimable, rows))
@@ -237,8 +244,8 @@ class Claims:
 
     def waiting(self, reason: WaitingReason, limit: int, *, after: str = "") -> Sequence[Waiting]:
         """Orders that wait for this reason, by id (oldest first), starting behind the id `after`."""
-        page = {"reason": reason.value, "after": after, "most": limit}
-        rows = self._database.read(lambda connection: connection.execute(_WAITING, page).all())
+        page = {"reason": reason.value, "after": after}
+        rows = self._database.read(lambda connection: connection.execute(_waiting(limit), page).all())
         return [
             Waiting(row.order_id, parsed(row.spec_json).get("workspace"), moment(row.at), row.workspace_key)
             for row in rows

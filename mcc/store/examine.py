@@ -61,10 +61,7 @@ _OPEN = sa.select(CONTROLS.c.id).where(CONTROLS.c.order_id == sa.bindparam("of")
 _WAITS = is_status(STATE.c.status, OrderStatus.WAITING)
 _IS_QUEUED = has_status(STATE.c.status, frozenset({OrderStatus.QUEUED}))
 _OLDEST = {
-    status: sa.select(STATE.c.order_id)
-    .where(is_status(STATE.c.status, status))
-    .order_by(STATE.c.order_id)
-    .limit(sa.bindparam("most"))
+    status: sa.select(STATE.c.order_id).where(is_status(STATE.c.status, status)).order_by(STATE.c.order_id)
     for status in (OrderStatus.RUNNING, OrderStatus.WAITING, OrderStatus.QUEUED)
 }
 _COUNTS = {
@@ -156,7 +153,7 @@ class Examiner:
     def _oldest(self, connection: Connection, limit: int) -> Iterator[str]:
         """The oldest unfinished orders: running ones, then waiting ones, then queued ones; `limit` in total."""
         for oldest in _OLDEST.values():
-            found = connection.execute(oldest, {"most": limit}).scalars().all() if limit else []
+            found = connection.execute(oldest.limit(limit)).scalars().all() if limit else []
             yield from found
             limit -= len(found)
 
@@ -169,8 +166,8 @@ class Examiner:
     def _next(self, connection: Connection, queues: Sequence[Any], limit: int) -> Iterator[str]:
         """For each queue, the orders that should be claimed next, and the oldest one."""
         for row in queues:
-            first = {"wanted": row.queue, "most": limit}
-            yield from (one.order_id for one in connection.execute(claimable(self._database.time), first))
+            first = connection.execute(claimable(self._database.time, limit), {"wanted": row.queue})
+            yield from (one.order_id for one in first)
             yield row.oldest
 
     def _seen(self, connection: Connection, order_ids: Sequence[str]) -> Iterator[SeenOrder]:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -56,31 +57,36 @@ MOST = 500
 """Orders of one kind that one sweep handles; the next sweep comes soon."""
 
 
-def _some(index: str, *conditions: sa.ColumnElement[bool]) -> sa.Select[str]:
-    """A query that names its index: SQLite has no table statistics and would choose one that begins with the status."""
-    found = sa.select(STATE.c.order_id).where(*conditions).limit(MOST)
+def _some(index: str, by: sa.ColumnElement[Any], *conditions: sa.ColumnElement[bool]) -> sa.Select[str]:
+    """A query that names its index: SQLite has no table statistics and would choose one that begins with the status.
+
+    `by`: the column of the index. Because of its order, PostgreSQL chooses the index whatever the parameters are.
+    """
+    found = sa.select(STATE.c.order_id).where(*conditions).order_by(by).limit(MOST)
     return found.with_hint(STATE, f"INDEXED BY {index}", "sqlite")
 
 
 _LIVE = sa.select(DRONES.c.incarnation).where(DRONES.c.incarnation == STATE.c.incarnation, DRONES.c.state == LIVE)
-_ORPHANED = _some("orders_by_status", is_status(STATE.c.status, OrderStatus.RUNNING), ~_LIVE.exists())
+_ORPHANED = _some("orders_by_status", STATE.c.order_id, is_status(STATE.c.status, OrderStatus.RUNNING), ~_LIVE.exists())
 
 
 _NOW = sa.bindparam("now", type_=sa.BigInteger)
-"""A parameter, not the database's clock function: the planner can estimate how many rows lie before a constant."""
 _WAITS = is_status(STATE.c.status, OrderStatus.WAITING)
 _CAN_EXPIRE = has_status(STATE.c.status, sources_of("expire", "expire_waiting"))
-NEVER_BEGAN = _some("orders_to_expire", _CAN_EXPIRE, STATE.c.expires_at <= _NOW, STATE.c.attempt == 0, IS_ENDABLE)
-WAITED_TOO_LONG = _some("waiting_orders_over", _WAITS, STATE.c.waits_until <= _NOW, IS_ENDABLE)
-DUE = _some("waiting_orders_due", _WAITS, STATE.c.not_before <= _NOW)
+_OLD, _OVER, _BEGINS = STATE.c.expires_at, STATE.c.waits_until, STATE.c.not_before
+NEVER_BEGAN = _some("orders_to_expire", _OLD, _CAN_EXPIRE, _OLD <= _NOW, STATE.c.attempt == 0, IS_ENDABLE)
+WAITED_TOO_LONG = _some("waiting_orders_over", _OVER, _WAITS, _OVER <= _NOW, IS_ENDABLE)
+DUE = _some("waiting_orders_due", _BEGINS, _WAITS, _BEGINS <= _NOW)
 """Orders that expired before they began, that waited too long, and whose waiting time is over."""
-_UNDECIDED = (
+_OVERDUE_ITEMS = (
     sa.select(APPROVALS.c.order_id)
     .where(PENDING, APPROVALS.c.expires_at <= _NOW)
-    .distinct()
+    .order_by(APPROVALS.c.expires_at)
     .limit(MOST)
     .with_hint(APPROVALS, "INDEXED BY items_to_expire", "sqlite")
+    .subquery()
 )
+_UNDECIDED = sa.select(_OVERDUE_ITEMS.c.order_id).distinct()
 """Orders with an inbox item that nobody decided in time."""
 
 

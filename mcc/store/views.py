@@ -137,16 +137,16 @@ def is_claimable(time: DatabaseTime) -> sa.ColumnElement[bool]:
     )
 
 
-@lru_cache(maxsize=8)
-def claimable(time: DatabaseTime) -> sa.Select[Any]:
-    """The claimable orders of one queue, best first; parameters `wanted` (the queue), `most`, and `besides`, ids to
+@lru_cache(maxsize=32)
+def claimable(time: DatabaseTime, most: int) -> sa.Select[Any]:
+    """At most `most` claimable orders of one queue, best first; parameters `wanted` (the queue) and `besides`, ids to
     leave out."""
     left_out = among(STATE.c.order_id, "besides")
     return (
         sa.select(STATE.c.order_id, STATE.c.queue, STATE.c.priority, STATE.c.last_seq, STATE.c.barren)
         .where(STATE.c.queue == sa.bindparam("wanted"), is_claimable(time), ~left_out)
         .order_by(STATE.c.priority, STATE.c.order_id)
-        .limit(sa.bindparam("most"))
+        .limit(most)
     )
 
 
@@ -159,7 +159,7 @@ def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: Dat
     waiting = [row["id"] for row in rows if row["status"] == OrderStatus.WAITING.value]
     places: dict[str, int] = {}
     for queue in {row["queue"] for row in queued}:
-        first = connection.execute(claimable(time), {"wanted": queue, "most": POSITIONS})
+        first = connection.execute(claimable(time, POSITIONS), {"wanted": queue})
         places.update({row.order_id: place for place, row in enumerate(first, start=1)})
     blocking = connection.execute(_BLOCKING, {"ids": [row["id"] for row in queued]}) if queued else ()
     blocked = {row.order_id: row.first for row in blocking}
