@@ -231,6 +231,8 @@ class _Request(aiohttp.ClientRequest):
             not isinstance(payload, _JoinedPayload)
             or protocol is None
             or protocol.writing_paused
+            # A configured header can ask the provider first; then the head is not sent yet.
+            or self._continue is not None
             or (payload.size or 0) > SENT_AT_ONCE_BYTES
         ):
             return await super().send(conn)
@@ -241,6 +243,7 @@ class _Request(aiohttp.ClientRequest):
             transport.write(payload.take())
             if transport.get_write_buffer_size():
                 # An early answer would otherwise put the connection back into the pool with half a request in it.
+                # Over TLS the rest is in a buffer that asyncio does not count; the next request then waits behind it.
                 protocol.force_close()
         return response
 

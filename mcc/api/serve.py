@@ -10,6 +10,7 @@ from typing import Any
 
 import h11
 import uvicorn
+import uvloop
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -160,7 +161,7 @@ def _serve(settings: Settings, store: Store, token: str, listening: socket.socke
     sweeps = SweepLoop(store, nudger, publisher, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
     sweeps.start()
     try:
-        asyncio.run(_run(settings, store, token, nudger, sweeps, redis_url, listening))
+        uvloop.run(_run(settings, store, token, nudger, sweeps, redis_url, listening))
     finally:
         sweeps.stop(1.0)
         nudger.close()

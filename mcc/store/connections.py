@@ -1,5 +1,6 @@
 """Engines for SQLite and PostgreSQL, with their connection settings, and a watchdog for silent connections."""
 
+import logging
 import os
 import socket
 import sqlite3
@@ -24,6 +25,8 @@ from mcc.store.clock import Clock, micros
 from mcc.store.errors import StoreUnavailable
 
 log = structlog.get_logger("mcc.store")
+# psycopg warns when a pipeline ends after an error; that error is raised as well.
+logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 LOOK_SECONDS = 0.5
 _UNWATCHED = "mcc_unwatched"
@@ -65,10 +68,11 @@ class Watchdog:
         info.pop(_UNWATCHED, None)
         self._used.pop(id(raw), None)
 
-    def progressed(self, raw: Any, info: Mapping[Any, Any]) -> None:
-        """Restart the connection's time limit: one of its statements has ended."""
+    def progressed(self, raw: Any, info: Mapping[Any, Any], statements: int = 1) -> None:
+        """Restart the connection's time limit: one of its statements has ended, and so many are sent together next."""
         if id(raw) in self._used:
-            self._used[id(raw)] = (time.monotonic() + (inf if info.get(_UNWATCHED) else self._seconds), raw)
+            seconds = inf if info.get(_UNWATCHED) else self._seconds * statements
+            self._used[id(raw)] = (time.monotonic() + seconds, raw)
 
     def _start(self) -> None:
         with self._starting:
@@ -101,8 +105,10 @@ def _cut(connection: Any) -> None:
 POSTGRES_SETTINGS = {
     # Statements are planned once, not for each set of values: planning takes longer than most of them take to run.
     "plan_cache_mode": "force_generic_plan",
-    # A plan made while a table was small would otherwise read all of it until the server has analyzed it again.
+    # A plan made while a table was small is kept until the server has analyzed the table: without these two, each row
+    # of a long queue would be compared with all others.
     "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
     "jit": "off",
     "idle_in_transaction_session_timeout": "5s",
     "statement_timeout": "15s",
@@ -190,7 +196,7 @@ class _Limiting(PGCompiler):
 
     def limit_clause(self, select: Any, **options: Any) -> str:
         clause, limited = select._limit_clause, super().limit_clause
-        if clause is None or not select._simple_int_clause(clause):
+        if clause is None or select._offset_clause is not None or not select._simple_int_clause(clause):
             return str(limited(select, **options))  # type: ignore[no-untyped-call]
         return f"\n LIMIT {self.process(clause.render_literal_execute(), **options)}"
 

@@ -223,6 +223,10 @@ class Link(Connection):
             values = list(map(prepared.values, parameters)) if is_list else prepared.values(parameters)
             self._send(self._driver.run_later, prepared.text, values, is_list)
 
+    def exec_driver_sql(self, statement: str, parameters: Any = None, execution_options: Any = None) -> Any:
+        self.flush()
+        return super().exec_driver_sql(statement, parameters, execution_options)
+
     def send_later(self, text: str, parameters: Any) -> None:
         """As `send`, for a statement whose result is not needed, as in `execute_later`."""
         self._send(self._driver.run_later, text, parameters, type(parameters) is list)
@@ -269,6 +273,8 @@ class Link(Connection):
 
     def _send(self, run: Callable[..., Any], text: str, *values: Any) -> Any:
         """Run a method of the driver, and translate its errors to SQLAlchemy's. `text`: the statement, for errors."""
+        if self._watchdog is not None and self._driver.waiting:
+            self._watchdog.progressed(self._raw, self._raw_info, self._driver.waiting + 1)
         try:
             cursor = run(text, *values) if values else run()
         except self._errors as error:

@@ -39,6 +39,10 @@ class Driver(Protocol):
     def flush(self) -> None:
         """Run what `begin` and `run_later` left for later."""
 
+    @property
+    def waiting(self) -> int:
+        """The number of statements left for later."""
+
 
 def driver_of(connection: Connection) -> Driver:
     raw: Any = connection.connection.driver_connection
@@ -60,6 +64,10 @@ class _Sqlite:
 
     def flush(self) -> None:
         """Nothing waits: a statement is a function call here."""
+
+    @property
+    def waiting(self) -> int:
+        return 0
 
     def begin(self) -> None:
         self._raw.execute("BEGIN IMMEDIATE")
@@ -95,16 +103,24 @@ class _Postgres:
         return _Fetched(self._cursor)
 
     def run_for_each(self, text: str, values: Iterable[Any]) -> Cursor:
-        self._run(partial(self._cursor.executemany, text, values))
+        self.flush()  # psycopg would count their rows too.
+        self._cursor.executemany(text, values)
         return _Fetched(self._cursor)
 
     def run_later(self, text: str, values: Any, for_each: bool) -> None:
-        run = self._cursor.executemany if for_each else self._cursor.execute
-        self._waiting.append(partial(run, text, values))
+        run = partial(self._cursor.executemany if for_each else self._cursor.execute, text, values)
+        if self.is_in_transaction:
+            self._waiting.append(run)
+        else:
+            run()
 
     def flush(self) -> None:
         if self._waiting:
             self._run(self._waiting.pop())
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
 
     def begin(self) -> None:
         self._waiting.append(partial(self._cursor.execute, "BEGIN", prepare=False))

@@ -106,9 +106,9 @@ class Written:
         """Raises `BadEntry`, and ValueError when the entries are not numbered from `last_seq` + 1 on."""
         blobs = dict(batch.texts)
         rows = [entry_row(entry, batch.epoch, blobs) for entry in batch.entries]
-        numbers = [entry.seq for entry in batch.entries]
+        numbers = [entry.seq for entry in batch.entries if entry.order_id == batch.order_id]
         if numbers != list(range(batch.last_seq + 1, batch.last_seq + 1 + len(rows))):
-            raise ValueError(f"entries of order {batch.order_id} must be numbered on from {batch.last_seq + 1}")
+            raise ValueError(f"entries must be of order {batch.order_id}, numbered on from {batch.last_seq + 1}")
         return cls(batch, rows, blobs, spent_in(batch.entries))
 
 

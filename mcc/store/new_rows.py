@@ -6,8 +6,10 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
+from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
 from mcc.contracts.entry import Draft, Entry
+from mcc.store.direct import execute_later
 from mcc.store.rows import ENTRY_COLUMNS, entry_row, keep_blobs
 from mcc.store.tables import JOURNAL, KEYS, LABELS, ORDERS, SESSIONS, STATE
 
@@ -57,7 +59,20 @@ _SESSION, _ORDER, _STATE, _LABEL = (sa.insert(table) for table in (SESSIONS, ORD
 _KEY, _ENTRY = sa.insert(KEYS), sa.insert(JOURNAL)
 
 
+_DEFAULTS = {
+    table.name: {
+        column.name: column.default.arg
+        for column in table.columns
+        if isinstance(column.default, ScalarElementColumnDefault)
+    }
+    for table in (SESSIONS, ORDERS, STATE, LABELS, KEYS, JOURNAL)
+}
+"""Values for columns that a row leaves out. A statement for which SQLAlchemy has to add them cannot be prepared."""
+
+
 def _insert(connection: Connection, statement: sa.Insert, rows: list[Row]) -> None:
     if rows:
-        connection.execute(statement, list(rows) if len(rows) > 1 else rows[0])
+        defaults = _DEFAULTS[statement.table.name]
+        whole = [{**defaults, **row} for row in rows]
+        execute_later(connection, statement, whole if len(whole) > 1 else whole[0])
         rows.clear()

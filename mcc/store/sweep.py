@@ -78,15 +78,13 @@ NEVER_BEGAN = _some("orders_to_expire", _OLD, _CAN_EXPIRE, _OLD <= _NOW, STATE.c
 WAITED_TOO_LONG = _some("waiting_orders_over", _OVER, _WAITS, _OVER <= _NOW, IS_ENDABLE)
 DUE = _some("waiting_orders_due", _BEGINS, _WAITS, _BEGINS <= _NOW)
 """Orders that expired before they began, that waited too long, and whose waiting time is over."""
-_OVERDUE_ITEMS = (
+_UNDECIDED = (
     sa.select(APPROVALS.c.order_id)
     .where(PENDING, APPROVALS.c.expires_at <= _NOW)
     .order_by(APPROVALS.c.expires_at)
     .limit(MOST)
     .with_hint(APPROVALS, "INDEXED BY items_to_expire", "sqlite")
-    .subquery()
 )
-_UNDECIDED = sa.select(_OVERDUE_ITEMS.c.order_id).distinct()
 """Orders with an inbox item that nobody decided in time."""
 
 
@@ -131,7 +129,7 @@ class Sweeper:
     def _found(self, connection: Connection) -> Sequence[Sequence[str]]:
         now = {"now": connection.scalar(sa.select(self._database.time.now))}
         wanted = (_ORPHANED, NEVER_BEGAN, WAITED_TOO_LONG, DUE, _UNDECIDED)
-        return [connection.execute(found, now).scalars().all() for found in wanted]
+        return [list(dict.fromkeys(connection.execute(found, now).scalars())) for found in wanted]
 
     def _declare_lost(self, steady_seconds: float) -> Sequence[tuple[str, str]]:
         time = self._database.time

@@ -7,6 +7,8 @@ import pytest
 
 from benchmarks.backlog.plans import full_scans, plans
 from benchmarks.backlog.seed import seed
+from mcc.contracts.drones import Registration
+from mcc.contracts.ids import fresh_id
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.store.migrate import upgrade
 from mcc.store.orders import count_queued
@@ -87,3 +89,29 @@ def test_frequent_queries_use_an_index(seeded: Store, name: str) -> None:
     assert full_scans(steps) == []
     told = "\n".join(steps)
     assert [index for index in indexes if not any(word in told for word in index.split())] == []
+
+
+def claimed_by(store: Store, incarnation: str) -> None:
+    drone = Registration(incarnation=incarnation, name="d", pid=1, host="h", version="1", queues=("default",), slots=1)
+    store.leases.register(drone, lease_seconds=60)
+    assert store.claims.claim(fresh_id(), incarnation=incarnation, claim_token="t", drone="d") is None
+
+
+IN_AN_EMPTY_QUEUE: dict[str, Call] = {
+    "what can be claimed": lambda store: store.claims.claimable(["default"], 20),
+    "a claim": lambda store: claimed_by(store, fresh_id()),
+    "what a sweep looks after": lambda store: store.sweeper.sweep(may_expire=True),
+    "by status": listed(status=OrderStatus.QUEUED),
+}
+
+
+@pytest.mark.parametrize("name", IN_AN_EMPTY_QUEUE)
+def test_plans_made_on_empty_tables_fit_full_ones(postgres_url: str, name: str) -> None:
+    """PostgreSQL keeps a plan, and learns how large a table has become only when it analyzes it."""
+    store = open_store(postgres_url)
+    try:
+        steps = plans(store.database, lambda: IN_AN_EMPTY_QUEUE[name](store))
+    finally:
+        store.close()
+    assert steps and full_scans(steps) == []
+    assert [step for step in steps if "Bitmap" in step] == []

@@ -375,6 +375,49 @@ def test_a_statement_is_planned_once_with_the_number_of_its_limit(postgres: Data
         assert row.generic_plans > 0 and row.custom_plans == 0
 
 
+def test_a_statement_outside_a_transaction_is_not_left_for_later(postgres: Database) -> None:
+    for _ in range(3):
+        postgres.write(lambda connection: execute_later(connection, ANY, {}), repeatable=True, single=True)
+        postgres.read(lambda connection: execute_later(connection, ANY, {}))
+    assert counted(postgres) == 6
+
+
+def test_a_statement_around_the_store_is_in_the_transaction(postgres: Database) -> None:
+    def work(connection: Connection) -> None:
+        execute_later(connection, ANY, {})
+        connection.exec_driver_sql("INSERT INTO things VALUES (1, 'b')")
+        raise LookupError
+
+    for _ in range(3):
+        with pytest.raises(LookupError):
+            postgres.write(work)
+    assert counted(postgres) == 0
+
+
+def test_statements_sent_together_have_the_time_of_all_of_them(request: pytest.FixtureRequest) -> None:
+    opened = Database(request.getfixturevalue("postgres_url"), connections=2, silence_seconds=1.5)
+    nap = sa.text("SELECT pg_sleep(0.6)")
+
+    def work(connection: Connection) -> None:
+        for _ in range(4):
+            execute_later(connection, nap, {})
+
+    try:
+        opened.write(work)
+        opened.write(work)
+    finally:
+        opened.close()
+
+
+def test_an_offset_is_kept_beside_a_limit(postgres: Database) -> None:
+    postgres.write(
+        lambda connection: connection.execute(sa.text("INSERT INTO things VALUES (1, ''), (2, ''), (3, '')"))
+    )
+    kinds = sa.select(sa.column("kind")).select_from(sa.table("things")).order_by(sa.column("kind")).limit(1).offset(1)
+    for _ in range(3):
+        assert postgres.read(lambda connection: connection.execute(kinds).scalars().all()) == [2]
+
+
 def test_a_connection_lost_within_a_transaction_is_replaced(postgres: Database) -> None:
     left = ["end"] * 4
 

@@ -356,6 +356,20 @@ def test_a_short_request_is_sent_before_other_tasks_run(new_loop: Callable[[], a
     assert request.endswith(b'\r\n\r\n{"a":1}')
 
 
+async def test_a_request_that_asks_first_begins_with_its_head() -> None:
+    async with wire() as own:
+        peer, loop = Peer(), asyncio.get_running_loop()
+        target = peer.target.with_headers({"expect": "100-continue"})
+        posting = asyncio.ensure_future(own.post(target, ShortBody((b"{}",), 2)))
+        guest, _ = await loop.sock_accept(peer.listener)
+        head = await loop.sock_recv(guest, 1 << 20)
+        assert head.startswith(b"POST /v1 HTTP/1.1\r\n") and head.endswith(b"\r\n\r\n")
+        await loop.sock_sendall(guest, b"HTTP/1.1 100 Continue\r\n\r\n")
+        assert await loop.sock_recv(guest, 1 << 20) == b"{}"
+        await loop.sock_sendall(guest, EMPTY)
+        await (await posting).close()
+
+
 @pytest.mark.parametrize("new_loop", LOOPS)
 def test_a_connection_with_half_a_request_in_it_is_not_used_again(
     new_loop: Callable[[], asyncio.AbstractEventLoop],
