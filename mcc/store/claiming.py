@@ -22,7 +22,7 @@ from mcc.store.tables import DRONES, ORDERS, STATE, among
 from mcc.store.texts import parsed
 from mcc.store.transitions import SOLO, check_workspace, order_draft, unsettled
 from mcc.store.values import Claim, ClaimingDrone, ClaimRequest, WorkspaceHold
-from mcc.store.views import COLUMNS, ORDER, has_status, is_claimable, work_order
+from mcc.store.views import COLUMNS, ORDER, is_claimable, work_order
 
 ClaimAnswer: TypeAlias = Claim | WorkspaceNeeded | AnotherWorkspace | None
 
@@ -30,8 +30,7 @@ ClaimAnswer: TypeAlias = Claim | WorkspaceNeeded | AnotherWorkspace | None
 def _may_claim(time: DatabaseTime) -> sa.ColumnElement[bool]:
     """The order can be claimed now by this claimant; parameters `by` (its incarnation) and `alone`."""
     return sa.and_(
-        has_status(STATE.c.status, sources_of("claim")),
-        is_claimable(time),
+        is_claimable(time, by_id=True),
         has_lease(time, sa.bindparam("by")),
         sa.or_(STATE.c.barren < SOLO, sa.bindparam("alone", type_=sa.Boolean)),
     )

@@ -252,6 +252,10 @@ class Link(Connection):
         if self._watchdog is not None:
             self._watchdog.checked_out(self._raw)
 
+    def refresh(self) -> None:
+        """Let the server plan statements anew that it planned some time ago."""
+        self._send(self._driver.refresh, "DISCARD PLANS")
+
     def begin_now(self) -> None:
         self._send(self._driver.begin, "BEGIN")
 
@@ -345,6 +349,7 @@ class Links:
             link = Link(self._engine, self._watchdog)
         try:
             link.checked_out()
+            link.refresh()
             yield link
         finally:
             self._give_back(link)

@@ -1,11 +1,15 @@
 """The drivers sqlite3 and psycopg behind one interface: run a statement, begin and end a transaction."""
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 from sqlalchemy.engine import Connection
+
+PLANS_SECONDS = 2.0
+"""How long PostgreSQL's plans of a connection are kept: they are made for tables as large as they were then."""
 
 
 class Cursor(Protocol):
@@ -43,6 +47,9 @@ class Driver(Protocol):
     def waiting(self) -> int:
         """The number of statements left for later."""
 
+    def refresh(self) -> None:
+        """Forget plans that may no longer fit; called before each piece of work."""
+
 
 def driver_of(connection: Connection) -> Driver:
     raw: Any = connection.connection.driver_connection
@@ -69,6 +76,9 @@ class _Sqlite:
     def waiting(self) -> int:
         return 0
 
+    def refresh(self) -> None:
+        """SQLite plans by the schema alone."""
+
     def begin(self) -> None:
         self._raw.execute("BEGIN IMMEDIATE")
 
@@ -92,6 +102,7 @@ class _Postgres:
         # One cursor for all statements: creating one takes as long as using it.
         self._cursor = raw.cursor()
         self._waiting: list[Callable[[], object]] = []
+        self._plans_until = time.monotonic() + PLANS_SECONDS
 
     @property
     def is_in_transaction(self) -> bool:
@@ -121,6 +132,11 @@ class _Postgres:
     @property
     def waiting(self) -> int:
         return len(self._waiting)
+
+    def refresh(self) -> None:
+        if time.monotonic() >= self._plans_until:
+            self._cursor.execute("DISCARD PLANS", prepare=False)
+            self._plans_until = time.monotonic() + PLANS_SECONDS
 
     def begin(self) -> None:
         self._waiting.append(partial(self._cursor.execute, "BEGIN", prepare=False))

@@ -46,9 +46,8 @@ _BATCH |= {name: "float8" if name == "cost_usd" else "bigint" for name in USAGE}
 
 _SQLITE_COLUMNS = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in _BATCH)
 _SPENT = ", ".join(f"{name} = s.{name} + b.{name}" for name in USAGE)
-_HELD = "s.order_id = b.order_id AND s.epoch = b.epoch AND s.last_seq = b.old_seq AND s.status = 'running'"
-# For every batch of a group, SQLite would scan all running orders by the index on status; the + rules that index out.
-_HELD_BY_ID = _HELD.replace("s.status", "+s.status")
+# Because of the ||, no index on the status is used, which would read all running orders for every group.
+_HELD = "s.order_id = b.order_id AND s.epoch = b.epoch AND s.last_seq = b.old_seq AND s.status || '' = 'running'"
 # On PostgreSQL the rows are locked in the order of their ids first, so that two writers never deadlock.
 _LOCKED = f"""
     WITH b AS MATERIALIZED ({postgres_rows(_BATCH)}), held AS MATERIALIZED (
@@ -61,7 +60,7 @@ ADVANCE = {
     "postgresql": _LOCKED + _ADVANCE_LOCKED,
     "sqlite": f"""
         UPDATE order_state AS s SET last_seq = b.new_seq, {_SPENT}
-        FROM (SELECT {_SQLITE_COLUMNS} FROM json_each(?)) AS b WHERE {_HELD_BY_ID} RETURNING order_id""",
+        FROM (SELECT {_SQLITE_COLUMNS} FROM json_each(?)) AS b WHERE {_HELD} RETURNING order_id""",
 }
 """Advances the orders of all batches of a group. The one parameter is a JSON list: psycopg adapts arrays far slower."""
 

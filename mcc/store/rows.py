@@ -37,12 +37,11 @@ _IN_THE_WAY = (
         among(WORKSPACE_LOCKS.c.workspace_key, "keys"),
         WORKSPACE_LOCKS.c.order_id != sa.bindparam("by"),
         sa.or_(WORKSPACE_LOCKS.c.exclusive, sa.bindparam("alone", type_=sa.Boolean)),
-        # EXISTS, not a join: SQLite would start a join from all running orders.
-        sa.exists().where(
-            STATE.c.order_id == WORKSPACE_LOCKS.c.order_id,
-            STATE.c.epoch == WORKSPACE_LOCKS.c.epoch,
-            STATE.c.status == OrderStatus.RUNNING.value,
-        ),
+        # Neither a join nor EXISTS: a database could begin either of them with all running orders.
+        sa.select(STATE.c.status)
+        .where(STATE.c.order_id == WORKSPACE_LOCKS.c.order_id, STATE.c.epoch == WORKSPACE_LOCKS.c.epoch)
+        .scalar_subquery()
+        == OrderStatus.RUNNING.value,
     )
     .limit(1)
 )

@@ -375,6 +375,16 @@ def test_a_statement_is_planned_once_with_the_number_of_its_limit(postgres: Data
         assert row.generic_plans > 0 and row.custom_plans == 0
 
 
+def test_plans_are_made_anew_after_a_while(postgres: Database) -> None:
+    for _ in range(6):
+        counted(postgres)
+    assert round_trips(postgres, lambda: counted(postgres)) == 1
+    [link] = postgres._links._free
+    link._driver._plans_until = 0.0
+    assert round_trips(postgres, lambda: counted(postgres)) == 2
+    assert round_trips(postgres, lambda: counted(postgres)) == 1
+
+
 def test_a_statement_outside_a_transaction_is_not_left_for_later(postgres: Database) -> None:
     for _ in range(3):
         postgres.write(lambda connection: execute_later(connection, ANY, {}), repeatable=True, single=True)
