@@ -5,7 +5,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -72,7 +72,8 @@ def own_database(kind: str, private: Path, server: str) -> Iterator[str]:
     try:
         yield server.rpartition("/")[0] + f"/{name}"
     finally:
-        with psycopg.connect(server, autocommit=True) as link:
+        # A campaign's own server may be down at its end; it is removed with all its databases.
+        with suppress(psycopg.OperationalError), psycopg.connect(server, autocommit=True) as link:
             link.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
