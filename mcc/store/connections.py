@@ -68,10 +68,10 @@ class Watchdog:
         info.pop(_UNWATCHED, None)
         self._used.pop(id(raw), None)
 
-    def progressed(self, raw: Any, info: Mapping[Any, Any], statements: int = 1) -> None:
-        """Restart the connection's time limit: one of its statements has ended, and so many are sent together next."""
+    def progressed(self, raw: Any, info: Mapping[Any, Any], times: int = 1) -> None:
+        """Restart the connection's time limit, so many times as long: one of its statements has ended."""
         if id(raw) in self._used:
-            seconds = inf if info.get(_UNWATCHED) else self._seconds * statements
+            seconds = inf if info.get(_UNWATCHED) else self._seconds * times
             self._used[id(raw)] = (time.monotonic() + seconds, raw)
 
     def _start(self) -> None:

@@ -277,8 +277,9 @@ class Link(Connection):
 
     def _send(self, run: Callable[..., Any], text: str, *values: Any) -> Any:
         """Run a method of the driver, and translate its errors to SQLAlchemy's. `text`: the statement, for errors."""
-        if self._watchdog is not None and self._driver.waiting:
-            self._watchdog.progressed(self._raw, self._raw_info, self._driver.waiting + 1)
+        if self._watchdog is not None and self._driver.waiting > 1:
+            # Several statements, not only BEGIN and one: a heartbeat keeps its short limit.
+            self._watchdog.progressed(self._raw, self._raw_info, times=2)
         try:
             cursor = run(text, *values) if values else run()
         except self._errors as error:

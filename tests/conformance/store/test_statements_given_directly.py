@@ -404,7 +404,19 @@ def test_a_statement_around_the_store_is_in_the_transaction(postgres: Database) 
     assert counted(postgres) == 0
 
 
-def test_statements_sent_together_have_the_time_of_all_of_them(request: pytest.FixtureRequest) -> None:
+def test_begin_gives_a_statement_no_more_time(request: pytest.FixtureRequest) -> None:
+    opened = Database(request.getfixturevalue("postgres_url"), connections=2, silence_seconds=1.0)
+    nap = sa.text("SELECT CAST(pg_sleep(:seconds) AS text)")
+    try:
+        for _ in range(3):
+            opened.write(lambda connection: connection.execute(nap, {"seconds": 0.0}).all())
+        with pytest.raises(ConnectionLost):
+            opened.write(lambda connection: connection.execute(nap, {"seconds": 1.8}).all())
+    finally:
+        opened.close()
+
+
+def test_statements_sent_together_have_more_time_than_one(request: pytest.FixtureRequest) -> None:
     opened = Database(request.getfixturevalue("postgres_url"), connections=2, silence_seconds=1.5)
     nap = sa.text("SELECT pg_sleep(0.6)")
 
