@@ -226,7 +226,7 @@ class FamilyThread:
         self._family = family
         self._ready: Future[None] = Future()
         self._begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[None] | None]] = Future()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), name="family", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="family", daemon=True)
 
     def enter(self) -> None:
         """Wait until the family is ready. Raises what entering the family raises."""
@@ -235,24 +235,30 @@ class FamilyThread:
 
     def leave(self) -> None:
         """Stop the family, ready or not, and wait until all its processes have ended."""
+        if self._begun.cancel():
+            return  # Ctrl-C came before the thread began, if it ever does: it then starts nothing.
         loop, task = self._begun.result()
         if task is not None:
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(task.cancel)
         self._thread.join()
 
-    async def _run(self) -> None:
-        self._begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
+    def _work(self) -> None:
         try:
-            async with self._family:
-                self._ready.set_result(None)
-                await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            pass
+            asyncio.run(self._run())
         except BaseException as error:
             if self._ready.done():
                 raise
             self._ready.set_exception(error)
+
+    async def _run(self) -> None:
+        if not self._begun.set_running_or_notify_cancel():
+            return
+        self._begun.set_result((asyncio.get_running_loop(), asyncio.current_task()))
+        with contextlib.suppress(asyncio.CancelledError):
+            async with self._family:
+                self._ready.set_result(None)
+                await asyncio.Event().wait()
 
 
 @contextmanager
