@@ -83,10 +83,11 @@ class Watchdog:
     def _run(self) -> None:
         while not self._stopped.wait(LOOK_SECONDS):
             now = time.monotonic()
-            for key, (deadline, connection) in list(self._used.items()):
+            # A copy, which is made at once: while a list of items is made, other threads may come and go.
+            for key, (deadline, connection) in self._used.copy().items():
                 if now > deadline and self._used.pop(key, None) is not None:
-                    log.warning("the database says nothing; the connection is cut", seconds=self._seconds)
                     _cut(connection)
+                    log.warning("the database says nothing; the connection was cut", seconds=self._seconds)
 
 
 def unwatched(connection: Any) -> None:
@@ -96,7 +97,7 @@ def unwatched(connection: Any) -> None:
 
 def _cut(connection: Any) -> None:
     """Shut the connection's socket down; the thread that waits for it then gets an error."""
-    with suppress(OSError, AttributeError):
+    with suppress(Exception):  # The connection may be closed by now, and its driver has errors of its own for that.
         twin = socket.socket(fileno=socket.dup(connection.fileno()))
         with twin:
             twin.shutdown(socket.SHUT_RDWR)

@@ -106,10 +106,13 @@ IN_AN_EMPTY_QUEUE: dict[str, Call] = {
 
 
 @pytest.mark.parametrize("name", IN_AN_EMPTY_QUEUE)
-def test_plans_made_on_empty_tables_fit_full_ones(postgres_url: str, name: str) -> None:
+@pytest.mark.parametrize("analyzed", [True, False])
+def test_plans_made_on_empty_tables_fit_full_ones(postgres_url: str, name: str, analyzed: bool) -> None:
     """PostgreSQL keeps a plan, and learns how large a table has become only when it analyzes it."""
     store = open_store(postgres_url)
     try:
+        if analyzed:
+            store.database.write(lambda link: link.exec_driver_sql("ANALYZE"))
         steps = plans(store.database, lambda: IN_AN_EMPTY_QUEUE[name](store))
     finally:
         store.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -10,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
-from mcc.store.connections import unwatched
+from mcc.store.connections import Watchdog, unwatched
 from mcc.store.engine import Database
 from tests.faults.tcp import Proxy
 
@@ -64,3 +65,20 @@ async def test_what_moves_and_what_is_unwatched_may_take_longer() -> None:
     async with behind_a_proxy(1.0) as (database, proxy):
         await asyncio.to_thread(database.write, slow)
         assert proxy.accepted == 1
+
+
+def test_the_watchdog_survives_a_connection_that_was_closed_meanwhile() -> None:
+    class Closed:
+        """As psycopg's connections, it has no descriptor once it is closed."""
+
+        def fileno(self) -> int:
+            raise psycopg.OperationalError("the connection is closed")
+
+    watchdog = Watchdog(sa.create_engine("sqlite://"), seconds=0.0)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.settimeout(10.0)
+        watchdog.checked_out(Closed())
+        watchdog.checked_out(ours)
+        assert theirs.recv(1) == b""
+    watchdog.close()
