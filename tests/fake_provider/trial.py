@@ -30,8 +30,7 @@ def served(name: str, rounds: int, file: Path) -> Iterator[subprocess.Popen[str]
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            while not process.stdout.readline().startswith("# then:"):
-                assert process.poll() is None
+            assert any(line.startswith("# then:") for line in process.stdout), "the provider ended"
             yield process
         finally:
             process.terminate()

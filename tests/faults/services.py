@@ -73,7 +73,7 @@ def own_database(kind: str, private: Path, server: str) -> Iterator[str]:
         yield server.rpartition("/")[0] + f"/{name}"
     finally:
         # A campaign's own server may be down at its end; it is removed with all its databases.
-        with suppress(psycopg.OperationalError), psycopg.connect(server, autocommit=True) as link:
+        with suppress(psycopg.OperationalError), psycopg.connect(server, connect_timeout=5, autocommit=True) as link:
             link.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 

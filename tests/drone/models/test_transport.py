@@ -322,7 +322,9 @@ class Peer:
         guest.setblocking(False)
         received = b""
         while not received.endswith(b"{}"):
-            received += await loop.sock_recv(guest, 1 << 20)
+            piece = await loop.sock_recv(guest, 1 << 20)
+            assert piece, f"the connection was closed after {received!r}"
+            received += piece
         await loop.sock_sendall(guest, EMPTY)
         answer = await posting
         assert await answer.at_most(10) == b""
@@ -350,7 +352,7 @@ def test_a_short_request_is_sent_before_other_tasks_run(new_loop: Callable[[], a
             return request
 
     with asyncio.Runner(loop_factory=new_loop) as runner:
-        request = runner.run(work())
+        request = runner.run(asyncio.wait_for(work(), 20))
     assert request.startswith(b"POST /v1 HTTP/1.1\r\n")
     assert b"content-length: 7\r\n" in request.lower()
     assert request.endswith(b'\r\n\r\n{"a":1}')
