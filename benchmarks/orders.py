@@ -4,7 +4,8 @@
 
 Everything is real except the model, which answers at once from its own process. Each of `LINES` lines places an order
 in its own workspace, waits for its end, and places the next, so that the drones always have work. Then `BACKLOG` orders
-are placed together and worked off. The CPU is what the kernel counts for the drones' processes; programs of the sandbox
+are placed together and worked off. Where a row says so, `PER_SECOND` orders are begun a second, and the CPU that idle
+drones need is subtracted. The CPU is what the kernel counts for the drones' processes; programs of the sandbox
 are counted separately. A fixed piece of plain Python is timed meanwhile, because the value of a second of CPU depends
 on what else is running.
 """
@@ -13,9 +14,10 @@ import argparse
 import os
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -31,6 +33,10 @@ from mcc.store.store import open_store
 
 ORDERS, WARM, LINES = 400, 40, 12
 BACKLOG = 1_000
+PACED, PER_SECOND = 150, 10.0
+"""Orders that are begun at a rate which leaves the machine time: what drones then need, they need for the orders."""
+
+IDLE_SECONDS = 5.0
 DRONES = (1, 2, 4)
 PAUSE_SECONDS = 0.005
 FILES = {
@@ -116,32 +122,35 @@ def workspace(here: Installation, line: int, *, git: bool) -> Path:
     return directory
 
 
-def run(here: Installation, orders: int, directories: Sequence[Path | None]) -> None:
-    """Run `orders` orders, one at a time in each directory. Raises RuntimeError if one does not succeed."""
-    left, open_orders, placing = orders, dict[str, Path | None](), dict[Future[str], Path | None]()
-    store = open_store(here.settings.database_url)
+def run(here: Installation, orders: int, directories: Sequence[Path | None], per_second: float | None = None) -> None:
+    """Run `orders` orders, one at a time in each directory, and begin `per_second` of them at most. Raises RuntimeError
+    if one does not succeed."""
+    free, left, open_orders, placing = (
+        deque(directories),
+        orders,
+        dict[str, Path | None](),
+        dict[Future[str], Path | None](),
+    )
+    store, began = open_store(here.settings.database_url), time.perf_counter()
     with ThreadPoolExecutor(4) as pool:
 
-        def begin(directory: Path | None) -> None:
-            if directory is None:
-                placing[pool.submit(here.place, WITHOUT)] = None
-            else:
-                placing[pool.submit(here.place, IN_A_WORKSPACE, workspace=str(directory))] = directory
+        def may_begin() -> bool:
+            return per_second is None or orders - left <= (time.perf_counter() - began) * per_second
 
-        for directory in directories[:orders]:
-            begin(directory)
-            left -= 1
-        while placing or open_orders:
+        while left or placing or open_orders:
+            while left and free and may_begin():
+                directory = free.popleft()
+                of_workspace = {} if directory is None else {"workspace": str(directory)}
+                prompt = WITHOUT if directory is None else IN_A_WORKSPACE
+                placing[pool.submit(here.place, prompt, **of_workspace)] = directory
+                left -= 1
             for placed in [one for one in placing if one.done()]:
                 open_orders[placed.result()] = placing.pop(placed)
             reached = store.journal.reached(list(open_orders)) if open_orders else {}
             for order_id in [one for one, at in reached.items() if at.status in FINAL]:
                 if reached[order_id].status.value != "succeeded":
                     raise RuntimeError(f"an order of the benchmark did not succeed: {here.order(order_id)}")
-                directory = open_orders.pop(order_id)
-                if left:
-                    begin(directory)
-                    left -= 1
+                free.append(open_orders.pop(order_id))
             time.sleep(PAUSE_SECONDS)
     store.close()
 
@@ -168,16 +177,35 @@ def measured(here: Installation, orders: int, work: Callable[[], None]) -> Took:
     return Took(orders, of_drones, of_service, wall, median_of(pieces))
 
 
-def by_drones(database: str, url: str | None, orders: int, counts: Sequence[int], *, git: bool) -> Mapping[int, Took]:
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Orders in a workspace: as many as the drones can run, and `PER_SECOND`, without what idle drones need."""
+
+    most: Took
+    paced: Took
+
+
+def paced(here: Installation, directories: Sequence[Path | None]) -> Took:
+    idle = measured(here, 1, partial(time.sleep, IDLE_SECONDS))
+    took = measured(here, PACED, partial(run, here, PACED, directories, PER_SECOND))
+    needed = took.drones.own - idle.drones.own / idle.wall * took.wall
+    return replace(took, drones=replace(took.drones, own=needed))
+
+
+def by_drones(
+    database: str, url: str | None, orders: int, counts: Sequence[int], *, git: bool
+) -> Mapping[int, Figures]:
     """Measure and print all kinds of orders; answers the figures of orders in a workspace, by the number of drones."""
-    rows, found = [], dict[int, Took]()
+    rows, found = [], dict[int, Figures]()
     for drones in counts:
         with installed(drones, database_url=url) as here:
             label = f"{drones} drone{'s' * (drones > 1)}"
             lines = [workspace(here, line, git=git) for line in range(LINES)]
             run(here, WARM, lines)
-            found[drones] = measured(here, orders, partial(run, here, orders, lines))
-            rows.append(found[drones].row(f"{label}, in a workspace"))
+            figures = Figures(measured(here, orders, partial(run, here, orders, lines)), paced(here, lines))
+            found[drones] = figures
+            rows.append(figures.most.row(f"{label}, in a workspace"))
+            rows.append(figures.paced.row(f"{label}, in a workspace, {PER_SECOND:.0f} a second"))
             rows.append(measured(here, orders, partial(run, here, orders, [None] * LINES)).row(f"{label}, without"))
             own = [workspace(here, line, git=git) for line in range(BACKLOG)]
             rows.append(measured(here, BACKLOG, partial(work_off, here, own)).row(f"{label}, a backlog in workspaces"))
@@ -187,19 +215,26 @@ def by_drones(database: str, url: str | None, orders: int, counts: Sequence[int]
     return found
 
 
-def promises(database: str, found: Mapping[int, Took]) -> Iterator[Promise]:
+def promises(database: str, found: Mapping[int, Figures]) -> Iterator[Promise]:
     fewest, *more = sorted(found)
     one, what = found[fewest], f"an order of two calls in a workspace, {database}"
     if database == "SQLite":
-        note = f"plain Python {one.piece:.1f} ms"
-        yield Promise(f"{what}: CPU of the drones", one.milliseconds, 8, "ms", note=note)
-        yield Promise(f"{what}: orders/s", one.rate, 100, at_least=True)
+        note = f"plain Python {one.most.piece:.1f} ms"
+        yield Promise(f"{what}: CPU of the drones", one.most.milliseconds, 8, "ms", note=note)
+        yield Promise(f"{what}: orders/s", one.most.rate, 100, at_least=True)
         return
     for drones in more:
-        # Relative to plain Python: with more drones, more processors are busy, and each of them may be slower.
-        ratio = found[drones].milliseconds / found[drones].piece / (one.milliseconds / one.piece)
-        note = f"{found[drones].milliseconds:.1f} and {one.milliseconds:.1f} ms"
-        yield Promise(f"{what}: CPU relative to plain Python, {drones} drones / {fewest}", ratio, 1.2, note=note)
+        of_most, of_paced = found[drones].most, found[drones].paced
+        yield _compared(f"{what}: CPU relative to plain Python", of_most, one.most, f"{drones} drones / {fewest}")
+        name = f"{what}, {PER_SECOND:.0f} a second: CPU relative to plain Python"
+        yield _compared(name, of_paced, one.paced, f"{drones} drones / {fewest}")
+
+
+def _compared(what: str, more: Took, fewest: Took, drones: str) -> Promise:
+    # Relative to plain Python: with more drones, more processors are busy, and each of them may be slower.
+    ratio = more.milliseconds / more.piece / (fewest.milliseconds / fewest.piece)
+    note = f"{more.milliseconds:.1f} and {fewest.milliseconds:.1f} ms"
+    return Promise(f"{what}, {drones}", ratio, 1.2, note=note)
 
 
 def main(arguments: Sequence[str] = ()) -> list[Promise]:

@@ -53,6 +53,14 @@ def filled_postgres(postgres_server: str) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def unused_postgres(postgres_server: str) -> Iterator[str]:
+    """Where no test has left dead rows in tables and indexes, which plans depend on."""
+    with _database(postgres_server) as url:
+        upgrade(url)
+        yield url
+
+
 class _database:
     """A new database, dropped at the end."""
 
