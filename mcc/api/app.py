@@ -215,13 +215,21 @@ def _asset(name: str) -> Response:
     return FileResponse(str(files("fastapi_offline") / "static" / name), headers={"Cache-Control": "max-age=3600"})
 
 
+def _first_clause(text: str) -> str:
+    """What stands before the first full stop, semicolon or colon that ends a word."""
+    words = text.split()
+    last = next(number for number, word in enumerate(words, 1) if word[-1] in ".;:")
+    return " ".join(words[:last])[:-1]
+
+
 def _describe(app: FastAPI) -> None:
-    """Correct the media type of errors in the OpenAPI document: FastAPI describes them as plain JSON."""
+    """Correct FastAPI's OpenAPI document: it describes errors as plain JSON, and sums calls up by functions' names."""
     by_framework = app.openapi
 
     def document() -> dict[str, Any]:
         described = by_framework()
         for operation in (one for methods in described["paths"].values() for one in methods.values()):
+            operation["summary"] = _first_clause(operation["description"])
             for status, response in operation["responses"].items():
                 if (status == "default" or status >= "400") and (problem := response.get("content", {})):
                     response["content"] = {PROBLEM_TYPE: next(iter(problem.values()))}

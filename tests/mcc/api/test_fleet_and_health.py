@@ -179,6 +179,16 @@ async def test_the_examples_of_an_order_are_orders(api: httpx.AsyncClient) -> No
         NewOrder.model_validate_json(json.dumps(example["value"]))
 
 
+async def test_each_call_is_summed_up_by_the_beginning_of_its_description(api: httpx.AsyncClient) -> None:
+    paths = (await api.get(f"{V1}/openapi.json")).json()["paths"]
+    assert paths["/api/v1/orders"]["get"]["summary"] == "Orders, newest first"
+    assert paths["/api/v1/approvals"]["get"]["summary"] == "The inbox items that are approved or denied"
+    for operation in (one for methods in paths.values() for one in methods.values()):
+        whole = " ".join(operation["description"].split())
+        assert whole.startswith(operation["summary"]) and whole[len(operation["summary"])] in ".;:"
+        assert " " in operation["summary"]
+
+
 async def test_the_api_describes_itself_without_other_hosts(api: httpx.AsyncClient) -> None:
     document = (await api.get(f"{V1}/openapi.json")).json()
     paths = document["paths"]
