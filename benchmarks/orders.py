@@ -5,9 +5,9 @@
 Everything is real except the model, which answers at once from its own process. Each of `LINES` lines places an order
 in its own workspace, waits for its end, and places the next, so that the drones always have work. Then `BACKLOG` orders
 are placed together and worked off. Where a row says so, `PER_SECOND` orders are begun a second, and the CPU that idle
-drones need is subtracted. The CPU is what the kernel counts for the drones' processes; programs of the sandbox
-are counted separately. A fixed piece of plain Python is timed meanwhile, because the value of a second of CPU depends
-on what else is running.
+drones need is subtracted. The CPU is what the kernel counts for the drones' processes; programs of the sandbox are
+counted separately. A fixed piece of plain Python is timed meanwhile, because the value of a second of CPU depends on
+what else is running.
 """
 
 import argparse
@@ -125,12 +125,8 @@ def workspace(here: Installation, line: int, *, git: bool) -> Path:
 def run(here: Installation, orders: int, directories: Sequence[Path | None], per_second: float | None = None) -> None:
     """Run `orders` orders, one at a time in each directory, and begin `per_second` of them at most. Raises RuntimeError
     if one does not succeed."""
-    free, left, open_orders, placing = (
-        deque(directories),
-        orders,
-        dict[str, Path | None](),
-        dict[Future[str], Path | None](),
-    )
+    free, left = deque(directories), orders
+    open_orders, placing = dict[str, Path | None](), dict[Future[str], Path | None]()
     store, began = open_store(here.settings.database_url), time.perf_counter()
     with ThreadPoolExecutor(4) as pool:
 
@@ -140,9 +136,8 @@ def run(here: Installation, orders: int, directories: Sequence[Path | None], per
         while left or placing or open_orders:
             while left and free and may_begin():
                 directory = free.popleft()
-                of_workspace = {} if directory is None else {"workspace": str(directory)}
-                prompt = WITHOUT if directory is None else IN_A_WORKSPACE
-                placing[pool.submit(here.place, prompt, **of_workspace)] = directory
+                prompt, place = (WITHOUT, {}) if directory is None else (IN_A_WORKSPACE, {"workspace": str(directory)})
+                placing[pool.submit(here.place, prompt, **place)] = directory
                 left -= 1
             for placed in [one for one in placing if one.done()]:
                 open_orders[placed.result()] = placing.pop(placed)
@@ -186,6 +181,7 @@ class Figures:
 
 
 def paced(here: Installation, directories: Sequence[Path | None]) -> Took:
+    """Measure `PACED` orders begun at `PER_SECOND`; of the drones' CPU, what they take when idle is subtracted."""
     idle = measured(here, 1, partial(time.sleep, IDLE_SECONDS))
     took = measured(here, PACED, partial(run, here, PACED, directories, PER_SECOND))
     needed = took.drones.own - idle.drones.own / idle.wall * took.wall

@@ -86,8 +86,10 @@ class Watchdog:
             # A copy, which is made at once: while a list of items is made, other threads may come and go.
             for key, (deadline, connection) in self._used.copy().items():
                 if now > deadline and self._used.pop(key, None) is not None:
-                    _cut(connection)
-                    log.warning("the database says nothing; the connection was cut", seconds=self._seconds)
+                    # Neither a connection that was closed meanwhile nor a log that takes no line may end this thread.
+                    with suppress(Exception):
+                        _cut(connection)
+                        log.warning("the database says nothing; the connection was cut", seconds=self._seconds)
 
 
 def unwatched(connection: Any) -> None:
@@ -96,11 +98,10 @@ def unwatched(connection: Any) -> None:
 
 
 def _cut(connection: Any) -> None:
-    """Shut the connection's socket down; the thread that waits for it then gets an error."""
-    with suppress(Exception):  # The connection may be closed by now, and its driver has errors of its own for that.
-        twin = socket.socket(fileno=socket.dup(connection.fileno()))
-        with twin:
-            twin.shutdown(socket.SHUT_RDWR)
+    """Shut the connection's socket down; the thread that waits for it then gets an error. Raises errors of sockets and
+    of the driver."""
+    with socket.socket(fileno=socket.dup(connection.fileno())) as twin:
+        twin.shutdown(socket.SHUT_RDWR)
 
 
 POSTGRES_SETTINGS = {
