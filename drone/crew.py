@@ -44,7 +44,7 @@ from drone.tools.environment import DETECTION, Detected, Look, Survey
 from drone.tools.jobs import Jobs
 from drone.tools.notes import NOTE_GROUPS
 from drone.tools.own import NO_OWN, own_tools
-from drone.tools.rules_and_skills import AgentReader, agent_files
+from drone.tools.rules_and_skills import with_agents_of
 from drone.tools.tool import Joined
 from drone.tools.wrappers import Redacted, only_reading
 from drone.worktrees.ending import clear_up
@@ -61,7 +61,6 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.order import ModelSettings, OrderKind, Outcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.definitions.rights import SERVER_TOOL
-from mcc.definitions.scopes import place_of
 from mcc.documents.functions import Functions
 from mcc.documents.own_functions import own_functions
 
@@ -308,15 +307,8 @@ class Crew:
 
     def _agents_in(self, workspace: Workspace) -> Definitions:
         """The agents that an order with this workspace may hire, including those of the workspace's files. Blocks."""
-        found = agent_files(workspace)
-        if not found:
-            return self._definitions
         consent = AgentConsent.read(self._trust, workspace.root)
-        clean = self._settings.redactor.data
-        trusted = {file.name for file in found if consent.covers(place_of(file.name), file.content)}
-        files = [replace(file, content=clean(file.content)) for file in found]
-        with closing(AgentReader()) as read:
-            return self._definitions.nearer(files, read, trusted, consent.problem)
+        return with_agents_of(workspace, self._definitions, consent, self._settings.redactor.data)
 
     async def clear_up(self, order_id: str) -> int:
         """Save and delete the worktrees of an ended order; answers how many stay because they alone hold some work."""

@@ -19,10 +19,9 @@ from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
 from drone.agent.toolset import ToolSet
 from drone.agent.transcript import note_of
 from drone.agent.turn import Turn
-from drone.agent.verifier import VERDICT, VERDICT_RULES, Verifier
-from drone.models.guards import ModelSource
+from drone.agent.verifier import VERIFY, Verifier, as_verifier
+from drone.models.guards import ModelSource, UnknownModel
 from drone.models.prices import unsupported_level
-from drone.models.registry import UnknownModel
 from drone.tools.catalog import SHELL_WRITE, passed_on, provision
 from drone.tools.tool import Joined
 from drone.tools.tool_search import Searchable
@@ -34,9 +33,6 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.order import EarlierTurn, ModelSettings, Rule, Verification
 from mcc.definitions.rights import expanded
 from mcc.rules.errors import RuleError, SchemaError
-
-VERIFY = "verify"
-"""Name of the default agent that judges results by a rubric."""
 
 WORKTREE = (
     "You work in a git worktree of your own: your files are those of the workspace as it was when you began, without "
@@ -54,6 +50,7 @@ class Parent:
     `delegation`: the parent's delegation tools. `spawns`: names of the agents that it may hire; None = all.
     `model_settings`: how its model is called. `permits`: the parent's own permissions; None where the parent is the
     order itself. `isolated`: the worktree in which it works; None = the order's workspace. `egress`: as in `Call`.
+    `alone`: no agent stands above the child, whose commands may therefore change the workspace as a master's may.
     """
 
     model: Model
@@ -64,6 +61,7 @@ class Parent:
     permits: Permits | None = None
     isolated: Isolated | None = None
     egress: Sequence[Sequence[str]] = ()
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +151,7 @@ class Hiring:
             with suppress(CannotHire):
                 self._gate(definition, is_subagent=True)
             if definition.verify is not None or self.terms.verify is not None:
-                self._gate(_as_verifier(definition), is_subagent=True)
+                self._gate(as_verifier(definition), is_subagent=True)
             with suppress(CannotHire):
                 if name == master:
                     self._gate(definition, is_subagent=False)
@@ -171,18 +169,21 @@ class Hiring:
         """
         definition, wanted = self._definition(name), wanted or ModelSettings()
         asked = model if model not in (None, INHERIT) else self._own_model(definition)
-        notes = [AgentStep(name="definition_warning", message=said) for said in self.definitions.warnings]
-        if session:
-            notes.append(note_of(session))
+        notes = [*self.warnings, *([note_of(session)] if session else [])]
         how = wanted.over(ModelSettings.of(definition))
         parent = Parent(self.model(asked), tools, model_settings=how, egress=self.place.egress)
         if wanted.thinking != INHERIT and (problem := unsupported_level(parent.model.name, wanted.thinking)):
             raise CannotHire(f"{parent.model.name} {problem}.")
         return self._agent(definition, parent, Wanted(name, 0, model=asked), notes, session)
 
-    def child(self, wanted: Wanted, parent: Parent) -> Agent:
+    @property
+    def warnings(self) -> tuple[AgentStep, ...]:
+        """What is wrong with the agent files of the workspace, as the first steps of the agent that starts."""
+        return tuple(AgentStep(name="definition_warning", message=said) for said in self.definitions.warnings)
+
+    def child(self, wanted: Wanted, parent: Parent, notes: Sequence[AgentStep] = ()) -> Agent:
         """The agent that `parent` wants to hire. Raises `CannotHire`."""
-        return self._child(self._definition(wanted.agent_type), wanted, parent)
+        return self._child(self._definition(wanted.agent_type), wanted, parent, notes)
 
     def of_node(
         self, definition: AgentDefinition, parent: Parent, own: ToolSet, gate: Gate, owed: Mapping[str, object]
@@ -219,13 +220,15 @@ class Hiring:
             ),
         )
 
-    def _child(self, definition: AgentDefinition, wanted: Wanted, parent: Parent) -> Agent:
+    def _child(
+        self, definition: AgentDefinition, wanted: Wanted, parent: Parent, notes: Sequence[AgentStep] = ()
+    ) -> Agent:
         own = wanted.model if wanted.model not in (None, INHERIT) else self._own_model(definition)
         nearer = () if own is None else self.names.own_settings.get(own, ())
         asked = ModelSettings.of(definition).over(parent.model_settings, without=nearer)
         model = parent.model if own is None else self.model(own)
         given = replace(parent, model=model, model_settings=asked)
-        return self._agent(definition, given, replace(wanted, model=own or INHERIT))
+        return self._agent(definition, given, replace(wanted, model=own or INHERIT), notes)
 
     def _own_model(self, definition: AgentDefinition) -> str | None:
         """The model that the agent's file names, else the operator for its role; None = its parent's model."""
@@ -257,7 +260,7 @@ class Hiring:
         permits, egress = self._permits(definition, parent), _egress(definition, parent)
         team = self._team(definition, parent) if wanted.depth < self.limits.depth else {}
         hiring = tuple(spec for spec in _DELEGATION if team and spec.name in parent.delegation)
-        writes = wanted.depth == 0 or definition.isolation == "worktree"
+        writes = wanted.depth == 0 or parent.alone or definition.isolation == "worktree"
         given = provision((*parent.tools.specs(), *hiring), definition, wanted.groups, shell_writes=writes)
         if given.refused:
             raise CannotHire(given.refused)
@@ -271,9 +274,8 @@ class Hiring:
         if delegation:
             whole = parent.tools if SHELL_WRITE in definition.passes_on else there
             passed = Only(whole, (*given.names, *passed_on(parent.tools.specs(), definition)))
-            below = replace(
-                parent, permits=permits, egress=egress, tools=passed, delegation=delegation, spawns=frozenset(team)
-            )
+            below = replace(parent, permits=permits, egress=egress, tools=passed, delegation=delegation, alone=False)
+            below = replace(below, spawns=frozenset(team))
             own = Joined(own, Only(self._delegation(team, below, wanted.depth), delegation))
         gate = self._gate(definition, is_subagent=wanted.depth > 0)
         specs = (*own.specs(), *(gate.specs() if gate else ()))
@@ -334,7 +336,7 @@ class Hiring:
         terms = (self.terms.verify if depth == 0 else None) or verified.verify
         if terms is None:
             return None
-        definition = _as_verifier(self._definition(terms.agent or VERIFY))
+        definition = as_verifier(self._definition(terms.agent or VERIFY))
         reads = Only(parent.tools, [spec.name for spec in parent.tools.specs() if spec.only_reads])
         # A verifier without tools has no use for a description of the workspace.
         place = self.place if definition.tools != () else Place(roots=self.place.roots)
@@ -378,11 +380,6 @@ class Hiring:
         names = self.definitions.spawns(definition.name)
         allowed = [name for name in names if parent.spawns is None or name in parent.spawns]
         return {name: self.definitions.known.description(name) for name in allowed if name in known}
-
-
-def _as_verifier(definition: AgentDefinition) -> AgentDefinition:
-    """The same agent as a verifier, whose only result is a verdict."""
-    return definition.model_copy(update={"result": VERDICT, "rules": VERDICT_RULES, "verify": None})
 
 
 def _artifact_tools(definition: AgentDefinition) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from drone.agent import agent
 from drone.agent.budget import Budget
 from drone.agent.definitions import Definitions
 from drone.agent.journal import MemoryJournal
+from drone.agent.messages import WRITING_GROUPS, ToolSpec
 from drone.agent.model import Model
 from drone.agent.report import Report, describe_or_raise
 from drone.agent.subagents.assignments import PREVIOUS
@@ -17,21 +18,28 @@ from drone.agent.subagents.children import CannotHire, CannotSpawn, Wanted, chec
 from drone.agent.subagents.runner import Fork, ForkResult
 from drone.agent.toolset import ToolSet
 from drone.agent.turn import Task, Turn, title_of
+from drone.agent.verifier import VERIFY
+from drone.checkpoints.recording import OrderCheckpoints
 from drone.hiring import Hiring, Parent, Place
 from drone.library import Tool, toolset
-from drone.models.guards import ModelSource
-from drone.models.registry import UnknownModel
+from drone.models.guards import ModelSource, NamedModels, UnknownModel
 from drone.sandbox.paths import PathDenied, PathError, Workspace
 from drone.tools.artifacts import ArtifactTools
-from drone.tools.catalog import Toolbox, UnknownToolName, expand
+from drone.tools.catalog import SHELL_WRITE, Toolbox, UnknownToolName, chosen, provision, selects_any
+from drone.tools.environment import Detected
 from drone.tools.jobs import Jobs
+from drone.tools.rules_and_skills import with_agents_of
 from drone.tools.tool import FunctionTools, Joined
+from drone.tools.wrappers import Only, OnlyReading, only_reading
+from drone.worktrees.isolation import IN_A_WORKSPACE
+from mcc.configuration.trust import AgentConsent
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import fenced
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import RecordStatus
-from mcc.definitions.scopes import Agents
+from mcc.contracts.tool_groups import TOOL_GROUPS, group_of
+from mcc.definitions.scopes import Agents, place_of
 
 AT_ONCE = 4
 """Forks of one `run_parallel` that run concurrently by default."""
@@ -40,8 +48,11 @@ AT_ONCE = 4
 class InProcessRunner:
     """Runs agents in this process, each in a turn of its own within `limits`, any number at the same time.
 
-    `models`: by name, the first is the default. `definitions` None: the shipped agents. `tools` are added to those of
-    the `workspace`. A tool that an agent's definition forbids stays forbidden even if a call names it.
+    `models`: by name, the first is the default. `definitions` None: the shipped agents. Those of the workspace's
+    `.mcc/agents` are added, with no more rights than the definitions allow; a file there that takes another agent's
+    name is not used. `tools` are added to those of the `workspace`. `checkpoints`: a directory outside of the workspace
+    that keeps what files were before agents change them; None = no tool of the workspace changes anything. Raises
+    ValueError for checkpoints without a workspace or inside of it.
     """
 
     def __init__(
@@ -52,13 +63,15 @@ class InProcessRunner:
         workspace: Path | str | None = None,
         tools: ToolSet | Iterable[Tool] | None = None,
         limits: Limits | None = None,
+        checkpoints: Path | str | None = None,
     ) -> None:
         self._definitions = definitions if isinstance(definitions, Definitions) else _known(definitions)
-        self._models = _Named(models) if isinstance(models, Mapping) else models
+        self._models = NamedModels(models) if isinstance(models, Mapping) else models
         self._workspace = None if workspace is None else Path(workspace).resolve()
         self._tools = toolset(tools)
         self._artifacts = ArtifactTools()
         self._limits = limits or Limits()
+        self._checkpoints = None if checkpoints is None else _outside(Path(checkpoints).resolve(), self._workspace)
 
     async def run_isolated(
         self,
@@ -79,7 +92,7 @@ class InProcessRunner:
         try:
             check_depth(turn, depth + 1)
             jobs = Jobs()
-            agent = await self._hired(fork, turn, jobs)
+            agent = await self._hired(fork, turn, jobs, journal.order_id)
         except (CannotSpawn, CannotHire, UnknownToolName, UnknownModel, PathError) as error:
             return ForkResult(error=str(error))
         except BaseException as error:
@@ -132,36 +145,84 @@ class InProcessRunner:
                 over = f"Not run, because {fork.agent_name} before it stopped short: {result.error}"
         return tuple(results)
 
-    async def _hired(self, fork: Fork, turn: Turn, jobs: Jobs) -> agent.Agent:
+    async def _hired(self, fork: Fork, turn: Turn, jobs: Jobs, run_id: str) -> agent.Agent:
         workspace = await turn.threads.tool(self._opened, fork.cwd)
         roots = () if workspace is None else workspace.spellings
-        hiring = Hiring(self._overridden(fork), self._models, turn, place=Place(roots=roots))
+        known = await turn.threads.tool(self._agents)
+        tools = Joined(await turn.threads.tool(self._own, workspace, run_id, jobs), self._artifacts, self._tools)
+        definition = self._definition(fork, known)
+        definition = definition.model_copy(update={"tools": self._chosen(fork, definition, tools.specs())})
+        agents = {**known.agents, fork.agent_name: definition}
+        known = replace(known, known=replace(known.known, usable=agents))
+        hiring = Hiring(known, self._models, turn, place=Place(roots=roots))
         await turn.threads.gate(hiring.make_gates)
-        tools = Joined(await turn.threads.tool(self._own, workspace, jobs), self._artifacts, self._tools)
-        if fork.tools is not None:
-            expand(fork.tools, [spec.name for spec in tools.specs()])
         wanted = Wanted(fork.agent_name, fork.depth + 1, model=fork.model)
-        return hiring.child(wanted, Parent(self._models.default, tools))
+        parent = Parent(self._models.default, tools, alone=self._checkpoints is not None)
+        return hiring.child(wanted, parent, hiring.warnings)
 
-    def _own(self, workspace: Workspace | None, jobs: Jobs) -> ToolSet:
-        """The tools of the workspace. Blocks."""
-        return FunctionTools([]) if workspace is None else self._toolbox.tools(workspace, jobs=jobs)
+    def _agents(self) -> Definitions:
+        """The runner's definitions and those of its workspace's files. Blocks."""
+        if self._workspace is None:
+            return self._definitions
+        return with_agents_of(Workspace(self._workspace), self._definitions, AgentConsent(self._workspace))
 
-    def _overridden(self, fork: Fork) -> Definitions:
-        """The definitions, with the fork's overrides applied to its agent. Raises `CannotHire`."""
-        if fork.system_prompt is not None and fork.agent_name not in self._definitions.agents:
-            definition = AgentDefinition(name=fork.agent_name, result="text")
+    def _own(self, workspace: Workspace | None, run_id: str, jobs: Jobs) -> ToolSet:
+        """The tools of the workspace; without checkpoints those that change nothing in it. Blocks."""
+        if workspace is None:
+            return FunctionTools([])
+        # An agent may have commands without the tool that they would else have to wait for.
+        detected = Detected(already=True)
+        if self._checkpoints is not None:
+            checkpoints = OrderCheckpoints(workspace, self._checkpoints, run_id)
+            return self._toolbox.tools(workspace, detected, checkpoints, jobs=jobs)
+        reading = OnlyReading(self._toolbox.tools(workspace, detected, jobs=jobs))
+        return Only(reading, [spec.name for spec in reading.specs() if not spec.may_write])
+
+    def _definition(self, fork: Fork, known: Definitions) -> AgentDefinition:
+        """The definition of the fork's agent, with the fork's own prompt. Raises `CannotHire`."""
+        if fork.system_prompt is not None and fork.agent_name not in known.agents:
+            return AgentDefinition(name=fork.agent_name, result="text", prompt=fork.system_prompt)
+        try:
+            definition = known.get(fork.agent_name)
+        except LookupError as error:
+            path = place_of(fork.agent_name)
+            refused = "".join(f" {problem}." for problem in known.known.refused if problem.source == path)
+            raise CannotHire(f"{error.args[0]}{refused}") from error
+        changes = {"prompt": fork.system_prompt, "guidelines": ()}
+        return definition if fork.system_prompt is None else definition.model_copy(update=changes)
+
+    def _chosen(self, fork: Fork, definition: AgentDefinition, specs: Sequence[ToolSpec]) -> tuple[str, ...] | None:
+        """The names by which the agent gets its tools: those of the fork, else of its definition, None = all.
+
+        The fork's can only be fewer than the definition's. Raises `CannotHire` and `UnknownToolName` for one that
+        cannot be given.
+        """
+        given = provision(specs, definition, shell_writes=self._checkpoints is not None)
+        if fork.tools is None:
+            for name in given.missing:
+                self._refuse_if_never(name, definition)
+            return definition.tools
+        held = [only_reading(spec) if given.only_reading else spec for spec in specs]
+        allowed = [spec for spec in held if spec.name in given.names]
+        for name in fork.tools:
+            if not (exists := selects_any(specs, name)) or not _selects_of(allowed, name, specs):
+                self._refuse_if_never(name, definition)
+                raise CannotHire(_not_to_be_had(name, definition, exists=exists))
+        if definition.tools is None:
+            return tuple(fork.tools)
+        names = [spec.name for spec in allowed if spec.name in chosen(specs, fork.tools)]
+        return (*names, *(SHELL_WRITE for name in fork.tools if name == SHELL_WRITE))
+
+    def _refuse_if_never(self, name: str, definition: AgentDefinition) -> None:
+        """Raises `CannotHire` for a tool or group that this runner never gives, whatever the machine offers."""
+        group = name if name in TOOL_GROUPS else group_of(name)
+        if self._workspace is None and group in IN_A_WORKSPACE:
+            lacks = f"works on files with {name}, and this runner has no workspace: give it one with workspace=DIR"
+        elif self._checkpoints is None and group in WRITING_GROUPS:
+            lacks = f"changes files with {name}, and this runner only reads: make it with checkpoints=DIR"
         else:
-            try:
-                definition = self._definitions.get(fork.agent_name)
-            except LookupError as error:
-                raise CannotHire(str(error.args[0])) from error
-        changes: dict[str, object] = {"tools": None if fork.tools is None else tuple(fork.tools)}
-        if fork.system_prompt is not None:
-            changes |= {"prompt": fork.system_prompt, "guidelines": ()}
-        known = self._definitions.known
-        agents = {**known.usable, fork.agent_name: definition.model_copy(update=changes)}
-        return replace(self._definitions, known=replace(known, usable=agents))
+            return
+        raise CannotHire(f"{definition.name} {lacks}, or run it with tools=[…] that leave {name} out.")
 
     def _opened(self, cwd: str | Path | None) -> Workspace | None:
         """The directory to work in, None without a workspace. Blocks. Raises `PathError`."""
@@ -184,25 +245,36 @@ def _why(report: Report) -> str | None:
     return report.error
 
 
-class _Named:
-    """The `ModelSource` of a mapping by name; the first model is the default."""
-
-    def __init__(self, models: Mapping[str, Model]) -> None:
-        self._models = dict(models)
-
-    @property
-    def default(self) -> Model:
-        if not self._models:
-            raise UnknownModel("This runner has no model: give it one.")
-        return next(iter(self._models.values()))
-
-    def get(self, name: str) -> Model:
-        if name not in self._models:
-            raise UnknownModel(f"There is no model {name!r}. There are {', '.join(self._models)}.")
-        return self._models[name]
-
-
 def _known(definitions: Iterable[AgentDefinition] | None) -> Definitions:
+    """The given definitions, or the shipped ones. The agent that verifies by a rubric is always among them."""
+    shipped = Definitions.load()
     if definitions is None:
-        return Definitions.load()
-    return Definitions(Agents({definition.name: definition for definition in definitions}))
+        return shipped
+    given = {definition.name: definition for definition in definitions}
+    return Definitions(Agents({VERIFY: shipped.get(VERIFY), **given}))
+
+
+def _outside(checkpoints: Path, workspace: Path | None) -> Path:
+    """The directory of the checkpoints. Raises ValueError where agents could reach it."""
+    if workspace is None:
+        raise ValueError("checkpoints= keeps what files of a workspace were: give workspace= as well.")
+    if checkpoints.is_relative_to(workspace):
+        raise ValueError(
+            f"{checkpoints} lies in the workspace, where agents could change it: choose another directory."
+        )
+    return checkpoints
+
+
+def _selects_of(allowed: Sequence[ToolSpec], name: str, specs: Sequence[ToolSpec]) -> bool:
+    """Whether a name or group that selects some of the `specs` selects one of those `allowed`."""
+    if name == SHELL_WRITE:
+        return selects_any(allowed, name)
+    return not {spec.name for spec in allowed}.isdisjoint(chosen(specs, [name]))
+
+
+def _not_to_be_had(name: str, definition: AgentDefinition, *, exists: bool) -> str:
+    if not exists:
+        return f"There is no tool of {name!r} here for {definition.name}: leave it out of tools=[…]."
+    named = "names no tools" if definition.tools == () else f"names {', '.join(definition.tools or ('all of them',))}"
+    refused = f" and forbids {', '.join(definition.disallowed_tools)}" if definition.disallowed_tools else ""
+    return f"{definition.name} may not have {name}: its definition {named}{refused}, and tools=[…] can only be fewer."

@@ -1,23 +1,29 @@
 """The runtime as a library: `drone.Agent` with functions as tools, and `load_agent`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias, cast
 
 from drone.agent import agent
 from drone.agent.budget import Share
+from drone.agent.definitions import shipped_prompts
 from drone.agent.gate import Gate
 from drone.agent.model import Model
+from drone.agent.parts import Hired
 from drone.agent.report_gate import gate_for
 from drone.agent.subagents.runner import DelegationTools, SubagentRunner
 from drone.agent.subagents.subagent import SubAgent, SubAgentTool
 from drone.agent.toolset import ToolSet
+from drone.agent.verifier import VERIFY, Verifier, as_verifier
+from drone.models.guards import ModelSource, NamedModels
 from drone.tools.tool import FunctionTools, Joined
-from drone.tools.wrappers import Timed
-from mcc.contracts.agents import AgentDefinition
+from drone.tools.wrappers import Only, OnlyReading, Timed
+from mcc.contracts.agents import INHERIT, AgentDefinition
+from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.front_matter import FILE_BYTES, decoded
+from mcc.rules.report import TEXT_NAME
 
 Tool: TypeAlias = "Callable[..., object] | ToolSet | SubAgent"
 """A function (with `@drone.tool` or without), a tool set, or an agent."""
@@ -26,35 +32,107 @@ Tool: TypeAlias = "Callable[..., object] | ToolSet | SubAgent"
 class Agent(agent.Agent):
     """An agent whose tools are a tool set, or any mixture of functions, tool sets and `SubAgent`s.
 
-    `gate` None: the gate that the definition's `result` and `rules` require. The limits bound the time of each tool
-    call. `subagent_runner`: runs the agents that the definition's `spawns` names; None: its only subagents are the
-    `SubAgent`s among its tools. Raises TypeError for something that cannot be a tool, `ToolDeclarationError` for two
-    tools of the same name, ValueError for a runner when `spawns` is empty.
+    Every field of the definition means what it means in an order: `tools` and `disallowed_tools` choose among the tools
+    given here, `verify` judges the result, and so on. `model`: the model, or models by name, of which the definition's
+    `model` chooses (`inherit`: the default). `gate` None: the gate that the definition's `result` and `rules` require.
+    The limits bound the time of each tool call. `subagent_runner`: runs the agents that `spawns` names.
+
+    Raises TypeError for something that cannot be a tool, `ToolDeclarationError` for two tools of the same name, and
+    ValueError, which names the field, for a definition that cannot be kept here.
     """
 
     def __init__(
         self,
         definition: AgentDefinition,
         *,
-        model: Model,
+        model: Model | ModelSource | Mapping[str, Model],
         tools: ToolSet | Iterable[Tool] | None = None,
         limits: Limits | None = None,
         gate: Gate | None = None,
         subagent_runner: SubagentRunner | None = None,
     ) -> None:
         limits = limits or Limits()
-        own: ToolSet = Timed(toolset(tools), Share.of(limits, definition.limits, 0).tool_seconds)
+        _refuse_what_needs_an_order(definition, subagent_runner, gate)
+        own, share = toolset(tools), Share.of(limits, definition.limits, 0)
         if subagent_runner is not None:
-            if not definition.spawns:
-                raise ValueError(f"{definition.name} has a runner and nobody to run: name agents in its spawns.")
             own = Joined(own, DelegationTools(subagent_runner, dict.fromkeys(definition.spawns, ""), limits=limits))
+        chosen, notes = _chosen(definition, own)
+        named = _model(definition, model)
         super().__init__(
             definition,
-            model=model,
-            tools=own,
+            model=named,
+            tools=Timed(chosen, share.tool_seconds),
             limits=limits,
             gate=gate or gate_for(definition, is_subagent=False),
+            hired=Hired(
+                requested_model=None if definition.model == INHERIT else definition.model,
+                tools_requested=definition.tools,
+                notes=notes,
+                verifier=_verifier(definition, named, limits),
+                egress=() if definition.egress is None else (definition.egress,),
+                shows_fences=False,
+            ),
         )
+
+
+def _refuse_what_needs_an_order(definition: AgentDefinition, runner: SubagentRunner | None, gate: Gate | None) -> None:
+    """Raises ValueError for fields that mean something in an order and nothing here."""
+    name = definition.name
+    if definition.spawns and runner is None:
+        raise ValueError(f"{name} spawns {', '.join(definition.spawns)}, and nobody runs them: give a subagent_runner.")
+    if runner is not None and not definition.spawns:
+        raise ValueError(f"{name} has a runner and nobody to run: name agents in its spawns.")
+    if definition.passes_on:
+        raise ValueError(f"{name} has passes_on, and its runner gives its subagents their tools: leave passes_on out.")
+    if definition.isolation != "none":
+        raise ValueError(f"{name} has isolation: worktree, which orders and drone.InProcessRunner know: leave it out.")
+    if gate is not None and (definition.rules or definition.result not in (None, TEXT_NAME)):
+        raise ValueError(f"{name} has a gate by its result or rules, and a second one by gate=: leave one of them out.")
+
+
+def _chosen(definition: AgentDefinition, given: ToolSet) -> tuple[ToolSet, tuple[AgentStep, ...]]:
+    """Those of the given tools that the definition chooses, and the steps that say so. Raises ValueError."""
+    if definition.tools is None and not definition.disallowed_tools:
+        return given, ()
+    from drone.tools.catalog import UnknownToolName, provision  # loads all tools, which few agents choose among
+
+    try:
+        provided = provision(given.specs(), definition)
+    except UnknownToolName as error:
+        raise ValueError(f"The tools of {definition.name}: {error}") from error
+    if provided.missing:
+        raise ValueError(f"{definition.name} names tools that it was not given: {', '.join(provided.missing)}.")
+    there = OnlyReading(given) if provided.only_reading else given
+    return Only(there, provided.names), provided.steps(provided.names)
+
+
+def _model(definition: AgentDefinition, given: Model | ModelSource | Mapping[str, Model]) -> Model:
+    """The model that the definition names. Raises ValueError, TypeError, `UnknownModel`."""
+    if isinstance(given, Mapping):
+        given = NamedModels(given)
+    if hasattr(given, "ask"):
+        model = cast(Model, given)
+        if definition.model in (INHERIT, model.name):
+            return model
+        raise ValueError(
+            f"{definition.name} names the model {definition.model}, and is given {model.name}: give models by name "
+            "(drone.Models, or a mapping), or let the definition inherit."
+        )
+    if not hasattr(given, "get"):
+        raise TypeError(f"model= is a model, or models by name (drone.Models, or a mapping); {given!r} is neither")
+    return given.default if definition.model == INHERIT else given.get(definition.model)
+
+
+def _verifier(definition: AgentDefinition, model: Model, limits: Limits) -> Verifier | None:
+    """The verifier by a rubric, with the agent's own model. Raises ValueError for one that is named."""
+    terms = definition.verify
+    if terms is None:
+        return None
+    if terms.agent not in (None, VERIFY):
+        raise ValueError(f"{definition.name} is verified by {terms.agent}, whom nobody here knows: use a rubric.")
+    judge = as_verifier(load_agent(shipped_prompts() / "subagent" / VERIFY / "system.md"))
+    run = agent.Agent(judge, model=model, limits=limits, gate=gate_for(judge, is_subagent=True), hired=Hired()).run
+    return Verifier(VERIFY, run, terms)
 
 
 def toolset(tools: ToolSet | Iterable[Tool] | None) -> ToolSet:

@@ -205,7 +205,8 @@ class Hired:
     start of the conversation. `origin`: where its definition comes from. `model_settings` None: the definition's.
     `verifier`: judges its result. `permits` None: the definition's. `environment`: text of its first message before the
     prompt. `roots`: the spellings of its workspace's path. `isolation`: gives it a working directory other than its
-    parent's. `egress`: as in `Call`.
+    parent's. `egress`: as in `Call`. `shows_fences`: whether its model may be shown untrusted text even without a tool
+    that brings such, since its task may hold another agent's report.
     """
 
     requested_model: str | None = None
@@ -222,6 +223,10 @@ class Hired:
     permits: Permits | None = None
     isolation: Isolation | None = None
     egress: Sequence[Sequence[str]] = ()
+    shows_fences: bool = True
+
+
+_UNHIRED = Hired(shows_fences=False)
 
 
 class AgentParts:
@@ -246,8 +251,7 @@ class AgentParts:
         self.tools = tools or NoTools()
         self.limits = limits or Limits()
         self.gate = gate
-        self._is_hired = hired is not None
-        self.hired = hired = hired or Hired()
+        self.hired = hired = hired or _UNHIRED
         there = (*self.tools.specs(), *(gate.specs() if gate else ()))
         self.specs = tuple(spec for spec in there if not spec.deferred)
         _refuse_duplicates([spec.name for spec in there])
@@ -257,16 +261,13 @@ class AgentParts:
 
     @cached_property
     def system(self) -> str:
-        """The system prompt: the definition's prompt, missing tools, fences, guidelines, the gate's guidance.
-
-        A hired agent is always told about fences: its task may contain another agent's report even if it has no tools.
-        """
+        """The system prompt: the definition's prompt, missing tools, fences, guidelines, the gate's guidance."""
         made = system_prompt(
             self.definition.prompt,
             self.hired.missing,
             self.definition.guidelines,
             self.gate.guidance if self.gate else "",
-            shows_fences=self._is_hired or any(spec.untrusted for spec in self.specs),
+            shows_fences=self.hired.shows_fences or any(spec.untrusted for spec in self.specs),
         )
         return shared(made)
 

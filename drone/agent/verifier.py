@@ -9,6 +9,7 @@ from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMes
 from drone.agent.report import Report
 from drone.agent.transcript import request_in
 from drone.agent.turn import Task, Turn
+from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import fenced, unfenced
 from mcc.contracts.ids import verifier_record_id
 from mcc.contracts.journal import VerifyChecked
@@ -17,6 +18,9 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
 from mcc.rules.report import cut, few
+
+VERIFY = "verify"
+"""Name of the default agent that judges results by a rubric."""
 
 POINTS = 10
 POINT_CHARACTERS = 1_000
@@ -48,6 +52,11 @@ VERDICT: Mapping[str, object] = {
 VERDICT_RULES = (
     Rule(cel="result.passed || size(result.points) > 0", message="A result that does not pass needs a point to mend."),
 )
+
+
+def as_verifier(definition: AgentDefinition) -> AgentDefinition:
+    """The same agent as a verifier, whose only result is a verdict."""
+    return definition.model_copy(update={"result": VERDICT, "rules": VERDICT_RULES, "verify": None})
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.messages import ToolSpec, UserMessage
 from drone.agent.model import Ask, Bill, ModelError, Reply, context_tokens
 from drone.agent.report import describe_or_raise
-from drone.models.registry import Models, UnknownModel, Unusable
+from drone.models.guards import UnknownModel
+from drone.models.registry import Models, Unusable
 from drone.models.remote import Endpoint, Remote
 from mcc.contracts.answers import CHECK_SECONDS, CONCURRENT_CHECKS, ModelCheck
 from mcc.contracts.blocks import RedactedBlock, ThinkingBlock

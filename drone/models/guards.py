@@ -104,6 +104,10 @@ class _RedactingListener:
             self._listener.delta(kind, text, call)
 
 
+class UnknownModel(LookupError):
+    """No model of this name is configured; the message suggests the nearest name."""
+
+
 class ModelSource(Protocol):
     """Models by name. Raises `UnknownModel`."""
 
@@ -111,6 +115,24 @@ class ModelSource(Protocol):
     def default(self) -> Model: ...
 
     def get(self, name: str) -> Model: ...
+
+
+class NamedModels:
+    """The `ModelSource` of a mapping by name; the first model is the default."""
+
+    def __init__(self, models: Mapping[str, Model]) -> None:
+        self._models = dict(models)
+
+    @property
+    def default(self) -> Model:
+        if not self._models:
+            raise UnknownModel("There is no model here: give one.")
+        return next(iter(self._models.values()))
+
+    def get(self, name: str) -> Model:
+        if name not in self._models:
+            raise UnknownModel(f"There is no model {name!r}. There are {', '.join(self._models)}.")
+        return self._models[name]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from drone.agent.model import (
     Reply,
 )
 from drone.models.cache import CachedModel
-from drone.models.guards import LoopGuard
+from drone.models.guards import LoopGuard, UnknownModel
 from drone.models.prices import Price, known_model, known_price, unsupported_level
 from drone.models.providers import (
     KeyCommand,
@@ -33,10 +33,6 @@ from mcc.rules.errors import close_matches
 
 if TYPE_CHECKING:
     from drone.models.transport import Wire
-
-
-class UnknownModel(LookupError):
-    """No model of this name is configured; the message suggests the nearest name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -312,7 +312,7 @@ def provision(
     ]
     wanted = set(chosen(allowed, [group for group in known if group != SHELL_WRITE]))
     found = [spec for spec in allowed if spec.name in wanted]
-    missing = [group for group in known if group != FINISH and not _selects_any(found, group)]
+    missing = [group for group in known if group != FINISH and not selects_any(found, group)]
     if not found and set(known) != {FINISH}:
         choices = dict.fromkeys(spec.group for spec in allowed if spec.group)
         return Provision((), refused=_refusal(definition.name, [note.message for note in notes], missing, choices))
@@ -336,8 +336,8 @@ def _allows_shell_writes(definition: AgentDefinition) -> bool:
     return named and SHELL_WRITE not in definition.disallowed_tools
 
 
-def _selects_any(found: Sequence[ToolSpec], name: str) -> bool:
-    """Whether this name or group selects one of the tools.
+def selects_any(found: Sequence[ToolSpec], name: str) -> bool:
+    """Whether this name or group selects one of the tools. Raises `UnknownToolName`.
 
     The shell's tools belong to `shell_write` only where commands may write, so for it only the spec's own group counts.
     """
@@ -390,5 +390,5 @@ def _missing(available: Sequence[ToolSpec], own: Sequence[ToolSpec], definition:
     return tuple(
         name
         for name in named
-        if name not in spared and not _selects_any(own, name) and not refused.intersection(chosen(available, [name]))
+        if name not in spared and not selects_any(own, name) and not refused.intersection(chosen(available, [name]))
     )

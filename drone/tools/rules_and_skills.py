@@ -5,11 +5,13 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 from typing import Any
 
+from drone.agent.definitions import Definitions
 from drone.agent.toolset import Output
 from drone.sandbox.paths import PathError, PathMissing, Workspace
 from drone.sandbox.side_process import CutOff, SideProcess
@@ -17,6 +19,7 @@ from drone.tools.display_text import cut, display_path, strip_controls, word_bef
 from drone.tools.files import workspace_of
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import read_up_to
+from mcc.configuration.trust import AgentConsent
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.shape import Text, to_json
 from mcc.definitions.front_matter import (
@@ -29,7 +32,14 @@ from mcc.definitions.front_matter import (
     suggestion,
 )
 from mcc.definitions.rights import GroupTable
-from mcc.definitions.scopes import WORKSPACE_DIRECTORY, AgentFile, in_folders, within_bounds, workspace_agent
+from mcc.definitions.scopes import (
+    WORKSPACE_DIRECTORY,
+    AgentFile,
+    in_folders,
+    place_of,
+    within_bounds,
+    workspace_agent,
+)
 from mcc.definitions.yaml_text import parse
 from mcc.rules.errors import close_matches
 from mcc.rules.patterns import Pattern
@@ -82,6 +92,25 @@ def _read_agent_file(workspace: Workspace, name: str) -> AgentFile:
         return AgentFile(agent, path, problem=str(error))
     except OSError as error:
         return AgentFile(agent, path, problem=f"the file cannot be read: {error.strerror}")
+
+
+def with_agents_of(
+    workspace: Workspace,
+    definitions: Definitions,
+    consent: AgentConsent,
+    clean: Callable[[bytes], bytes] = lambda content: content,
+) -> Definitions:
+    """`definitions` with the agents of the workspace's files, which never get more rights than those allow. Blocks.
+
+    `consent`: which of the files may replace an agent or choose a model. `clean` takes secrets out of their content.
+    """
+    found = agent_files(workspace)
+    if not found:
+        return definitions
+    trusted = {file.name for file in found if consent.covers(place_of(file.name), file.content)}
+    files = [replace(file, content=clean(file.content)) for file in found]
+    with closing(AgentReader()) as read:
+        return definitions.nearer(files, read, trusted, consent.problem)
 
 
 class AgentReader:

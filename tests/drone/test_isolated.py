@@ -254,9 +254,10 @@ async def test_a_chain_hands_on_what_was_found_and_ends_with_the_first_error() -
     assert last.error == "Not run, because helper before it stopped short: Down." and last.record is None
 
 
-async def test_the_shipped_agents_are_there_without_a_word_and_a_set_of_definitions_serves_too() -> None:
+async def test_the_shipped_agents_are_there_without_a_word_and_a_set_of_definitions_serves_too(tmp_path: Path) -> None:
     model = ScriptedModel(by_prompt(echo))
-    assert (await drone.InProcessRunner({"m": model}).run_isolated("explore", "go")).text == "did go"
+    shipped = drone.InProcessRunner({"m": model}, workspace=tmp_path)
+    assert (await shipped.run_isolated("explore", "go")).text == "did go"
     runner = drone.InProcessRunner({"m": model}, definitions=Definitions.load())
     assert (await runner.run_isolated("explore", "go", tools=[])).text == "did go"
 
@@ -266,8 +267,11 @@ async def test_a_definitions_own_refusal_outlives_every_list_of_tools() -> None:
     runner = drone.InProcessRunner(
         {"m": model}, definitions=[definition("helper", disallowed_tools=("dig",))], tools=[look, dig]
     )
-    await runner.run_isolated("helper", "go", tools=["look", "dig"])
-    assert [spec.name for spec in model.asks[0].tools] == ["look"]
+    refused = await runner.run_isolated("helper", "go", tools=["look", "dig"])
+    assert refused.error is not None and "helper may not have dig" in refused.error and model.asks == []
+    await runner.run_isolated("helper", "go", tools=["look"])
+    await runner.run_isolated("helper", "go")
+    assert [[spec.name for spec in ask.tools] for ask in model.asks] == [["look"], ["read_artifact", "look"]]
 
 
 async def test_a_result_that_a_gate_accepted_is_handed_on_as_it_is() -> None:
@@ -280,8 +284,8 @@ async def test_a_result_that_a_gate_accepted_is_handed_on_as_it_is() -> None:
 
 
 async def test_a_runner_without_a_model_says_so() -> None:
-    result = await drone.InProcessRunner({}).run_isolated("explore", "go")
-    assert result.error == "This runner has no model: give it one."
+    result = await drone.InProcessRunner({}).run_isolated("verify", "go")
+    assert result.error == "There is no model here: give one."
 
 
 async def test_figures_that_mean_nothing_are_refused_and_not_waited_for() -> None:
@@ -361,7 +365,7 @@ async def test_the_runners_agents_count_within_the_limits_of_the_callers_turn() 
     assert (await deep.run("go")).completed
     assert foreign.asked == [] and "depth (0)" in told(deep)[0]
     few = leading(foreign, use("subagents_run", agents=[{"role": "harbour", "task": t} for t in "ab"]), "Done.")
-    turn = drone.Agent(few.definition, model=few.model, limits=drone.Limits(spawns=1)).turn()
+    turn = leading(foreign, limits=drone.Limits(spawns=1)).turn()
     assert (await few.run("go", turn)).completed
     assert len(foreign.asked) == 1 and "limit spawns (1)" in told(few)[0]
 

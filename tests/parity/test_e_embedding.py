@@ -10,6 +10,7 @@ from drone.models.scripted import Said, call
 from mcc.configuration.trust import trust_agents
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
+from mcc.definitions.rights import expanded
 from tests.parity.world import OneModel, World, calls, piece, team
 
 
@@ -65,12 +66,13 @@ async def test_what_cannot_be_honoured_is_an_error_in_the_result(
     assert result.error is not None and word in result.error and stage.model.asks == []
 
 
-async def test_an_empty_list_of_tools_is_none_and_no_list_is_all(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, ["None.", "All."])
-    await stage.runner.run_isolated("general", "x", None, None, [], None, 0)
-    await stage.runner.run_isolated("general", "x", None, None, None, None, 0)
-    none, everything = ({tool.name for tool in ask.tools} for ask in stage.model.asks)
-    assert none == set() and {"read_file", "search_text"} <= everything
+async def test_an_empty_list_of_tools_is_none_and_no_list_is_the_definitions_own(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, ["None.", "Its own."])
+    await stage.runner.run_isolated("explore", "x", None, None, [], None, 0)
+    await stage.runner.run_isolated("explore", "x", None, None, None, None, 0)
+    none, own = ({tool.name for tool in ask.tools} for ask in stage.model.asks)
+    assert none == set()
+    assert {"read_file", "search_text"} <= own <= expanded(["environment_read", "workspace_read"])
 
 
 async def test_a_chain_hands_each_report_to_the_next_as_previous(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class OneModel(Models):
         self._names = names
 
     def get(self, name: str) -> Model:
-        from drone.models.registry import UnknownModel
+        from drone.models.guards import UnknownModel
 
         if name not in self._names:
             raise UnknownModel(f"There is no model {name!r}.")

@@ -57,8 +57,9 @@ class SubagentRunner(Protocol):
     ) -> ForkResult:
         """Run an agent to its end. Failures, also wrong arguments, are in the result; only CancelledError is raised.
 
-        `system_prompt` and `model` None: the definition's. `tools`: names and groups, None = all that the runner has,
-        empty = none. `cwd`: where file tools work, relative to the runner's workspace and never outside of it.
+        `system_prompt` and `model` None: the definition's. `tools`: names and groups out of the definition's; None =
+        the definition's own, all that the runner has where it names none; empty = none. `cwd`: where file tools work,
+        relative to the runner's workspace and never outside of it.
         `depth`: that of the caller, 0 = a root; the agent itself is one deeper.
         """
 

@@ -16,7 +16,8 @@ from pydantic import SecretStr
 
 from drone.agent.messages import AssistantMessage, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.agent.model import ModelError
-from drone.models.registry import Models, UnknownModel
+from drone.models.guards import UnknownModel
+from drone.models.registry import Models
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings
 from mcc.contracts.blocks import ToolCall
