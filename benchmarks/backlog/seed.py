@@ -32,7 +32,6 @@ from mcc.contracts.usage import Usage
 from mcc.store.columns import Row
 from mcc.store.connections import unwatched
 from mcc.store.store import Store, open_store
-from mcc.store.text_uses import record_old_uses
 from mcc.store.values import Ending, Parking
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 
@@ -153,7 +152,6 @@ def seed(database_url: str, orders: int) -> None:
     """Fill an empty database, which has the current schema, with about `orders` orders."""
     store = open_store(database_url)
     try:
-        record_old_uses(store.database)
         made = Originals(store).make()
         with bulk_transaction(store) as connection:
             Copies(connection, made.ids, orders).copy()

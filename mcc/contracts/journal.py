@@ -30,10 +30,10 @@ from mcc.contracts.record import AgentEnd, ModelChoice
 from mcc.contracts.shape import Closed, JsonAny, JsonObject, Text
 from mcc.contracts.usage import Usage
 
-JOURNAL_VERSION = 4
+JOURNAL_VERSION = 1
 """Version of the shapes below. New orders have it, and so has every order that a drone of this version has claimed."""
 
-READABLE_VERSIONS = frozenset({1, 2, 3, 4})
+READABLE_VERSIONS = frozenset({1})
 """Journal versions that this code can read. A drone claims only orders with such a journal, and only a drone that can
 read a journal closes the agents that it has open.
 

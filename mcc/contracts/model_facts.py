@@ -1,11 +1,9 @@
 """Facts of model calls: started, replied, retried, fell back to another model."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
-from pydantic import (
-    Field,
-    computed_field,
-)
+from pydantic import Field, computed_field, model_validator
 
 from mcc.contracts.blocks import Block, ToolCall, ToolCallBlock, calls_in, text_in, thinking_in
 from mcc.contracts.fact import Fact, Note
@@ -23,6 +21,9 @@ class ModelStarted(Fact):
     reserved_tokens: int = 0
     reserved_output_tokens: int = 0
     reserved_usd: float | None = None
+
+
+_COMPUTED = frozenset({"text", "thinking", "tool_calls"})
 
 
 class ModelReplied(Fact):
@@ -43,6 +44,12 @@ class ModelReplied(Fact):
     seconds: float = 0.0
     request_id: str = ""
     context_tokens: int | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_computed(cls, value: Any) -> Any:
+        """A reply read from a service has what is computed from its blocks beside them."""
+        return {key: it for key, it in value.items() if key not in _COMPUTED} if isinstance(value, Mapping) else value
 
     # These three are computed on every access: a running turn holds all its replies, and cached copies would double
     # their memory.

@@ -184,6 +184,10 @@ class _Lines:
         if not isinstance(head, dict) or head.get("kind") != KIND:
             raise BadBackup("this is no backup of mcc")
         version, schema = str(head.get("version")), str(head.get("schema"))
+        if schema.isdecimal():
+            raise BadBackup(
+                f"mcc {version} made this backup (schema {schema}) before the first release: nothing reads it any more"
+            )
         if head.get("format") != FORMAT or schema not in revisions():
             raise BadBackup(f"mcc {version} made this backup (schema {schema}): restore it with that version, or newer")
         return Contents({}, version, schema, str(head.get("made_at")))

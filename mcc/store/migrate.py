@@ -45,6 +45,11 @@ def unfit_for_upgrade(database: Database) -> str | None:
     """A sentence if migrations cannot repair the schema: it is newer than this version, belongs to another program, or
     lacks tables. None otherwise."""
     found = database.read(_revision)
+    if found is not None and found.isdecimal():
+        return (
+            f"the database has schema {found}, made before the first release, which nothing reads any more: name a new "
+            "one in MCC_DATABASE_URL"
+        )
     if found is not None and found not in revisions():
         newest = revisions()[-1]
         return f"the database has schema {found}, which this version ({newest}) does not know: install a newer one"
@@ -61,8 +66,8 @@ def unfit_for_upgrade(database: Database) -> str | None:
 
 @cache
 def revisions() -> Sequence[str]:
-    """All schema versions, oldest first: the numbers at the start of the migrations' file names."""
-    return tuple(sorted(file.stem.partition("_")[0] for file in (_MIGRATIONS / "versions").glob("[0-9]*.py")))
+    """All schema versions, oldest first: the ids at the start of the migrations' file names."""
+    return tuple(sorted(file.stem.partition("_")[0] for file in (_MIGRATIONS / "versions").glob("r[0-9]*.py")))
 
 
 def _revision(connection: Connection) -> str | None:

@@ -15,7 +15,6 @@ from mcc.store.engine import Database
 from mcc.store.packs import make_pack
 from mcc.store.rows import lock
 from mcc.store.tables import JOURNAL, ORDERS, PACKS, STATE
-from mcc.store.text_uses import record_old_uses
 from mcc.store.views import has_status
 
 ORDERS_AT_ONCE = 200
@@ -83,7 +82,6 @@ class Packing:
 
         A journal of more than `packs.LARGEST_BYTES` is left as it is. Raises `StoreUnavailable`.
         """
-        record_old_uses(self._database)
         at = micros(self._database.clock.now())
         for order_id in each_order(self._database, _WANTED, before):
             if self._database.write(partial(_pack, order_id=order_id, at=at)):

@@ -41,8 +41,7 @@ from mcc.store.tables import (
     among,
     size_of,
 )
-from mcc.store.text_uses import named_in, record_old_uses
-from mcc.store.texts import digests, parsed
+from mcc.store.texts import digests, named_in, parsed
 from mcc.store.transitions import IDEMPOTENCY_HOURS
 from mcc.store.views import has_status
 
@@ -191,7 +190,6 @@ class Retention:
         deleted by then, and everything that is unused. Yields what each small transaction removed. Raises
         `StoreUnavailable`.
         """
-        record_old_uses(self._database)
         for order_id in each_order(self._database, _DUE, before):
             if order_id not in besides:
                 yield from self._prune(order_id, before)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import pydantic_core
 
 from mcc.contracts.shape import to_json
+from mcc.rules.patterns import Pattern
 
 STRING_BYTES = 32 * 1024
 """A string whose UTF-8 is longer than this becomes a blob of its own."""
@@ -18,6 +19,8 @@ ENTRY_BYTES = 64 * 1024
 """Data that is longer than this without the strings that became blobs becomes one more blob as a whole."""
 
 PREVIEW_CHARACTERS = 1_000
+
+_DIGEST = Pattern(r'"([0-9a-f]{64})"')
 
 
 def text_digest(text: str) -> str:
@@ -74,6 +77,11 @@ def _without_long(
 def digests(large: Iterable[str | None]) -> set[str]:
     """All digests in these JSON lists, which `cut` made."""
     return {digest for places in large if places for _, digest in json.loads(places)}
+
+
+def named_in(document: str) -> Iterator[str]:
+    """Strings in this JSON that look like the digest of a stored text."""
+    return (found[1] or "" for found in _DIGEST.finditer(document))
 
 
 def whole(document: str, places: str | None, blobs: Mapping[str, str]) -> Any:

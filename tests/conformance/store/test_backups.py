@@ -1,7 +1,6 @@
 """Backups: a database at one moment in a file, restored into either kind of database."""
 
 import gzip
-import hashlib
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
 from mcc.store.backup import TABLES, BadBackup, OccupiedDatabase, restore, write_backup
 from mcc.store.engine import Database
-from mcc.store.migrate import downgrade, revisions, schema_problem, upgrade
+from mcc.store.migrate import downgrade, schema_problem, upgrade
 from mcc.store.store import Store, open_store
 from mcc.testing import FakeClock, temporary_store
 from tests.conformance.store.course import begun, changed, minutes
@@ -175,22 +174,12 @@ def test_a_backup_of_a_newer_version_is_refused(source: Scene, target: Database,
         restore(target, BytesIO(rewritten(backup(source), newer)))
 
 
-def test_a_backup_of_an_older_version_is_upgraded_to_this_schema(
-    target: Database, tmp_path: Path, clock: FakeClock
-) -> None:
-    """The older version had fewer tables and columns."""
-    head = {"kind": "mcc backup", "format": 1, "version": "0.0.9", "schema": "0001", "made_at": "2026-01-01T00:00:00"}
-    row = ["01890000-0000-7000-8000-000000000001", '"title"', "someone", 1, 0, None]
-    columns = ["id", "title_json", "principal", "created_at", "turns", "last_order_id"]
-    lines = [json.dumps(one) + "\n" for one in (head, {"table": "sessions", "columns": columns}, row)]
-    digest = hashlib.sha256("".join(lines).encode()).hexdigest()
-    lines.append(json.dumps({"rows": {"sessions": 1}, "sha256": digest}) + "\n")
-    restore(target, BytesIO(gzip.compress("".join(lines).encode())))
-    url = target.url.render_as_string(hide_password=False)
-    assert schema_problem(url) is None and revisions()[0] == "0001"
-    store = open_store(url, clock=clock)
-    assert [session.title for session in store.sessions.list().items] == ["title"]
-    store.close()
+def test_a_backup_from_before_the_first_release_is_refused_by_name(source: Scene, target: Database) -> None:
+    def older(lines: list[str]) -> list[str]:
+        return [json.dumps({**json.loads(lines[0]), "schema": "0017"}) + "\n", *lines[1:]]
+
+    with pytest.raises(BadBackup, match=r"schema 0017\) before the first release"):
+        restore(target, BytesIO(rewritten(backup(source), older)))
 
 
 def test_a_database_with_something_in_it_needs_force_and_one_in_use_is_refused(

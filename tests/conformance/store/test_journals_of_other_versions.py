@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from mcc.contracts.control import Control, ControlKind, NewControl
-from mcc.contracts.journal import JOURNAL_VERSION, READABLE_VERSIONS
+from mcc.contracts.journal import JOURNAL_VERSION
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.store.errors import ControlsPending
@@ -192,10 +192,8 @@ def test_an_order_that_agents_have_begun_does_not_expire_here(scene: Scene) -> N
     assert scene.kinds(held.order_id)[-2:] == ["agent.finished", "order.finished"]
 
 
-@pytest.mark.parametrize("version", sorted(READABLE_VERSIONS))
-def test_a_claim_makes_an_order_one_of_this_version(scene: Scene, version: int) -> None:
+def test_a_claim_makes_an_order_one_of_this_version(scene: Scene) -> None:
     order = scene.place()
-    of_version(scene, order.id, version)
     held = scene.hold(order.id)
     assert version_of(scene, order.id) == JOURNAL_VERSION
     handed_back(scene, held)
@@ -206,16 +204,6 @@ def test_a_claim_that_fails_leaves_the_version_alone(scene: Scene) -> None:
     order = newer(scene)
     assert scene.claim(order.id, scene.drone()) is None
     assert version_of(scene, order.id) == UNKNOWN
-
-
-def test_closings_of_calls_of_an_older_version_raise_the_journals_version(scene: Scene) -> None:
-    held = begun(scene)
-    of_version(scene, held.order_id, JOURNAL_VERSION - 1)
-    handed_back(scene, held)
-    assert version_of(scene, held.order_id) == JOURNAL_VERSION - 1, "nothing of this version is in there yet"
-    cancel(scene, held.order_id)
-    assert scene.kinds(held.order_id)[-2:] == ["agent.finished", "order.finished"]
-    assert version_of(scene, held.order_id) == JOURNAL_VERSION
 
 
 def test_the_end_of_one_of_a_newer_version_does_not_make_it_an_older_one(scene: Scene) -> None:

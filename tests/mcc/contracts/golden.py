@@ -1,7 +1,8 @@
 """Writes the golden files: run `python -m tests.mcc.contracts.golden` after an intended change of a contract.
 
 A change in these files means that other versions read something different. If an older drone could not read it, raise
-`JOURNAL_VERSION` and keep the journal entries of the previous version in a directory `version-N` beside the new ones.
+`JOURNAL_VERSION`, keep the entries of the previous version in a directory `version-N` beside the new ones, and convert
+them in `mcc/contracts/upcast.py`.
 """
 
 import json

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcc.contracts.blocks import ToolCall, blocks_of
-from mcc.contracts.entry import ORDER, Draft, Entry, Origin, fact_of
+from mcc.contracts.entry import ORDER, Draft, Entry, Origin
 from mcc.contracts.fact import Fact, Note
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id
@@ -348,14 +348,6 @@ def test_a_tool_call_keeps_arguments_that_are_no_object() -> None:
     (step,) = told(story).steps
     assert step.kind == "tool" and step.arguments == '{"cut off'
     assert ToolCall(call_id="c", name="x", arguments='{"cut off').arguments == '{"cut off'
-
-
-def test_an_agents_start_in_a_journal_of_the_first_version_can_be_read() -> None:
-    data = next(fact for fact in FACTS if fact.kind == "agent.started").model_dump(mode="json")
-    data["limits"] = {"rounds": 50, "subagent_rounds": 24, "depth": 3}
-    for newer in ("tools_requested", "continues"):
-        del data[newer]
-    assert fact_of("agent.started", data).limits == LimitChoice()
 
 
 @pytest.mark.parametrize("fact", [fact for fact in FACTS if isinstance(fact, Note)], ids=lambda fact: fact.kind)

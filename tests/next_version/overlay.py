@@ -1,0 +1,35 @@
+"""Makes the next version: a copy of the packages with a second schema, a second journal version and its conversion."""
+
+import shutil
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).parent
+COPIED = ("mcc", "drone", "prompts")
+
+EDITS = {
+    "mcc/contracts/journal.py": (
+        ("JOURNAL_VERSION = 1\n", "JOURNAL_VERSION = 2\n"),
+        ("READABLE_VERSIONS = frozenset({1})\n", "READABLE_VERSIONS = frozenset({1, 2})\n"),
+    ),
+    "mcc/contracts/upcast.py": (
+        ("_UPCASTS: Mapping[str, Upcast] = {}\n", (HERE / "upcast_of_origins.txt").read_text()),
+    ),
+    "mcc/definitions/scopes.py": (("path=places.get(scope, installed))", 'path=f"2:{places.get(scope, installed)}")'),),
+}
+"""File to pairs of what stands there once and what stands in its place."""
+
+
+def make(folder: Path) -> Path:
+    """Write the next version's packages into `folder`; whoever has it first on its path is of that version."""
+    for name in COPIED:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for file, edits in EDITS.items():
+        path = folder / file
+        text = path.read_text()
+        for old, new in edits:
+            assert text.count(old) == 1, f"{file} has this {text.count(old)} times: {old}"
+            text = text.replace(old, new)
+        path.write_text(text)
+    shutil.copy(HERE / "r002_praise.txt", folder / "mcc/store/migrations/versions/r002_praise.py")
+    return folder
