@@ -8,7 +8,7 @@ import typer
 
 from mcc.loading import gc_frozen_after
 from mcc.options import OrderOptions, VerifyOptions, taking_options
-from mcc.view.output import one_line, say
+from mcc.view.output import brief, print_json, say
 
 if TYPE_CHECKING:
     from drone.settings import Settings
@@ -158,11 +158,10 @@ def walls() -> None:
     Example: drone walls
     """
     from drone.tools.catalog import Toolbox
-    from mcc.contracts.shape import to_json
 
     settings = _settings()
     toolbox = Toolbox.found(settings.prompts_dir, sandboxing=settings.sandbox)
-    print(to_json(asyncio.run(toolbox.sandbox())).decode())
+    print_json(asyncio.run(toolbox.sandbox()))
 
 
 def _settings(**given: Any) -> "Settings":
@@ -175,7 +174,7 @@ def _settings(**given: Any) -> "Settings":
         say(f"drone: {problem}")
         raise typer.Exit(USAGE) from problem
     if summary := settings.configuration.summary:
-        say(one_line(summary, 2_000))
+        say(brief(summary, 2_000))
     return settings
 
 

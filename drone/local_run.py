@@ -137,9 +137,16 @@ class LiveTree(PlainLines):
 class AtTerminal:
     """Asks the person at this terminal, one item at a time; `aside` stops drawing meanwhile."""
 
-    def __init__(self, aside: Callable[[], AbstractContextManager[None]], read: ReadLine = read_line) -> None:
+    def __init__(
+        self,
+        aside: Callable[[], AbstractContextManager[None]],
+        read: ReadLine = read_line,
+        kept: Callable[[str], str | None] = lambda digest: None,
+    ) -> None:
+        """`kept`: the stored text with this digest, None where there is none."""
         self._aside = aside
         self._read = read
+        self._kept = kept
         self._lock = asyncio.Lock()
         self._saved: list[SavedRule] = []
 
@@ -151,7 +158,7 @@ class AtTerminal:
             over = Event()
             try:
                 with self._aside():
-                    answer = await in_thread(ask, item, over.is_set, self._read)
+                    answer = await in_thread(ask, item, over.is_set, self._read, None, lambda: self._whole(item))
             finally:
                 over.set()
             if answer is None:
@@ -159,6 +166,10 @@ class AtTerminal:
             if isinstance(answer, NewDecision) and answer.remember and item.kind == "approval" and item.would_save:
                 self._saved.append(item.would_save)
             return answer
+
+    def _whole(self, item: AnyItem) -> str | None:
+        preview = item.preview if item.kind == "approval" else None
+        return self._kept(preview.artifact) if preview is not None and preview.artifact is not None else None
 
 
 def order_from(
@@ -202,8 +213,9 @@ async def run_here(settings: Settings, order: WorkOrder, *, as_json: bool) -> bo
     on_ask = order.on_ask or settings.approvals.on_ask or ("wait" if attended else "deny")
     order = order.model_copy(update={"on_ask": on_ask})
     with watcher(as_json=as_json) as watch:
-        people = Asking(AtTerminal(watch.aside), expire_seconds=crew.expire_seconds) if attended else None
         journal = MemoryJournal(order.id, watch=watch.entry, hear=watch.delta)
+        asking = AtTerminal(watch.aside, kept=journal.texts.get)
+        people = Asking(asking, expire_seconds=crew.expire_seconds) if attended else None
         journal.tell(OrderQueued.of(order, order.session_id, order.session_seq))
         journal.tell(OrderClaimed(attempt=1, epoch=1, drone="drone run", incarnation=fresh_id()))
         task = asyncio.ensure_future(crew.run(order, OrderContext(journal, people=people)))

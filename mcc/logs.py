@@ -1,16 +1,18 @@
 """Logging of a process: one redacted line per event on standard error, uncaught exceptions included."""
 
 import io
+import json
 import logging
 import sys
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import TextIO
+from typing import Any, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from mcc.contracts.invisible import escape_invisible, escape_on_one_line
 from mcc.redaction import Redactor
 
 LONGEST_FIELD = 10_000
@@ -64,9 +66,13 @@ def set_up_logs(level: str = "INFO", redactor: Callable[[], Redactor] = Redactor
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[Processor] = (
-        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        [
+            structlog.processors.format_exc_info,
+            _escaped,
+            structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+        ]
         if on_terminal
-        else [structlog.processors.format_exc_info, _bounded(redactor), structlog.processors.JSONRenderer()]
+        else [structlog.processors.format_exc_info, _bounded(redactor), structlog.processors.JSONRenderer(_json)]
     )
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=shared, processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last]
@@ -84,6 +90,24 @@ def set_up_logs(level: str = "INFO", redactor: Callable[[], Redactor] = Redactor
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
     )
+
+
+_SEVERAL_LINES = frozenset({"exception", "stack"})
+
+
+def _escaped(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Make visible what a terminal would obey or hide; a line end would begin a line that looks like another event."""
+    return {
+        escape_on_one_line(key): (escape_invisible if key in _SEVERAL_LINES else escape_on_one_line)(value)
+        if isinstance(value, str)
+        else value
+        for key, value in event.items()
+    }
+
+
+def _json(event: EventDict, **options: Any) -> str:
+    # `json.dumps` escapes every character beyond ASCII, but of ASCII's own controls not the last.
+    return json.dumps(event, **options).replace("\x7f", "\\u007f")
 
 
 def _bounded(redactor: Callable[[], Redactor]) -> Processor:

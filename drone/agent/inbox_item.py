@@ -1,10 +1,12 @@
 """An inbox item: what an agent asks people and what they answered; and a call's arguments, shortened for people."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, InboxReply, InboxRequest
+from mcc.contracts.invisible import count_invisible
 from mcc.contracts.shape import to_json
 
 SHOWN = 2_000
@@ -31,6 +33,20 @@ def shown_arguments(arguments: Mapping[str, object]) -> dict[str, Any]:
     """Arguments with long strings cut; if still too long, only their names."""
     cut = {key[:SHOWN]: _cut(value, SHOWN_LEVELS) for key, value in arguments.items()}
     return cut if len(to_json(cut)) <= SHOWN_BYTES else dict.fromkeys([*cut][:50], "[too long to be shown here]")
+
+
+def in_full(arguments: Mapping[str, object]) -> str:
+    """All of a call's arguments as JSON on several lines; different arguments are different texts."""
+    return json.dumps(arguments, ensure_ascii=False, indent=2, default=dict)
+
+
+def invisible_in(value: object) -> int:
+    """How many characters that nobody sees the texts and keys in `value`, JSON, hold."""
+    if isinstance(value, str):
+        return count_invisible(value)
+    if isinstance(value, Mapping):
+        return sum(invisible_in(str(key)) + invisible_in(item) for key, item in value.items())
+    return sum(map(invisible_in, value)) if isinstance(value, list | tuple) else 0
 
 
 def _cut(value: object, levels: int) -> object:

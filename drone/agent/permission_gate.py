@@ -4,11 +4,12 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import sha256
 from typing import TypeAlias
 
 from drone.agent.call_ends import refusal
 from drone.agent.idle_watch import Block
-from drone.agent.inbox_item import Item, shown_arguments
+from drone.agent.inbox_item import Item, in_full, invisible_in, shown_arguments
 from drone.agent.messages import WRITING_GROUPS, ToolSpec
 from drone.agent.parts import AgentParts
 from drone.agent.permits import effects_of
@@ -17,6 +18,7 @@ from drone.agent.toolset import Call, Output, Preview, preview_of
 from drone.agent.turn import Turn
 from mcc.contracts.ids import derived_id
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, ShownPreview
+from mcc.contracts.invisible import count_invisible
 from mcc.contracts.journal import Outcome
 from mcc.contracts.permission import SavedRule, Why, Word
 from mcc.contracts.shape import digest, now
@@ -136,7 +138,7 @@ class PermissionGate:
             profile=would.profile or None,
             workspace=self._permits.workspace or None,
             digest=would.digest,
-            preview=await self._shown(would.preview),
+            preview=await self._shown(call, would.preview),
             why=ruling.why,
             would_save=ruling.would_save,
             expires_at=now() + timedelta(seconds=self._turn.inbox.people.expire_seconds),
@@ -146,11 +148,17 @@ class PermissionGate:
         await self._turn.journal.write(call.origin, asked)
         return None
 
-    async def _shown(self, preview: Preview | None) -> ShownPreview | None:
+    async def _shown(self, call: Call, preview: Preview | None) -> ShownPreview:
+        """The preview for the person who decides; where the tool has none, the whole of its arguments."""
         if preview is None:
-            return None
-        text, artifact = await self._turn.artifacts.fitted(preview.text, readable=False, room=PREVIEW_CHARACTERS)
-        return ShownPreview(kind=preview.kind, text=text, artifact=artifact)
+            shown = self._turn.redactor.value(call.arguments)
+            preview, hidden = Preview("text", f"{call.name} {in_full(shown)}"), invisible_in(shown)
+        else:
+            hidden = count_invisible(preview.text)
+        whole = preview.text
+        text, artifact = await self._turn.artifacts.fitted(whole, readable=False, room=PREVIEW_CHARACTERS)
+        same = None if text == whole else sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()
+        return ShownPreview(kind=preview.kind, text=text, artifact=artifact, sha256=same, hidden=hidden)
 
     async def _effect_of(self, call: Call, spec: ToolSpec) -> _Effect | Output:
         preview = await preview_of(self._tools, call)
@@ -229,8 +237,8 @@ def _again(before: ApprovalRequested, asked: ApprovalRequested) -> str:
 
 
 def _first_difference(before: ShownPreview | None, asked: ShownPreview | None) -> str:
-    then = before.text.splitlines() if before else []
-    there = asked.text.splitlines() if asked else []
+    then = before.text.split("\n") if before else []
+    there = asked.text.split("\n") if asked else []
     number = next((n for n, (one, other) in enumerate(zip(then, there, strict=False)) if one != other), None)
     if number is None:
         return f"{len(there)} lines, and not {len(then)}"

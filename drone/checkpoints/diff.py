@@ -1,8 +1,13 @@
 """Unified diffs of files, with bounded work: beyond the bound, all old lines are removed and all new ones added."""
 
+import codecs
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import NamedTuple
+
+from mcc.contracts.line_ends import CRLF
 
 CONTEXT = 3
 _MOST_CHANGES = 1_000
@@ -10,6 +15,7 @@ _MOST_STEPS = 2_000_000
 """Most changed lines, and most comparisons, within which the shortest edit script is searched for."""
 
 _SNIFFED = 8_192
+_UTF_16 = ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 NO_END = "\\ No newline at end of file"
 
 
@@ -33,17 +39,72 @@ class FileDiff:
     removed: int
 
 
-def file_diff(before: bytes | None, after: bytes | None, path: str, source: str | None = None) -> FileDiff:
-    """The difference between two contents of a file, None = no file. `source`: its former path, if it was moved."""
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """A file's text, and the form of the file that the text does not show: "UTF-16-LE", or ""."""
+
+    text: str
+    form: str = ""
+
+    @property
+    def ends_as_crlf(self) -> bool:
+        """Whether no line ends with a line feed alone, and nothing else holds a carriage return."""
+        return self.text.count("\r\n") == self.text.count("\n") == self.text.count("\r")
+
+    def lines(self) -> list[str]:
+        """Split at line feeds only, unlike `splitlines`: any other character belongs to its line."""
+        parts = self.text.split("\n")
+        lines = [part + "\n" for part in parts[:-1]]
+        return [*lines, parts[-1]] if parts[-1] else lines
+
+
+_NO_FILE = _Decoded("")
+
+
+def file_diff(before: bytes | None, after: bytes | None, path: str) -> FileDiff:
+    """The difference between two contents of a file, None = no file; bytes that are not UTF-8 appear as U+FFFD."""
     if before == after:
         return FileDiff("", 0, 0)
-    old_name = "/dev/null" if before is None else f"a/{quoted(source or path)}"
-    new_name = "/dev/null" if after is None else f"b/{quoted(path)}"
-    if _is_binary(before) or _is_binary(after):
+    names = [f"{mark}/{quoted(path)}" for mark in "ab"]
+    if any(data is not None and b"\0" in data[:_SNIFFED] for data in (before, after)):
+        old_name, new_name = _names(names, before, after)
         return FileDiff(f"Binary files {old_name} and {new_name} differ\n", 0, 0)
-    old, new = _lines(before), _lines(after)
+    old, new = (_NO_FILE if data is None else _Decoded(data.decode("utf-8", "replace")) for data in (before, after))
+    return _text_diff(old, new, _names(names, before, after))
+
+
+def judged_diff(before: bytes | None, after: bytes | None, path: str) -> FileDiff:
+    """As `file_diff`, exactly, for a person who decides on it: contents or paths that differ have texts that differ.
+
+    Names and lines are as they are, bytes that are not UTF-8 are lone surrogates, and binary files are told by their
+    digests. Where every line of the file ends with CR LF, its head says `(CRLF)`, and the lines are without the CR.
+    """
+    if before == after:
+        return FileDiff("", 0, 0)
+    names = [on_one_line(f"{mark}/{path}") for mark in "ab"]
+    old, new = _decoded(before), _decoded(after)
+    if old is None or new is None:
+        old_name, new_name = _names(names, before, after)
+        digests = " and ".join("nothing" if data is None else sha256(data).hexdigest() for data in (before, after))
+        return FileDiff(f"Binary files {old_name} and {new_name} differ\n(sha256 {digests})\n", 0, 0)
+    crlf = old.ends_as_crlf and new.ends_as_crlf and "\r" in old.text + new.text
+    if crlf:
+        old, new = (replace(one, text=one.text.replace("\r\n", "\n")) for one in (old, new))
+    for at, file in enumerate((old, new)):
+        # After a tab, where every reader of diffs expects the name to be over.
+        if forms := [one for one in (file.form, CRLF if crlf else "") if one]:
+            names[at] += f"\t({', '.join(forms)})"
+    return _text_diff(old, new, _names(names, before, after))
+
+
+def _names(names: Sequence[str], before: bytes | None, after: bytes | None) -> tuple[str, str]:
+    return "/dev/null" if before is None else names[0], "/dev/null" if after is None else names[1]
+
+
+def _text_diff(old_file: _Decoded, new_file: _Decoded, names: tuple[str, str]) -> FileDiff:
+    old, new = old_file.lines(), new_file.lines()
     found = list(blocks(old, new))
-    head = f"--- {old_name}\n+++ {new_name}\n"
+    head = f"--- {names[0]}\n+++ {names[1]}\n"
     added = sum(one.new_end - one.new for one in found)
     removed = sum(one.old_end - one.old for one in found)
     return FileDiff(head + "".join(_hunks(old, new, found)), added, removed)
@@ -54,19 +115,28 @@ def quoted(path: str) -> str:
     return path if path.isprintable() else ascii(path)[1:-1]
 
 
-def _is_binary(data: bytes | None) -> bool:
-    return data is not None and b"\0" in data[:_SNIFFED]
+def on_one_line(path: str) -> str:
+    """A path as it is; in git's quotes where it has several lines, or a tab, or seems quoted. No two look the same."""
+    if not path.startswith('"') and "\n" not in path and "\t" not in path:
+        return path
+    return f'"{path.translate(_QUOTED)}"'
 
 
-def _lines(data: bytes | None) -> list[bytes]:
-    return [] if data is None else data.splitlines(keepends=True) if b"\r" not in data else _split(data)
+_QUOTED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t"})
 
 
-def _split(data: bytes) -> list[bytes]:
-    """Split at line feeds only, unlike `splitlines`: a carriage return belongs to its line."""
-    parts = data.split(b"\n")
-    lines = [part + b"\n" for part in parts[:-1]]
-    return [*lines, parts[-1]] if parts[-1] else lines
+def _decoded(data: bytes | None) -> _Decoded | None:
+    """None for a binary file."""
+    if data is None:
+        return _NO_FILE
+    for mark, encoding in _UTF_16:
+        if data.startswith(mark):
+            with suppress(UnicodeDecodeError):
+                return _Decoded(data.decode(encoding), encoding.upper())
+    try:
+        return _Decoded(data.decode())
+    except UnicodeDecodeError:
+        return None if b"\0" in data[:_SNIFFED] else _Decoded(data.decode("utf-8", "surrogateescape"))
 
 
 def blocks(old: Sequence[object], new: Sequence[object]) -> Iterator[Block]:
@@ -134,7 +204,7 @@ def _backtrack(trace: list[dict[int, int]], x: int, y: int) -> list[Block]:
     return found[::-1]
 
 
-def _hunks(old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Block]) -> Iterator[str]:
+def _hunks(old: Sequence[str], new: Sequence[str], found: Sequence[Block]) -> Iterator[str]:
     group: list[Block] = []
     for one in found:
         if group and one.old - group[-1].old_end > 2 * CONTEXT:
@@ -145,7 +215,7 @@ def _hunks(old: Sequence[bytes], new: Sequence[bytes], found: Sequence[Block]) -
         yield _hunk(old, new, group)
 
 
-def _hunk(old: Sequence[bytes], new: Sequence[bytes], group: Sequence[Block]) -> str:
+def _hunk(old: Sequence[str], new: Sequence[str], group: Sequence[Block]) -> str:
     start, end = max(0, group[0].old - CONTEXT), min(len(old), group[-1].old_end + CONTEXT)
     new_start, new_end = group[0].new - (group[0].old - start), group[-1].new_end + (end - group[-1].old_end)
     lines = [f"@@ -{_range(start, end)} +{_range(new_start, new_end)} @@\n"]
@@ -165,6 +235,5 @@ def _range(start: int, end: int) -> str:
     return f"{first}" if count == 1 else f"{first},{count}"
 
 
-def _line(sign: str, line: bytes) -> str:
-    text = line.decode("utf-8", "replace")
-    return f"{sign}{text}" if text.endswith("\n") else f"{sign}{text}\n{NO_END}\n"
+def _line(sign: str, line: str) -> str:
+    return f"{sign}{line}" if line.endswith("\n") else f"{sign}{line}\n{NO_END}\n"

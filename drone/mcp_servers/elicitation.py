@@ -7,7 +7,7 @@ from typing import Any
 
 import mcp_types as types
 
-from drone.tools.display_text import one_line, visible
+from drone.tools.display_text import shortened
 
 MOST_FIELDS = 20
 MOST_CHOICES = 50
@@ -63,7 +63,7 @@ class People:
         if not isinstance(fields, Mapping) or len(fields) > MOST_FIELDS:
             message = f"A form has a schema with up to {MOST_FIELDS} properties."
             return types.ErrorData(code=types.INVALID_PARAMS, message=message)
-        heading = f"The MCP server {self._server} asks: {visible(request.message, _SHOWN)}"
+        heading = f"The MCP server {self._server} asks: {shortened(request.message, _SHOWN)}"
         if not fields:
             answer = await self._ask(Question(heading, ("yes", "no")))
             if answer is None:
@@ -88,7 +88,7 @@ class People:
 
 def question(heading: str, name: str, field: Mapping[str, Any]) -> Question:
     """The question for one field of a form."""
-    label = one_line(str(field.get("title") or field.get("description") or name), 500)
+    label = shortened(str(field.get("title") or field.get("description") or name), 500)
     default = field.get("default")
     if default is not None and not isinstance(default, str):
         default = json.dumps(default)

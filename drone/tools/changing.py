@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from drone.agent.call_ends import OUTCOME_UNKNOWN
-from drone.checkpoints.diff import FileDiff, file_diff, quoted
+from drone.checkpoints.diff import FileDiff, file_diff, judged_diff, on_one_line, quoted
 from drone.checkpoints.recording import CheckpointView
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
 from drone.sandbox.protected import GIT, Protected, plain
@@ -41,6 +41,10 @@ class Existing:
         return None if self.data is None else sha256(self.data).hexdigest()
 
 
+Difference = Callable[[bytes | None, bytes | None, str], FileDiff]
+"""The difference between two contents of the file at a path; None = no file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Effect:
     """The new state of one path: a file with the content `after`, the file `moved_from`, or else no file."""
@@ -58,12 +62,23 @@ class Effect:
 
     @property
     def diff(self) -> FileDiff:
+        """The difference for models, and for the record."""
+        return self._difference(quoted, file_diff)
+
+    @property
+    def judged(self) -> FileDiff:
+        """The difference exactly, for the person who decides on it; it says so where nothing would change."""
+        found = self._difference(on_one_line, judged_diff)
+        return found if found.text else FileDiff(f"{on_one_line(self.path)} is so already and would not change\n", 0, 0)
+
+    def _difference(self, name: Callable[[str], str], difference: Difference) -> FileDiff:
         if self.moved_from is not None:
-            return FileDiff(f"rename from {quoted(self.moved_from)}\nrename to {quoted(self.path)}\n", 0, 0)
+            return FileDiff(f"rename from {name(self.moved_from)}\nrename to {name(self.path)}\n", 0, 0)
         if self.before is not None and (self.before.data is None or self.before.is_link):
             what = "a link" if self.before.is_link else f"{self.before.size:,} bytes, which are not shown"
-            return FileDiff(f"--- a/{quoted(self.path)} ({what})\n", 0, 0)
-        return file_diff(None if self.before is None else self.before.data, self.after, self.path)
+            made = difference(None, self.after, self.path)
+            return FileDiff(f"--- {name(f'a/{self.path}')} ({what})\n{made.text}", made.added, 0)
+        return difference(None if self.before is None else self.before.data, self.after, self.path)
 
 
 Read = Callable[[str], Existing | None]

@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mcc.contracts.invisible import controls_in
+
 _ESCAPES = re.compile(
     "(?:\x1b\\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\\\|\x9c)?"  # OSC: titles, links, clipboard
     "|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\\\|\x9c)?"  # DCS, SOS, PM, APC
@@ -35,6 +37,22 @@ def display_path(path: str) -> str:
 def has_controls(text: str) -> bool:
     """Whether `text` holds control characters; tabs and line ends, `\\r\\n` included, are layout and do not count."""
     return _VISIBLE_CONTROLS.search(text) is not None
+
+
+def controls_refused(what: str, text: str) -> str | None:
+    """Why a text that people judge and programs obey is not taken: it holds control characters other than line feed and
+    tab. None where it holds none. `what`: what it is, as the beginning of the sentence."""
+    found = [f"U+{ord(one):04X}" for one in controls_in(text)]
+    if not found:
+        return None
+    more = ", …" if len(found) > _NAMED_CONTROLS else ""
+    return (
+        f"{what} holds control characters ({', '.join(found[:_NAMED_CONTROLS])}{more}), and only line feeds and tabs "
+        "are taken: nothing was done. Leave them out; a program that needs one makes it, as printf '\\033' does."
+    )
+
+
+_NAMED_CONTROLS = 5
 
 
 def show_controls(text: str) -> tuple[str, int]:
@@ -94,6 +112,11 @@ def visible(text: str, most: int | None = None) -> str:
     """`text` without invisible characters, cut to `most` characters."""
     shown = "".join(char for char in text if char in _LAYOUT or unicodedata.category(char) not in _INVISIBLE)
     return shown if most is None or len(shown) <= most else f"{shown[: most - 1]}…"
+
+
+def shortened(text: str, most: int) -> str:
+    """`text` as it is, cut to `most` characters: what people are asked, where whatever they cannot see is shown."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 def one_line(text: str, most: int) -> str:

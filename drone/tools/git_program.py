@@ -245,6 +245,17 @@ def readable(captured: Captured) -> str:
     return strip_controls(data.decode("utf-8", "replace").replace("\r", "␍"))
 
 
+def exact(captured: Captured) -> str:
+    """An output as it is, for somebody who decides on it; bytes that are not UTF-8 as lone surrogates.
+
+    Of one that is cut, the complete lines at its beginning.
+    """
+    data = captured.head
+    if captured.left_out:
+        data = data[: data.rfind(b"\n") + 1]
+    return data.decode("utf-8", "surrogateescape")
+
+
 def names_in(captured: Captured) -> list[str]:
     """The complete NUL-terminated names in an output."""
     whole = captured.head[: captured.head.rfind(b"\0") + 1]

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Annotated
 
 from pydantic import Field
@@ -11,13 +12,14 @@ from drone.agent.toolset import Preview
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.child import Bounds
 from drone.sandbox.worktree import common_of
-from drone.tools.display_text import display_path, strip_controls
+from drone.tools.display_text import controls_refused, display_path
 from drone.tools.files import workspace_of
-from drone.tools.git_program import PATCH, SECONDS, Checkout, Git, names_in, readable
+from drone.tools.git_program import PATCH, SECONDS, Checkout, Git, exact, names_in, readable
 from drone.tools.git_repository import pathspec
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from mcc.contracts.git_facts import WorkspaceCommitted
 from mcc.contracts.journal import Outcome
+from mcc.contracts.line_ends import crlf_in_heads
 from mcc.contracts.shape import Text
 
 MESSAGE_CHARACTERS = 20_000
@@ -56,15 +58,27 @@ class GitWriteTools:
         """What `git_add` would stage, one line per path."""
         checkout = await self._opened(context)
         arguments = await _add_arguments(checkout, paths)
-        return Preview("text", readable(await checkout.with_pathspec_magic().output("add", "--dry-run", *arguments)))
+        listed = await checkout.with_pathspec_magic().output("add", "--dry-run", *arguments, bounds=NAMES)
+        return Preview("text", exact(listed))
 
     async def committing(self, context: ToolContext, message: Message) -> Preview:
-        """What `git_commit` would commit: the staged patch."""
+        """What `git_commit` would commit: the message, the staged patch, and what tells them apart."""
+        _check_message(message)
         checkout = await self._opened(context)
-        patch = await checkout.output("diff", *PATCH, "--cached")
+        patch = await checkout.output("diff", *PATCH, "--full-index", "--cached", bounds=NAMES)
         if not patch.total:
             raise ToolFailed(_NOTHING)
-        return Preview("diff", f"{_clean(message)}\n\n{readable(patch)}")
+        staged = ""
+        if patch.left_out:
+            raw = await checkout.output("diff", "--cached", "--raw", "--no-abbrev", "--no-renames", "-z", bounds=NAMES)
+            if raw.left_out:
+                raise ToolFailed(_TOO_MUCH)
+            staged = (
+                f"; {patch.left_out:,} bytes more are staged, all of it with the sha256 {sha256(raw.head).hexdigest()}"
+            )
+        lines = message.count("\n") + 1
+        end = f"[the message has {lines:,} {'line' if lines == 1 else 'lines'}{staged}]"
+        return Preview("diff", f"{message}\n\n{crlf_in_heads(exact(patch))}\n{end}")
 
     @tool(idempotent=True, seconds=_TIMEOUT, effects="write", preview=staging)
     async def git_add(self, context: ToolContext, paths: Paths) -> str:
@@ -86,15 +100,16 @@ class GitWriteTools:
         Args:
             message: One line that says what and why; a blank line and more where it helps.
         """
+        _check_message(message)
         checkout = await self._opened(context)
         before = await _head(checkout)
         async with _checkpointed(context, checkout):
-            await _commit(checkout, _clean(message))
+            await _commit(checkout, message)
         after = await _head(checkout)
         if after is None or after == before:
             raise ToolFailed("git made no commit; git_status shows where the repository stands.")
         branch = (await checkout.run("symbolic-ref", "--quiet", "--short", "HEAD")).stdout
-        subject = _clean(message).partition("\n")[0]
+        subject = message.strip("\n").partition("\n")[0]
         name = readable(branch).strip()
         if context.turn is not None:
             fact = WorkspaceCommitted(
@@ -132,25 +147,27 @@ async def _checkpointed(context: ToolContext, checkout: Checkout) -> AsyncIterat
         raise ToolFailed(f"What the workspace holds could not be kept, so nothing was done: {error}") from error
 
 
+_TOO_MUCH = "More is staged than can be shown before it is committed: commit it in parts."
 _NOTHING = "Nothing is staged; git_add stages the files that you mean."
 
 
 async def _commit(checkout: Checkout, message: str) -> None:
     if (await checkout.run("diff", "--cached", "--quiet", "--no-ext-diff", "--ignore-submodules=dirty")).status == 0:
         raise ToolFailed(_NOTHING)
-    options = ("--quiet", "--no-verify", "--no-gpg-sign", "--no-post-rewrite", "--no-status", "--cleanup=whitespace")
+    options = ("--quiet", "--no-verify", "--no-gpg-sign", "--no-post-rewrite", "--no-status", "--cleanup=verbatim")
     await checkout.output("commit", *options, "--no-edit", f"--message={message}")
 
 
-def _clean(message: str) -> str:
-    """The message without terminal controls, because people read the history in a terminal.
-
-    Raises `ToolFailed` if nothing is left.
-    """
-    clean = strip_controls(message.replace("\r\n", "\n").replace("\r", "\n")).strip()
-    if not clean or "\0" in clean:
+def _check_message(message: str) -> None:
+    """Raise `ToolFailed` if this cannot be a message: it is committed exactly as it is, and read in terminals."""
+    if not message.strip():
         raise ToolFailed("The message is empty: say in a line what the commit does.")
-    return clean
+    if (refused := controls_refused("The message", message)) is not None:
+        raise ToolFailed(refused)
+    try:
+        message.encode()
+    except UnicodeEncodeError:
+        raise ToolFailed("The message is not valid Unicode.") from None
 
 
 async def _head(checkout: Checkout) -> str | None:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from drone.agent.journal import GrowingCall, TextDelta
 from drone.agent.toolset import Output, Preview
+from drone.checkpoints.diff import on_one_line
 from drone.egress.egress import Egress, ProxiedNetwork
 from drone.sandbox.bubblewrap import PATH, Bubblewrap, Profile
 from drone.sandbox.child import Bounds, Ended
@@ -27,7 +28,7 @@ from drone.tools.command_answers import (
     too_many_jobs,
 )
 from drone.tools.command_output import CapturedOutput, Live, OutputText, captured, output_text
-from drone.tools.display_text import display_path
+from drone.tools.display_text import controls_refused
 from drone.tools.files import with_nearest, workspace_of
 from drone.tools.jobs import Job, Jobs, JobState, TooManyJobs
 from drone.tools.tool import FunctionTool, ToolContext, ToolFailed, threads_of, tool
@@ -93,11 +94,15 @@ class _Command:
     profile: Profile
     seconds: float
     network: ProxiedNetwork | None = None
+    background: bool = False
 
     @property
     def description(self) -> str:
-        where = "" if self.cwd == "." else f" in {display_path(self.cwd)}"
-        end = "until the order ends" if math.isinf(self.seconds) else f"at most {self.seconds:g} s"
+        """The command in full and exactly; in the last line how and where it runs, and for how long."""
+        where = "" if self.cwd == "." else f" in {on_one_line(self.cwd)}"
+        end = "until the order ends"
+        if not math.isinf(self.seconds):
+            end = f"{'in the background, ' if self.background else ''}at most {str(self.seconds).removesuffix('.0')} s"
         return f"$ {self.text}\n[{self.profile.name}{where}, {end}]"
 
 
@@ -286,15 +291,16 @@ class ShellTools:
         directory = await threads_of(context).tool(resolved)
         network = self._shell.network(context)
         limit = seconds or (math.inf if background else SECONDS)
-        return _Command(command, directory, Profile(not context.read_only, network), limit, network)
+        profile = Profile(not context.read_only, network)
+        return _Command(command, directory, profile, limit, network, background)
 
 
 def _check_text(command: str) -> None:
     """Raise `ToolFailed` if this text cannot be a command."""
     if not command.strip():
         raise ToolFailed("The command is empty.")
-    if "\0" in command:
-        raise ToolFailed("The command has a NUL in it, which no command line can have.")
+    if (refused := controls_refused("The command", command)) is not None:
+        raise ToolFailed(refused)
     try:
         size = len(command.encode())
     except UnicodeEncodeError:

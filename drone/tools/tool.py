@@ -210,11 +210,9 @@ class FunctionTool:
         return replace(output, content=strip_controls(output.content)) if has_controls(output.content) else output
 
     async def preview(self, arguments: Mapping[str, object], context: ToolContext) -> Preview | Output | None:
-        """What a call would do (see `Previews`)."""
+        """What a call would do, exactly (see `Previews`)."""
         result = await self._execute(_Step(self._preview, lambda value: value), arguments, context)
-        if isinstance(result, Preview):
-            return replace(result, text=strip_controls(result.text)) if has_controls(result.text) else result
-        return result if isinstance(result, Output) else None
+        return result if isinstance(result, Preview | Output) else None
 
     async def _execute(self, step: _Step, arguments: Mapping[str, object], context: ToolContext) -> object:
         try:

@@ -32,7 +32,7 @@ class _Request:
 
     async def preview(self) -> Preview:
         effects = await self.changing.planned(self.plan)
-        return Preview("diff", "".join(effect.diff.text for effect in effects))
+        return Preview("diff", "".join(effect.judged.text for effect in effects))
 
     async def apply(self) -> Output:
         return _result(await self.changing.carry_out(self.paths, self.plan))

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from mcc.api.catalogue import UnknownBlueprint
 from mcc.contracts.answers import Problem
 from mcc.contracts.documents import VersionConflict
+from mcc.contracts.invisible import escape_invisible_json
 from mcc.contracts.order import MAX_BATCH_ORDERS
 from mcc.contracts.shape import to_json
 from mcc.documents import change
@@ -110,7 +111,7 @@ def problem(
         errors=tuple(errors) if errors is not None else None,
         id=id,
     )
-    body = to_json(found.model_dump(exclude_none=True))
+    body = escape_invisible_json(to_json(found.model_dump(exclude_none=True)))
     return Response(body, status, headers=dict(headers or {}), media_type=PROBLEM_TYPE)
 
 

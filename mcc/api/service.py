@@ -17,6 +17,7 @@ from mcc.api.records import Records
 from mcc.contracts.answers import Problem
 from mcc.contracts.drones import DroneStatus
 from mcc.contracts.ids import is_identifier
+from mcc.contracts.invisible import escape_invisible_json
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
@@ -228,8 +229,11 @@ ERRORS: Mapping[int | str, dict[str, Any]] = {"default": {"model": Problem, "des
 
 
 def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """`value` as a JSON response. The encoder takes any text, lone surrogates included; bytes are sent as they are."""
-    body = value if isinstance(value, bytes) else to_json(value)
+    """`value` as a JSON response. The encoder takes any text, lone surrogates included; bytes are sent as they are.
+
+    Characters that nobody sees, or that a terminal obeys, are \\u escapes: what is read from it by eye is all of it.
+    """
+    body = value if isinstance(value, bytes) else escape_invisible_json(to_json(value))
     return Response(body, status, headers=dict(headers or {}), media_type="application/json")
 
 

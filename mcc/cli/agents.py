@@ -198,12 +198,10 @@ def _print_agreed(root: Path, rights: Mapping[str, str], refused: "Sequence[Defi
         items = [{"path": path, "may": may} for path, may in rights.items()]
         print_json({"root": str(root), "items": items, "refused": [_finding(one, "error") for one in refused]})
         return
-    from mcc.view.output import clean
-
     for path, may in rights.items():
-        say(clean(f"{path} is trusted as it is now: it {may}."))
+        say(f"{path} is trusted as it is now: it {may}.")
     for one in refused:
-        say(clean(f"not trusted: {one}"))
+        say(f"not trusted: {one}")
 
 
 def _checked_foreign(path: Path, settings: "Settings") -> "Checked | None":

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from mcc.cli.command import AsJson, DataDir, fail, plain_errors, print_json
+from mcc.view.output import exact_line
 
 if TYPE_CHECKING:
     from mcc.store.backup import Contents
@@ -42,7 +43,7 @@ def backup(
     if as_json:
         print_json({"file": str(file), "bytes": file.stat().st_size, **asdict(contents)})
         return
-    print(f"Kept {_row_counts(contents)} in {file} ({file.stat().st_size / 1e6:,.1f} MB).")
+    print(exact_line(f"Kept {_row_counts(contents)} in {file} ({file.stat().st_size / 1e6:,.1f} MB)."))
 
 
 def restore(

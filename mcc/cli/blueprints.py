@@ -21,6 +21,7 @@ from mcc.cli.command import (
     say,
 )
 from mcc.cli.server import exit_on_client_errors, find_server
+from mcc.view.output import clean, exact_line
 
 if TYPE_CHECKING:
     from mcc.contracts.documents import BlueprintDetail, BlueprintSummary
@@ -55,7 +56,8 @@ def check(file: File, as_json: AsJson = False) -> None:
         print_json(made)
         return
     count = len(made.components)
-    print(f"{file}: {made.name}, {count} component{'' if count == 1 else 's'}, {made.digest[:19]}: all is well")
+    parts = f"{count} component{'' if count == 1 else 's'}"
+    print(exact_line(f"{file}: {made.name}, {parts}, {made.digest[:19]}: all is well"))
 
 
 @app.command("list")
@@ -111,8 +113,6 @@ def load_blueprint(file: Path) -> "Blueprint":
 
 def print_mistakes(error: "BlueprintError", as_json: bool) -> None:
     """Print all mistakes in a blueprint, a line each; or as JSON the problem details that the service would answer."""
-    from mcc.view.output import clean
-
     if as_json:
         from mcc.api.problems import of_blueprint
 

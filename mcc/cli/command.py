@@ -14,6 +14,8 @@ from mcc.view.output import say as say
 from mcc.view.tables import print_table as print_table
 
 if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+
     from mcc.settings import Settings
 
 DONE, FAILED, USAGE, UNREACHABLE = 0, 1, 2, 3
@@ -30,10 +32,10 @@ Url = Annotated[
 
 def say_configuration(settings: "Settings") -> None:
     """Print which configuration files are in force and which of their settings are ignored; nothing without a file."""
-    from mcc.view.output import one_line
+    from mcc.view.output import brief
 
     if sentence := settings.configuration.summary:
-        say(one_line(sentence, 2_000))
+        say(brief(sentence, 2_000))
 
 
 def fail(sentence: str, code: int = FAILED) -> NoReturn:
@@ -63,13 +65,14 @@ def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
     shown, columns = [(name, clean(str(value))) for name, value in pairs if value is not None], window()
     width = max(len(name) for name, _ in shown)
     for name, value in shown:
-        for line in f"{name:<{width}}  {value}".split("\n"):
+        # Further lines of a value are indented, so that none of them looks like a pair of its own.
+        for line in f"{name:<{width}}  {value}".replace("\n", "\n" + " " * (width + 2)).split("\n"):
             for part in wrapped(line, columns, width + 2):
                 print(part)
 
 
 def print_markdown(text: str) -> None:
-    """Print an answer: rendered on a terminal, else as it is; without anything that a terminal would obey."""
+    """Print an answer: rendered on a terminal, else as it is; `clean`, and with all that Markdown would leave out."""
     from mcc.view.output import clean
 
     safe = clean(text)
@@ -82,7 +85,18 @@ def print_markdown(text: str) -> None:
 
     # Code in the terminal's own colours: rich's default is a black background, which stands out in a light window.
     colours = Theme({"markdown.code": "bold cyan", "markdown.code_block": "cyan"})
-    Console(highlight=False, theme=colours).print(Markdown(safe, hyperlinks=False, code_theme="ansi_light"))
+    shown = Markdown(safe, hyperlinks=False, code_theme="ansi_light")
+    shown.parsed = _everything_shown().parse(safe)
+    Console(highlight=False, theme=colours).print(shown)
+
+
+def _everything_shown() -> "MarkdownIt":
+    """A parser for rich that leaves to be shown as text what would not be shown: HTML, the addresses of pictures,
+    definitions of links, and character references, which could stand for what `clean` has just escaped."""
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"])
+    return parser.disable(["entity", "html_block", "html_inline", "image", "reference"])
 
 
 def clock(moment: datetime | None) -> str:

@@ -1,12 +1,11 @@
 """The commands `mcc config`: the settings in force with their sources, and trust in a directory's mcc.toml."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mcc.cli.command import USAGE, AsJson, DataDir, fail, plain_errors, say
+from mcc.cli.command import USAGE, AsJson, DataDir, fail, plain_errors, print_json, say
 
 app = typer.Typer(help="The configuration.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -26,7 +25,7 @@ def show(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """
     from mcc.local.presence import Presence, find_family
     from mcc.settings import load
-    from mcc.view.output import clean
+    from mcc.view.output import exact_line
 
     with plain_errors():
         settings = load(data_dir=data_dir, join_family=True)
@@ -35,12 +34,12 @@ def show(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     running = f"{family.url} (pid {family.pid})" if isinstance(family, Presence) else ""
     shown = {"config_file": str(files.own or ""), "trusted_file": str(files.trusted or ""), "running": running}
     if as_json:
-        print(json.dumps({**shown, "passed_over": files.passed_over, **settings.shown()}, indent=1))
+        print_json({**shown, "passed_over": files.passed_over, **settings.shown()}, indented=True)
         return
     pairs = [*shown.items(), *(("passed_over", one) for one in files.passed_over), *settings.shown().items()]
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
-        print(f"{name:<{width}}  {clean(value) or '-'}")
+        print(exact_line(f"{name:<{width}}  {value or '-'}"))
 
 
 @app.command()
@@ -78,7 +77,7 @@ def trust(
     except OSError as problem:
         fail(f"{file} cannot be read: {problem.strerror or problem}.")
     if as_json:
-        print(json.dumps({"path": str(file), "trusted": not forget, "passed_over": left}, indent=1))
+        print_json({"path": str(file), "trusted": not forget, "passed_over": left}, indented=True)
         return
     say(f"{file} is trusted no longer." if forget else f"{file} is trusted as it is now.")
     if left:

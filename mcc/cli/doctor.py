@@ -1,12 +1,12 @@
 """The commands `mcc doctor` and `mcc db`: examine and repair an installation, and upgrade its database's schema."""
 
-import json
 from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from mcc.cli.command import DONE, FAILED, AsJson, DataDir, plain_errors
+from mcc.cli.command import DONE, FAILED, AsJson, DataDir, plain_errors, print_json
+from mcc.view.output import clean, one_line
 
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "broken": ("✗", "red"), "repaired": ("+", "cyan")}
 
@@ -34,7 +34,6 @@ def doctor(
     """
     import os
 
-    from mcc.cli.command import print_json
     from mcc.doctor.examination import examine
     from mcc.settings import BadSettings, load, redactor_of
 
@@ -44,9 +43,9 @@ def doctor(
         with suppress(BadSettings):
             settings = load(data_dir=data_dir, join_family=True)
         found = examine(settings, os.environ, seconds, stuck_seconds=stuck_after, fix=fix)
-    clean = redactor_of(settings).value
+    redacted = redactor_of(settings).value
     if as_json:
-        print_json(clean(found.as_dict()))
+        print_json(redacted(found.as_dict()))
     else:
         if found.unrepaired:
             _show("broken", "repair", f"nothing was repaired: {found.unrepaired}", "")
@@ -56,19 +55,17 @@ def doctor(
             _show(
                 "repaired" if repair.done else "broken",
                 "repair",
-                clean(f"order {repair.order_id}: {repair.detail}" if repair.order_id else repair.detail),
+                redacted(f"order {repair.order_id}: {repair.detail}" if repair.order_id else repair.detail),
                 "",
             )
         for finding in found.findings:
-            _show(finding.state, finding.what, clean(finding.detail), clean(finding.advice))
+            _show(finding.state, finding.what, redacted(finding.detail), redacted(finding.advice))
     raise typer.Exit(DONE if found.ok else FAILED)
 
 
 def _show(state: str, what: str, detail: str, advice: str) -> None:
     from rich.console import Console
     from rich.text import Text
-
-    from mcc.view.output import one_line
 
     mark, style = MARKS[state]
     line = Text(f"{mark} {state:<8} ", style)
@@ -102,4 +99,4 @@ def upgrade(data_dir: DataDir = None, as_json: AsJson = False) -> None:
             prepare_directory(settings.data_dir)
         done = upgrade_database(settings.database_url)
     sentence = done or "The database has the schema of this version already."
-    print(json.dumps({"changed": done is not None, "detail": sentence}) if as_json else sentence)
+    print_json({"changed": done is not None, "detail": sentence}) if as_json else print(clean(sentence))

@@ -11,6 +11,7 @@ import typer
 from mcc.cli.command import USAGE, clock, fail, print_pairs, print_table, say
 from mcc.cli.field_values import values_in
 from mcc.cli.server import Call, Query, list_by_default, reading_command, service_command
+from mcc.view.output import clean_json, exact_line
 
 if TYPE_CHECKING:
     from mcc.contracts.blueprints import Component
@@ -79,13 +80,12 @@ def show(
     Example: mcc documents show @last --node /lesson-2
     """
     from mcc.view.documents import counts_in_words, node_lines, tree_lines
-    from mcc.view.output import clean
 
     if node is not None:
         found = query.reader.documents.get(document_id, node=node, depth=0, version=version)
         if not query.printed(found):
             for line in node_lines(found.nodes[0]):
-                print(clean(line))
+                print(line)
         return
     document = _first_nodes(query, document_id, version)
     if query.printed(document):
@@ -179,7 +179,7 @@ def export(
         fail(f"--out: {out} ends in none of {', '.join(FORMATS)}; name the form with --format.", USAGE)
     content = query.reader.documents.export(document_id, chosen)
     if out is None:
-        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.write(clean_json(content) if chosen in ("json", "jsonl") else content)
         return
     try:
         out.write_bytes(content)
@@ -349,7 +349,7 @@ def _run_commands(
     if call.printed(done):
         return
     for made in done.made:
-        print(made)
+        print(exact_line(made))
     paths = list(dict.fromkeys(changed))
     more = f" and {len(paths) - MOST_NAMED:,} more" if len(paths) > MOST_NAMED else ""
     say(f"version {done.version}, {done.status}; changed: {', '.join(paths[:MOST_NAMED]) or 'nothing'}{more}")

@@ -77,8 +77,8 @@ def _print(lines: "Iterable[Line]", settings: "Settings", as_json: bool) -> None
 
     redactor = watched_secrets(settings)
     for line in lines:
-        text = redactor().text(clean(line.text))
+        text = redactor().text(line.text)
         if as_json:
             print_json({"process": line.process, "at": line.at or None, "text": text})
         else:
-            print(f"{line.at[:19].replace('T', ' '):<19} {line.process:<8} {text}", flush=True)
+            print(f"{line.at[:19].replace('T', ' '):<19} {line.process:<8} {clean(text)}", flush=True)

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from mcc.cli.command import DONE, FAILED, INTERRUPTED, print_json, print_markdown, say
-from mcc.view.output import can_draw
+from mcc.view.output import can_draw, show_wrapped
 
 PROGRESS_SECONDS = 10.0
 """How often a generation's progress is printed where no tree is drawn."""
@@ -83,7 +83,7 @@ class _PlainLines(_Undrawn):
         from mcc.contracts.entry import Entry
 
         if isinstance(item, Entry) and (line := self._lines.line_of(item)):
-            say(line)
+            show_wrapped(line)
 
 
 class _PlainGeneration(_PlainLines):

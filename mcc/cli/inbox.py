@@ -2,6 +2,7 @@
 decisions at the terminal while an order is followed."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 LEFT = "It stays in the inbox: mcc inbox."
 ELSEWHERE = "Nothing to answer any more: somebody else did, its time is over, or its order has ended."
+
+RULE_CHARACTERS = 20_000
+"""What is shown of a rule that stands: all of it, however much of it is escaped."""
 
 MOST_SEARCHED = 1_000
 """How many of the newest items are searched for one that the user names."""
@@ -51,7 +55,7 @@ def inbox(
     if item_id is not None:
         item = _find_item(call, item_id, wanted)
         if not call.printed(item):
-            _show(item)
+            _show(item, whole_of(call.client, item))
         return
     found = list(_items(call, wanted))
     if call.printed({"items": found}):
@@ -114,7 +118,8 @@ def list_grants(call: Call) -> None:
     from mcc.view.inbox import rule_in_words
 
     rows = [(one.id, one.scope, one.workspace or one.scope_id, rule_in_words(one), one.by) for one in found]
-    print_table(("ID", "FOR", "WHICH", "RULE", "BY"), rows, empty="No approval stands.")
+    columns = ("ID", "FOR", "WHICH", "RULE", "BY")
+    print_table(columns, rows, empty="No approval stands.", characters=RULE_CHARACTERS)
 
 
 list_by_default(grants, list_grants)
@@ -156,11 +161,23 @@ def _items(call: Call, status: str | None) -> "Iterator[AnyItem]":
             return
 
 
-def _show(item: "AnyItem") -> None:
+def whole_of(client: "MCC", item: "AnyItem") -> str | None:
+    """The whole of a preview that the item holds a part of; None where it holds all of it, or the whole is gone."""
+    from mcc.client.errors import Refused
+
+    if item.kind != "approval" or item.preview is None or item.preview.artifact is None:
+        return None
+    try:
+        return client.orders.artifact(item.order_id, item.preview.artifact)
+    except Refused:
+        return None
+
+
+def _show(item: "AnyItem", whole: str | None) -> None:
     from mcc.view.inbox import in_full
     from mcc.view.output import window
 
-    print(in_full(item, width=window()))
+    print(in_full(item, width=window(), whole=whole))
     print(f"  id {item.id}, order {item.order_id}")
 
 
@@ -230,7 +247,8 @@ class Prompt:
         from mcc.view.prompting import ask, read_line
 
         try:
-            match ask(item, lambda: self._pending(item.id) is None, self._read or read_line, PREVIEW_LINES):
+            read, whole = self._read or read_line, partial(whole_of, self._client, item)
+            match ask(item, lambda: self._pending(item.id) is None, read, PREVIEW_LINES, whole):
                 case NewDecision(decision="approve", remember=remember):
                     self._client.inbox.approve(item.id, remember=remember)
                 case NewDecision(note=note):

@@ -209,32 +209,32 @@ def resolve_order_id(reader: "Reader", named: str) -> str:
 
     Raises `ClientError`; where `reader` is the database, `StoreError`.
     """
-    from mcc.view.output import one_line
+    from mcc.view.output import brief
 
     def found(part: str | None, limit: int) -> list[tuple[str, str]]:
         orders = reader.orders.list(part=part, limit=limit).items
-        return [(one.id, f"{one.status}  {one_line(one.prompt, 60)}") for one in orders]
+        return [(one.id, f"{one.status}  {brief(one.prompt, 60)}") for one in orders]
 
     return _resolve_id("order", named, found)
 
 
 def resolve_document_id(reader: "Reader", named: str) -> str:
     """As `resolve_order_id`, for a document."""
-    from mcc.view.output import one_line
+    from mcc.view.output import brief
 
     def found(part: str | None, limit: int) -> list[tuple[str, str]]:
         documents = reader.documents.list(part=part, limit=limit).items
-        return [(one.id, f"{one.status}  {one_line(one.title, 60)}") for one in documents]
+        return [(one.id, f"{one.status}  {brief(one.title, 60)}") for one in documents]
 
     return _resolve_id("document", named, found)
 
 
 def resolve_session_id(reader: "Reader", named: str) -> str:
     """The same of a session. Raises `ClientError`; where `reader` is the database, `StoreError`."""
-    from mcc.view.output import one_line
+    from mcc.view.output import brief
 
     def found(part: str | None, limit: int) -> list[tuple[str, str]]:
-        return [(one.id, one_line(one.title, 60)) for one in reader.sessions.list(part=part, limit=limit).items]
+        return [(one.id, brief(one.title, 60)) for one in reader.sessions.list(part=part, limit=limit).items]
 
     return _resolve_id("session", named, found)
 

@@ -10,6 +10,7 @@ import typer
 from mcc.cli.command import FAILED, USAGE, fail, print_pairs, say
 from mcc.cli.server import Call, list_by_default, service_command
 from mcc.view.offers import print_offers
+from mcc.view.output import clean
 
 if TYPE_CHECKING:
     from mcc.contracts.answers import Offer
@@ -33,7 +34,7 @@ def list_tools(call: Call) -> None:
     rows = [(one, (one.effects or "", one.tokens, ",".join(one.drones), _from(one), one.description)) for one in found]
     print_offers(columns, rows, empty="No tool: is there a drone?")
     for line in _servers(found):
-        print(line)
+        print(clean(line))
 
 
 list_by_default(app, list_tools)
@@ -62,8 +63,6 @@ def test(
         pairs = [("server", server), ("drone", found.drone), ("protocol", found.revision or "?")]
         print_pairs([*pairs, ("tools", str(found.tools)), ("tokens", f"{found.tokens:,}")])
         if found.content is not None:
-            from mcc.view.output import clean
-
             print(f"\n{clean(found.content)}")
     if found.problem is not None or found.is_error:
         raise typer.Exit(FAILED)

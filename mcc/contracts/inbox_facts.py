@@ -18,11 +18,18 @@ OUTLINE = "outline"
 
 
 class ShownPreview(Closed):
-    """What a call would do. `artifact` names the stored full text when `text` is only its beginning and end."""
+    """What a call would do, exactly; different calls have different previews.
+
+    `artifact` names the stored full text when `text` is only its beginning and end, and `sha256` is the digest (hex) of
+    that full text in UTF-8. `hidden`: how many characters nobody sees or a terminal obeys, which who shows the text
+    must make visible.
+    """
 
     kind: Literal["diff", "text"]
     text: Text
     artifact: str | None = None
+    sha256: str | None = None
+    hidden: int = 0
 
 
 class ApprovalRequested(Note):

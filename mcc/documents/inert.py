@@ -2,26 +2,23 @@
 
 from collections.abc import Iterator, Mapping
 from html import escape
+from itertools import groupby
 
 from mcc.contracts.documents import ProvenanceView, SetByAgent, SetByPerson
+from mcc.contracts.invisible import escape_invisible
 from mcc.documents.templates import as_text
 
-_TURNING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C)
-"""Invisible characters that change the direction of the text after them."""
-
-_SHOWN: Mapping[int, str] = {
-    **dict.fromkeys((*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF), "\ufffd"),
-    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
-    **{code: f"[U+{code:04X}]" for code in _TURNING},
-    ord("\n"): "\n",
-    ord("\t"): "\t",
-}
+_SET_TYPE = "\u00a0\u2007\u2009\u200a\u202f\u200c\u200d\ufe0e\ufe0f"
+"""What fine typography takes: spaces of other widths, the joiners that scripts and emoji need, and their two styles."""
 _MARKS: Mapping[int, str] = {ord(mark): f"\\{mark}" for mark in "\\`*_{}[]()#!|<>~&$"}
 
 
 def visible(text: str) -> str:
-    """The text with line ends as newlines, and invisible characters replaced by visible ones."""
-    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_SHOWN)
+    """The text with line ends as newlines, and as its code point each character that nobody sees and that typography
+    does not need."""
+    plain = text.replace("\r\n", "\n").replace("\r", "\n")
+    runs = groupby(plain, _SET_TYPE.__contains__)
+    return "".join("".join(run) if is_type else escape_invisible("".join(run)) for is_type, run in runs)
 
 
 def in_html(text: str) -> str:

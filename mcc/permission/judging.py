@@ -167,8 +167,7 @@ _SHOWN = 200
 
 
 def _because_of(command: Command | None) -> str:
-    words = " ".join(command.argv) if command is not None else ""
-    words = "".join(one if one.isprintable() else "\ufffd" for one in words[: _SHOWN + 1])
+    words = " ".join(command.argv)[: _SHOWN + 1] if command is not None else ""
     return f" because of `{words if len(words) <= _SHOWN else f'{words[:_SHOWN]}…'}`" if words else ""
 
 

@@ -16,7 +16,7 @@ from mcc.contracts.blueprints import (
     TextField,
 )
 from mcc.view.documents import in_brief
-from mcc.view.output import clean
+from mcc.view.output import exact_line
 
 INDENT = "  "
 
@@ -26,8 +26,8 @@ def lines_of(spec: BlueprintSpec) -> Iterator[str]:
     for name in _from_the_root(spec):
         component = spec.components[name]
         yield ""
-        yield name + (f": {_flat(component.description)}" if component.description else "")
-        yield from (INDENT + line for line in _inside(component))
+        yield exact_line(name + (f": {_flat(component.description)}" if component.description else ""))
+        yield from (exact_line(INDENT + line) for line in _inside(component))
 
 
 def _from_the_root(spec: BlueprintSpec) -> Iterator[str]:
@@ -117,4 +117,4 @@ def _rule(rule: BlueprintRule) -> str:
 
 
 def _flat(text: str) -> str:
-    return " ".join(clean(text).split())
+    return " ".join(filter(None, text.replace("\n", " ").replace("\t", " ").split(" ")))

@@ -5,7 +5,7 @@ from typing import Any
 
 from mcc.contracts.documents import Computed, Counts, DocumentDiff, HistoryItem, NodeView, SetByAgent
 from mcc.contracts.shape import to_json
-from mcc.view.output import clean, one_line
+from mcc.view.output import brief, exact_line, one_line
 
 MARKS = {"done": "✓", "pending": "·", "stale": "~", "failed": "✗"}
 VALUE_CHARACTERS = 400
@@ -29,8 +29,8 @@ def tree_lines(nodes: Iterable[NodeView]) -> Iterator[str]:
         key = node.path.rpartition("/")[2] or "/"
         why = why_in_words(node)
         name = f"{'  ' * (depth - top)}{MARKS[node.status]} {key}"
-        line = f"{name}  {one_line(node.summary, BRIEF_CHARACTERS)}".rstrip() + (f"  {why}" if why else "")
-        yield clean(line.replace("\n", " "))
+        line = f"{name}  {brief(node.summary, BRIEF_CHARACTERS)}".rstrip(" ") + (f"  {why}" if why else "")
+        yield exact_line(line)
 
 
 def why_in_words(node: NodeView) -> str:
@@ -38,7 +38,7 @@ def why_in_words(node: NodeView) -> str:
     parts: list[str] = []
     match node.status:
         case "failed" if node.failure is not None:
-            parts.append(f"failed ({node.failure.reason}): {one_line(node.failure.message, 200)}")
+            parts.append(f"failed ({node.failure.reason}): {brief(node.failure.message, 200)}")
         case "pending":
             parts.append(f"pending: {', '.join(node.pending)}")
         case "stale":
@@ -59,17 +59,17 @@ def node_lines(node: NodeView) -> Iterator[str]:
             yield section
         for name, value in values.items():
             set_by = _set_by(node, f"{section}.{name}")
-            yield f"  {name}: {in_brief(value, VALUE_CHARACTERS)}" + (f"  ({set_by})" if set_by else "")
+            yield exact_line(f"  {name}: {in_brief(value, VALUE_CHARACTERS)}" + (f"  ({set_by})" if set_by else ""))
     wrong = [one for one in node.verdicts if one.ok is False]
     if wrong:
         yield ""
         yield "rules that do not hold"
-        yield from (f"  {one.rule}: {one_line(one.message, 300)}" for one in wrong)
+        yield from (exact_line(f"  {one.rule}: {brief(one.message, 300)}") for one in wrong)
     unjudged = [one for one in node.verdicts if one.ok is None and one.kind != "guideline"]
     if unjudged:
         yield ""
         yield "rules that nobody has judged"
-        yield from (f"  {one.rule}: {one_line(one.message, 300)}" for one in unjudged)
+        yield from (exact_line(f"  {one.rule}: {brief(one.message, 300)}") for one in unjudged)
 
 
 def _pairs(pairs: Sequence[tuple[str, object]]) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _set_by(node: NodeView, field: str) -> str:
     if found is None:
         return ""
     if isinstance(found, Computed):
-        return f"{found.by} of {', '.join(map(clean, found.sources))}"
+        return f"{found.by} of {', '.join(found.sources)}"
     held = ", held" if found.accepted is not None else ""
     by = f"{found.by} {found.record_id[-12:]}" if isinstance(found, SetByAgent) and found.record_id else found.by
     return f"{by} at version {found.version}{held}"
@@ -93,7 +93,7 @@ def in_brief(value: object, characters: int = BRIEF_CHARACTERS) -> str:
     """A value on one line of at most `characters`: text without quotes, anything else as JSON, "–" for None."""
     if value is None:
         return "–"
-    return one_line(value if isinstance(value, str) else to_json(value).decode(), characters)
+    return brief(value if isinstance(value, str) else to_json(value).decode(), characters)
 
 
 def changes_in_words(fields: Mapping[str, tuple[Any, Any]]) -> str:
@@ -110,7 +110,7 @@ def diff_lines(diff: DocumentDiff) -> Iterator[str]:
     """A line for each node that differs, and one for each field that differs in it."""
     for node in diff.nodes:
         mark = {"added": "+", "removed": "-", "changed": "~", "moved": ">"}[node.change]
-        moved = f"  from {clean(node.before)}" if node.before is not None and node.before != node.path else ""
-        yield f"{mark} {clean(node.path)}  {node.component}{moved}"
+        moved = f"  from {node.before}" if node.before is not None and node.before != node.path else ""
+        yield exact_line(f"{mark} {node.path}  {node.component}{moved}")
         for name, (before, after) in node.fields.items():
-            yield f"    {name}: {in_brief(before)} → {in_brief(after)}"
+            yield exact_line(f"    {name}: {in_brief(before)} → {in_brief(after)}")

@@ -11,7 +11,7 @@ from rich.tree import Tree
 
 from mcc.view import figures
 from mcc.view.generation import COUNTED, Branch, Generation, part_of
-from mcc.view.output import clean, one_line
+from mcc.view.output import exact_line, one_line
 from mcc.view.tree import ECHOED, frame, heading
 
 MARKS = {"done": ("✓", "green"), "failed": ("✗", "red"), "waiting": ("·", "dim"), "untouched": ("–", "dim")}
@@ -88,7 +88,7 @@ def _grow(branch: Tree, story: Generation, node: Branch, at: datetime, detail: D
     ended = [one for one in rows if one.path in done] if detail.grouped else []
     if len(ended) > 1:
         count = sum(done[one.path] for one in ended)
-        branch.add(_line(f"✓ {count:,} done: {ended[0].key} … {ended[-1].key}", "green"))
+        branch.add(_line(f"✓ {count:,} done: {one_line(ended[0].key)} … {one_line(ended[-1].key)}", "green"))
         rows = [one for one in rows if one.path not in done]
     for row in rows:
         folded = detail.folded and row.path in done
@@ -118,7 +118,7 @@ def _node(story: Generation, branch: Branch, at: datetime, *, below: int = 0, na
     newest = branch.agents[-1]
     component = newest.record.agent.rpartition("/")[2].partition(":")[0]
     if branch.key == "/":
-        line.append(f" {clean(component)}")
+        line.append(f" {exact_line(component)}")
     if (title := newest.record.started.title) and title not in (branch.path, newest.record.agent, component):
         line.append(f"  {one_line(title, 60)}")
     if below:
@@ -139,7 +139,7 @@ def _doing(branch: Branch) -> str:
     open_tools = [line for line in list(newest.tools.values()) if line.running]
     doing = open_tools[-1].name if open_tools else newest.speech.in_brief if newest.speech is not None else ""
     part = part_of(newest.record.agent)
-    return " ".join(filter(None, (f"{clean(part)}:" if part else "", one_line(doing, 60))))
+    return " ".join(filter(None, (f"{exact_line(part)}:" if part else "", one_line(doing, 60))))
 
 
 def _line(text: str, style: str) -> Text:

@@ -5,12 +5,14 @@ from collections.abc import Iterator
 
 from mcc.contracts.approvals import AnyItem, ApprovalItem, OutlineItem, QuestionItem
 from mcc.contracts.inbox_facts import ShownPreview
+from mcc.contracts.invisible import CLOSES, OPENS
+from mcc.contracts.line_ends import crlf_in_heads
 from mcc.contracts.permission import Permission, SavedRule, Why
 from mcc.view.lines import call_in_brief, clock
-from mcc.view.output import clean, one_line, wrapped
+from mcc.view.output import brief, clean, exact_line, wrapped
 
 PREVIEW_LINES = 60
-"""Lines of a preview shown where a person is asked at the terminal; `mcc inbox ID` shows all of it."""
+"""Lines of a preview shown where a person is asked at the terminal; v there, and `mcc inbox ID`, show all of it."""
 
 _SHOWN = 500
 _INDENT = 4
@@ -20,22 +22,22 @@ def in_brief(item: AnyItem) -> str:
     """What an item asks for, on one line."""
     match item:
         case QuestionItem():
-            return one_line(item.question)
+            return brief(item.question)
         case OutlineItem():
             return f"the outline of document {item.document_id}"
         case ApprovalItem():
-            return one_line(f"{item.tool} {call_in_brief(item.arguments)}")
+            return brief(f"{item.tool} {call_in_brief(item.arguments)}")
 
 
-def in_full(item: AnyItem, preview_lines: int | None = None, width: int | None = None) -> str:
-    """All that a person must know to decide.
+def in_full(item: AnyItem, preview_lines: int | None = None, width: int | None = None, whole: str | None = None) -> str:
+    """All that a person must know to decide, `clean`.
 
     `preview_lines`: how many lines of the preview to show, None = all. `width`: terminal columns to wrap to, None = do
-    not wrap; the preview is never wrapped.
+    not wrap; the preview is never wrapped. `whole`: the whole of a preview that the item holds only a part of.
     """
-    lines = [part for line in clean("\n".join(_lines(item))).split("\n") for part in wrapped(line, width, _INDENT)]
+    lines = [part for line in _lines(item) for part in wrapped(line, width, _INDENT)]
     if item.kind == "approval" and item.preview is not None:
-        lines += ["", *clean("\n".join(_preview(item, item.preview, preview_lines))).split("\n")]
+        lines += ["", *_preview(item, item.preview, preview_lines, whole)]
     if status := _status(item):
         lines += wrapped(status, width, _INDENT)
     return "\n".join(lines)
@@ -43,7 +45,7 @@ def in_full(item: AnyItem, preview_lines: int | None = None, width: int | None =
 
 def _status(item: AnyItem) -> str:
     if item.status != "pending":
-        return f"  {item.status}" + (f" by {clean(item.by)}" if item.by else "")
+        return exact_line(f"  {item.status}" + (f" by {item.by}" if item.by else ""))
     return "" if item.expires_at is None else f"  until {clock(item.expires_at)}"
 
 
@@ -51,23 +53,26 @@ def _lines(item: AnyItem) -> Iterator[str]:
     who = f"{item.agent or 'the order'}{' (a subagent)' if item.depth else ''}"
     match item:
         case QuestionItem():
-            yield f"{who} asks: {item.question}"
-            yield from (f"  {number}  {choice}" for number, choice in enumerate(item.choices, start=1))
+            first, *more = clean(item.question).split("\n")
+            yield f"{exact_line(who)} asks: {first}"
+            # Indented, so that no line of a question looks like a choice or like what else is known of it.
+            yield from (" " * _INDENT + "│ " + line for line in more)
+            yield from (exact_line(f"  {number}  {choice}") for number, choice in enumerate(item.choices, start=1))
             if item.default is not None:
-                yield f"  without an answer: {item.default}"
+                yield exact_line(f"  without an answer: {item.default}")
         case OutlineItem():
             yield f"May the outline of document {item.document_id} count? (mcc documents show {item.document_id})"
         case ApprovalItem():
-            yield from _call(item, who)
+            yield from map(exact_line, _call(item, who))
 
 
 def _call(item: ApprovalItem, who: str) -> Iterator[str]:
     yield f"{who} wants to use {item.tool}"
     if item.again:
-        yield f"  asked again: {one_line(item.again, _SHOWN)}"
+        yield f"  asked again: {item.again}"
     for name, value in item.arguments.items():
-        shown = value if isinstance(value, str) else json.dumps(value)
-        yield f"  {name}: {one_line(shown, _SHOWN)}"
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        yield f"  {name}: {shown}" if len(shown) <= _SHOWN else f"  {name}: {shown[:_SHOWN]}…"
     about = [item.effects, item.profile, item.workspace]
     yield f"  effects: {', '.join(part for part in about if part) or 'not said'}"
     if item.why is not None:
@@ -76,13 +81,19 @@ def _call(item: ApprovalItem, who: str) -> Iterator[str]:
         yield f"  remembered would be: {rule_in_words(item.would_save)}"
 
 
-def _preview(item: ApprovalItem, preview: ShownPreview, most: int | None) -> Iterator[str]:
-    lines = preview.text.splitlines()
+def _preview(item: ApprovalItem, preview: ShownPreview, most: int | None, whole: str | None) -> Iterator[str]:
+    # At line feeds only: `splitlines` would take other characters for line ends, and drop them.
+    text = preview.text if whole is None else whole
+    lines = clean(crlf_in_heads(text) if preview.kind == "diff" else text).removesuffix("\n").split("\n")
     yield from lines[:most]
     if most is not None and most < len(lines):
         yield f"[{len(lines) - most:,} more lines: mcc inbox {item.id}]"
-    if preview.artifact is not None:
-        yield f"[cut; the whole is artifact {preview.artifact[:16]} of the order]"
+    if preview.artifact is not None and whole is None:
+        same = f", sha256 {preview.sha256}" if preview.sha256 else ""
+        yield f"[cut; the whole is artifact {preview.artifact[:16]} of the order{same}]"
+    if preview.hidden:
+        many = "character" if preview.hidden == 1 else "characters"
+        yield f"[it holds {preview.hidden:,} {many} that nobody sees, written as {OPENS}U+…{CLOSES}]"
     yield ""
 
 
@@ -98,13 +109,13 @@ def why_in_words(why: Why) -> str:
         "grant": "a person let it stand",
     }[why.layer]
     named = f" of {why.key}" if why.key else ""
-    when = f", where {one_line(why.when, 200)}" if why.when else ""
-    return f"{what}{named}{when}{f': {one_line(why.message, 200)}' if why.message else ''}"
+    when = f", where {why.when}" if why.when else ""
+    return f"{what}{named}{when}{f': {why.message}' if why.message else ''}"
 
 
 def rule_in_words(rule: SavedRule) -> str:
-    """A rule that a person saved with a decision, on one line."""
-    when = f" where {one_line(rule.when, 300)}" if rule.when else ", always"
+    """A rule that a person saved with a decision, whole: it is what they agree to."""
+    when = f" where {rule.when}" if rule.when else ", always"
     return f"{rule.then} {rule.key}{when}"
 
 

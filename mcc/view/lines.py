@@ -35,7 +35,7 @@ from mcc.contracts.order_facts import (
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import WaitingReason
 from mcc.view import figures
-from mcc.view.output import clean, one_line
+from mcc.view.output import brief, exact_line, one_line
 
 CHARACTERS = 200
 WAITING_CHARACTERS = 600
@@ -80,7 +80,6 @@ class Names:
 
     def next_of(self, agent: str) -> str:
         """The name for one more start of `agent`. Call it once per start, in the journal's order."""
-        agent = clean(agent)
         self._count[agent] += 1
         return agent if self._count[agent] == 1 else f"{agent} {self._count[agent]}"
 
@@ -113,7 +112,7 @@ class Lines:
             return None
         indent = "  " * entry.depth if entry.record_id else ""
         width = WAITING_CHARACTERS if isinstance(entry.data, OrderWaiting) else CHARACTERS
-        line = f"{who}: {one_line(text, width)}" if who else one_line(text, width)
+        line = f"{exact_line(who)}: {one_line(text, width)}" if who else one_line(text, width)
         return f"{entry.at.astimezone():%H:%M:%S} {indent}{line}"
 
     def _repeated_retry(self, entry: Entry) -> str | None:
@@ -131,7 +130,7 @@ class Lines:
         agent = entry.agent or ""
         if isinstance(entry.data, AgentStarted) and entry.record_id is not None:
             self._names[entry.record_id] = _node_name(entry.data, agent) or self._numbered.next_of(agent)
-        return self._names.get(entry.record_id or "", clean(agent))
+        return self._names.get(entry.record_id or "", agent)
 
 
 def _node_name(started: AgentStarted, agent: str) -> str | None:
@@ -139,7 +138,7 @@ def _node_name(started: AgentStarted, agent: str) -> str | None:
     if started.node is None:
         return None
     part = agent.rpartition("/")[2].partition(":")[2]
-    return one_line(started.node, CHARACTERS) + (f" ({clean(part)})" if part else "")
+    return brief(started.node, CHARACTERS) + (f" ({part})" if part else "")
 
 
 def _order_line(entry: Entry) -> str | None:
@@ -236,12 +235,12 @@ def verdict_in_brief(verdict: VerifyChecked) -> str:
 def call_in_brief(arguments: Mapping[str, object] | str) -> str:
     """The most telling argument of a tool call as one short line; empty when there is none."""
     if isinstance(arguments, str):
-        return one_line(arguments, _CALL_CHARACTERS)
+        return brief(arguments, _CALL_CHARACTERS)
     for name in _SHOWN_ARGUMENTS:
         value = arguments.get(name)
         if isinstance(value, str) and value:
-            return one_line(value, _CALL_CHARACTERS)
-    return one_line(", ".join(f"{name}={value}" for name, value in arguments.items()), _CALL_CHARACTERS)
+            return brief(value, _CALL_CHARACTERS)
+    return brief(", ".join(f"{name}={value}" for name, value in arguments.items()), _CALL_CHARACTERS)
 
 
 def control_in_brief(applied: ControlApplied) -> str:
@@ -308,10 +307,10 @@ def change_rows(changes: Changes | None, order_id: str) -> list[tuple[str, str]]
     if changes is None:
         return []
     added, removed = sum(one.added for one in changes.files), sum(one.removed for one in changes.files)
-    paths = [one_line(one.path, _PATH_CHARACTERS) for one in changes.files]
+    paths = [brief(one.path, _PATH_CHARACTERS) for one in changes.files]
     more = [f"{len(paths) - _SHOWN_PATHS} more"] if len(paths) > _SHOWN_PATHS else []
     rows = [("changed", f"+{added} −{removed} lines: {', '.join(paths[:_SHOWN_PATHS] + more)}")] if paths else []
-    rows += [("commit", f"{one.id[:12]} {one_line(one.subject, _PATH_CHARACTERS)}") for one in changes.commits]
+    rows += [("commit", f"{one.id[:12]} {brief(one.subject, _PATH_CHARACTERS)}") for one in changes.commits]
     rows += [
         ("worktree", f"{one.agent}: {one.state}, {one.ref}")
         for one in changes.worktrees

@@ -1,53 +1,75 @@
 """Terminal output of both command lines: clean text for people, JSON for machines."""
 
 import json
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 
-_SEQUENCES = re.compile(
-    r"""
-      (?:\x1b\[|\x9b) [0-?]* [ -/]* [@-~]?                # CSI: colours, cursor moves
-    | (?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])               # OSC, DCS, SOS, PM, APC,
-      (?: [^\x07\x1b\x80-\x9f]* (?:\x07|\x1b\\|\x9c) )?  # with what they carry, if they end at all
-    | \x1b [ -/]* [0-~]?                                 # other escapes
-    """,
-    re.VERBOSE,
+from mcc.contracts.invisible import (
+    CLOSES,
+    OPENS,
+    escape_invisible,
+    escape_invisible_json,
+    escape_on_one_line,
 )
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_UNSEEN = "\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff"
-"""Direction marks and overrides, line separators, tags and other zero-width characters: they can hide text or show it
-in another order. The joiner of emoji and the variation selectors are left alone."""
-_HIDDEN = re.compile(f"[{_UNSEEN}]")
-_NOT_IN_JSON = re.compile(f"[\x7f-\x9f{_UNSEEN}]")
-_SURROGATES = re.compile("[\ud800-\udfff]")
 
 ELLIPSIS = "…"
+_SEARCHED = 20
+"""How many times longer than its line a text's beginning is in which the words for this line are looked for."""
 
 
 def clean(text: str) -> str:
-    """`text` made safe for a terminal: line breaks and tabs stay; escape sequences, other controls, and characters that
-    hide or reorder text are removed; lone surrogates become U+FFFD."""
-    text = _SEQUENCES.sub("", text.replace("\r\n", "\n"))
-    text = _HIDDEN.sub("", _CONTROLS.sub("", text))
-    return _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
+    """`text` as people read it on a terminal, which then obeys, hides and reorders nothing of it; nothing is left out.
+
+    What would do so is written as its code point (`escape_invisible`); line feeds and tabs stay. Done once, by whoever
+    prints: the rows, words and notes that this package makes for others to print hold the text as it is.
+    """
+    return escape_invisible(text)
 
 
 def clean_json(made: bytes) -> bytes:
-    """`made`, JSON, made safe for a terminal and equal when parsed: what `clean` removes is written as \\u escapes."""
-    return _NOT_IN_JSON.sub(_escaped, made.decode()).encode()
+    """`made`, JSON, with the same value: what `clean` escapes in text is a \\u escape."""
+    return escape_invisible_json(made)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be").hex()
-    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))
+def brief(text: str, width: int = 80) -> str:
+    """The words of `text`, as they are, on one line of at most `width` characters, for somebody who prints it.
+
+    Blanks between words count as one; an ellipsis stands for what is cut off.
+    """
+    beginning = text[: width * _SEARCHED]
+    return _cut(_words(beginning), width, is_whole=len(beginning) == len(text))
 
 
 def one_line(text: str, width: int = 80) -> str:
-    """`text` on one line of at most `width` characters."""
-    flat = " ".join(clean(text[: width * 20]).split())
-    return flat if len(flat) <= width else flat[: width - 1].rstrip() + ELLIPSIS
+    """As `brief`, and `clean`."""
+    beginning = text[: width * _SEARCHED]
+    return _cut(_words(clean(beginning)), width, is_whole=len(beginning) == len(text))
+
+
+def exact_line(text: str, width: int | None = None) -> str:
+    """`text`, `clean`, on one line with every blank of it: what is judged, such as an argument of a call.
+
+    Line feeds and tabs are escaped too. `width`: most characters, None = all; an ellipsis stands for what is cut off.
+    """
+    if width is None:
+        return escape_on_one_line(text)
+    beginning = text[: width + 1]
+    return _cut(escape_on_one_line(beginning), width, is_whole=len(beginning) == len(text))
+
+
+def _words(text: str) -> str:
+    # Not `text.split()`, which takes control characters and the spaces of other scripts for blanks, and drops them.
+    return " ".join(filter(None, text.replace("\n", " ").replace("\t", " ").split(" ")))
+
+
+def _cut(line: str, width: int, *, is_whole: bool) -> str:
+    if is_whole and len(line) <= width:
+        return line
+    kept = line[: width - 1]
+    if kept.rfind(OPENS) > kept.rfind(CLOSES):
+        kept = kept[: kept.rfind(OPENS)]  # No escape is cut in two.
+    return kept.rstrip(" ") + ELLIPSIS
 
 
 def wrapped(text: str, width: int | None, indent: int) -> Iterator[str]:
@@ -90,10 +112,15 @@ def short_id(full_id: str) -> str:
 
 
 def say(sentence: str) -> None:
-    """Print a sentence for people, wrapped to the terminal. To stderr, so that stdout holds only the command's result.
-    Dropped without an error where stderr is a closed pipe."""
+    """Print a sentence for people, made `clean` and wrapped to the terminal. To stderr, so that stdout holds only the
+    command's result. Dropped without an error where stderr is a closed pipe."""
+    show_wrapped(clean(sentence))
+
+
+def show_wrapped(text: str) -> None:
+    """As `say`, text that is clean already."""
     columns = window(stderr=True)
-    show("\n".join(part for line in clean(sentence).split("\n") for part in wrapped(line, columns, 0)))
+    show("\n".join(part for line in text.split("\n") for part in wrapped(line, columns, 0)))
 
 
 def show(text: str) -> None:

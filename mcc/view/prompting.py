@@ -3,22 +3,26 @@
 import select
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from mcc.contracts.approvals import (
     ANSWER_CHARACTERS,
     NOTE_CHARACTERS,
     AnyItem,
+    ApprovalItem,
     NewAnswer,
     NewDecision,
+    OutlineItem,
     QuestionItem,
 )
 from mcc.view.inbox import chosen, in_full
-from mcc.view.output import say, show, window
+from mcc.view.output import exact_line, say, show, window
 
 IsOver: TypeAlias = Callable[[], bool]
 ReadLine: TypeAlias = Callable[[str, IsOver], str | None]
 Prompt: TypeAlias = Callable[[str], str | None]
+Whole: TypeAlias = Callable[[], str | None]
 
 
 def possible() -> bool:
@@ -37,24 +41,40 @@ def read_line(prompt: str, is_over: IsOver) -> str | None:
 
 
 def ask(
-    item: AnyItem, is_over: IsOver, read: ReadLine = read_line, preview_lines: int | None = None
+    item: AnyItem,
+    is_over: IsOver,
+    read: ReadLine = read_line,
+    preview_lines: int | None = None,
+    whole: Whole = lambda: None,
 ) -> NewDecision | NewAnswer | None:
     """Show the item and ask the person at this terminal; None where input ends, or `is_over`, before an answer.
 
-    `preview_lines`: how many lines of its preview to show, None = all. Blocks.
+    `preview_lines`: how many lines of its preview to show, None = all. `whole`: answers the whole of a preview that the
+    item holds only a part of, None where it cannot be had. Blocks.
     """
     show(f"\n{in_full(item, preview_lines, window(stderr=True))}")
 
     def prompt(text: str) -> str | None:
         return read(text, is_over)
 
-    return _answer(item, prompt) if item.kind == "question" else _decision(item, prompt)
+    if item.kind == "question":
+        return _answer(item, prompt)
+    return _decision(item, prompt, partial(_show_whole, item, whole))
 
 
-def _decision(item: AnyItem, prompt: Prompt) -> NewDecision | None:
+def _show_whole(item: AnyItem, whole: Whole) -> None:
+    is_cut = item.kind == "approval" and item.preview is not None and item.preview.artifact is not None
+    text = whole() if is_cut else None
+    show(f"\n{in_full(item, None, window(stderr=True), text)}")
+    if is_cut and text is None:
+        say("The whole of it cannot be had now.")
+
+
+def _decision(item: ApprovalItem | OutlineItem, prompt: Prompt, show_whole: Callable[[], None]) -> NewDecision | None:
     saves = item.kind == "approval" and item.would_save is not None
-    text = f"May it? y(es), n(o){', a(lways in this session)' if saves else ''}, or say why not: "
-    while (typed := prompt(text)) is not None:
+    views = item.kind == "approval" and item.preview is not None
+    options = f"y(es), n(o){', a(lways in this session)' if saves else ''}{', v(iew all of it)' if views else ''}"
+    while (typed := prompt(f"May it? {options}, or say why not: ")) is not None:
         match typed.lower():
             case "":
                 continue
@@ -64,6 +84,10 @@ def _decision(item: AnyItem, prompt: Prompt) -> NewDecision | None:
                 return NewDecision(decision="approve", remember="session")
             case "a" | "always":
                 say("Nothing of this call can be remembered.")
+            case "v" | "view" if views:
+                show_whole()
+            case "v" | "view":
+                say("There is no more of it to see.")
             case "n" | "no":
                 return NewDecision(decision="deny")
             case _:
@@ -72,7 +96,7 @@ def _decision(item: AnyItem, prompt: Prompt) -> NewDecision | None:
 
 
 def _answer(item: QuestionItem, prompt: Prompt) -> NewAnswer | None:
-    default = f" ({item.default})" if item.default is not None else ""
+    default = f" ({exact_line(item.default)})" if item.default is not None else ""
     while (typed := prompt(f"Answer{default}: ")) is not None:
         answer = chosen(typed, item.choices) if typed else item.default
         if answer:

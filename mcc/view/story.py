@@ -71,7 +71,7 @@ class Speech:
     @property
     def last_line(self) -> str:
         """The last line that is not blank; "" where there is none."""
-        return next((line for line in reversed(self.tail.splitlines()) if line.strip()), "")
+        return next((line for line in reversed(self.tail.split("\n")) if line.strip()), "")
 
     @property
     def in_brief(self) -> str:

@@ -14,12 +14,17 @@ LEAST = 16
 """The last column is not shrunk below this many characters: it moves to a line of its own instead."""
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str) -> None:
-    """Print rows under headings, or `empty` when there are none. Where stdout is no terminal, a row is one line."""
+def print_table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, empty: str, characters: int = CELL_CHARACTERS
+) -> None:
+    """Print rows under headings, or `empty` when there are none. Where stdout is no terminal, a row is one line.
+
+    Cells are made `clean`, and hold at most so many `characters`.
+    """
     from rich.console import Console
     from rich.text import Text
 
-    cells = [[one_line(str(cell), CELL_CHARACTERS) for cell in row] for row in rows]
+    cells = [[one_line(str(cell), characters) for cell in row] for row in rows]
     if not cells:
         print(empty)
         return

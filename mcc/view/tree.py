@@ -13,7 +13,7 @@ from rich.tree import Tree
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import OrderStatus
 from mcc.view import figures
-from mcc.view.output import clean, one_line, short_id
+from mcc.view.output import clean, exact_line, one_line, short_id
 from mcc.view.story import ControlLine, Node, Story, ToolLine, WarningLine
 
 FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -131,7 +131,7 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
     is_paused, rests = paused and node.running, (paused or story.waiting) and node.running
     mark, style = MARKS.get(RecordStatus.WAITING if rests else node.status, (frame(story, at), "cyan"))
     line.append(f"{mark} ", style)
-    line.append(node.name, "bold")
+    line.append(exact_line(node.name), "bold")
     if node.origin:
         line.append(f"  from {one_line(node.origin, 60)}", "yellow")
     if title := node.record.started.title:
@@ -139,7 +139,7 @@ def _agent(story: Story, node: Node, at: datetime, *, paused: bool) -> Text:
     if not rests and (speech := _speech(node, story.root)):
         line.append(f"  {speech}", "italic cyan")
     elapsed = ((node.record.finished_at or at) - node.record.started_at).total_seconds()
-    line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {clean(node.model)}", "dim")
+    line.append(f"  {figures.seconds(elapsed)} · {figures.spent(node.total())} · {exact_line(node.model)}", "dim")
     if is_paused:
         line.append("  paused", "yellow")
     if node.note and not (node is story.root and story.fold.finished):
@@ -164,7 +164,7 @@ def _ended(nodes: Sequence[Node]) -> Text:
         mark, style = MARKS[status]
         line.append(f"{mark} ", style)
         line.append(f"{count} {status.value}  ")
-    names = dict.fromkeys(clean(node.record.agent) for node in nodes)
+    names = dict.fromkeys(node.record.agent for node in nodes)
     line.append(one_line(", ".join(names), 60), "dim")
     return line
 
@@ -199,7 +199,7 @@ def _tool(story: Story, row: ToolLine, at: datetime) -> Text:
     if row.failed:
         line.append(f" ({row.failed} failed)", "yellow")
     if row.brief:
-        line.append(f"  {row.brief}", "dim")
+        line.append(f"  {clean(row.brief)}", "dim")
     if row.exit_code:
         line.append(f"  exit {row.exit_code}", "yellow")
     if row.speech is not None and (last := row.speech.last_line):

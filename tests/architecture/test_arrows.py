@@ -41,7 +41,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "mcc.settings": ("mcc.configuration", "mcc.redaction", "mcc.rules"),
     "mcc.loading": (),
     "mcc.processors": (),
-    "mcc.logs": ("mcc.redaction",),
+    "mcc.logs": ("mcc.contracts", "mcc.redaction"),
     "mcc.store": ("mcc.contracts", "mcc.configuration", "mcc.rules", "mcc.documents"),
     "mcc.dispatch": ("mcc.contracts", "mcc.redaction", "mcc.store"),
     "mcc.feed": ("mcc.contracts", "mcc.store", "mcc.dispatch"),

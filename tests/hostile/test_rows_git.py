@@ -163,10 +163,13 @@ async def test_row_32_who_the_repository_says_that_its_user_is_is_nobody_here(as
     scene.git("config", "user.email", '"$(touch x)"@example.com')
     scene.write({"a.txt": "three\n"})
     await ask("git_add", paths=["a.txt"])
-    done = await ask("git_commit", message="\x1b]0;owned\x07Red \x1b[31malert\x9b2J\r\nSigned: \x00you")
-    assert not done.is_error and "\x1b" not in done.content
+    before = scene.git("rev-parse", "HEAD")
+    refused = await ask("git_commit", message="\x1b]0;owned\x07Red \x1b[31malert\x9b2J\r\nSigned: \x00you")
+    assert refused.is_error and "U+001B" in refused.content and "\x1b" not in refused.content
+    assert scene.git("rev-parse", "HEAD") == before
+    assert not (await ask("git_commit", message="Red alert\u202e\nSigned: you")).is_error
     raw = scene.git("cat-file", "commit", "HEAD")
-    assert "touch" not in raw and "mcc <mcc@localhost>" in raw and raw.endswith("Red alert\nSigned: you")
+    assert "touch" not in raw and "mcc <mcc@localhost>" in raw and raw.endswith("Red alert\u202e\nSigned: you")
     assert sorted(os.listdir(scene.root)) == [".git", "a.txt", "b.txt"]
 
 

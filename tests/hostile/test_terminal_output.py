@@ -11,6 +11,7 @@ from drone.agent.journal import MemoryJournal
 from drone.local_run import watcher
 from mcc.cli.main import app
 from mcc.contracts.entry import Origin
+from mcc.contracts.invisible import unescape_invisible
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import to_json
@@ -49,10 +50,11 @@ def test_json_for_a_terminal_reads_the_same_and_commands_nothing() -> None:
         assert not shown_raw(told.decode())
 
 
-def test_text_for_a_terminal_keeps_what_can_be_seen() -> None:
+def test_text_for_a_terminal_keeps_everything_and_commands_nothing() -> None:
     cleaned = clean(NASTY)
     assert not shown_raw(cleaned)
-    assert cleaned.startswith("before ") and cleaned.endswith("👩\u200d💻 \U0001f3f4 after")
+    assert cleaned.startswith("before ⟦U+001B⟧[2J") and cleaned.endswith("👩⟦U+200D⟧💻 \U0001f3f4 after")
+    assert unescape_invisible(cleaned) == NASTY
 
 
 @pytest.fixture(scope="module")

@@ -126,7 +126,7 @@ async def test_it_begins_in_the_directory_that_is_named(bench: ShellBench) -> No
     ("command", "said"),
     [
         ("  \n", "is empty"),
-        ("echo a\0b", "NUL"),
+        ("echo a\0b", "U+0000"),
         ("echo \ud800", "not valid Unicode"),
         ("x" * 100_001, "write it into a file"),
     ],

@@ -38,6 +38,7 @@ from tests.mcc.cli.in_process import CliRunner
 pytestmark = pytest.mark.xdist_group("commands")
 
 MCC = [sys.executable, "-m", "mcc.cli.main"]
+SEEN = "# Done\n⟦U+001B⟧[31mred⟦U+001B⟧[0m ⟦U+001B⟧]52;c;c2VjcmV0⟦U+0007⟧ [bold]kept[/bold]\n"
 NASTY = "# Done\n\x1b[31mred\x1b[0m \x1b]52;c;c2VjcmV0\x07 [bold]kept[/bold]"
 
 
@@ -393,13 +394,13 @@ def test_run_follows_in_plain_lines_and_ends_with_a_harmless_answer(service: Ser
     assert told.code == 0
     assert "queued on default" in told.stderr
     assert "order claimed by tiny" in told.stderr
-    assert told.stdout == "# Done\nred  [bold]kept[/bold]\n"
+    assert told.stdout == SEEN
     assert "\x1b" not in told.stdout + told.stderr
 
 
 def test_quietly_run_prints_the_answer_and_nothing_else(service: Service) -> None:
     told = service.mcc("run", "hello", "--quiet")
-    assert (told.code, told.stdout, told.stderr) == (0, "# Done\nred  [bold]kept[/bold]\n", "")
+    assert (told.code, told.stdout, told.stderr) == (0, SEEN, "")
 
 
 def test_run_json_is_the_journal_and_then_the_order(service: Service) -> None:
@@ -444,7 +445,7 @@ def test_run_is_1_when_the_order_fails_and_says_why(service: Service) -> None:
     told = service.mcc("run", "hello")
     service.worker.outcome = before
     assert told.code == 1
-    assert "failed (model_error): 401: the key is wrong" in told.stderr
+    assert "failed (model_error): 401: the key is ⟦U+001B⟧[1mwrong" in told.stderr
     assert (told.stdout + told.stderr).count("the key is wrong") == 1
     assert "\x1b" not in told.stdout + told.stderr
 

@@ -194,7 +194,9 @@ def test_any_text_comes_back_out_of_markdown_as_it_was(text: str) -> None:
 
 
 def test_what_is_not_seen_is_shown() -> None:
-    assert visible("a\u202eb\x00\r\nc\ud800\td") == "a[U+202E]b\ufffd\nc\ufffd\td"
+    assert visible("a\u202eb\x00\r\nc\ud800\td") == "a⟦U+202E⟧b⟦U+0000⟧\nc⟦U+D800⟧\td"
+    assert visible("\u200b\U000e0041\u034f") == "⟦U+200B⟧⟦U+E0041⟧⟦U+034F⟧"
+    assert visible("Oui\u202f! 👩\u200d💻 ❤\ufe0f") == "Oui\u202f! 👩\u200d💻 ❤\ufe0f", "typography stays"
 
 
 @pytest.mark.parametrize("format", FORMATS)

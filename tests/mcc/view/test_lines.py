@@ -61,7 +61,7 @@ def test_plain_lines_tell_what_a_person_would_want_to_read() -> None:
         "master: list_files src",
         "master: list_files docs",
         "master: subagent explore",
-        "  explore: starts with offline/offline (record c): Read [bold]the code",
+        "  explore: starts with offline/offline (record c): Read [bold]the⟦U+001B⟧[31m code",
         "master: list_files failed: docs is not there",
         "  explore: read_file a.py",
         "  explore: completed",
@@ -189,8 +189,8 @@ def test_an_agent_of_the_workspace_is_shown_with_its_file_and_an_installed_one_w
     lines = Lines()
     plain = [lines.line_of(entry) or "" for entry in entries]
     drawn = shown(entries)
-    assert "from" not in plain[0] and "from .mcc/agents/scout.md" in plain[1]
-    assert drawn.count("from .mcc/agents/scout.md") == 1 and "master/system.md" not in drawn
+    assert "from" not in plain[0] and "from .mcc/agents/scout⟦U+001B⟧[2J.md" in plain[1]
+    assert drawn.count("from .mcc/agents/scout⟦U+001B⟧[2J.md") == 1 and "master/system.md" not in drawn
 
 
 def paused(control_id: str = "c1", kind: str = "pause") -> ControlApplied:
@@ -303,7 +303,7 @@ def test_names_of_files_and_subjects_of_commits_make_no_line_of_their_own() -> N
         worktrees=(WorktreeChange(record_id=RECORD, agent="one", ref="refs/mcc/o/r1", state="lost"),),
     )
     assert change_rows(changes, "o") == [
-        ("changed", "+1 −0 lines: src/nl changed 9 files"),
+        ("changed", "+1 −0 lines: src/nl changed 9 files\x1b[31m\u202e"),
         ("commit", "e4cdb8c60724 Mend it take back: rm -rf"),
         ("worktree", "one: lost, refs/mcc/o/r1"),
     ]

@@ -43,7 +43,7 @@ def test_the_tree_shows_what_runs_and_merges_repeated_tools() -> None:
         "⠋ order 000000000001 on drone-1  12.0 s · 170 tokens · $0\n"
         "⠋ master  10.0 s · 170 tokens · $0 · offline/offline\n"
         "├── · list_files ×2 (1 failed)  docs\n"
-        "└── ⠋ explore  Read [bold]the code  4.0 s · 60 tokens · $0 · offline/offline\n"
+        "└── ⠋ explore  Read [bold]the⟦U+001B⟧[31m code  4.0 s · 60 tokens · $0 · offline/offline\n"
         "    └── ⠋ read_file  a.py"
     )
 
@@ -53,7 +53,7 @@ def test_the_tree_of_a_finished_order_stands_still() -> None:
         "order 000000000001 succeeded  16.0 s · 170 tokens · $0\n"
         "✓ master  13.0 s · 170 tokens · $0 · offline/offline\n"
         "├── · list_files ×2 (1 failed)  docs\n"
-        "└── ✓ explore  Read [bold]the code  6.0 s · 60 tokens · $0 · offline/offline\n"
+        "└── ✓ explore  Read [bold]the⟦U+001B⟧[31m code  6.0 s · 60 tokens · $0 · offline/offline\n"
         "    └── · read_file  a.py"
     )
 
@@ -64,7 +64,7 @@ def test_a_command_shows_its_last_line_while_it_runs_and_then_how_it_ended() -> 
     for offset, text in ((0, "one\ntw"), (6, "o \x1b[2Jpassed\n\n")):
         story.add_delta("m", "tool.progress", text, offset, "run_shell")
     story.add_delta("m", "tool.progress", "not this one", 0, "other")
-    assert drawn(story, 20).endswith("└── ⠋ run_shell  make test  two passed")
+    assert drawn(story, 20).endswith("└── ⠋ run_shell  make test  two ⟦U+001B⟧[2Jpassed")
     story.add(journal(*told, (MASTER, result("1", "run_shell").model_copy(update={"exit_code": 2})))[-1])
     story.add_delta("m", "tool.progress", "late", 0, "run_shell")
     assert drawn(story, 20).endswith("└── · run_shell  make test  exit 2")
@@ -108,7 +108,7 @@ def test_a_paused_agent_and_what_people_asked_are_in_the_tree() -> None:
         (CHILD, asked("pause")),
     )
     assert shown(journal(*TURN, *steers)).endswith(
-        "└── … explore  Read [bold]the code  7.0 s · 60 tokens · $0 · offline/offline  paused\n"
+        "└── … explore  Read [bold]the⟦U+001B⟧[31m code  7.0 s · 60 tokens · $0 · offline/offline  paused\n"
         "    ├── ⠋ read_file  a.py\n"
         "    ├── » is told: Mind the tests\n"
         "    └── » has a new task: Look south; loses read_file, web_read"
@@ -171,7 +171,7 @@ def test_what_a_model_says_is_seen_while_it_speaks() -> None:
     assert drawn(story, 24).endswith("\n  Let me see.") and "master  thinking" in drawn(story, 24)
     story.add_delta("m", "model.delta", "It is ")
     story.add_delta("m", "model.delta", "a \x1b[31mclock.", offset=6)
-    assert drawn(story, 24).endswith("\n  It is a clock.")
+    assert drawn(story, 24).endswith("\n  It is a ⟦U+001B⟧[31mclock.")
     story.add_delta("m", "tool_call.delta", '{"path":', tool="read_file")
     assert "master  writes read_file (8)" in drawn(story, 24)
     story.add(journal(*TURN[:4], (MASTER, reply(100)))[-1])
