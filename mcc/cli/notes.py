@@ -7,6 +7,7 @@ import typer
 
 from mcc.cli.command import USAGE, clock, fail, print_table, say
 from mcc.cli.server import Call, list_by_default, service_command
+from mcc.view.output import brief
 
 if TYPE_CHECKING:
     from mcc.contracts.notes import Note
@@ -34,7 +35,7 @@ def list_notes(call: Call, kind: AnyKind = None, project: Project = None) -> Non
         (
             one.kind,
             one.name,
-            one.title or " ".join(one.text.split())[:120],
+            one.title or brief(one.text, 120),
             one.agent,
             clock(one.verified_at),
             one.workspace or "(session)",

@@ -44,6 +44,11 @@ class Scene:
         )
         return done.stdout.strip()
 
+    def raw_message(self) -> str:
+        """The message of the last commit as it is stored, without the line end that git puts behind it."""
+        done = subprocess.run(["git", "cat-file", "commit", "HEAD"], cwd=self.root, check=True, capture_output=True)
+        return done.stdout.partition(b"\n\n")[2].decode().removesuffix("\n")
+
     def write(self, files: Mapping[str, str | bytes]) -> None:
         for path, content in files.items():
             place = self.root / path

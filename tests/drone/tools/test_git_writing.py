@@ -16,6 +16,7 @@ from drone.tools.git_writing import GitWriteTools
 from drone.tools.tool import FunctionTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorkspaceCommitted
+from mcc.contracts.invisible import escape_invisible
 from mcc.contracts.journal import Outcome
 from mcc.contracts.limits import Limits
 from tests.drone.sandbox.machine import found_git
@@ -86,6 +87,43 @@ async def test_what_would_be_committed_is_shown_before_and_changes_nothing(
     assert scene.git("log", "--format=%s") == "first"
     refused = await preview_of(tools, call("git_add", paths=["../x"]))
     assert isinstance(refused, Output) and refused.outcome is Outcome.DENIED
+
+
+async def test_a_message_is_shown_whole_and_committed_as_it_was_shown(
+    tools: FunctionTools, use: Use, scene: Scene
+) -> None:
+    message = "  Mend it \u202e\n\n\n# no comment \n\n 2 files changed\n\u200b"
+    scene.write({"a.txt": "one\n\x1b]0;two\x07\n"})
+    await use(tools, "git_add", paths=["a.txt"])
+    said = await preview_of(tools, Call("c", "git_commit", {"message": message}, Origin(record_id="r", agent="master")))
+    assert isinstance(said, Preview) and said.text.startswith(f"{message}\n\n") and "+\x1b]0;two\x07\n" in said.text
+    assert said.text.endswith("\n[the message has 7 lines]")
+    assert not (await use(tools, "git_commit", message=message)).is_error
+    assert scene.raw_message() == message
+
+
+@pytest.mark.parametrize("control", ["\x1b", "\r", "\x00", "\x9b", "\x7f"])
+async def test_a_message_with_a_control_is_refused_unasked(
+    tools: FunctionTools, use: Use, scene: Scene, control: str
+) -> None:
+    await use(tools, "git_add", paths=["a.txt"])
+    for found in (
+        await preview_of(tools, Call("c", "git_commit", {"message": f"Mend{control} it"}, Origin(record_id="r"))),
+        await use(tools, "git_commit", message=f"Mend{control} it"),
+    ):
+        assert isinstance(found, Output) and found.is_error and f"U+{ord(control):04X}" in found.content
+    assert scene.git("log", "--format=%s") == "first"
+
+
+async def test_other_staged_contents_are_another_preview(tools: FunctionTools, use: Use, scene: Scene) -> None:
+    previews = set()
+    for content in (b"\xff\n", b"\xfe\n", b"\0" * 9_000 + b"1", b"\0" * 9_000 + b"2", b"a\r\nb\r\n", b"a\nb\n"):
+        scene.write({"a.txt": content})
+        await use(tools, "git_add", paths=["a.txt"])
+        said = await preview_of(tools, Call("c", "git_commit", {"message": "Mend it"}, Origin(record_id="r")))
+        assert isinstance(said, Preview)
+        previews.add(escape_invisible(said.text))
+    assert len(previews) == 6
 
 
 async def test_a_commit_is_told_in_the_journal(tools: FunctionTools, use: Use, scene: Scene) -> None:

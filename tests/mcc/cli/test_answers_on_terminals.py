@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import subprocess
 import sys
 
@@ -29,3 +30,23 @@ def test_code_in_an_answer_has_no_background_of_its_own() -> None:
     assert b"x = 1" in shown and b"[bold]kept[/bold]" in shown
     colours = [code for part in shown.split(b"\x1b[")[1:] for code in part.partition(b"m")[0].split(b";")]
     assert colours and not [code for code in colours if len(code) > 1 and code.startswith((b"4", b"10"))]
+
+
+HIDING = """<!-- comment --> <b>bold</b> &#8238;reversed &ZeroWidthSpace;word ![picture](https://e.test/x "t")
+
+[link]: https://e.test/defined
+
+<div>block</div>
+
+\x1b]0;title\x07 \u202e
+"""
+
+
+def test_nothing_of_an_answer_is_left_out_or_becomes_a_command() -> None:
+    told = on_a_terminal(f"from mcc.cli.command import print_markdown; print_markdown({HIDING!r})").decode()
+    shown = re.sub("\x1b\\[[0-9;]*m", "", told).replace("\r\n", "\n")
+    assert all(one.isprintable() or one == "\n" for one in shown)
+    for part in ("<!-- comment -->", "<b>bold</b>", "&#8238;reversed", "&ZeroWidthSpace;word", "https://e.test/x"):
+        assert part in shown, part
+    for part in ("https://e.test/defined", "<div>block</div>", "⟦U+001B⟧]0;title⟦U+0007⟧ ⟦U+202E⟧"):
+        assert part in shown, part

@@ -5,21 +5,23 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from mcc.cli.inbox import Prompt
+from mcc.cli.inbox import Prompt, whole_of
 from mcc.client import MCC
 from mcc.contracts.approvals import AnyItem
 from mcc.contracts.inbox_facts import ApprovalRequested, QuestionAsked, ShownPreview
+from mcc.contracts.invisible import escape_invisible
 from mcc.contracts.order import NewOrder
 from mcc.contracts.permission import SavedRule, Why
 from mcc.store.store import Store
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 from mcc.testing.served import Served
-from mcc.view.inbox import in_full
+from mcc.view.inbox import PREVIEW_LINES, in_full
 
 CALL = ApprovalRequested(
     approval_id="a1",
@@ -82,6 +84,38 @@ def test_a_call_is_decided_as_the_person_types(
     assert len(desk.client.grants.list().items) == granted
     shown = capsys.readouterr().err
     assert "write_file" in shown and "+written" in shown and "\x1b" not in shown
+
+
+def test_v_shows_all_of_a_preview_that_was_cut(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = "".join(f"line {number}\x1b]0;\u202e\n" for number in range(5_000)) + "; touch x\n"
+    artifact = desk.store.texts.keep(whole, owner=desk.held.id)
+    digest = sha256(whole.encode()).hexdigest()
+    cut = ShownPreview(kind="text", text="line 0\n[…]\n", artifact=artifact, sha256=digest, hidden=10_000)
+    item = desk.asked(CALL.model_copy(update={"preview": cut}), "v", "y")
+    assert item.kind == "approval" and item.status == "approved"
+    first, _, second = capsys.readouterr().err.partition("wants to use")[2].partition("wants to use")
+    assert "touch x" not in first and f"sha256 {digest}" in first and "10,000 characters" in first
+    assert escape_invisible(whole) in second and "[cut" not in second
+
+
+def test_v_shows_what_did_not_fit_the_prompt(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "\n".join(f"+line {number}" for number in range(PREVIEW_LINES + 1))
+    desk.asked(CALL.model_copy(update={"preview": ShownPreview(kind="diff", text=text)}), "v", "n")
+    first, _, second = capsys.readouterr().err.partition("wants to use")[2].partition("wants to use")
+    assert f"+line {PREVIEW_LINES}\n" not in first and "1 more lines" in first
+    assert f"+line {PREVIEW_LINES}\n" in second
+
+
+def test_nothing_is_approved_by_looking(desk: Desk) -> None:
+    assert desk.asked(CALL, "v", "view").status == "pending"
+
+
+def test_an_item_is_shown_whole_where_its_preview_was_cut(desk: Desk) -> None:
+    whole = "x" * 30_000 + "\u202e; touch x"
+    artifact = desk.store.texts.keep(whole, owner=desk.held.id)
+    item = desk.asked(CALL.model_copy(update={"preview": ShownPreview(kind="text", text="x", artifact=artifact)}))
+    assert whole_of(desk.client, item) == whole
+    assert "⟦U+202E⟧; touch x" in in_full(item, whole=whole)
 
 
 @pytest.mark.parametrize(("lines", "answer"), [(("2",), "two"), (("",), "one"), (("neither",), "neither"), ((), None)])
