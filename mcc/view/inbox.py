@@ -71,14 +71,22 @@ def _call(item: ApprovalItem, who: str) -> Iterator[str]:
     if item.again:
         yield f"  asked again: {item.again}"
     for name, value in item.arguments.items():
-        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        yield f"  {name}: {shown}" if len(shown) <= _SHOWN else f"  {name}: {shown[:_SHOWN]}…"
+        yield f"  {name}: {_argument(value, is_below=item.preview is not None)}"
     about = [item.effects, item.profile, item.workspace]
     yield f"  effects: {', '.join(part for part in about if part) or 'not said'}"
     if item.why is not None:
         yield f"  asked because {why_in_words(item.why)}"
     if item.would_save is not None:
         yield f"  remembered would be: {rule_in_words(item.would_save)}"
+
+
+def _argument(value: object, *, is_below: bool) -> str:
+    """The beginning of an argument. `is_below`: all of it is in the preview; of several lines the first is enough."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    first, line_end, _ = text.partition("\n") if is_below else (text, "", "")
+    shown = first if len(first) <= _SHOWN else f"{first[:_SHOWN]}…"
+    more = text.removesuffix("\n").count("\n") if line_end else 0
+    return f"{shown} [and {more:,} more {'line' if more == 1 else 'lines'}]" if more else shown
 
 
 def _preview(item: ApprovalItem, preview: ShownPreview, most: int | None, whole: str | None) -> Iterator[str]:

@@ -358,3 +358,10 @@ def test_whoever_prints_escapes_once(capsys: pytest.CaptureFixture[str]) -> None
 def test_an_answer_is_rendered_and_nothing_of_it_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     print_markdown(f"**bold** {NASTY}")
     assert capsys.readouterr().out == f"**bold** {SEEN}\n"
+
+
+def test_of_an_argument_of_several_lines_the_first_is_named_where_all_of_it_is_below() -> None:
+    several = item().model_copy(update={"arguments": {"content": "one\ntwo\nthree", "path": "a"}})
+    assert "  content: one [and 2 more lines]\n  path: a\n" in in_full(several)
+    alone = several.model_copy(update={"preview": None})
+    assert "  content: one⟦U+000A⟧two⟦U+000A⟧three\n" in in_full(alone)
