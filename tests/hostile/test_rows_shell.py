@@ -50,7 +50,7 @@ async def test_row_19_a_program_that_only_reads_writes_nowhere_whatever_it_is_to
 TRICKS = (
     "X=touch;Y=../../out;$X$IFS$Y; eval \"$(printf 'tou%s ../../out' ch)\"",
     "$(echo touch) ../../out; `echo touch` ../../out; x='$(touch ../../out)'; : \"${x@P}\"",
-    "touch\t../../out\rtouch ../../out",
+    "touch\t../../out\ntouch ../../out",
     "exec 7> ../../out; echo x >&7; cat > ../../out <<'EOF'\nx\nEOF",
     "cd .. && cd .. && touch out; ln -s / root && touch root/out root/usr/out; : > /proc/self/cwd/../../out",
     "; ".join(["true"] * 51) + f"; true {'x' * 20_000}; touch ../../out",
