@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from drone.agent.toolset import Preview
+from drone.checkpoints.diff import on_one_line
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.child import Bounds
 from drone.sandbox.worktree import common_of
@@ -58,8 +59,14 @@ class GitWriteTools:
         """What `git_add` would stage, one line per path."""
         checkout = await self._opened(context)
         arguments = await _add_arguments(checkout, paths)
-        listed = await checkout.with_pathspec_magic().output("add", "--dry-run", *arguments, bounds=NAMES)
-        return Preview("text", exact(listed))
+        magic = checkout.with_pathspec_magic()
+        listed = exact(await magic.output("add", "--dry-run", *arguments, bounds=NAMES))
+        command = ("ls-files", "-z", "--modified", "--others", "--exclude-standard", *arguments[1:])
+        names = dict.fromkeys(names_in(await magic.output(*command, bounds=NAMES)))
+        if any("\n" in name for name in names):
+            # git prints such names as they are, so that one path can look like two.
+            listed = "".join(f"stage {on_one_line(name)}\n" for name in names)
+        return Preview("text", listed)
 
     async def committing(self, context: ToolContext, message: Message) -> Preview:
         """What `git_commit` would commit: the message, the staged patch, and what tells them apart."""

@@ -11,7 +11,7 @@ import typer
 from mcc.cli.command import USAGE, clock, fail, print_pairs, print_table, say
 from mcc.cli.field_values import values_in
 from mcc.cli.server import Call, Query, list_by_default, reading_command, service_command
-from mcc.view.output import clean_json, exact_line
+from mcc.view.output import clean, clean_json, exact_line
 
 if TYPE_CHECKING:
     from mcc.contracts.blueprints import Component
@@ -179,7 +179,11 @@ def export(
         fail(f"--out: {out} ends in none of {', '.join(FORMATS)}; name the form with --format.", USAGE)
     content = query.reader.documents.export(document_id, chosen)
     if out is None:
-        sys.stdout.buffer.write(clean_json(content) if chosen in ("json", "jsonl") else content)
+        if chosen in ("json", "jsonl"):
+            content = clean_json(content)
+        elif sys.stdout.isatty():
+            content = clean(content.decode()).encode()
+        sys.stdout.buffer.write(content)
         return
     try:
         out.write_bytes(content)

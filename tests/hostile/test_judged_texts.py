@@ -206,6 +206,9 @@ def test_an_approval_that_stands_is_listed_whole(tmp_path: Path) -> None:
             done = CliRunner().invoke(app, command.split(), env=environment)
             assert done.exit_code == 0 and is_clean(done.output), done.output
             outputs.append(done.stdout)
+        head = {"Authorization": f"Bearer {TOKEN}"}
+        answer = httpx.get(f"{service.url}/api/v1/grants", headers=head, trust_env=False)
+        assert is_clean(answer.text) and answer.json()["items"][0]["when"] == rule.when
         assert f"saved {SEEN}" in outputs[1] and json.loads(outputs[2])["items"][0]["when"] == rule.when
     store.close()
 
@@ -237,6 +240,13 @@ async def test_what_is_asked_at_the_terminal_is_all_of_it(capsys: pytest.Capture
     assert all(" ".join(f"{before}{SEEN}".split()) in joined for before in (*ARGUMENTS, "agent ", "second ", "choice "))
     assert any(f"(default {SEEN})" in prompt for prompt in prompts)
     assert "[it holds 11 characters that nobody sees" in shown
+
+
+async def test_v_shows_what_drone_run_kept_of_a_cut_preview(capsys: pytest.CaptureFixture[str]) -> None:
+    cut = item().model_copy(update={"preview": ShownPreview(kind="text", text="head", artifact="d", sha256="d")})
+    typed = iter(("v", "y"))
+    await AtTerminal(nullcontext, lambda *_: next(typed), {"d": f"head {NASTY} tail"}.get)(cut)
+    assert capsys.readouterr().err.count(f"head {SEEN} tail") == 1
 
 
 def test_a_preview_is_read_off_what_is_shown() -> None:

@@ -102,6 +102,17 @@ async def test_a_message_is_shown_whole_and_committed_as_it_was_shown(
     assert scene.raw_message() == message
 
 
+async def test_no_path_looks_like_two_where_it_is_asked_whether_to_stage_it(tools: FunctionTools, scene: Scene) -> None:
+    async def staging(path: str) -> str:
+        said = await preview_of(tools, Call("c", "git_add", {"paths": [path]}, Origin(record_id="r", agent="master")))
+        assert isinstance(said, Preview)
+        return said.text
+
+    scene.write({"x/one'\nadd 'x/two": "1\n", "y/\x1b]0;\u202e": "2\n"})
+    assert await staging("x") == "stage \"x/one'\\nadd 'x/two\"\n"
+    assert await staging("y") == "add 'y/\x1b]0;\u202e'\n"
+
+
 @pytest.mark.parametrize("control", ["\x1b", "\r", "\x00", "\x9b", "\x7f"])
 async def test_a_message_with_a_control_is_refused_unasked(
     tools: FunctionTools, use: Use, scene: Scene, control: str
@@ -122,6 +133,7 @@ async def test_other_staged_contents_are_another_preview(tools: FunctionTools, u
         await use(tools, "git_add", paths=["a.txt"])
         said = await preview_of(tools, Call("c", "git_commit", {"message": "Mend it"}, Origin(record_id="r")))
         assert isinstance(said, Preview)
+        assert scene.git("rev-parse", ":a.txt") in said.text, "by its whole id"
         previews.add(escape_invisible(said.text))
     assert len(previews) == 6
 

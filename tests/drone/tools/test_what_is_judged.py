@@ -99,6 +99,14 @@ def test_no_two_contents_are_shown_alike(before: bytes | None, one: bytes | None
     assert (first == second) == (one == other)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [(b"a\xff\n", b"a\xfe\n"), (b"\0\xff", b"\0\xfe"), (b"\xff\xfea", b"\xff\xfeb")]
+)
+def test_bytes_that_are_no_text_are_told_apart(one: bytes, other: bytes) -> None:
+    assert judged_diff(None, one, "f").text != judged_diff(None, other, "f").text
+    assert "\ufffd" not in judged_diff(None, one, "f").text
+
+
 @given(PATHS, PATHS, BYTES)
 def test_no_two_paths_of_a_change_are_shown_alike(one: str, other: str, data: bytes) -> None:
     first, second = (escape_invisible(judged_diff(None, data, path).text) for path in (one, other))
