@@ -26,7 +26,7 @@ CHECKOUTS = "checkouts"
 
 def toolbox_of(settings: Settings, own: OwnTools) -> Toolbox:
     """The tools that this machine offers, as configured; `own` are those of the operator."""
-    protected = Protected(settings.permission.protected)
+    protected = Protected(settings.permission.protected, settings.permission.unprotected)
     found = Toolbox.found(settings.prompts_dir, own, settings.sandbox, web_tools(settings), protected)
     return replace(found, shell=replace(found.shell, egress=egress_of(settings, found.shell.sandbox)))
 

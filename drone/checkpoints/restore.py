@@ -2,9 +2,9 @@
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drone.checkpoints.store import CheckpointStore
 from drone.checkpoints.summary import PathChange
@@ -20,11 +20,18 @@ _OBJECTS = f"{GIT}/objects/".encode()
 @dataclass(frozen=True, slots=True)
 class RestorePlan:
     """`targets`: the wanted state of each path, None = it must not exist. `others`: paths that were changed since by
-    somebody else; they are targets only when overwriting. `lost`: paths whose content was not kept; never targets."""
+    somebody else; they are targets only when overwriting. `lost`: paths whose content was not kept; `unsafe`: those
+    that `drone.checkpoints.git_states` refuses. Both are never targets."""
 
     targets: Mapping[bytes, Node | None] = field(default_factory=dict)
     others: tuple[bytes, ...] = ()
     lost: tuple[bytes, ...] = ()
+    unsafe: tuple[bytes, ...] = ()
+
+    def without(self, unsafe: Collection[bytes]) -> "RestorePlan":
+        """The same plan, but for these paths, which are unsafe."""
+        targets = {path: node for path, node in self.targets.items() if path not in unsafe}
+        return replace(self, targets=targets, unsafe=tuple(sorted(unsafe)))
 
 
 def plan_restore(trees: Trees, wanted: Mapping[bytes, PathChange], now: bytes, *, overwrite: bool) -> RestorePlan:

@@ -7,6 +7,7 @@ from threading import Event
 
 from drone.agent.toolset import Call
 from drone.agent.turn import Turn
+from drone.checkpoints.git_states import unsafe_targets
 from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
 from drone.checkpoints.restore import RestorePlan, plan_restore, restore
 from drone.checkpoints.scan import Stopped
@@ -24,6 +25,7 @@ from mcc.contracts.status import FailureReason, OrderStatus
 
 REVERT = "revert"
 _NAMED = 20
+_UNSAFE = "with it, git would take a directory for a repository whose configuration or hooks were none before"
 
 
 class CannotRevert(Exception):
@@ -97,8 +99,10 @@ class Revert:
             own = next(checkpoint for checkpoint in store.checkpoints(self.order.id) if checkpoint.call_id == call_id)
             wanted = path_changes(store.tree, source)
             found = plan_restore(store.tree, wanted, own.before, overwrite=self.origin.overwrite)
-            if not self.origin.overwrite and (found.others or found.lost):
-                raise CannotRevert(_refusal(found), (*found.others, *found.lost))
+            states = [checkpoint.before for checkpoint in source if checkpoint.paths is None]
+            found = found.without(unsafe_targets(store.tree, found.targets, own.before, states))
+            if not self.origin.overwrite and (found.others or found.lost or found.unsafe):
+                raise CannotRevert(_refusal(found), (*found.others, *found.lost, *found.unsafe))
             restore(self.checkpoints.workspace, store, found.targets)
             return found
 
@@ -117,6 +121,8 @@ class Revert:
         text = f"{many} of order {self.origin.order_id} {'is' if len(files) == 1 else 'are'} as {to}."
         if done.lost:
             text += f" {_listed(done.lost)} could not be brought back: the content was not kept."
+        if done.unsafe:
+            text += f" {_listed(done.unsafe)} was left as it is: {_UNSAFE}."
         return text if files else f"Nothing had to be brought back: all is as {to} of order {self.origin.order_id}."
 
     async def _begin(self) -> None:
@@ -162,7 +168,11 @@ def _refusal(found: RestorePlan) -> str:
         reasons.append(f"changed since by somebody else: {_listed(found.others)}")
     if found.lost:
         reasons.append(f"not kept, so not to be brought back: {_listed(found.lost)}")
-    over = "these are brought back as well" if not found.lost else "all but what was not kept is brought back"
+    if found.unsafe:
+        reasons.append(f"{_UNSAFE}: {_listed(found.unsafe)}")
+    over = "these are brought back as well"
+    if found.lost or found.unsafe:
+        over = "all else is brought back"
     return f"Nothing was done; {'; '.join(reasons)}. With --overwrite {over}."
 
 

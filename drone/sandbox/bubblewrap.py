@@ -212,6 +212,7 @@ class Bubblewrap:
                         before=before,
                         environment=command.environment,
                     )
+                    guard.watch()
                     ended = await run(ready, leash, call.bounds, self.custody, begun)
                 ended = replace(ended, ran_out_of_memory=metered.ran_out_of_memory)
         finally:

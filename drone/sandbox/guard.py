@@ -8,21 +8,22 @@ from drone.sandbox.beneath import opened_beneath
 from drone.sandbox.mounts import path_of
 from drone.sandbox.placeholders import Placeholders, remove
 from drone.sandbox.private import identity
-from drone.sandbox.protected import GIT, Protected
-from drone.sandbox.quarantine import Top, contents, undo_changes
+from drone.sandbox.protected import Protected
+from drone.sandbox.quarantine import Quarantine, Top, contents
 from drone.sandbox.survey import Spot, directories, spots_in, survey
+from drone.sandbox.watch import Watch
 
 ALSO_WHEN_MISSING = (
     *(".mcc", ".mcc-workspace", "mcc.toml", ".mcp.json", "AGENTS.md", "CLAUDE.md"),
     *(".gitmodules", ".env", ".envrc", ".vscode", ".idea"),
 )
 """Names in the root of a workspace that are guarded even while they are missing: the user's programs would load such a
-file as soon as it exists."""
+file as soon as it exists. No `.git`: a command may make a repository there."""
 
 OF_A_REPOSITORY_WHEN_MISSING = ("hooks", "info")
 """The same in a git directory. Its other protected files get no placeholder: git could not work beside one."""
 
-MOST_MOUNTED = 500
+MOST_MOUNTED = 1_000
 """Most protected paths of one workspace; bubblewrap needs some 0.2 ms to mount each."""
 
 FIXED = Protected()
@@ -55,7 +56,8 @@ class Guard:
         self._protected = protected
         self._placeholders = placeholders
         self._by_descriptor = by_descriptor
-        self._tops: list[Top] = []
+        self._tops: list[Quarantine] = []
+        self._watch = Watch()
         self._put: list[tuple[int, str]] = []
         self._options: list[str] = []
         self._fds: list[int] = []
@@ -77,14 +79,15 @@ class Guard:
         """Guard this directory, which is mounted at `at`. Raises OSError when it cannot be looked through."""
         before = survey(directory, self._protected)
         top = Top(os.dup(directory), at, before, contents(directory, before.attributes))
-        self._tops.append(top)
-        for path in before.repositories:
+        self._tops.append(Quarantine(top, self._protected))
+        for path in before.repositories.values():
             if path:
                 # The git directory itself becomes a mount point, because a mount point cannot be renamed.
                 self._mount(top, path, "--bind")
             self._put_placeholders(top, path, OF_A_REPOSITORY_WHEN_MISSING)
-        if "" not in before.repositories:
-            self._put_placeholders(top, "", (*ALSO_WHEN_MISSING, GIT))
+        if "" not in before.repositories.values():
+            wanted = (name for name in ALSO_WHEN_MISSING if self._protected.covers(name, name))
+            self._put_placeholders(top, "", tuple(wanted))
         paths = [spot.path for spot in before.spots if spot.linked_to is None and not spot.is_placeholder]
         paths += [path for path in _link_targets(before.spots) if path not in paths]
         if len(paths) > MOST_MOUNTED:
@@ -118,14 +121,22 @@ class Guard:
         what = (f"{kind}-fd", str(fd)) if self._by_descriptor else (kind, path_of(fd) or "")
         self._options += (*what, os.path.join(top.at, path))
 
+    def watch(self) -> None:
+        """From now on, while the program runs, put aside what it makes. Ends with `undo`."""
+        self._watch.begin(self._tops)
+
     def undo(self) -> tuple[str, ...]:
         """Move protected paths that the program made or changed to quarantine; sentences about them."""
-        return tuple(sentence for top in self._tops for sentence in undo_changes(top, self._protected))
+        self._watch.end()
+        for top in self._tops:
+            top.finish()
+        return tuple(sentence for top in self._tops for sentence in top.sentences)
 
     def close(self) -> None:
+        self._watch.end()
         for directory, name in self._put:
             self._placeholders.take(directory, name)
-        for fd in {*self._fds, *(directory for directory, _ in self._put), *(top.fd for top in self._tops)}:
+        for fd in {*self._fds, *(directory for directory, _ in self._put), *(one.top.fd for one in self._tops)}:
             os.close(fd)
         self._put, self._fds, self._tops = [], [], []
 

@@ -77,7 +77,7 @@ def made(path: str) -> bool:
 
 
 def protected() -> str | None:
-    written = [path for path in (".mcp.json", ".git/config", ".git/hooks/pre-commit", "AGENTS.md") if made(path)]
+    written = [path for path in ("mcc.toml", ".git/config", ".git/hooks/pre-commit") if made(path)]
     if written:
         return f"{', '.join(written)} can be written"
     return None if made("plain") else "nothing can be written to the workspace"

@@ -1,43 +1,13 @@
 """Protected paths, which no tool and no program in a sandbox may change: they configure programs, or hold secrets."""
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
+from mcc.configuration.protected_names import ALWAYS, ENVIRONMENTS, SAMPLES, TABLE, ProtectedName
 from mcc.rules.patterns import Pattern
 
-NAMES: tuple[str, ...] = (
-    ".gitmodules",
-    ".gitconfig",
-    ".mcc",
-    ".mcc-workspace",
-    "mcc.toml",
-    ".mcp.json",
-    "AGENTS.md",
-    "CLAUDE.md",
-    ".env",
-    ".envrc",
-    ".vscode",
-    ".idea",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".profile",
-    ".login",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".inputrc",
-    ".ripgreprc",
-    ".rgrc",
-)
-"""Names that are protected in every directory, with everything below them."""
+NAMES: tuple[str, ...] = tuple(one.name for one in TABLE if len(one.parts) == 1 and "*" not in one.name)
+"""Names that are protected in every directory, with everything below them; `TABLE` has further ones."""
 
 OF_A_REPOSITORY: tuple[str, ...] = ("config", "config.worktree", "hooks", "info", "commondir")
 """Names that are protected in a git directory: `.git`, that of a submodule or worktree below it, a bare repository."""
@@ -45,32 +15,60 @@ OF_A_REPOSITORY: tuple[str, ...] = ("config", "config.worktree", "hooks", "info"
 GIT = ".git"
 ATTRIBUTES = ".gitattributes"
 
-_NAMES = {name.casefold(): name for name in NAMES}
-_ENV = ".env."
-_SAMPLES = frozenset({".env.example", ".env.sample", ".env.template"})
 _NO_GIT_DIRECTORIES = frozenset({"refs", "logs"})
 """Directories of `.git` in which those names are not protected: a branch may be named `config`."""
 
 _DRIVERS = frozenset({"filter", "diff", "merge"})
 _REFUSAL = "{path} is protected: no tool and no command changes {what}. Leave it as it is; a person can change it."
+_MAY_BE_TAKEN_OUT = " The operator may take it out: [permission] unprotected = [{name!r}]."
+
+
+def _by_last_part() -> Mapping[str, tuple[ProtectedName, ...]]:
+    found: dict[str, tuple[ProtectedName, ...]] = {}
+    for one in TABLE:
+        if "*" not in one.name:
+            found[one.parts[-1]] = (*found.get(one.parts[-1], ()), one)
+    return found
+
+
+_BY_LAST_PART = _by_last_part()
+_STARRED: tuple[tuple[ProtectedName, str, str], ...] = tuple(
+    (one, before, behind) for one in TABLE for before, star, behind in (one.name.casefold().partition("*"),) if star
+)
+"""The names with a star, what stands before it, and what behind it."""
+
+_BEFORE_STARS = (ENVIRONMENTS, *(before for _, before, _ in _STARRED if before))
+_BEHIND_STARS = tuple(behind for _, before, behind in _STARRED if not before)
+
+
+def may_be_named(name: str) -> bool:
+    """Whether a file of this plain name can be one of the table, by its last part alone. Fast."""
+    return name in _BY_LAST_PART or name.startswith(_BEFORE_STARS) or name.endswith(_BEHIND_STARS)
 
 
 class Protected:
-    """The fixed list of protected paths, and the operator's own globs.
+    """The names of the table, the operator's own `globs`, and the names that the operator takes out again.
 
     A glob matches whole relative paths; one without a slash matches a name at any depth. `*` and `?` match within one
-    name, `**` across names. Everything below a match is protected as well. Matching ignores case.
+    name, `**` across names. Everything below a match is matched as well. Matching ignores case. `unprotected` never
+    takes out what is in a git directory or MCC's own.
     """
 
-    def __init__(self, globs: Sequence[str] = ()) -> None:
+    def __init__(self, globs: Sequence[str] = (), unprotected: Sequence[str] = ()) -> None:
         self._globs = tuple((glob, _compiled(glob)) for glob in globs)
+        self._unprotected = tuple((glob, _compiled(glob)) for glob in unprotected)
 
     def refuses(self, path: str) -> str | None:
-        """Why `path` (relative to the workspace, existing or not) may not be written, as a sentence; None if it may."""
+        """Why `path` (relative to the workspace, existing or not) may not be written, as a sentence; None if it may.
+
+        By its name alone: `drone.sandbox.refusals` knows about git directories of other names.
+        """
         parts = _parts(path)
-        if (what := _fixed(parts)) is not None:
+        if (what := _in_git(parts)) is not None:
             return _REFUSAL.format(path=_shown(path), what=what)
-        if (glob := self._matching(parts)) is not None:
+        if (name := self._named(parts)) is not None:
+            return _REFUSAL.format(path=_shown(path), what=described(name)) + _way_out(name)
+        if (glob := _matching(self._globs, parts)) is not None:
             return _REFUSAL.format(path=_shown(path), what=f"what fits {glob!r}, which the operator protects")
         return None
 
@@ -90,13 +88,57 @@ class Protected:
     def covers(self, path: str, name: str) -> bool:
         """Whether `path`, whose last name is `name`, is protected by that name or by a glob. Names that are protected
         only in a git directory are not considered here."""
-        return _own_name(plain(name)) is not None or (bool(self._globs) and self._matching(_parts(path)) is not None)
+        if not (self._globs or may_be_named(plain(name))):
+            return False
+        parts = _parts(path)
+        return self._ending(parts) is not None or _matching(self._globs, parts) is not None
 
-    def _matching(self, parts: Sequence[str]) -> str | None:
-        """The first glob that matches this path or a directory above it."""
-        above = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)] if self._globs else []
-        matching = (glob for glob, pattern in self._globs if any(pattern.fullmatch(one) for one in above))
-        return next(matching, None)
+    def _named(self, parts: Sequence[str]) -> ProtectedName | None:
+        """The first name of the table that stands somewhere in this path and was not taken out."""
+        return next(filter(None, (self._ending(parts[:length]) for length in range(1, len(parts) + 1))), None)
+
+    def _ending(self, parts: Sequence[str]) -> ProtectedName | None:
+        """The name of the table with which this path ends, unless the operator took it out."""
+        name = _name_at_the_end(parts)
+        if name is None or (name.name not in ALWAYS and _matching(self._unprotected, parts) is not None):
+            return None
+        return name
+
+
+Globs = Sequence[tuple[str, Pattern]]
+
+
+def _matching(globs: Globs, parts: Sequence[str]) -> str | None:
+    """The first of the globs that matches this path or a directory above it."""
+    above = ["/".join(parts[:length]) for length in range(1, len(parts) + 1)] if globs else []
+    matching = (glob for glob, pattern in globs if any(pattern.fullmatch(one) for one in above))
+    return next(matching, None)
+
+
+def _name_at_the_end(parts: Sequence[str]) -> ProtectedName | None:
+    if not parts:
+        return None
+    last = parts[-1]
+    for one in _BY_LAST_PART.get(last, ()):
+        if tuple(parts[-len(one.parts) :]) == one.parts:
+            return one
+    if last.startswith(ENVIRONMENTS) and last not in SAMPLES:
+        return ProtectedName(last, "")
+    for one, before, behind in _STARRED:
+        if last.startswith(before) and last.endswith(behind):
+            return one
+    return None
+
+
+def described(name: ProtectedName) -> str:
+    """What this name is, in words that follow a verb."""
+    if not name.program:
+        return f"{name.name}, which may hold secrets"
+    return name.name if name.name in ALWAYS else f"{name.name}, which makes {name.program} run or obey what it says"
+
+
+def _way_out(name: ProtectedName) -> str:
+    return "" if name.name in ALWAYS else _MAY_BE_TAKEN_OUT.format(name=name.name)
 
 
 def plain(name: str) -> str:
@@ -130,14 +172,9 @@ def _parts(path: str) -> list[str]:
     return parts
 
 
-def _fixed(parts: Sequence[str]) -> str | None:
-    """The part of this path that the fixed list protects, in words; None where there is none."""
-    named = next((name for part in parts if (name := _own_name(part)) is not None), None)
-    if named is not None:
-        return named
-    if parts[-1:] == [GIT]:
-        return f"{GIT} itself"
-    return next(_in_git_directories(parts), None)
+def _in_git(parts: Sequence[str]) -> str | None:
+    """What of a `.git` this path is that nothing changes, in words; None where it is none of that."""
+    return f"{GIT} itself" if parts[-1:] == [GIT] else next(_in_git_directories(parts), None)
 
 
 def _in_git_directories(parts: Sequence[str]) -> Iterator[str]:
@@ -145,12 +182,6 @@ def _in_git_directories(parts: Sequence[str]) -> Iterator[str]:
         below = parts[at + 1 :] if part == GIT else []
         if below and below[0] not in _NO_GIT_DIRECTORIES:
             yield from (f"a repository's {name}" for name in below if name in OF_A_REPOSITORY)
-
-
-def _own_name(part: str) -> str | None:
-    if part in _NAMES:
-        return _NAMES[part]
-    return f"{part}, which may hold secrets" if part.startswith(_ENV) and part not in _SAMPLES else None
 
 
 def _compiled(glob: str) -> Pattern:

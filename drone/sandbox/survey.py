@@ -7,19 +7,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from drone.sandbox.beneath import opened_beneath, resolved
+from drone.sandbox.git_directories import COMMONDIR, MARKS, is_git_directory, is_guarded
+from drone.sandbox.host_lock import MARKER
+from drone.sandbox.mounts import path_of
 from drone.sandbox.placeholders import has_mode
 from drone.sandbox.private import Identity, identity
-from drone.sandbox.protected import ATTRIBUTES, GIT, NAMES, OF_A_REPOSITORY, Protected, plain
+from drone.sandbox.protected import ATTRIBUTES, GIT, OF_A_REPOSITORY, Protected, may_be_named, plain
 
 MOST_NAMES = 1_000_000
 """Most names that a survey examines; some two seconds of work."""
 
 _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _UP = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_REPOSITORY = frozenset({"HEAD", "objects", "refs"})
-_FURTHER_TREE = frozenset({"HEAD", "commondir", "gitdir"})
 _OBJECTS = ("objects", "refs", "logs")
-_OF_INTEREST = frozenset(map(str.lower, (*NAMES, *OF_A_REPOSITORY, *_REPOSITORY, *_FURTHER_TREE)))
+_IN_GIT = frozenset((*OF_A_REPOSITORY, *MARKS))
+_POINTER_BYTES = 4_096
 
 
 @dataclass(slots=True)
@@ -53,7 +57,7 @@ def directories(root: int, shut: list[str], *, every: bool = False, most: int = 
     parts: list[str] = []
     try:
         while True:
-            found = _read(here, parts, every)
+            found = read_directory(here, parts, every=every)
             most -= found.count
             if most < 0:
                 raise OSError(errno.EFBIG, "it has too many files to look for protected ones among them")
@@ -83,7 +87,8 @@ def directories(root: int, shut: list[str], *, every: bool = False, most: int = 
         os.close(here)
 
 
-def _read(fd: int, parts: Sequence[str], every: bool) -> Directory:
+def read_directory(fd: int, parts: Sequence[str], *, every: bool) -> Directory:
+    """What an open directory holds. Raises OSError."""
     found = Directory(list(parts), fd)
     into, names = found.into, found.names
     with os.scandir(fd) as entries:
@@ -93,9 +98,14 @@ def _read(fd: int, parts: Sequence[str], every: bool) -> Directory:
                 into.append(name)
             elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
                 found.others.append(name)
-            if every or name[0] == "." or name.lower() in _OF_INTEREST or not name.isascii():
+            if every or is_of_interest(name):
                 names.append(name)
     return found
+
+
+def is_of_interest(name: str) -> bool:
+    """Whether a file of this name can be protected, or can make its directory a git directory."""
+    return name[0] == "." or (lower := name.lower()) in _IN_GIT or may_be_named(lower) or not name.isascii()
 
 
 def _opened(directory: int, name: str) -> int | None:
@@ -143,8 +153,10 @@ class Survey:
     """The result for one directory tree; directories in `shut` could not be opened."""
 
     spots: list[Spot] = field(default_factory=list)
-    repositories: list[str] = field(default_factory=list)
-    """Git directories, `.git` and others: relative paths, "" for the root itself."""
+    repositories: dict[Identity, str] = field(default_factory=dict)
+    """Git directories, `.git` and others, and their common directories: relative paths, "" for the root itself."""
+    commons: list[str] = field(default_factory=list)
+    """Relative paths of the directories that a `commondir` names."""
     attributes: list[str] = field(default_factory=list)
     """Relative paths of `.gitattributes` files."""
     sockets: list[str] = field(default_factory=list)
@@ -161,28 +173,76 @@ def survey(root: int, protected: Protected) -> Survey:
                 if spot.name in names:
                     names.remove(spot.name)
         if is_repository(directory):
-            found.repositories.append(directory.path())
-            directory.into = [name for name in directory.into if name not in _OBJECTS]
+            found.repositories[identity(os.fstat(directory.fd))] = directory.path()
+            if (common := _common_of(root, directory)) is not None:
+                found.commons.append(common)
+            leave_out_objects(directory)
         found.attributes += [directory.path(name) for name in directory.names if plain(name) == ATTRIBUTES]
         found.sockets += [directory.path(name) for name in directory.others if _is_socket(name, directory.fd)]
+    _survey_commons(root, found)
     return found
 
 
 def is_repository(directory: Directory) -> bool:
     """Whether git would take it for a git directory, that of a repository or of a linked worktree."""
-    if directory.parts and plain(directory.parts[-1]) == GIT:
-        return True
-    names = set(directory.names)
-    return names >= _REPOSITORY or names >= _FURTHER_TREE
+    return is_git_directory(directory.parts[-1] if directory.parts else "", directory.names)
 
 
-def spots_in(directory: Directory, protected: Protected) -> Iterator[Spot]:
-    """The protected entries of this one directory."""
-    of_repository = is_repository(directory)
+def leave_out_objects(directory: Directory) -> None:
+    """Do not descend into the objects and refs of a `.git`, which are many. Those of another git directory may be
+    anything that merely looks like them, and a person may work below."""
+    if GIT in map(plain, directory.parts):
+        directory.into = [name for name in directory.into if name not in _OBJECTS]
+
+
+def is_left_out(parts: Sequence[str]) -> bool:
+    """Whether this is the path of such objects and refs."""
+    return GIT in map(plain, parts[:-1]) and parts[-1] in _OBJECTS
+
+
+def _common_of(root: int, directory: Directory) -> str | None:
+    """The directory that a `commondir` makes git read configuration and hooks from; None where it is not below the
+    root."""
     for name in directory.names:
-        if of_repository:
-            wanted = plain(name) in OF_A_REPOSITORY
-        else:
+        if plain(name) == COMMONDIR:
+            try:
+                with open(os.open(name, _FILE, dir_fd=directory.fd), "rb") as file:
+                    pointer = file.read(_POINTER_BYTES).split(b"\n")[0]
+                if pointer.startswith(b"/"):
+                    pointer = os.path.relpath(pointer, os.fsencode(path_of(root) or "/"))
+                else:
+                    pointer = os.path.join(os.fsencode(directory.path()), pointer)
+                return os.fsdecode(resolved(root, pointer))
+            except OSError:
+                continue
+    return None
+
+
+def _survey_commons(root: int, found: Survey) -> None:
+    """Add the protected paths of common directories that are no git directories by themselves, for want of a HEAD."""
+    for path in set(found.commons) - set(found.repositories.values()):
+        try:
+            fd = opened_beneath(root, path or ".", _OPEN)
+        except OSError:
+            continue
+        try:
+            directory = read_directory(fd, path.split("/") if path else [], every=False)
+            known = {spot.path for spot in found.spots}
+            spots = (spot_of(directory, name) for name in directory.names if plain(name) in OF_A_REPOSITORY)
+            found.spots += [spot for spot in spots if spot is not None and spot.path not in known]
+            found.repositories[identity(os.fstat(fd))] = path
+        finally:
+            os.close(fd)
+
+
+def spots_in(directory: Directory, protected: Protected, *, is_git: bool | None = None) -> Iterator[Spot]:
+    """The protected entries of this one directory. `is_git`: whether it is a git directory, None = to be found out."""
+    in_git = is_repository(directory) if is_git is None else is_git
+    in_dot_git = in_git and GIT in map(plain, directory.parts)
+    for name in directory.names:
+        wanted = in_git and is_guarded(name)
+        # A directory that looks like a git directory may be anything else as well; below a `.git` all names are git's.
+        if not wanted and not in_dot_git and not (in_git and name == MARKER):
             wanted = protected.covers(directory.path(name), name) or (plain(name) == GIT and name not in directory.into)
         if wanted and (spot := spot_of(directory, name)) is not None:
             yield spot

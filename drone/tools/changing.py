@@ -12,6 +12,7 @@ from drone.checkpoints.diff import FileDiff, file_diff, judged_diff, on_one_line
 from drone.checkpoints.recording import CheckpointView
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
 from drone.sandbox.protected import GIT, Protected, plain
+from drone.sandbox.refusals import PathChange, git_directories_of, refusals
 from drone.sandbox.workspace_writer import Staged, WorkspaceWriter, own_path, regular
 from drone.tools.display_text import display_path
 from drone.tools.files import MAX_WHOLE_BYTES, workspace_of
@@ -24,6 +25,10 @@ _PIECE = 1 << 20
 _PRIVATE = "{} belongs to MCC itself (its data, configuration or secrets), and no tool changes that."
 _MEANWHILE = "{} was changed by somebody else at this moment, and nothing was done. Read it again, then decide anew."
 _STALE = "{} is not as it was when you last read or wrote it. Read it again, then decide anew."
+_BORN_MEANWHILE = (
+    "{} became a git directory at this moment, by this change and another one; this one was taken back. Make "
+    "repositories with git init in a command."
+)
 _TOO_LARGE = "{} is larger than what can be kept and brought back, so no tool changes it."
 
 
@@ -121,8 +126,14 @@ class Changing:
             raise ToolFailed(_STALE.format(display_path(path)))
 
     async def planned(self, plan: Plan) -> Sequence[Effect]:
-        """The effects of the plan on the current files; nothing is changed. Raises as the plan does."""
-        return await threads_of(self.context).tool(lambda: plan(self._current))
+        """The effects of the plan on the current files; nothing is changed. Raises as the plan does, and `PathDenied`
+        for what no tool may change."""
+        return await threads_of(self.context).tool(self._planned, plan)
+
+    def _planned(self, plan: Plan) -> Sequence[Effect]:
+        effects = plan(self._current)
+        _check(self.workspace, self.protected, effects)
+        return effects
 
     async def carry_out(self, paths: Sequence[str], plan: Plan) -> Sequence[Effect]:
         """Save the files in a checkpoint, if the order has them, then apply the plan; `paths` are all it may change.
@@ -134,7 +145,7 @@ class Changing:
         checkpoints = self.context.checkpoints
         if checkpoints is None:
             effects = await self.planned(plan)
-            await threads_of(self.context).tool(apply, self.workspace, effects)
+            await threads_of(self.context).tool(apply, self.workspace, self.protected, effects)
             return effects
         async with checkpoints.order.writing:
             effects = () if await checkpoints.begun() else await self.planned(plan)
@@ -161,7 +172,7 @@ class Changing:
         if not planned:
             for parent in {effect.path.rpartition("/")[0] for effect in effects}:
                 WorkspaceWriter(self.workspace).sweep(parent)
-        apply(self.workspace, missing)
+        apply(self.workspace, self.protected, missing)
         return effects
 
     def _current(self, path: str) -> Existing | None:
@@ -243,8 +254,21 @@ def _target(workspace: Workspace, path: str) -> bytes:
         os.close(directory)
 
 
-def apply(workspace: Workspace, effects: Sequence[Effect]) -> None:
+def _check(workspace: Workspace, protected: Protected, effects: Sequence[Effect]) -> None:
+    """Raises `PathDenied` for an effect that no tool may have."""
+    refused = refusals(workspace.fd, protected, path_changes(effects))
+    if refused:
+        raise PathDenied(next(iter(refused.values())))
+
+
+def path_changes(effects: Sequence[Effect]) -> list[PathChange]:
+    return [PathChange(one.path, one.after is not None or one.moved_from is not None) for one in effects]
+
+
+def apply(workspace: Workspace, protected: Protected, effects: Sequence[Effect]) -> None:
     """Apply all effects or none: if one fails, those before it are reverted. Blocks. Raises `PathError`."""
+    _check(workspace, protected, effects)
+    before = git_directories_of(workspace.fd, path_changes(effects))
     placing = WorkspaceWriter(workspace)
     staged: dict[str, Staged] = {}
     done: list[Effect] = []
@@ -255,6 +279,9 @@ def apply(workspace: Workspace, effects: Sequence[Effect]) -> None:
         for effect in effects:
             _apply_one(placing, effect, staged)
             done.append(effect)
+        # Two calls side by side could each put half of a git directory there.
+        if new := sorted(git_directories_of(workspace.fd, path_changes(effects)) - before):
+            raise PathDenied(_BORN_MEANWHILE.format(shown(new[0] or ".")))
     except BaseException:
         for file in staged.values():
             file.drop()

@@ -5,14 +5,16 @@ import hashlib
 import os
 import shutil
 import stat
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
 from drone.sandbox.paths import PathError, PathMissing, Workspace
-from drone.sandbox.protected import Protected
+from drone.sandbox.protected import ATTRIBUTES, Protected, plain, refused_attributes
+from drone.sandbox.refusals import PathChange, refusals
 
 _GITLINK = "160000"
+_ATTRIBUTES_BYTES = 1_000_000
 _FLAGS = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 
@@ -42,20 +44,43 @@ def parse_changes(raw: bytes) -> list[Change]:
 
 
 def apply_changes(
-    workspace: Workspace, staged: Workspace, changes: Iterable[Change], protected: Protected
+    workspace: Workspace, staged: Workspace, changes: Sequence[Change], protected: Protected
 ) -> list[str]:
     """Apply these changes to the workspace, deletions first; the new files are in `staged`. Applying them again does
     nothing.
 
-    Answers the paths that were skipped: protected ones, submodules, and those where another file is in the way. Blocks.
+    Answers the paths that were skipped: those that no tool may change, submodules, and those where another file is in
+    the way. Blocks.
     Raises OSError.
     """
+    refused = refusals(workspace.fd, protected, [PathChange(one.path, one.status != "D") for one in changes])
     left = []
     # Deletions first: a file may become a directory.
     for change in sorted(changes, key=lambda one: (one.status != "D", one.path)):
-        if change.is_module or protected.refuses(change.path) or not _apply(workspace, staged, change):
+        is_refused = change.path in refused or _has_new_drivers(workspace, staged, change)
+        if change.is_module or is_refused or not _apply(workspace, staged, change):
             left.append(change.path)
     return left
+
+
+def _has_new_drivers(workspace: Workspace, staged: Workspace, change: Change) -> bool:
+    """Whether this is a `.gitattributes` with lines that name programs and that the workspace's does not have."""
+    if plain(os.path.basename(change.path)) != ATTRIBUTES or change.status == "D":
+        return False
+    new, known = (_drivers_in(place, change.path) for place in (staged, workspace))
+    return new is None or not set(new) <= set(known or ())
+
+
+def _drivers_in(workspace: Workspace, path: str) -> Sequence[str] | None:
+    """Such lines of a file: none where it is missing, None where it cannot be read or is too long."""
+    try:
+        with workspace.open_file(path, symlinks=False) as file:
+            content = file.read(_ATTRIBUTES_BYTES + 1)
+    except PathMissing:
+        return ()
+    except PathError:
+        return None
+    return None if len(content) > _ATTRIBUTES_BYTES else refused_attributes(content.decode("utf-8", "replace"))
 
 
 def _apply(workspace: Workspace, staged: Workspace, change: Change) -> bool:

@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from mcc.configuration import protected_names
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Configuration, configuration
 from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprints, own_directories, paths_in
 from mcc.configuration.running import Presence, find_family
@@ -78,15 +79,24 @@ def _permission_key(key: str) -> str:
     return key
 
 
+def _unprotected(glob: str) -> str:
+    if (problem := protected_names.problem_of(glob)) is not None:
+        raise ValueError(problem)
+    return glob
+
+
 def _permission_rules(rules: WordOrRules) -> WordOrRules:
     for problem in problems_of(rules):
         raise ValueError(f"rule [{problem.place[0]}].when: {problem.sentence}")
     return rules
 
 
+Glob = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
+
+
 class OperatorPermission(BaseModel):
-    """The table [permission]. `protected` are globs of paths that no tool may write, besides the built-in list; every
-    other key is a permission rule."""
+    """The table [permission]. `protected` are globs of paths that no tool may write, besides the built-in list;
+    `unprotected` are globs of names that are taken out of that list. Every other key is a permission rule."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
     __pydantic_extra__: dict[
@@ -94,7 +104,8 @@ class OperatorPermission(BaseModel):
         Annotated[WordOrRules, AfterValidator(_permission_rules)],
     ]
 
-    protected: tuple[Annotated[str, StringConstraints(min_length=1, max_length=1_000)], ...] = ()
+    protected: tuple[Glob, ...] = ()
+    unprotected: tuple[Annotated[Glob, AfterValidator(_unprotected)], ...] = ()
 
     @property
     def rules(self) -> Permission:
