@@ -123,7 +123,8 @@ class Revert:
             text += f" {_listed(done.lost)} could not be brought back: the content was not kept."
         if done.unsafe:
             text += f" {_listed(done.unsafe)} was left as it is: {_UNSAFE}."
-        return text if files else f"Nothing had to be brought back: all is as {to} of order {self.origin.order_id}."
+        something = files or done.lost or done.unsafe
+        return text if something else f"Nothing had to be brought back: all is as {to} of order {self.origin.order_id}."
 
     async def _begin(self) -> None:
         if self.turn.tree.begun(self._who.record_id) is not None:

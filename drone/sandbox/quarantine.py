@@ -79,6 +79,7 @@ class Quarantine:
         self._problems: list[str] = []
         self._more = 0
         self._is_running = True
+        self._made_home = False
         self._known = {spot.what for spot in top.before.spots}
         lines = (line for content in top.attributes.values() for line in refused_attributes(_text(content)))
         self._lines_before = set(lines)
@@ -149,7 +150,7 @@ class Quarantine:
                 self._restore_link(Directory(spot.path.split("/")[:-1], parent), spot)
 
     def _judge_spot(self, directory: Directory, spot: Spot, *, is_new: bool) -> None:
-        was_mounted = (spot.parent, spot.name) in self.top.guarded
+        was_mounted = (spot.parent, spot.name) in self.top.guarded or (spot.path == MARKER and self._made_home)
         if spot.is_placeholder or spot.what in self._known or was_mounted:
             if spot.name in directory.into and spot.name != MARKER:
                 directory.into.remove(spot.name)
@@ -213,6 +214,7 @@ class Quarantine:
         except OSError:
             # Something else occupies the quarantine's path: rename in place.
             return os.path.join(above, _renamed(directory, name, directory))
+        self._made_home = True
         to = f"{secrets.token_hex(4)}-{called or name}"[:200]
         try:
             os.rename(name, to, src_dir_fd=directory, dst_dir_fd=home)

@@ -4,7 +4,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from drone.sandbox import inotify
@@ -64,13 +64,21 @@ class Watch:
 class WatchedTop:
     """One top with its messages. Without them (too many directories, or the kernel gives none) it is walked.
 
-    `over` ends a walk. Not safe for several threads.
+    `over` ends a walk; `clock` is in seconds. Not safe for several threads.
     """
 
-    def __init__(self, top: Quarantine, over: threading.Event, *, most: int = MOST_WATCHED) -> None:
+    def __init__(
+        self,
+        top: Quarantine,
+        over: threading.Event,
+        *,
+        most: int = MOST_WATCHED,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._top = top
         self._over = over
         self._most = most
+        self._clock = clock
         self._paths: dict[int, str] = {}
         self._must_walk = True
         self._walk_at = float("-inf")
@@ -87,7 +95,7 @@ class WatchedTop:
         """Judge what has changed since the last look."""
         if self._messages is not None:
             self._judge_messages()
-        if (self._must_walk or self._messages is None) and time.monotonic() >= self._walk_at:
+        if (self._must_walk or self._messages is None) and self._clock() >= self._walk_at:
             self._walk()
         for number, path in tuple(self._top.new_repositories.items()):
             # Messages do not tell of a file that is changed through a mapping, or through another name that it has.
@@ -128,10 +136,10 @@ class WatchedTop:
                     self._judge_below(directory.fd, directory.parts)
 
     def _walk(self) -> None:
-        began = time.monotonic()
+        began = self._clock()
         self._must_walk = not self._judge_below(self._top.top.fd, [])
         # After a walk that takes long there is a rest all the same.
-        self._walk_at = max(began + WALK_SECONDS, time.monotonic() + WALK_SECONDS / 2)
+        self._walk_at = max(began + WALK_SECONDS, self._clock() + WALK_SECONDS / 2)
 
     def _judge_below(self, fd: int, above: Sequence[str]) -> bool:
         """Watch and judge a directory and all below it; False where directories were moved meanwhile."""

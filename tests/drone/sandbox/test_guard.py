@@ -135,6 +135,35 @@ async def test_a_directory_that_cannot_be_opened_is_reported(sandbox: Bubblewrap
     assert len(ended.undone) == 1 and ended.undone[0].startswith("shut cannot be looked into")
 
 
+async def test_what_a_commondir_names_is_guarded_like_a_git_directory(sandbox: Bubblewrap, root: Path) -> None:
+    for pointer, common in (("one", "../common"), ("two", str(root / "whole"))):
+        (root / pointer).mkdir()
+        (root / pointer / "HEAD").write_text("ref: refs/heads/main\n")
+        (root / pointer / "commondir").write_text(f"{common}\n")
+    for common in ("common", "whole", "plain"):
+        for name in ("objects", "refs"):
+            (root / common / name).mkdir(parents=True)
+    (root / "common/config").write_text("ours")
+    ended = await shell(
+        sandbox,
+        root,
+        "for place in common whole plain; do echo x > $place/config; mkdir $place/hooks; done; touch done",
+    )
+    assert (root / "done").exists() and (root / "common/config").read_text() == "ours"
+    assert [told.partition(" ")[0] for told in ended.undone] == ["whole/config"]
+    assert (root / "plain/config").exists() and (root / "plain/hooks").exists() and not (root / "common/hooks").exists()
+
+
+async def test_what_only_looks_like_a_git_directory_hides_nothing(sandbox: Bubblewrap, root: Path) -> None:
+    script = (
+        "mkdir -p like/objects/app/.git like/refs/.claude; touch like/HEAD like/.envrc;"
+        "printf '[core]\\n\\tfsmonitor = x\\n' > like/objects/app/.git/config"
+    )
+    ended = await shell(sandbox, root, script)
+    told = {told.partition(" ")[0] for told in ended.undone}
+    assert told == {"like/objects/app/.git/config", "like/refs/.claude", "like/.envrc"}
+
+
 async def test_attributes_get_no_new_drivers_and_keep_the_old_ones(sandbox: Bubblewrap, root: Path) -> None:
     (root / "sub").mkdir()
     for place in (root, root / "sub"):
@@ -228,6 +257,19 @@ async def test_cancelling_during_the_survey_leaves_no_placeholder(sandbox: Bubbl
         await task
     await asyncio.wait(looks)
     assert sockets(root) == []
+
+
+async def test_commands_change_names_that_the_operator_took_out(sandbox: Bubblewrap, root: Path) -> None:
+    (root / ".pre-commit-config.yaml").write_text("repos: []\n")
+    free = Bubblewrap(sandbox.program, protected=Protected((), (".pre-commit-config.yaml", "AGENTS.md", "fixtures/**")))
+    script = (
+        "echo new > .pre-commit-config.yaml; echo new > AGENTS.md; mkdir -p fixtures/.vscode;"
+        "echo x > fixtures/CLAUDE.md; echo x > fixtures/.vscode/tasks.json; mkdir .husky"
+    )
+    ended = await shell(free, root, script)
+    assert [told.partition(" ")[0] for told in ended.undone] == [".husky"] and ended.stderr.total == 0
+    written = (".pre-commit-config.yaml", "AGENTS.md", "fixtures/CLAUDE.md", "fixtures/.vscode/tasks.json")
+    assert all((root / path).exists() for path in written) and (root / "AGENTS.md").read_text() == "new\n"
 
 
 async def test_too_many_protected_files_are_a_sentence(sandbox: Bubblewrap, root: Path) -> None:

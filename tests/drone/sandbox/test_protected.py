@@ -40,6 +40,37 @@ from drone.sandbox.protected import Protected
         ".GIT/Config",
         ".g\u200cit/config",
         ".\uff47it/config",
+        ".claude/settings.json",
+        "app/.Cursor/rules/a.mdc",
+        ".codex/config.toml",
+        ".gemini/settings.json",
+        "opencode.json",
+        "GEMINI.md",
+        ".cursorrules",
+        ".github/copilot-instructions.md",
+        ".GitHub/Copilot-Instructions.md",
+        "sub/.github/hooks/x.json",
+        ".devcontainer/devcontainer.json",
+        ".zed/tasks.json",
+        ".fleet/run.json",
+        ".mise.toml",
+        "mise.production.toml",
+        ".config/mise/config.toml",
+        ".husky/pre-commit",
+        ".pre-commit-config.yaml",
+        ".nvim.lua",
+        ".exrc",
+        ".vimrc",
+        ".gdbinit",
+        ".lldbinit",
+        ".yarnrc.yml",
+        ".yarn/releases/yarn-4.cjs",
+        ".npmrc",
+        ".psqlrc",
+        ".Rprofile",
+        "team.code-workspace",
+        ".hg/hgrc",
+        ".\u200bclaude/settings.json",
     ],
 )
 def test_the_fixed_list_holds(path: str) -> None:
@@ -66,6 +97,19 @@ def test_the_fixed_list_holds(path: str) -> None:
         ".environment",
         "agents.md.txt",
         "my.git/config",
+        ".github/workflows/ci.yml",
+        ".gitlab-ci.yml",
+        ".tool-versions",
+        ".nvmrc",
+        ".editorconfig",
+        "copilot-instructions.md",
+        "config/fish/config.fish",
+        ".yarn/cache/a.zip",
+        ".hg/store/data",
+        "mise.md",
+        "package.json",
+        "Makefile",
+        "\u200b",
         "",
         ".",
     ],
@@ -101,6 +145,38 @@ def test_the_operators_globs_are_protected_too(glob: str, path: str, holds: bool
     assert (protected.refuses(path) is not None) is holds
     assert protected.covers(path, path.rpartition("/")[2]) is holds
     assert protected.refuses(".git/config") is not None
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "holds"),
+    [
+        (".pre-commit-config.yaml", ".pre-commit-config.yaml", False),
+        (".pre-commit-config.yaml", "sub/.PRE-commit-config.yaml", False),
+        (".pre-commit-config.yaml", ".husky/pre-commit", True),
+        (".vscode", "app/.vscode/tasks.json", False),
+        (".vscode", ".vscode/.idea/x", False),
+        ("app/.vscode", ".vscode/tasks.json", True),
+        ("tests/fixtures/**", "tests/fixtures/a/AGENTS.md", False),
+        ("tests/fixtures/**", "AGENTS.md", True),
+        ("**", "AGENTS.md", False),
+        ("**", ".env.local", False),
+        ("**", "a/.github/hooks/x", False),
+        ("**", ".git/config", True),
+        ("**", ".git", True),
+        ("**", ".mcc/agents/a.md", True),
+        ("**", ".mcc-workspace/id", True),
+        ("**", "sub/mcc.toml", True),
+        ("**", "deploy/site.yml", True),
+    ],
+)
+def test_the_operator_takes_names_out_but_never_git_s_and_mcc_s(glob: str, path: str, holds: bool) -> None:
+    assert (Protected(["deploy/**"], [glob]).refuses(path) is not None) is holds
+
+
+def test_a_refusal_says_what_the_name_makes_run_and_how_it_is_taken_out() -> None:
+    told = Protected().refuses("app/.husky/pre-commit") or ""
+    assert "makes husky run" in told and "unprotected = ['.husky']" in told and "a person can change it" in told
+    assert "unprotected" not in (Protected().refuses("mcc.toml") or "") + (Protected().refuses(".git/config") or "")
 
 
 @pytest.mark.parametrize(
