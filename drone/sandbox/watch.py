@@ -138,8 +138,9 @@ class WatchedTop:
     def _walk(self) -> None:
         began = self._clock()
         self._must_walk = not self._judge_below(self._top.top.fd, [])
-        # After a walk that takes long there is a rest all the same.
-        self._walk_at = max(began + WALK_SECONDS, self._clock() + WALK_SECONDS / 2)
+        # A walk that takes long is followed by a rest of twice that time: other orders share this process.
+        ended = self._clock()
+        self._walk_at = max(began + WALK_SECONDS, ended + 2 * (ended - began))
 
     def _judge_below(self, fd: int, above: Sequence[str]) -> bool:
         """Watch and judge a directory and all below it; False where directories were moved meanwhile."""

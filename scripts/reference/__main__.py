@@ -4,7 +4,19 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from scripts.reference import blueprints, cel, channels, commands, http, journal, providers, settings, states, tools
+from scripts.reference import (
+    blueprints,
+    cel,
+    channels,
+    commands,
+    http,
+    journal,
+    protected_names,
+    providers,
+    settings,
+    states,
+    tools,
+)
 
 DOCS = Path(__file__).parents[2] / "docs"
 SOURCE = "<!-- Written by `python -m scripts.reference`; do not edit. -->"
@@ -21,6 +33,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/channels.md": _page(channels.page),
     "reference/tools.md": _page(tools.page),
     "reference/cli.md": _page(commands.page),
+    "reference/protected-names.md": _page(protected_names.page),
     "reference/providers.md": _page(providers.page),
     "reference/cel.md": _page(cel.page),
     "reference/blueprints.md": _page(blueprints.page),
