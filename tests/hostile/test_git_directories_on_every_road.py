@@ -1,6 +1,8 @@
 """Every road on which an agent writes refuses the same changes: tools, merges of worktrees, reverts, commands, jobs."""
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import permutations
 from pathlib import Path
@@ -178,6 +180,36 @@ async def test_no_order_of_creation_makes_a_repository(root: Path, order: tuple[
     await by_write_file(root, {f"fresh/{name}": contents[name] for name in order})
     assert sum((root / "fresh" / name).exists() for name in order) == 3, "all but what would have completed it"
     assert list(sprung(root)) == []
+
+
+RACE = """
+import os, sys
+from pathlib import Path
+from drone.sandbox.paths import PathDenied, Workspace
+from drone.sandbox.protected import Protected
+from drone.tools.changing import Effect, apply
+
+root = Path(sys.argv[1])
+(root / "fresh/objects").mkdir(parents=True)
+(root / "fresh/config").write_text("[core]\\n\\tfsmonitor = x\\n")
+
+def meanwhile(event, arguments):
+    # Asked before the system is: another call puts its part there just before HEAD gets to its place.
+    if event == "os.rename" and arguments[1] == "HEAD":
+        (root / "fresh/refs").mkdir(exist_ok=True)
+
+sys.addaudithook(meanwhile)
+try:
+    apply(Workspace(root), Protected(), [Effect("fresh/HEAD", None, b"ref: refs/heads/main\\n")])
+except PathDenied as refused:
+    print(refused)
+"""
+
+
+def test_two_calls_side_by_side_make_no_git_directory(root: Path) -> None:
+    done = subprocess.run((sys.executable, "-c", RACE, str(root)), check=True, capture_output=True, text=True)
+    assert "became a git directory at this moment" in done.stdout
+    assert sorted(path.name for path in (root / "fresh").iterdir()) == ["config", "objects", "refs"]
 
 
 async def test_what_makes_a_git_directory_one_is_not_taken_away_by_tools(root: Path) -> None:
