@@ -54,6 +54,11 @@ class Top:
     attributes: dict[str, bytes]
     guarded: set[tuple[Identity, str]] = field(default_factory=set)
 
+    def shown(self, path: str) -> str:
+        """A path of the directory, as sentences name it."""
+        whole = path if self.at == "/workspace" else os.path.join(self.at, path)
+        return whole if whole.isprintable() else ascii(whole)
+
 
 def contents(root: int, paths: Sequence[str]) -> dict[str, bytes]:
     """Path and content of these files; irregular files and files over 100,000 bytes are left out."""
@@ -245,8 +250,7 @@ class Quarantine:
             self._problems.append(sentence)
 
     def _shown(self, path: str) -> str:
-        whole = path if self.top.at == "/workspace" else os.path.join(self.top.at, path)
-        return whole if whole.isprintable() else ascii(whole)
+        return self.top.shown(path)
 
 
 @contextmanager
