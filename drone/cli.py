@@ -1,6 +1,7 @@
 """The command `drone`: `work` runs a worker; `run` and `models` need neither broker nor database."""
 
 import asyncio
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -87,6 +88,7 @@ def run(
     Example: drone run "Explain this repository" --limit rounds=20
     """
     from drone.local_run import order_from, run_here
+    from mcc.contracts.drones import AS_ROOT, AS_ROOT_ADVICE
 
     directory = (workspace or Path()).resolve()
     try:
@@ -95,6 +97,8 @@ def run(
         say(f"drone run: {error}")
         raise typer.Exit(USAGE) from error
     settings = _settings(workspace_roots=(directory,))
+    if os.geteuid() == 0:
+        say(f"drone run: {AS_ROOT}; {AS_ROOT_ADVICE}.")
     done = asyncio.run(run_here(settings, order, as_json=as_json))
     raise typer.Exit(DONE if done else FAILED)
 
@@ -158,10 +162,14 @@ def walls() -> None:
     Example: drone walls
     """
     from drone.tools.catalog import Toolbox
+    from mcc.contracts.drones import AS_ROOT, AS_ROOT_ADVICE
 
     settings = _settings()
     toolbox = Toolbox.found(settings.prompts_dir, sandboxing=settings.sandbox)
-    print_json(asyncio.run(toolbox.sandbox()))
+    state = asyncio.run(toolbox.sandbox())
+    print_json(state)
+    if state.as_root:
+        say(f"drone walls: {AS_ROOT}; {AS_ROOT_ADVICE}.")
 
 
 def _settings(**given: Any) -> "Settings":

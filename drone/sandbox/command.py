@@ -115,7 +115,7 @@ class Command:
         emptied = {path: b"" for path, is_directory in prepared.private.items() if not is_directory}
         replaced = {os.path.join(WORKSPACE, name): content for name, content in call.instead.items()}
         self._over, self._new = Overlays({**replaced, **emptied}), Overlays(dict(network.files) if network else {})
-        self._filter = in_memory(seccomp.program() or b"")
+        self._filter = in_memory(seccomp.program(any_mode=call.profile.ours) or b"")
         variables = {**call.environment, **(network.environment if network else {})}
         words = (
             *leash,

@@ -15,7 +15,7 @@ from drone.sandbox.masks import in_memory
 from drone.sandbox.meter import Meter
 from drone.sandbox.profile import ENVIRONMENT
 from drone.sandbox.protected import Protected
-from mcc.contracts.drones import MISSING, STANDS, SandboxState, Walls
+from mcc.contracts.drones import MISSING, STANDS, Walls
 
 KIND = "container"
 
@@ -54,14 +54,12 @@ class Contained(Bubblewrap):
             raise OSError(0, "in a container no program has files, directories or a network of its own")
         return _Command(self._sandbox_program, call, leash)
 
-    def state(self) -> SandboxState:
-        """Which walls stand here: those that the drone makes itself; the others are up to the container."""
-        walls: Mapping[str, str] = dict.fromkeys(Walls.model_fields, _ITS)
-        protected = f"{MISSING}what is made is put aside afterwards, what is changed is not put back"
-        own = {"no_userns_inside": STANDS, "seccomp": STANDS, "unix_sockets": STANDS, "protected": protected}
+    def claimed(self) -> Mapping[str, str]:
+        """The state of each wall as far as it is known without a trial: most are up to the container."""
+        walls = dict.fromkeys(Walls.model_fields, _ITS)
+        walls["protected"] = f"{MISSING}what is made is put aside afterwards, what is changed is not put back"
         controllers = {"memory": "memory", "processes": "pids", "cpu": "cpu"}
-        metered = {wall: STANDS for wall, controller in controllers.items() if self.meter.holds(controller)}
-        return SandboxState(kind=KIND, walls=Walls(**{**walls, **own, **metered}))
+        return walls | {wall: STANDS for wall, controller in controllers.items() if self.meter.holds(controller)}
 
 
 class _Command:

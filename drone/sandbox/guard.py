@@ -9,7 +9,8 @@ from drone.sandbox.mounts import path_of
 from drone.sandbox.placeholders import Placeholders, remove
 from drone.sandbox.private import identity
 from drone.sandbox.protected import Protected
-from drone.sandbox.quarantine import Quarantine, Top, contents
+from drone.sandbox.quarantine import MOST_TOLD, Quarantine, Top, contents
+from drone.sandbox.setid import now_ns, strip_setid
 from drone.sandbox.survey import Spot, directories, spots_in, survey
 from drone.sandbox.watch import Watch
 
@@ -61,6 +62,7 @@ class Guard:
         self._put: list[tuple[int, str]] = []
         self._options: list[str] = []
         self._fds: list[int] = []
+        self._since_ns = 0
 
     @property
     def holds(self) -> bool:
@@ -77,6 +79,7 @@ class Guard:
 
     def cover(self, directory: int, at: str) -> None:
         """Guard this directory, which is mounted at `at`. Raises OSError when it cannot be looked through."""
+        self._since_ns = self._since_ns or now_ns()
         before = survey(directory, self._protected)
         top = Top(os.dup(directory), at, before, contents(directory, before.attributes))
         self._tops.append(Quarantine(top, self._protected))
@@ -126,11 +129,24 @@ class Guard:
         self._watch.begin(self._tops)
 
     def undo(self) -> tuple[str, ...]:
-        """Move protected paths that the program made or changed to quarantine; sentences about them."""
+        """Move protected paths that the program made or changed to quarantine, and take setuid, setgid and capabilities
+        from files; sentences about them."""
         self._watch.end()
         for top in self._tops:
             top.finish()
-        return tuple(sentence for top in self._tops for sentence in top.sentences)
+        moved = [sentence for top in self._tops for sentence in top.sentences]
+        return (*moved, *(sentence for one in self._tops for sentence in self._lowered(one.top)))
+
+    def _lowered(self, top: Top) -> Iterator[str]:
+        try:
+            found = strip_setid(top.fd, self._since_ns)
+        except OSError as error:
+            yield f"{top.at} could not be looked through for files with setuid or setgid: {error.strerror or error}."
+            return
+        for path in found[:MOST_TOLD]:
+            yield f"{top.shown(path)} had setuid, setgid or capabilities: they were taken away."
+        if len(found) > MOST_TOLD:
+            yield f"And {len(found) - MOST_TOLD:,} more such files."
 
     def close(self) -> None:
         self._watch.end()

@@ -64,7 +64,8 @@ class Profile:
     """`write`: the program may change the workspace, except protected paths. `egress`: its network, None = none.
 
     `ours`: a program of this installation that does just what MCC tells it to, which is git. Its processes are not
-    counted where counting takes time.
+    counted where counting takes time, and it may give directories setgid, as it does in a repository that a group
+    shares.
     """
 
     write: bool = False
@@ -101,7 +102,8 @@ def options(environment: Mapping[str, str], limits: Limits, *, disable_userns: b
         "--clearenv",
         *(word for pair in {**ENVIRONMENT, **environment}.items() for word in ("--setenv", *pair)),
         *_system(),
-        *("--proc", "/proc", "--dev", "/dev"),
+        # A process whose user id is the machine's root may write sysctls without any capability.
+        *("--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"),
         *("--size", str(limits.shared_bytes), "--tmpfs", "/dev/shm"),
         *("--remount-ro", "/dev"),
         *("--size", str(limits.tmp_bytes), "--tmpfs", "/tmp"),

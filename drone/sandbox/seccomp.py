@@ -5,7 +5,7 @@ import platform
 import struct
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
     "acct": (163, 89),
@@ -69,6 +69,28 @@ NUMBERS: Mapping[str, tuple[int | None, int | None]] = {
 }
 """Calls refused with EPERM whatever their arguments: name → number on x86_64, number on aarch64."""
 
+HIDDEN: Mapping[str, tuple[int | None, int | None]] = {"clone3": (435, 435), "openat2": (437, 437)}
+"""Calls that get ENOSYS, so that the C library falls back to older ones: their arguments lie in memory, where a filter
+cannot see them."""
+
+Modes: TypeAlias = Mapping[str, tuple[int | None, int | None, int, int | None]]
+
+MODES: Modes = {
+    "chmod": (90, None, 1, None),
+    "creat": (85, None, 1, None),
+    "fchmod": (91, 52, 1, None),
+    "fchmodat": (268, 53, 2, None),
+    "fchmodat2": (452, 452, 2, None),
+    "mkdir": (83, None, 1, None),
+    "mkdirat": (258, 34, 2, None),
+    "mknod": (133, None, 1, None),
+    "mknodat": (259, 33, 2, None),
+    "open": (2, None, 2, 1),
+    "openat": (257, 56, 3, 2),
+}
+"""Calls that give a file a mode, refused with EPERM for one with setuid or setgid: name → number on x86_64, number on
+aarch64, index of the mode among the arguments, index of the flags without which the mode means nothing."""
+
 LAST = 469
 """The newest call that this list considers (file_setattr, Linux 6.17). Newer calls, and all of x32, get ENOSYS."""
 
@@ -80,15 +102,14 @@ class Architecture(NamedTuple):
     column: int
     audit: int
     clone: int
-    clone3: int
     ioctl: int
     socket: int
     socketpair: int
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
-    "x86_64": Architecture(0, 0xC000003E, clone=56, clone3=435, ioctl=16, socket=41, socketpair=53),
-    "aarch64": Architecture(1, 0xC00000B7, clone=220, clone3=435, ioctl=29, socket=198, socketpair=199),
+    "x86_64": Architecture(0, 0xC000003E, clone=56, ioctl=16, socket=41, socketpair=53),
+    "aarch64": Architecture(1, 0xC00000B7, clone=220, ioctl=29, socket=198, socketpair=199),
 }
 
 _NEW_NAMESPACES = 0x7E02_0000
@@ -96,6 +117,10 @@ _NEW_NAMESPACES = 0x7E02_0000
 
 _UNIX, _INET, _INET6 = 1, 2, 10
 _STREAM, _SEQPACKET, _KIND_OF_SOCKET = 1, 5, 0xF
+_SETUID_SETGID = 0o6000
+_MAKES_A_FILE = 0o100 | 0o20000000
+"""O_CREAT, and O_TMPFILE without O_DIRECTORY, whose value differs between machine types."""
+
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 
 _LOAD, _AND, _EQUAL, _GREATER, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x25, 0x45, 0x06
@@ -116,29 +141,35 @@ class _Step(NamedTuple):
 
 
 @cache
-def program(machine: str = platform.machine()) -> bytes | None:
+def program(machine: str = platform.machine(), *, any_mode: bool = False) -> bytes | None:
     """The filter for this machine type, in the form of bubblewrap's `--seccomp`; None where there is none for it.
 
-    A call of another architecture kills the process, as the same numbers mean other calls there.
+    A call of another architecture kills the process, as the same numbers mean other calls there. `any_mode`: files may
+    be given any mode, which git needs where a group shares a repository: it hands setgid on to new directories.
     """
     architecture = ARCHITECTURES.get(machine)
-    return None if architecture is None else _assembled(list(_steps(architecture)))
+    return None if architecture is None else _assembled(list(_steps(architecture, {} if any_mode else MODES)))
 
 
-def _steps(one: Architecture) -> Iterator[_Step]:
+def _steps(one: Architecture, modes: Modes) -> Iterator[_Step]:
     yield _Step(_LOAD, _ARCHITECTURE)
     yield _Step(_EQUAL, one.audit, other="kill")
     yield _Step(_LOAD, _NUMBER)
     yield _Step(_GREATER, LAST, then="missing")
-    # ENOSYS makes the C library fall back to clone. The flags of clone3 lie in memory, where a filter cannot see them.
-    yield _Step(_EQUAL, one.clone3, then="missing")
+    for numbers in HIDDEN.values():
+        if (number := numbers[one.column]) is not None:
+            yield _Step(_EQUAL, number, then="missing")
     for name in ("clone", "ioctl", "socket", "socketpair"):
         yield _Step(_EQUAL, getattr(one, name), then=name)
+    for name, call in modes.items():
+        if (number := call[one.column]) is not None:
+            yield _Step(_EQUAL, number, then=name)
     for numbers in NUMBERS.values():
         if (number := numbers[one.column]) is not None:
             yield _Step(_EQUAL, number, then="refuse")
     yield _Step(_RETURN, _ALLOW)
     yield from _argument_checks()
+    yield from _mode_checks(one, modes)
     yield _Step(_RETURN, _ALLOW, label="allow")
     yield _Step(_RETURN, _ERRNO | errno.EPERM, label="refuse")
     yield _Step(_RETURN, _ERRNO | errno.ENOSYS, label="missing")
@@ -164,6 +195,18 @@ def _argument_checks() -> Iterator[_Step]:
     # Datagram pairs are refused: one end could be connected anew, to a named socket outside.
     yield _Step(_EQUAL, _STREAM, then="allow")
     yield _Step(_EQUAL, _SEQPACKET, then="allow", other="refuse")
+
+
+def _mode_checks(one: Architecture, modes: Modes) -> Iterator[_Step]:
+    for name, call in modes.items():
+        if call[one.column] is None:
+            continue
+        mode, flags = call[2:]
+        if flags is not None:
+            yield _Step(_LOAD, _ARGUMENTS + 8 * flags, label=name)
+            yield _Step(_ANY_BIT, _MAKES_A_FILE, other="allow")
+        yield _Step(_LOAD, _ARGUMENTS + 8 * mode, label=name if flags is None else "")
+        yield _Step(_ANY_BIT, _SETUID_SETGID, then="refuse", other="allow")
 
 
 def _assembled(steps: list[_Step]) -> bytes:

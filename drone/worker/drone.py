@@ -21,7 +21,7 @@ from drone.worker.liveness import Stall
 from drone.worker.loop import SharedLoop, schema_problem, wait_in_thread
 from drone.worker.workshop import Exits, Workshop, monitored
 from mcc import __version__
-from mcc.contracts.drones import Capability, Registration, SandboxState
+from mcc.contracts.drones import AS_ROOT, AS_ROOT_ADVICE, Capability, Registration, SandboxState
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import Publisher
 from mcc.dispatch.sweep import SweepLoop
@@ -229,7 +229,10 @@ class Drone:
 
     async def _hire_crew(self) -> tuple[Crew, SandboxState]:
         crew = self._hire()
-        return crew, await crew.sandbox()
+        sandbox = await crew.sandbox()
+        if sandbox.as_root:
+            log.warning(AS_ROOT, drone=self._settings.name, advice=AS_ROOT_ADVICE)
+        return crew, sandbox
 
     async def _open(self, crew: Crew) -> Workshop:
         exits = Exits(self._die, self.give_up)

@@ -74,15 +74,20 @@ class Walls(Closed):
     """The restrictions on programs that tools start; each is `stands`, or `missing: ` with the reason.
 
     `namespaces`: own namespaces for users, processes, IPC, host name and network; `no_userns_inside`: programs cannot
-    create further user namespaces. `seccomp`: system calls are filtered; `unix_sockets`: programs cannot open Unix
-    sockets. `tmp_cap`: /tmp has a size limit. `memory`, `processes` and `cpu` limit one call with everything it starts.
-    `protected`: programs cannot change the protected paths. `egress`: no network except the allowed way out.
+    create further user namespaces. `proc_readonly` and `sys_readonly`: nothing below /proc and /sys can be written.
+    `seccomp`: system calls are filtered; `unix_sockets`: programs cannot open Unix sockets. `no_setid`: programs cannot
+    give a file setuid, setgid or capabilities. `tmp_cap`: /tmp has a size limit. `memory`, `processes` and `cpu` limit
+    one call with everything it starts. `protected`: programs cannot change the protected paths. `egress`: no network
+    except the allowed way out.
     """
 
     namespaces: Text = f"{MISSING}not tried"
     no_userns_inside: Text = f"{MISSING}not tried"
+    proc_readonly: Text = f"{MISSING}not tried"
+    sys_readonly: Text = f"{MISSING}not tried"
     seccomp: Text = f"{MISSING}not tried"
     unix_sockets: Text = f"{MISSING}not tried"
+    no_setid: Text = f"{MISSING}not tried"
     tmp_cap: Text = f"{MISSING}not tried"
     memory: Text = f"{MISSING}not tried"
     processes: Text = f"{MISSING}not tried"
@@ -103,12 +108,20 @@ class Walls(Closed):
 
 OFF = "off"
 
+AS_ROOT = (
+    "the drone runs as root: only the sandbox stands between a command and the whole machine, and files that commands "
+    "make belong to root"
+)
+AS_ROOT_ADVICE = "run drones as a user of their own"
+
 
 class SandboxState(Closed):
-    """The sandbox of programs that tools start. `kind`: `bubblewrap`, `container`, or `off` (no program is started)."""
+    """The sandbox of programs that tools start. `kind`: `bubblewrap`, `container`, or `off` (no program is started).
+    `as_root`: the drone runs with user id 0, and so do these programs."""
 
     kind: Text = OFF
     walls: Walls = Walls()
+    as_root: bool = False
 
     @model_validator(mode="before")
     @classmethod

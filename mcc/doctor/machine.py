@@ -13,7 +13,7 @@ from typing import Any
 from mcc.configuration.places import NotPrivate, refuse_others
 from mcc.configuration.providers import KEY_NAMES, WITHOUT_NETWORK, address_variable, refusal
 from mcc.configuration.workspaces import KEPT_CHECKOUTS, KeptCheckouts
-from mcc.contracts.drones import OFF, SandboxState, Walls
+from mcc.contracts.drones import AS_ROOT, AS_ROOT_ADVICE, OFF, SandboxState, Walls
 from mcc.doctor.finding import Finding, State
 from mcc.doctor.installation import Installation
 from mcc.local.programs import drones_for
@@ -133,6 +133,13 @@ def check_sandbox(installation: Installation) -> Iterator[Finding]:
     except (OSError, ValueError, subprocess.TimeoutExpired):
         yield Finding("sandbox", "warning", "it could not be tried", "look at what config says, and try once more")
         return
+    yield from sandbox_findings(state)
+
+
+def sandbox_findings(state: SandboxState) -> Iterator[Finding]:
+    """Findings about this state of a sandbox."""
+    if state.as_root:
+        yield Finding("sandbox", "warning", AS_ROOT, AS_ROOT_ADVICE)
     missing = state.walls.missing
     if state.kind == OFF:
         detail = f"{next(iter(missing.values()), 'there is none')}: tools that run commands are off"

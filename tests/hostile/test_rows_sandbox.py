@@ -15,6 +15,7 @@ from drone.sandbox.guard import ALSO_WHEN_MISSING
 from drone.sandbox.limits import Limits
 from drone.sandbox.paths import Workspace
 from drone.sandbox.protected import NAMES
+from drone.sandbox.seccomp import ARCHITECTURES, HIDDEN, MODES
 from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene
 
@@ -89,6 +90,74 @@ SYSTEM_CALLS = {
 
 async def test_row_23_the_kernels_corners_are_closed(sandbox: Bubblewrap, root: Path, profile: Profile) -> None:
     assert await by_python(sandbox, root, refused(SYSTEM_CALLS), profile) == "tried\n"
+
+
+SETTINGS = """
+import sys
+def walked(top):
+    for path, directories, names in os.walk(top):
+        # What these lead to is judged by where it lies.
+        directories[:] = [name for name in directories if name not in ("fd", "map_files", "cwd", "root")]
+        yield from (os.path.join(path, name) for name in names)
+found = []
+for path in (*walked("/proc"), *walked("/sys"), "/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern"):
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW))
+        found.append(path)
+    except OSError:
+        pass
+for made in ("/proc/made", "/sys/made"):
+    try: os.mkdir(made)
+    except OSError: continue
+    found.append(made)
+print(len(found), *found[:3])
+"""
+
+
+async def test_row_23_no_setting_of_the_kernel_can_be_written(
+    sandbox: Bubblewrap, root: Path, profile: Profile
+) -> None:
+    assert await by_python(sandbox, root, SETTINGS, profile) == "0\n"
+
+
+SETID = """
+import stat, struct
+number = {numbers!r}[os.uname().machine]
+at = -100
+os.chdir("/tmp" if {read_only} else ".")
+given = os.open("given", os.O_RDWR | os.O_CREAT, 0o755)
+for mode in (0o4755, 0o2755, 0o6777):
+    how = struct.pack("=QQQ", os.O_CREAT | os.O_WRONLY, mode, 0)
+    for call in (
+        ("chmod", b"given", mode), ("fchmod", given, mode), ("fchmodat", at, b"given", mode), ("creat", b"a", mode),
+        ("fchmodat2", at, b"given", mode, 0), ("mknod", b"b", stat.S_IFREG | mode, 0), ("mkdir", b"c", mode),
+        ("mknodat", at, b"d", stat.S_IFREG | mode, 0), ("mkdirat", at, b"e", mode), ("open", b"f", 0o101, mode),
+        ("openat", at, b"g", 0o101, mode), ("openat", at, b".", os.O_TMPFILE | 2, mode),
+        ("openat2", at, b"h", how, len(how)),
+    ):
+        if call[0] not in number: continue
+        answer = libc.syscall(number[call[0]], *call[1:])
+        if answer != -1 or ctypes.get_errno() != (errno.ENOSYS if call[0] == "openat2" else errno.EPERM):
+            print(call, answer, ctypes.get_errno())
+for version in (b"\\0\\0\\0\\2" + b"\\xff" * 4 + bytes(12), b"\\0\\0\\0\\3" + b"\\xff" * 4 + bytes(16)):
+    try:
+        os.setxattr("given", "security.capability", version)
+        print("has capabilities")
+    except OSError as error: print(error.errno == errno.EPERM)
+print([name for name in os.listdir(".") if os.lstat(name).st_mode & 0o6000])
+"""
+
+
+async def test_row_21_no_file_gets_setuid_setgid_or_capabilities(
+    sandbox: Bubblewrap, root: Path, profile: Profile
+) -> None:
+    calls = {**MODES, "openat2": HIDDEN["openat2"]}
+    numbers = {
+        machine: {name: of[one.column] for name, of in calls.items() if of[one.column] is not None}
+        for machine, one in ARCHITECTURES.items()
+    }
+    source = SETID.format(numbers=numbers, read_only=not profile.write).replace("\\\\", "\\")
+    assert await by_python(sandbox, root, source, profile) == "True\nTrue\n[]\n"
 
 
 async def test_row_23_no_program_makes_namespaces(sandbox: Bubblewrap, root: Path, profile: Profile) -> None:

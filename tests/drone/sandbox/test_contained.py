@@ -13,7 +13,6 @@ from drone.sandbox.contained import Contained
 from drone.sandbox.paths import Workspace
 from drone.sandbox.reaper import Process
 from mcc.configuration.network import Sandbox
-from mcc.contracts.drones import STANDS
 
 WRITES = Profile(write=True)
 SOON = Bounds(20.0)
@@ -90,10 +89,18 @@ async def test_what_a_container_cannot_do_is_refused(tmp_path: Path) -> None:
         await Contained().run(("true",), workspace, SOON, profile=WRITES, mounts=(Mount(workspace.fd, "/further"),))
 
 
-def test_the_state_names_the_drones_own_walls_and_leaves_the_rest_to_the_operator() -> None:
-    state = Contained().state()
-    assert state.kind == "container" and state.walls.seccomp == STANDS
-    assert "operator vouches" in state.walls.namespaces and "operator vouches" in state.walls.egress
+def test_what_the_container_itself_has_to_hold_is_left_to_the_operator() -> None:
+    claimed = Contained().claimed()
+    assert claimed["protected"].endswith("not put back")
+    assert all("operator vouches" in claimed[wall] for wall in ("namespaces", "egress", "tmp_cap"))
+
+
+async def test_a_program_gives_no_file_setuid_or_capabilities(tmp_path: Path) -> None:
+    script = "touch a; chmod 4755 a; chmod 2755 a; mkdir d; chmod g+s d; stat -c %a a d; grep CapBnd /proc/self/status"
+    ended = await shell(tmp_path, f"{{ {script}; }} 2>/dev/null")
+    mode, directory, bounding = ended.stdout.head.decode().split("\n")[:3]
+    assert (mode, directory) == ("644", "755")
+    assert int(bounding.split()[1], 16) & (1 << 31 | 1 << 4) == 0 or os.geteuid() != 0
 
 
 def test_a_container_accepts_no_list_of_hosts() -> None:

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from drone.sandbox.seccomp import ARCHITECTURES, LAST, NUMBERS, program
+from drone.sandbox.seccomp import ARCHITECTURES, HIDDEN, LAST, MODES, NUMBERS, program
 from scripts.container_seccomp import FILE, NEEDED, profile
 
 KILL, ALLOW, ERRNO = 0x8000_0000, 0x7FFF_0000, 0x0005_0000
@@ -19,9 +19,9 @@ CLONE_NEW = {"ns": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x8000
 CLONE_NEW |= {"pid": 0x20000000, "net": 0x40000000}
 
 
-def decision(machine: str, number: int, *arguments: int, audit: int | None = None) -> int:
+def decision(machine: str, number: int, *arguments: int, audit: int | None = None, any_mode: bool = False) -> int:
     """The decision that the kernel would make: a small interpreter of the instructions that the filter uses."""
-    code = program(machine)
+    code = program(machine, any_mode=any_mode)
     assert code is not None
     padded = (*arguments, *(0,) * (6 - len(arguments)))
     shown = struct.pack("=iIQ6Q", number, audit or ARCHITECTURES[machine].audit, 0, *padded)
@@ -52,10 +52,19 @@ def number(machine: str, name: str) -> int:
     return int(getattr(ARCHITECTURES[machine], name))
 
 
+def test_without_the_modes_the_filter_is_otherwise_the_same(machine: str) -> None:
+    column = ARCHITECTURES[machine].column
+    assert len(program(machine, any_mode=True) or b"") < len(program(machine) or b"")
+    for call in set(range(LAST + 1)) - {made[column] for made in MODES.values()}:
+        assert decision(machine, call) == decision(machine, call, any_mode=True)
+    assert {decision(machine, made[column] or 1, *[0o6777] * 6, any_mode=True) for made in MODES.values()} == {ALLOW}
+
+
 def test_listed_calls_are_refused_and_the_others_allowed(machine: str) -> None:
     column = ARCHITECTURES[machine].column
     refused = {numbers[column] for numbers in NUMBERS.values()} - {None}
-    looked_at = {number(machine, name) for name in ("clone", "clone3", "ioctl", "socket", "socketpair")}
+    looked_at = {number(machine, name) for name in ("clone", "ioctl", "socket", "socketpair")}
+    looked_at |= {call[column] for calls in (HIDDEN, MODES) for call in calls.values()}
     for call in set(range(LAST + 1)) - looked_at:
         assert decision(machine, call) == (REFUSED if call in refused else ALLOW), call
 
@@ -75,7 +84,41 @@ def test_clone_with_new_namespaces_is_refused(machine: str) -> None:
     assert decision(machine, clone, 0x003D0F00) == ALLOW
     for flag in CLONE_NEW.values():
         assert decision(machine, clone, flag | 17) == REFUSED
-    assert decision(machine, number(machine, "clone3"), 0) == MISSING
+
+
+def test_calls_whose_arguments_no_filter_sees_get_enosys(machine: str) -> None:
+    column = ARCHITECTURES[machine].column
+    assert {"clone3", "openat2"} == HIDDEN.keys()
+    assert {decision(machine, call[column] or 0, 0) for call in HIDDEN.values()} == {MISSING}
+
+
+CREATED, TEMPORARY = 0o100, 0o20000000
+PLACES = {"chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mkdir": 1, "mkdirat": 2, "mknod": 1}
+PLACES |= {"mknodat": 2, "open": 2, "openat": 3}
+FLAGS = {"open": 1, "openat": 2}
+
+
+@pytest.mark.parametrize("name", sorted(PLACES))
+def test_no_call_gives_a_file_setuid_or_setgid(machine: str, name: str) -> None:
+    call = MODES[name][ARCHITECTURES[machine].column]
+    if call is None:
+        assert machine == "aarch64" and name in ("chmod", "creat", "mkdir", "mknod", "open")
+        return
+
+    def made(mode: int, flags: int) -> int:
+        arguments = [0xFFFF_FFFF_FFFF_FF9C] * 6
+        arguments[PLACES[name]] = mode
+        if name in FLAGS:
+            arguments[FLAGS[name]] = flags
+        return decision(machine, call, *arguments)
+
+    for flags in (CREATED | 1, TEMPORARY | 0o200002, CREATED | 0xFFFF_FFFF_0000_0000):
+        for mode in (0o4755, 0o2755, 0o6000, 0o104711, 0o2000 | 0xFFFF_FFFF_0000_0000):
+            assert made(mode, flags) == REFUSED
+        for mode in (0o777, 0o1777, 0o100644, 0o40755, 0, 0o644 | 0o4000 << 32):
+            assert made(mode, flags) == ALLOW
+    if name in FLAGS:
+        assert made(0o6755, 0o2) == made(0xFFFF_FFFF, 0o202000) == ALLOW
 
 
 def test_only_internet_sockets_are_allowed_whatever_the_upper_half_of_the_argument(machine: str) -> None:
@@ -112,9 +155,9 @@ def test_the_numbers_are_those_of_libseccomp() -> None:
     if name is None:
         pytest.skip("libseccomp is not installed")
     resolve = ctypes.CDLL(name).seccomp_syscall_resolve_name_arch
-    looked_at = ("clone", "clone3", "ioctl", "socket", "socketpair")
+    looked_at = ("clone", "ioctl", "socket", "socketpair")
     for machine, one in ARCHITECTURES.items():
-        ours = {call: numbers[one.column] for call, numbers in NUMBERS.items()}
+        ours = {call: numbers[one.column] for call, numbers in {**NUMBERS, **HIDDEN, **MODES}.items()}
         ours |= {call: number(machine, call) for call in looked_at}
         theirs = {call: resolve(one.audit, call.encode()) for call in ours}
         # It answers -1 for what is newer than itself, and less for what this architecture does not have.

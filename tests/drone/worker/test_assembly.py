@@ -4,9 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from drone.settings import Settings
 from drone.worker.drone import CannotStart, Drone
+from mcc.contracts.drones import AS_ROOT, SandboxState
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import OrderStatus
 from mcc.store.errors import StoreUnavailable
@@ -67,6 +69,24 @@ def test_without_redis_orders_are_found_by_polling_the_database(tmp_path: Path) 
         orders = [place(staffed.store, f"p{number}") for number in range(10)]
         for order in orders:
             assert wait_for(staffed.store, order, OrderStatus.SUCCEEDED)
+
+
+class OfRoot(FakeCrew):
+    async def sandbox(self) -> SandboxState:
+        return SandboxState(as_root=True)
+
+
+@pytest.mark.parametrize(("crew", "warnings"), [(OfRoot, 1), (FakeCrew, 0)])
+def test_a_drone_that_runs_as_root_says_so_once_when_it_starts(
+    tmp_path: Path, crew: type[FakeCrew], warnings: int
+) -> None:
+    with capture_logs() as lines:
+        drone = Drone(settings(tmp_path), temporary_store(), crew, wedged=lambda: None)
+        drone.start()
+        drone.drain()
+        assert drone.drained.wait(10)
+        drone.close()
+    assert [line["log_level"] for line in lines if line["event"] == AS_ROOT] == ["warning"] * warnings
 
 
 def test_messages_and_poll_draw_on_the_same_slots(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from mcc.configuration.workspaces import KeptCheckout, KeptCheckouts
+from mcc.contracts.drones import AS_ROOT, STANDS, SandboxState, Walls
 from mcc.contracts.shape import to_json
 from mcc.doctor.installation import Installation
 from mcc.doctor.machine import (
@@ -14,6 +15,7 @@ from mcc.doctor.machine import (
     check_keys,
     check_prices,
     database_file,
+    sandbox_findings,
 )
 from mcc.local.data_dir import upgrade_database
 from tests.mcc.doctor.installations import installed, register, settings_in, states_by_check
@@ -133,3 +135,19 @@ def test_a_data_dir_and_a_database_on_one_disk_are_one_line(tmp_path: Path) -> N
     settings = settings_in(tmp_path, MCC_DATABASE_URL=f"sqlite:///{tmp_path}/elsewhere/x.db")
     [finding] = check_disk(Installation(settings, {}, "", 0.5))
     assert finding.detail.endswith(str(tmp_path))
+
+
+def test_a_drone_that_runs_as_root_is_a_warning_whether_or_not_its_walls_stand() -> None:
+    standing = Walls(**dict.fromkeys(Walls.model_fields, STANDS))
+    for kind, walls in (("bubblewrap", standing), ("container", standing), ("off", Walls.without("not installed"))):
+        root, user = (
+            list(sandbox_findings(SandboxState(kind=kind, walls=walls, as_root=one))) for one in (True, False)
+        )
+        assert [finding.detail for finding in root if finding not in user] == [AS_ROOT]
+        assert {finding.state for finding in root} >= {"warning"} and user == root[1:]
+
+
+def test_a_wall_that_is_missing_is_told_with_its_reason() -> None:
+    walls = Walls(**{**dict.fromkeys(Walls.model_fields, STANDS), "proc_readonly": "missing: /proc/x can be written"})
+    *_, told = sandbox_findings(SandboxState(kind="container", walls=walls))
+    assert told.state == "warning" and told.detail == "proc_readonly is missing: /proc/x can be written"
