@@ -23,7 +23,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcc.api.health import Metrics
 from mcc.api.problems import Refusal, problem
 from mcc.contracts.ids import fresh_id
-from mcc.contracts.shape import repeated_key
+from mcc.contracts.shape import NotFinite, RepeatedKey, unclear_json
+from mcc.contracts.well_formed import WellFormed
 from mcc.settings import Settings
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -155,11 +156,16 @@ _PEELED = 4
 log = logging.getLogger(__name__)
 
 
+_JSON_TYPES = frozenset({"application/json", "application/problem+json", "text/event-stream"})
+
+
 class _Answer:
-    """A `send` that adds the security headers and records the response's status."""
+    """A `send` that adds the security headers, records the response's status, and sends JSON that every reader takes:
+    with U+FFFD for lone surrogates."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
+        self._json: WellFormed | None = None
         self.status: int | None = None
 
     async def __call__(self, message: Message) -> None:
@@ -169,6 +175,11 @@ class _Answer:
             for name, value in HEADERS.items():
                 headers[name] = value
             headers.setdefault("Cache-Control", "no-store")
+            if headers.get("content-type", "").partition(";")[0] in _JSON_TYPES:
+                self._json = WellFormed()
+        elif self._json is not None:
+            body = self._json.feed(message.get("body", b""), last=not message.get("more_body", False))
+            message = {**message, "body": body}
         await self._send(message)
 
 
@@ -214,7 +225,8 @@ async def _answer_bug(scope: Scope, receive: Receive, answer: _Answer) -> None:
 
 
 async def read_body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
-    """The whole body. Raises `Refusal`: 413 too large, 408 too slow, 422 nested too deep or with a duplicate key."""
+    """The whole body. Raises `Refusal`: 413 too large, 408 too slow, 422 nested too deep, with a duplicate key
+    or with a number that JSON lacks."""
     length = request.headers.get("content-length", "0")
     if length.isdigit() and int(length) > MAX_BODY_BYTES:
         raise _too_large()
@@ -225,8 +237,11 @@ async def read_body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
         raise Refusal(408, f"The body did not arrive within {seconds:g} s.") from None
     if nested_deeper_than(MAX_DEPTH, body):
         raise Refusal(422, f"The body is nested deeper than {MAX_DEPTH} levels.")
-    if (found := repeated_key(body)) is not None:
-        raise Refusal(422, f"In the body {found}; send it once.")
+    match unclear_json(body):
+        case RepeatedKey() as found:
+            raise Refusal(422, f"In the body {found}; send it once.")
+        case NotFinite() as found:
+            raise Refusal(422, f"In the body {found}; leave it out, or send it as a text.")
     return body
 
 

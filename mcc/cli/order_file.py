@@ -74,17 +74,20 @@ class OrderFile:
         from pydantic import ValidationError
 
         from mcc.contracts.order import OrderOfBatch
-        from mcc.contracts.shape import RepeatedKey, refuse_repeated_keys
+        from mcc.contracts.shape import NotFinite, RepeatedKey, unclear_json
         from mcc.rules.mistakes import mistakes
 
         try:
-            given = json.loads(text.decode("utf-8-sig"), object_pairs_hook=refuse_repeated_keys)
+            plain = text.decode("utf-8-sig")
+            if (unclear := unclear_json(plain)) is not None:
+                raise unclear
+            given = json.loads(plain)
         except json.JSONDecodeError as error:
             why = f"{error.msg} at character {error.pos + 1}"
             return Line(number, {}, f"it is not JSON ({why}); write one order a line, such as {EXAMPLE}")
         except UnicodeDecodeError:
             return Line(number, {}, "it is not UTF-8 text")
-        except RepeatedKey as error:
+        except (RepeatedKey, NotFinite) as error:
             return Line(number, {}, str(error))
         except RecursionError:
             return Line(number, {}, f"it is nested too deeply; write one order a line, such as {EXAMPLE}")

@@ -121,9 +121,9 @@ def submit(
     prompt: str, fields: Mapping[str, Any], idempotency_key: str | None, attended: bool = False
 ) -> "Call[WorkOrder]":
     from mcc.contracts.ids import fresh_id
-    from mcc.contracts.shape import to_json
+    from mcc.contracts.shape import finite_json
 
-    body = to_json(_order_fields({"prompt": prompt, **fields}))
+    body = finite_json(_order_fields({"prompt": prompt, **fields}))
     headers = {"Idempotency-Key": idempotency_key or fresh_id(), **({"MCC-Attended": "true"} if attended else {})}
     return Call("POST", "/orders", _order, body=body, headers=headers)
 
@@ -144,14 +144,14 @@ def _order_fields(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 def submit_many(orders: "Sequence[Mapping[str, Any]]") -> "Call[tuple[PlacedOrder, ...]]":
     from mcc.contracts.answers import Listing, PlacedOrder
     from mcc.contracts.ids import fresh_id
-    from mcc.contracts.shape import to_json
+    from mcc.contracts.shape import finite_json
 
     batch = [{"idempotency_key": fresh_id(), **_order_fields(one)} for one in orders]
     return Call(
         "POST",
         "/orders:batch",
         lambda body: Listing[PlacedOrder].model_validate(body).items,
-        body=to_json({"orders": batch}),
+        body=finite_json({"orders": batch}),
     )
 
 
@@ -170,19 +170,19 @@ def retry(order_id: str, idempotency_key: str | None) -> "Call[WorkOrder]":
 
 def fork(order_id: str, after: int, prompt: str | None, idempotency_key: str | None) -> "Call[WorkOrder]":
     from mcc.contracts.ids import fresh_id
-    from mcc.contracts.shape import to_json
+    from mcc.contracts.shape import finite_json
 
     headers = {"Idempotency-Key": idempotency_key or fresh_id()}
-    body = to_json({"after": after, "prompt": prompt})
+    body = finite_json({"after": after, "prompt": prompt})
     return Call("POST", f"{_order_path(order_id)}/fork", _order, body=body, headers=headers)
 
 
 def revert(order_id: str, to: int | None, overwrite: bool, idempotency_key: str | None) -> "Call[WorkOrder]":
     from mcc.contracts.ids import fresh_id
-    from mcc.contracts.shape import to_json
+    from mcc.contracts.shape import finite_json
 
     headers = {"Idempotency-Key": idempotency_key or fresh_id()}
-    body = to_json({"to": to, "overwrite": overwrite})
+    body = finite_json({"to": to, "overwrite": overwrite})
     return Call("POST", f"{_order_path(order_id)}/revert", _order, body=body, headers=headers)
 
 
@@ -228,9 +228,9 @@ def journal(order_id: str, after: int, limit: int) -> "Call[Listing[Entry]]":
 
 def control(order_id: str, kind: str, **fields: object) -> "Call[Receipt]":
     from mcc.contracts.control import Receipt
-    from mcc.contracts.shape import to_json
+    from mcc.contracts.shape import finite_json
 
-    body = to_json({name: value for name, value in fields.items() if value is not None})
+    body = finite_json({name: value for name, value in fields.items() if value is not None})
     return Call(
         "POST",
         f"{_order_path(order_id)}/{kind}",
@@ -282,9 +282,9 @@ def controls(order_id: str) -> "Call[tuple[Control, ...]]":
 
 def open_session(title: str) -> "Call[Session]":
     from mcc.contracts.order import Session
-    from mcc.contracts.shape import to_json
+    from mcc.contracts.shape import finite_json
 
-    return Call("POST", "/sessions", Session.model_validate, body=to_json({"title": title}), repeatable=False)
+    return Call("POST", "/sessions", Session.model_validate, body=finite_json({"title": title}), repeatable=False)
 
 
 def get_session(session_id: str) -> "Call[SessionWithTurns]":
@@ -308,16 +308,16 @@ def inbox_items(path: str, **filters: object) -> "Call[Listing[AnyItem]]":
 
 
 def decide(item_id: str, decision: str, note: str | None, remember: str | None) -> "Call[AnyItem]":
-    from mcc.contracts.shape import to_json
+    from mcc.contracts.shape import finite_json
 
-    body = to_json({"decision": decision, "note": note, "remember": remember})
+    body = finite_json({"decision": decision, "note": note, "remember": remember})
     return Call("POST", f"/approvals/{quote(item_id, safe='')}", _inbox_item, body=body)
 
 
 def answer_question(item_id: str, answer: str) -> "Call[AnyItem]":
-    from mcc.contracts.shape import to_json
+    from mcc.contracts.shape import finite_json
 
-    return Call("POST", f"/questions/{quote(item_id, safe='')}", _inbox_item, body=to_json({"answer": answer}))
+    return Call("POST", f"/questions/{quote(item_id, safe='')}", _inbox_item, body=finite_json({"answer": answer}))
 
 
 def list_grants(**filters: object) -> "Call[Listing[Grant]]":
@@ -358,31 +358,31 @@ def list_offers(kind: str) -> "Call[tuple[Offer, ...]]":
 
 def test_tools(server: str, tool: str | None, arguments: Mapping[str, Any]) -> "Call[ToolTested]":
     """Not repeatable: the tool call may have effects that cannot be undone."""
-    from mcc.contracts.shape import to_json
+    from mcc.contracts.shape import finite_json
     from mcc.contracts.tool_tests import ToolTested
 
-    body = to_json({"server": server, "tool": tool, "arguments": arguments})
+    body = finite_json({"server": server, "tool": tool, "arguments": arguments})
     return Call("POST", "/tools/test", ToolTested.model_validate, body=body, repeatable=False, seconds=TEST_SECONDS)
 
 
 def approve_tools(server: str, tool: str | None) -> "Call[ToolsApproved]":
-    from mcc.contracts.shape import to_json
+    from mcc.contracts.shape import finite_json
     from mcc.contracts.tool_tests import ToolsApproved
 
-    body = to_json({"server": server, "tool": tool})
+    body = finite_json({"server": server, "tool": tool})
     return Call("POST", "/tools/approve", ToolsApproved.model_validate, body=body)
 
 
 def check_models(names: Sequence[str]) -> "Call[tuple[ModelCheck, ...]]":
     """Not repeatable: each check pays for a call to every model."""
     from mcc.contracts.answers import MAX_CHECKED_MODELS, Listing, ModelCheck, longest_check
-    from mcc.contracts.shape import to_json
+    from mcc.contracts.shape import finite_json
 
     return Call(
         "POST",
         "/models/check",
         lambda body: Listing[ModelCheck].model_validate(body).items,
-        body=to_json({"names": list(names)}),
+        body=finite_json({"names": list(names)}),
         repeatable=False,
         seconds=longest_check(MAX_CHECKED_MODELS),
     )

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 from pydantic_core import PydanticCustomError
 
 from mcc.contracts.inbox_facts import Said
-from mcc.contracts.shape import Closed, Identifier, JsonObject, Moment, Name, Text, to_json
+from mcc.contracts.shape import Closed, Identifier, JsonObject, Moment, Name, NotFinite, Text, finite_json
 
 
 class ControlKind(StrEnum):
@@ -31,7 +31,10 @@ def metadata_problem(metadata: Mapping[str, Any]) -> str | None:
         return f"has {len(metadata)} keys; {METADATA_KEYS} are the most"
     if any(not 0 < len(key) <= KEY_CHARACTERS for key in metadata):
         return f"has a key that is empty or longer than {KEY_CHARACTERS} characters"
-    size = len(to_json(metadata))
+    try:
+        size = len(finite_json(metadata))
+    except NotFinite:
+        return "has a number that is NaN or Infinity; JSON has no such numbers"
     return f"takes {size:,} bytes as JSON; {METADATA_BYTES:,} are the most" if size > METADATA_BYTES else None
 
 

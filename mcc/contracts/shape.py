@@ -229,6 +229,49 @@ def repeated_key(text: str | bytes) -> RepeatedKey | None:
     return None
 
 
+class NotFinite(ValueError):
+    """A number in a JSON text is NaN, infinite, or too large for one."""
+
+    def __init__(self) -> None:
+        super().__init__("a number is NaN, Infinity or beyond what a number can be: JSON has no such numbers")
+
+
+def finite_number(text: str) -> float:
+    """A hook for `json.loads(text, parse_float=finite_number, parse_constant=finite_number)`. Raises `NotFinite`."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise NotFinite
+    return number
+
+
+def unclear_json(text: str | bytes) -> RepeatedKey | NotFinite | None:
+    """What makes the meaning of a JSON text unclear; None where nothing does, or where the text is not JSON."""
+    try:
+        json.loads(
+            text,
+            object_pairs_hook=refuse_repeated_keys,
+            parse_float=finite_number,
+            parse_constant=finite_number,
+        )
+    except (RepeatedKey, NotFinite) as found:
+        return found
+    except (ValueError, RecursionError):
+        return None
+    return None
+
+
+def finite_json(value: object) -> bytes:
+    """As `to_json`, for what somebody else is to read. Raises `NotFinite` instead of writing null for a number that
+    JSON lacks."""
+    made = to_json(value)
+    if b"null" in made:
+        try:
+            json.dumps(value, allow_nan=False, default=_plain)
+        except ValueError as error:
+            raise NotFinite from error
+    return made
+
+
 def digest(value: object) -> str:
     """SHA-256 in hex of the canonical JSON of `value` (sorted keys, no spaces, ASCII)."""
     plain = value.model_dump(by_alias=True) if isinstance(value, BaseModel) else value

@@ -12,6 +12,7 @@ from mcc.contracts.invisible import (
     escape_invisible_json,
     escape_on_one_line,
 )
+from mcc.contracts.well_formed import well_formed
 
 ELLIPSIS = "…"
 _SEARCHED = 20
@@ -28,8 +29,9 @@ def clean(text: str) -> str:
 
 
 def clean_json(made: bytes) -> bytes:
-    """`made`, JSON, with the same value: what `clean` escapes in text is a \\u escape."""
-    return escape_invisible_json(made)
+    """`made`, JSON, with the same value but for lone surrogates, which become U+FFFD: what `clean` escapes in text is a
+    \\u escape."""
+    return escape_invisible_json(well_formed(made))
 
 
 def brief(text: str, width: int = 80) -> str:

@@ -46,7 +46,7 @@ def shown_raw(text: str) -> set[str]:
 def test_json_for_a_terminal_reads_the_same_and_commands_nothing() -> None:
     for value in (NASTY, {NASTY: [NASTY, {"a": "\ud800" + NASTY}]}, [NASTY * 50]):
         told = clean_json(to_json(value))
-        assert json.loads(told) == value
+        assert json.loads(told) == json.loads(to_json(value).replace(b"\\ud800", b"\\ufffd"))
         assert not shown_raw(told.decode())
 
 

@@ -262,3 +262,15 @@ def test_a_head_that_is_too_large_is_refused(tmp_path: Path) -> None:
         connection.settimeout(10)
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + b"X-A: b\r\n" * 20_000)
         assert connection.recv(1000).startswith(b"HTTP/1.1 4")
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "-1e400", "1E+9999"])
+@pytest.mark.parametrize("body", ['{"prompt": "x", "metadata": {"a": [{"b": %s}]}}', '{"prompt": "x", "rules": [%s]}'])
+async def test_a_number_that_json_lacks_is_refused_anywhere_in_a_body(
+    api: httpx.AsyncClient, body: str, number: str
+) -> None:
+    json_kind = {"Content-Type": "application/json"}
+    for path, content in ((ORDERS, body % number), (f"{ORDERS}:batch", f'{{"orders": [{body % number}]}}')):
+        refused = await api.post(path, content=content, headers=json_kind)
+        assert refused.status_code == 422 and "a number is NaN, Infinity or beyond" in refused.json()["detail"]
+    assert (await api.get(ORDERS)).json()["items"] == []

@@ -232,7 +232,8 @@ async def test_an_artifact_is_shown_to_those_who_name_it_with_its_order(api: htt
         ToolFinished(call_id="c", name="read_file", content="all…", is_error=False, artifact=artifact),
     )
     found = await api.get(f"{ORDERS}/{order_id}/artifacts/{artifact}")
-    assert found.json() == {"id": artifact, "content": "all of it \ud83d"}
+    assert store.texts.kept(artifact) == "all of it \ud83d"
+    assert found.json() == {"id": artifact, "content": "all of it \N{REPLACEMENT CHARACTER}"}
     for order, name in ((order_id, secret), (order_id, "no digest"), (other, artifact), (NOBODY, artifact)):
         is_problem(await api.get(f"{ORDERS}/{order}/artifacts/{name}"), 404)
 
@@ -261,7 +262,7 @@ async def test_the_journal_is_paged_by_number(api: httpx.AsyncClient, store: Sto
     is_problem(await api.get(path, params={"limit": 1001}), 422)
 
 
-async def test_text_that_utf8_cannot_carry_comes_through_record_and_journal(
+async def test_text_that_utf8_cannot_carry_is_kept_exactly_and_given_so_that_every_reader_takes_it(
     api: httpx.AsyncClient, store: Store
 ) -> None:
     order_id = (await api.post(ORDERS, json={"prompt": "x"})).json()["id"]
@@ -269,10 +270,16 @@ async def test_text_that_utf8_cannot_carry_comes_through_record_and_journal(
     odd = "a\x00b\ud800c\u2028d"
     held.start(prompt=odd)
     held.finish(odd)
-    assert (await api.get(f"{ORDERS}/{order_id}/record")).json()["prompt"] == odd
-    entries = (await api.get(f"{ORDERS}/{order_id}/journal")).json()["items"]
-    assert entries[2]["data"]["prompt"] == odd
-    assert (await api.get(f"{ORDERS}/{order_id}")).json()["answer"] == odd
+    record, given = store.orders.record(order_id), "a\x00b\N{REPLACEMENT CHARACTER}c\u2028d"
+    assert record is not None and record.prompt == odd and store.orders.get(order_id).answer == odd
+    for path, found in (
+        ("/record", lambda body: body["prompt"]),
+        ("/journal", lambda body: body["items"][2]["data"]["prompt"]),
+        ("", lambda body: body["answer"]),
+    ):
+        answered = await api.get(f"{ORDERS}/{order_id}{path}")
+        assert found(answered.json()) == given and b"\\ud8" not in answered.content
+        assert len(answered.content) == int(answered.headers.get("content-length", len(answered.content)))
 
 
 @pytest.mark.parametrize(
