@@ -82,6 +82,7 @@ class AgentControl:
         self._changed: asyncio.Event | None = None
         """Set when the pause of this agent may have ended; None while nobody waits for that."""
         self._provider_waits: frozenset[asyncio.Event] = frozenset()
+        self._held_up: Block | None = None
         self._cancelled_because: str | None = None
         self._scope: asyncio.Timeout | None = None
 
@@ -106,15 +107,26 @@ class AgentControl:
 
     def _paused_at(self) -> "AgentControl | None":
         for agent_control in self._lineage():
-            if agent_control._restraints.paused:
+            if agent_control._restraints.paused or agent_control._held_up is not None:
                 return agent_control
         return None
+
+    def hold_up(self, block: Block) -> None:
+        """Pause this agent and its descendants until the order is parked: under this drone they do not go on."""
+        self._held_up = block
+
+    @property
+    def held_up(self) -> Block | None:
+        """Why this agent does not go on under this drone; None where it may."""
+        return next((one._held_up for one in self._lineage() if one._held_up is not None), None)
 
     def block(self) -> Block | None:
         """What a paused agent waits for; None when neither it nor an ancestor is paused."""
         paused = self._paused_at()
         if paused is None:
             return None
+        if paused._held_up is not None:
+            return paused._held_up
         whole = paused.origin.parent_id is None
         what = "the order" if whole else f"{paused.origin.agent} (record {paused.origin.record_id})"
         return Block(WaitingReason.PAUSED, f"{what} is paused until someone resumes it")

@@ -21,6 +21,9 @@ LEAST = 2_000
 MOST_KEPT = 16_000_000
 """Most characters that are stored of one text."""
 
+NOT_RECORDED = "not recorded"
+"""Begins the line of a result that says why the bookkeeping after the call's effect failed."""
+
 SHORTEST_PREVIEW = 300
 PREVIEW_HEAD = 4_000
 PREVIEW_TAIL = 1_000
@@ -100,6 +103,11 @@ def preview(text: str, most: int, where: str, total: int) -> str:
     room = most - len(_gap(total, total, where))
     head, tail = min(PREVIEW_HEAD, room * 4 // 5), min(PREVIEW_TAIL, room // 5)
     return f"{text[:head]}{_gap(total - head - tail, total, where)}{text[-tail:]}"
+
+
+def not_kept(text: str, most: int, why: str) -> str:
+    """Beginning and end of a text within `most` characters, whose whole could not be kept for this reason."""
+    return f"{preview(text, max(most, SHORTEST_PREVIEW), 'they were not kept', len(text))}\n{NOT_RECORDED}: {why}."
 
 
 def _gap(left_out: int, total: int, where: str) -> str:

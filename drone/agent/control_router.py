@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from drone.agent.agent_control import AgentControl, Mail
-from drone.agent.idle_watch import IdleWatch
+from drone.agent.idle_watch import Block, IdleWatch
 from drone.agent.inbox import Inbox, People
 from drone.agent.journal import Journal, JournalError
 from drone.agent.tree import Tree, TreeJournal
@@ -115,6 +115,10 @@ class ControlRouter:
         self._early_controls: dict[str, list[Control]] = {record_id: [] for record_id in self.tree.unfinished}
         self._waited_for_provider: set[str | None] = set(self.tree.waiting_for_provider)
         self._one_at_a_time = asyncio.Lock()
+
+    def hold_up(self, block: Block) -> None:
+        """Let no agent of the turn go on until the order is parked."""
+        self._top.hold_up(block)
 
     def report_to(self, receipts: Receipts) -> None:
         """Report outcomes to `receipts` from now on."""

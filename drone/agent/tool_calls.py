@@ -8,7 +8,7 @@ from functools import partial
 
 from drone.agent.agent_control import AgentControl
 from drone.agent.allowance import Allowance
-from drone.agent.artifacts import LEAST, READ_ARTIFACT, TOGETHER
+from drone.agent.artifacts import LEAST, READ_ARTIFACT, TOGETHER, not_kept
 from drone.agent.call_ends import InOrder, finished, normalized, outcome_unknown, refusal
 from drone.agent.gate import Evidence, RunGate, Verdict
 from drone.agent.messages import Message, ToolSpec
@@ -192,6 +192,9 @@ class ToolCalls:
         if later is not None:
             return await self._run_after_decision(call, later, width)
         async with width:
+            if (held_up := self._agent_control.held_up) is not None and call.call_id not in begun:
+                refused = refusal(f"Not run, as the order waits: {held_up.message}. Make this call again.")
+                return (finished(call, refused, time.monotonic(), untrusted=False),)
             await self._may_begin(call, begun)
             return (await self._execute(call),)
 
@@ -293,9 +296,15 @@ class ToolCalls:
         self._shown[call.call_id] = min(len(output.content), room)
         if output.subagent_ids and len(output.content) <= room:  # reports (JSON) were shortened when they were built
             return output
-        content, artifact = await self._turn.artifacts.fitted(
-            output.content, readable=readable, room=room, artifact=output.artifact
-        )
+        try:
+            content, artifact = await self._turn.artifacts.fitted(
+                output.content, readable=readable, room=room, artifact=output.artifact
+            )
+        except Exception as error:
+            # The call has had its effect: that its whole text cannot be kept takes only the text away.
+            why = describe_tool_error(error)
+            self._turn.hold_up(why)
+            return replace(output, content=not_kept(output.content, room, why))
         return output if artifact is None else replace(output, content=content, artifact=artifact)
 
     def _refused(self, call: ToolCall) -> Output | None:

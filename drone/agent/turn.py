@@ -173,6 +173,12 @@ class Turn:
     def inbox(self) -> Inbox:
         return self.router.inbox
 
+    def hold_up(self, why: str) -> None:
+        """Nothing of this turn begins any more under this drone, and its order is parked: a call had its effect, which
+        could not be recorded for this reason. A turn that cannot be parked goes on."""
+        if self.idle.parks:
+            self.router.hold_up(Block(WaitingReason.DISK, f"what a call did could not be recorded: {why}"))
+
     @property
     def workspace_key(self) -> str:
         """Identifies the workspace of its agents in approvals; "" without one."""

@@ -11,10 +11,10 @@ from threading import Event, Lock
 
 from drone.agent.toolset import Call
 from drone.agent.turn import Turn
-from drone.checkpoints.scan import Scan, ScanReport
+from drone.checkpoints.scan import MOST_NAMES, Scan, ScanReport
 from drone.checkpoints.store import Checkpoint, CheckpointStore, StoreBroken
 from drone.checkpoints.summary import Summary, summary
-from drone.checkpoints.tree import Node, at, differences, parents
+from drone.checkpoints.tree import EMPTY, Node, at, differences, parents
 from drone.sandbox.host_lock import workspace_key
 from drone.sandbox.paths import Workspace
 from drone.sandbox.workspace_writer import WorkspaceWriter
@@ -32,6 +32,19 @@ class BegunCheckpoint:
     checkpoint: Checkpoint
     whole: bool
     report: ScanReport
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """What a call changed: `paths`, and those of them `not_kept`, whose former content is lost. `unwatched`: a sentence
+    about directories whose changes are not among them."""
+
+    paths: tuple[str, ...] = ()
+    not_kept: tuple[str, ...] = ()
+    unwatched: str = ""
+
+
+NOTHING_CHANGED = Closed()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +66,9 @@ class OrderCheckpoints:
     """The checkpoints of one order in one workspace; `directory` holds the stores of all workspaces. Methods block.
     Safe for many threads."""
 
-    def __init__(self, workspace: Workspace, directory: Path, order_id: str) -> None:
+    def __init__(self, workspace: Workspace, directory: Path, order_id: str, *, most_names: int = MOST_NAMES) -> None:
         self.workspace = workspace
+        self._most_names = most_names
         self.order_id = order_id
         self.directory = directory
         self._running: set[str] = set()
@@ -67,6 +81,10 @@ class OrderCheckpoints:
     def path(self) -> Path:
         """The file of the workspace's store. Raises OSError."""
         return store_of(self.directory, self.workspace)
+
+    def follow(self, tree: bytes) -> None:
+        """Watch the paths that this tree of another order watches."""
+        self._last = self._last or tree
 
     def of(self, call: Call, turn: Turn, stop: Event) -> "CallCheckpoints":
         """The checkpoints for one tool call; `stop` ends a scan."""
@@ -82,30 +100,36 @@ class OrderCheckpoints:
             wanted = None if paths is None else tuple(dict.fromkeys((*paths, *sorted(parents(paths)))))
             if (known := _of(checkpoints, call_id)) is not None:
                 return BegunCheckpoint(known, known.paths is None or known == checkpoints[0], ScanReport())
-            scan = Scan(self.workspace, store, stop)
+            scan = self._scan(store, stop)
             self._close_lost(checkpoints, store, scan)
             base = self._base(store.checkpoints(self.order_id))
             whole = wanted is None or base is None
-            root = scan.whole() if wanted is None or base is None else scan.only(base, wanted)
+            root = scan.whole(base or EMPTY) if wanted is None or base is None else scan.only(base, wanted)
             store.begin(Checkpoint(0, fresh_id(), self.order_id, call_id, root, None, None, wanted, None))
             self._last = root
             begun = _of(store.checkpoints(self.order_id), call_id)
             assert begun is not None
             return BegunCheckpoint(begun, whole, scan.report)
 
-    def close(self, call_id: str, stop: Event) -> list[bytes]:
-        """Close the checkpoint of a call that is over, and answer the paths that the call changed; empty for a call
-        that never began. Raises `StoreBroken`, OSError, `Stopped`."""
+    def close(self, call_id: str, stop: Event) -> Closed:
+        """Close the checkpoint of a call that is over, and answer what the call changed; nothing for a call that never
+        began. Raises `StoreBroken`, OSError, `Stopped`."""
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
             checkpoint = _of(store.checkpoints(self.order_id), call_id)
             if checkpoint is None:
-                return []
-            scan = Scan(self.workspace, store, stop)
-            after = scan.whole() if checkpoint.paths is None else scan.only(checkpoint.before, checkpoint.paths)
+                return NOTHING_CHANGED
+            scan = self._scan(store, stop)
+            after = _after(checkpoint, scan)
             store.close_call(checkpoint.id, after)
             self._running.discard(call_id)
             self._last = after if checkpoint.paths is None else self._last
-            return [one.path for one in differences(store.tree, checkpoint.before, after)]
+            changed = list(differences(store.tree, checkpoint.before, after))
+            lost = (one.path for one in changed if one.before is not None and one.before.kind == "left_out")
+            paths = tuple(os.fsdecode(one.path) for one in changed)
+            return Closed(paths, tuple(map(os.fsdecode, lost)), scan.report.unwatched)
+
+    def _scan(self, store: CheckpointStore, stop: Event) -> Scan:
+        return Scan(self.workspace, store, stop, self._most_names)
 
     def _close_lost(self, checkpoints: Sequence[Checkpoint], store: CheckpointStore, scan: Scan) -> None:
         """Close the checkpoints of calls that were cut off, with whatever those calls left behind."""
@@ -113,8 +137,7 @@ class OrderCheckpoints:
             if checkpoint.after is None and checkpoint.call_id not in self._running:
                 for above in {path.rpartition(b"/")[0] for path in checkpoint.paths or ()}:
                     WorkspaceWriter(self.workspace).sweep(os.fsdecode(above))
-                after = scan.whole() if checkpoint.paths is None else scan.only(checkpoint.before, checkpoint.paths)
-                store.close_call(checkpoint.id, after)
+                store.close_call(checkpoint.id, _after(checkpoint, scan))
 
     def known(self) -> list[Checkpoint]:
         """The checkpoints of the order on this host. Does not write the workspace's marker. Raises `StoreBroken`,
@@ -135,7 +158,7 @@ class OrderCheckpoints:
             return None
         with self._one_at_a_time, CheckpointStore.opened(self.path) as store, store.changing():
             self._running.clear()
-            self._close_lost(store.checkpoints(self.order_id), store, Scan(self.workspace, store, stop))
+            self._close_lost(store.checkpoints(self.order_id), store, self._scan(store, stop))
             return summary(store, store.checkpoints(self.order_id))
 
     @contextmanager
@@ -162,6 +185,11 @@ class OrderCheckpoints:
 def store_of(directory: Path, workspace: Workspace, *, mark: bool = True) -> Path:
     """The store file of a workspace; `mark`: write the workspace's marker if it has none. Blocks. Raises OSError."""
     return directory / f"{workspace_key(workspace, mark=mark).text}.db"
+
+
+def _after(checkpoint: Checkpoint, scan: Scan) -> bytes:
+    """The tree after the call of this checkpoint."""
+    return scan.whole(checkpoint.before) if checkpoint.paths is None else scan.only(checkpoint.before, checkpoint.paths)
 
 
 def _of(checkpoints: Iterable[Checkpoint], call_id: str) -> Checkpoint | None:
@@ -191,11 +219,10 @@ class CallCheckpoints:
         """Whether the call began on this host before it was cut off. Raises `StoreBroken`, OSError."""
         return await self.turn.threads.tool(self.order.begun, self.call.call_id)
 
-    async def changed(self) -> tuple[str, ...]:
-        """Close the checkpoint of this call, and answer the paths that were changed since `before`; empty where
-        `before` was not called. Raises `StoreBroken`, OSError."""
-        found = await self.turn.threads.tool(self.order.close, self.call.call_id, self.stop)
-        return tuple(map(os.fsdecode, found))
+    async def changed(self) -> Closed:
+        """Close the checkpoint of this call, and answer what was changed since `before`; nothing where `before` was not
+        called. Raises `StoreBroken`, OSError."""
+        return await self.turn.threads.tool(self.order.close, self.call.call_id, self.stop)
 
     async def _write_journal(self, checkpoint: Checkpoint, report: ScanReport) -> None:
         skipped = sum(report.left_out.values())

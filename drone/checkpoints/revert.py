@@ -2,18 +2,19 @@
 
 import os
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Event
 
+from drone.agent.artifacts import NOT_RECORDED
 from drone.agent.toolset import Call
 from drone.agent.turn import Turn
 from drone.checkpoints.git_states import unsafe_targets
 from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
 from drone.checkpoints.restore import RestorePlan, plan_restore, restore
-from drone.checkpoints.scan import Stopped
+from drone.checkpoints.scan import Stopped, unwatched
 from drone.checkpoints.store import Checkpoint, CheckpointStore, StoreBroken
 from drone.checkpoints.summary import path_changes
-from drone.checkpoints.tree import Trees, at, cached
+from drone.checkpoints.tree import SHUT, Trees, at, cached, shut_directories
 from drone.sandbox.paths import PathError, shown
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
@@ -26,6 +27,14 @@ from mcc.contracts.status import FailureReason, OrderStatus
 REVERT = "revert"
 _NAMED = 20
 _UNSAFE = "with it, git would take a directory for a repository whose configuration or hooks were none before"
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a revert did: its `plan`, and sentences about what makes it a `partial` one."""
+
+    plan: RestorePlan
+    partial: tuple[str, ...] = ()
 
 
 class CannotRevert(Exception):
@@ -63,23 +72,32 @@ class Revert:
                 f"Not all could be brought back: {problem} What was there before is kept: revert order {self.order.id}."
             )
             return await self._failed(detail, FailureReason.INTERNAL)
-        sentence = self._in_words(done)
-        result = {"order_id": self.origin.order_id, "restored": sorted(map(os.fsdecode, done.targets))}
+        partial = " ".join(done.partial)
+        sentence = f"Partial: {self._in_words(done.plan)} {partial}" if partial else self._in_words(done.plan)
+        restored = sorted(map(os.fsdecode, done.plan.targets))
+        result = {"order_id": self.origin.order_id, "restored": restored, "partial": bool(partial)}
         await self._end(RecordStatus.COMPLETED, sentence, None)
         return Outcome(status=OrderStatus.SUCCEEDED, answer=sentence, result=result)
 
-    async def _revert(self) -> RestorePlan:
+    async def _revert(self) -> "Done":
         """Raises `CannotRevert`, `StoreBroken`, `PathError`, OSError, `Stopped`, `JournalError`."""
         threads, stop = self.turn.threads, Event()
         source = await threads.claim(self._source)
+        if source:
+            self.checkpoints.follow(source[-1].after or source[-1].before)
         call_id = self.order.id
         call = Call(call_id, REVERT, {}, self._who, self.turn)
         taken = CallCheckpoints(self.checkpoints, call, self.turn, stop)
         await taken.before(call_id)
         await self.turn.journal.confirm_held()
         done = await threads.claim(self._restore, source, call_id)
-        await taken.changed()
-        await threads.claim(self._check, done)
+        try:
+            await taken.changed()
+        except (StoreBroken, OSError, Stopped) as problem:
+            # What had to be done is done: the workspace could only not be looked at once more.
+            said = f"The state that it left was {NOT_RECORDED}: {problem}"
+            return replace(done, partial=(*done.partial, said))
+        await threads.claim(self._check, done.plan)
         return done
 
     def _source(self) -> list[Checkpoint]:
@@ -93,8 +111,8 @@ class Revert:
             )
         return [checkpoint for checkpoint in taken if checkpoint.call_id not in self.finished]
 
-    def _restore(self, source: Sequence[Checkpoint], call_id: str) -> RestorePlan:
-        """Plan and restore; answers the plan. Blocks. Raises `CannotRevert` where somebody else changed a path."""
+    def _restore(self, source: Sequence[Checkpoint], call_id: str) -> "Done":
+        """Plan and restore; answers what was done. Blocks. Raises `CannotRevert` where somebody else changed a path."""
         with CheckpointStore.opened(self.checkpoints.path) as store:
             own = next(checkpoint for checkpoint in store.checkpoints(self.order.id) if checkpoint.call_id == call_id)
             wanted = path_changes(store.tree, source)
@@ -104,7 +122,9 @@ class Revert:
             if not self.origin.overwrite and (found.others or found.lost or found.unsafe):
                 raise CannotRevert(_refusal(found), (*found.others, *found.lost, *found.unsafe))
             restore(self.checkpoints.workspace, store, found.targets)
-            return found
+            shut = _shut(store.tree, source)
+            sentence = unwatched(len(shut), [shown(os.fsdecode(path)) for path in shut[:_NAMED]])
+            return Done(found, tuple(filter(None, (sentence, _not_brought_back(found)))))
 
     def _check(self, done: RestorePlan) -> None:
         """Raises `PathError` where a path is not in the wanted state afterwards. Blocks."""
@@ -119,10 +139,6 @@ class Revert:
         files = [path for path, node in done.targets.items() if node is None or node.kind != "directory"]
         many = f"{len(files):,} file{'' if len(files) == 1 else 's'}"
         text = f"{many} of order {self.origin.order_id} {'is' if len(files) == 1 else 'are'} as {to}."
-        if done.lost:
-            text += f" {_listed(done.lost)} could not be brought back: the content was not kept."
-        if done.unsafe:
-            text += f" {_listed(done.unsafe)} was left as it is: {_UNSAFE}."
         something = files or done.lost or done.unsafe
         return text if something else f"Nothing had to be brought back: all is as {to} of order {self.origin.order_id}."
 
@@ -151,15 +167,26 @@ class Revert:
         return Outcome(status=OrderStatus.FAILED, reason=reason, detail=detail, result=result)
 
 
+def _shut(trees: Trees, source: Sequence[Checkpoint]) -> list[bytes]:
+    """The directories of the workspace that no checkpoint of these looked into."""
+    roots = {root for one in source if one.paths is None for root in (one.before, one.after) if root is not None}
+    return sorted({path for root in roots for path in shut_directories(cached(trees), root)})
+
+
+def _not_brought_back(done: RestorePlan) -> str:
+    lost = f"{_listed(done.lost)} could not be brought back: the content was not kept." if done.lost else ""
+    unsafe = f"{_listed(done.unsafe)} was left as it is: {_UNSAFE}." if done.unsafe else ""
+    return " ".join(filter(None, (lost, unsafe)))
+
+
 def _wrong(trees: Trees, left: bytes, done: RestorePlan) -> Iterator[bytes]:
     """The paths that differ from the plan in the tree that the revert left. A directory that should be gone may remain,
     as it may hold files of somebody else."""
     trees = cached(trees)
     for path, node in done.targets.items():
         there = at(trees, left, path)
-        if (node is None and there is not None and there.kind != "directory") or (
-            node is not None and not node.is_like(there)
-        ):
+        remains = there is not None and there.kind != "directory" and there.digest != SHUT
+        if remains if node is None else not node.is_like(there):
             yield path
 
 

@@ -9,12 +9,13 @@ import stat
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from threading import Event
 
 from drone.checkpoints.store import PIECE, CheckpointStore
-from drone.checkpoints.tree import EMPTY, Node, at, digest_of, with_paths
+from drone.checkpoints.tree import EMPTY, SHUT, Listing, Node, at, digest_of, watched_names, with_paths
 from drone.sandbox import placeholders
 from drone.sandbox.host_lock import MARKER
 from drone.sandbox.paths import PathError, Workspace, kind_of, shown
@@ -45,17 +46,24 @@ class Stopped(Exception):
 @dataclass(slots=True)
 class ScanReport:
     """The result of one scan: how many `files` (links included), their `size` in bytes, how many entries were
-    `left_out` for which reason, and the names of the first of those."""
+    `left_out` for which reason, and the names of the first of those. `names`: how many files, links and directories
+    are watched. `shut`: how many of those left out are directories, whose content is not watched, and the first names
+    of these."""
 
     files: int = 0
     size: int = 0
     left_out: Counter[str] = field(default_factory=Counter)
     named: list[str] = field(default_factory=list)
+    names: int = 0
+    shut: int = 0
+    shut_named: list[str] = field(default_factory=list)
 
-    def leave_out(self, path: bytes, why: str) -> None:
+    def leave_out(self, path: bytes, why: str, *, is_directory: bool) -> None:
         self.left_out[why] += 1
-        if len(self.named) < _NAMED:
-            self.named.append(shown(os.fsdecode(path)))
+        self.shut += is_directory
+        for names in (self.named, *([self.shut_named] if is_directory else [])):
+            if len(names) < _NAMED:
+                names.append(shown(os.fsdecode(path)))
 
     @property
     def sentence(self) -> str:
@@ -65,27 +73,52 @@ class ScanReport:
         counted = ", ".join(f"{count:,} {why}" for why, count in self.left_out.items())
         return f"Not kept, and not to be restored: {counted} ({', '.join(self.named)} …)."
 
+    @property
+    def unwatched(self) -> str:
+        """Which directories were not looked into, in words; empty where all were."""
+        return unwatched(self.shut, self.shut_named)
+
+
+def unwatched(count: int, named: Sequence[str]) -> str:
+    """The sentence about so many directories that are not watched, some of them by name; empty for none."""
+    if not count:
+        return ""
+    which = f"1 directory is not watched ({named[0]})" if count == 1 else f"{count:,} directories are not watched"
+    more = "" if count == 1 else f" ({', '.join(named)}{' …' if count > len(named) else ''})"
+    return (
+        f"{which}{more}: of a workspace only the first {MOST_NAMES:,} names, {MAX_DEPTH} levels and what can be read "
+        "are. What changes in there is not listed, and no revert takes it back."
+    )
+
 
 class Scan:
     """One scan of a workspace, inside a transaction of its store. Blocks."""
 
-    def __init__(self, workspace: Workspace, store: CheckpointStore, stop: Event) -> None:
+    def __init__(self, workspace: Workspace, store: CheckpointStore, stop: Event, most_names: int = MOST_NAMES) -> None:
         self.report = ScanReport()
+        self._most_names = most_names
+        self._earlier = EMPTY
+        self._room_for_names: int | None = None
         self._workspace = workspace
         self._store = store
         self._stop = stop
         self._before = store.seen()
         self._seen: dict[bytes, tuple[bytes, bytes]] = {}
         self._settled_before = time.time_ns() - _SETTLED_NS
-        self._names_left = MOST_NAMES
         room = os.statvfs(store.path.parent)
         self._room = min(MOST_BYTES, room.f_bavail * room.f_frsize // 2)
 
-    def whole(self) -> bytes:
-        """The tree of the whole workspace. Raises OSError where the root cannot be read, `Stopped`."""
+    def whole(self, earlier: bytes = EMPTY) -> bytes:
+        """The tree of the whole workspace. Raises OSError where the root cannot be read, `Stopped`.
+
+        `earlier`: an earlier tree of the same order. What is watched in it stays watched and what is not stays so,
+        whatever appears or goes meanwhile: a file that nobody touched must not look like a changed one. Only what is
+        new takes the room that is left, in the order of the names.
+        """
+        self._earlier, self._room_for_names = earlier, None
         root = os.dup(self._workspace.fd)
         try:
-            digest = self._directory(root, b"", 0)
+            digest = self._directory(root, b"", 0, self._store.tree(earlier))
         finally:
             os.close(root)
         self._store.replace_seen(self._seen, self._before)
@@ -120,20 +153,33 @@ class Scan:
         finally:
             os.close(directory)
 
-    def _directory(self, fd: int, path: bytes, depth: int) -> bytes:
+    def _directory(self, fd: int, path: bytes, depth: int, earlier: Listing) -> bytes:
         if self._stop.is_set():
             raise Stopped
         listing: dict[bytes, Node] = {}
-        for name, status in self._entries(fd, top=not path):
+        for name, status in sorted(self._entries(fd, top=not path), key=itemgetter(0)):
             below = path + b"/" + name if path else name
-            if self._names_left <= 0:
-                listing[name] = self._left_out(below, status, f"beyond {MOST_NAMES:,} names")
-                continue
-            self._names_left -= 1
-            node = self._node(fd, name, below, status, depth)
+            before = earlier.get(name)
+            if before is None or before.kind == "left_out":
+                if before is not None and stat.S_ISDIR(status.st_mode):
+                    listing[name] = self._left_out(below, status, "that were not watched before")
+                    continue
+                if not self._has_room_for_name():
+                    listing[name] = self._left_out(below, status, f"beyond {self._most_names:,} names")
+                    continue
+            self.report.names += 1
+            node = self._node(fd, name, below, status, depth, before)
             if node is not None:
                 listing[name] = node
         return self._store.keep_listing(listing)
+
+    def _has_room_for_name(self) -> bool:
+        """Take room for one new name; False where there is none. What the earlier tree takes is counted once it must
+        be known."""
+        if self._room_for_names is None:
+            self._room_for_names = self._most_names - watched_names(self._store.tree, self._earlier)
+        self._room_for_names -= 1
+        return self._room_for_names >= 0
 
     def _entries(self, fd: int, *, top: bool) -> Iterator[tuple[bytes, os.stat_result]]:
         for entry in self._workspace.entries(fd):
@@ -144,7 +190,9 @@ class Scan:
             except FileNotFoundError:
                 continue
 
-    def _node(self, above: int, name: bytes, path: bytes, status: os.stat_result, depth: int) -> Node | None:
+    def _node(
+        self, above: int, name: bytes, path: bytes, status: os.stat_result, depth: int, before: Node | None
+    ) -> Node | None:
         if not stat.S_ISDIR(status.st_mode):
             return self._leaf(above, name, path, status)
         if depth >= MAX_DEPTH:
@@ -156,7 +204,8 @@ class Scan:
         except OSError as error:
             return self._left_out(path, status, _why(error))
         try:
-            return Node("directory", stat.S_IMODE(status.st_mode), 0, self._directory(fd, path, depth + 1))
+            earlier = self._store.tree(before.digest) if before is not None and before.kind == "directory" else {}
+            return Node("directory", stat.S_IMODE(status.st_mode), 0, self._directory(fd, path, depth + 1, earlier))
         except PermissionError as error:
             return self._left_out(path, status, _why(error))
         finally:
@@ -229,8 +278,9 @@ class Scan:
         return Node("file", stat.S_IMODE(status.st_mode), size, digest)
 
     def _left_out(self, path: bytes, status: os.stat_result, why: str) -> Node:
-        self.report.leave_out(path, why)
-        mark = digest_of(stamp_of(status)) if not stat.S_ISDIR(status.st_mode) else digest_of(b"a directory")
+        is_directory = stat.S_ISDIR(status.st_mode)
+        self.report.leave_out(path, why, is_directory=is_directory)
+        mark = SHUT if is_directory else digest_of(stamp_of(status))
         return Node("left_out", stat.S_IMODE(status.st_mode), status.st_size, mark)
 
 

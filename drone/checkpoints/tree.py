@@ -83,6 +83,9 @@ def digest_of(data: bytes) -> bytes:
 EMPTY = digest_of(b"")
 """Digest of an empty directory."""
 
+SHUT = digest_of(b"a directory")
+"""Digest of every directory that was left out: nothing shows whether its content has changed."""
+
 
 def cached(trees: Trees) -> Trees:
     """`trees` with a cache, for many look-ups in the same directories: each listing is read from the store once."""
@@ -150,6 +153,16 @@ def entries(trees: Trees, root: bytes) -> Iterator[tuple[bytes, Node]]:
     for one in differences(trees, EMPTY, root):
         if one.after is not None:
             yield one.path, one.after
+
+
+def watched_names(trees: Trees, root: bytes) -> int:
+    """How many files, links and directories of a tree are watched."""
+    return sum(node.kind != "left_out" for _, node in entries(trees, root))
+
+
+def shut_directories(trees: Trees, root: bytes) -> list[bytes]:
+    """The directories of a tree that were not looked into."""
+    return [path for path, node in entries(trees, root) if node.kind == "left_out" and node.digest == SHUT]
 
 
 def parents(paths: Sequence[bytes]) -> set[bytes]:

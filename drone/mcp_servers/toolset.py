@@ -11,6 +11,7 @@ from drone.agent.messages import ToolSpec
 from drone.agent.toolset import Call, Output
 from drone.mcp_servers.results import output_of
 from drone.mcp_servers.server import Lost, Refused, Server
+from drone.tools.aftermath import Aftermath
 from drone.tools.asking import answered
 from drone.tools.display_text import one_line
 from drone.tools.tool import unknown_tool
@@ -75,7 +76,9 @@ class ServerTools:
             if isinstance(refused, Lost) and call.name in self._changing:
                 return Output(f"{refused} {_UNKNOWN}", is_error=True, outcome=Outcome.OUTCOME_UNKNOWN)
             return Output(str(refused), is_error=True, outcome=Outcome.ERROR)
-        return await output_of(result, call.turn.artifacts if call.turn else None)
+        after = Aftermath(call.turn)
+        output = await after.recorded(output_of(result, call.turn.artifacts if call.turn else None), None)
+        return after.told(output or await output_of(result, None))
 
 
 def _people(server: str, call: Call) -> "People | None":

@@ -195,6 +195,9 @@ class Bubblewrap:
         if call.profile.egress is not None:
             await call.profile.egress.prepare()
         guard = Guard(self.protected, self._placeholders, by_descriptor=self._sandbox_program.by_descriptor)
+        ended: Ended | None = None
+        undone: tuple[str, ...] = ()
+        unfinished: list[str] = []
         try:
             looking = call.look(lambda: inspect_mounts(call, guard))
             # A guard puts placeholders into the workspace; only a finished inspection knows which ones to remove.
@@ -214,10 +217,20 @@ class Bubblewrap:
                     )
                     guard.watch()
                     ended = await run(ready, leash, call.bounds, self.custody, begun)
-                ended = replace(ended, ran_out_of_memory=metered.ran_out_of_memory)
+                    ended = replace(ended, ran_out_of_memory=metered.ran_out_of_memory)
+        except Exception as problem:
+            if ended is None:
+                raise
+            # The program ran to its end: what follows that must not pass for a program that never started.
+            unfinished.append(f"its sandbox could not be cleared away: {problem}")
         finally:
-            undone = await to_the_end(restore_protected(call, guard))
-        return replace(ended, undone=undone)
+            try:
+                undone = await to_the_end(restore_protected(call, guard))
+            except Exception as problem:
+                if ended is None:
+                    raise
+                unfinished.append(f"its changes to protected files could not be looked for: {problem}")
+        return replace(ended, undone=undone, unfinished=tuple(unfinished))
 
     def _process_limits(self) -> Mapping[int, int]:
         """Limits of each process (`RLIMIT_…`)."""

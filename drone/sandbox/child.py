@@ -189,6 +189,7 @@ class Ended:
 
     `undone`: sentences about protected paths that it made or changed, and where those files are now.
     `ran_out_of_memory`: the kernel killed one of its processes because all of them together reached the memory limit.
+    `unfinished`: why something that follows a program's end could not be done, one sentence each.
     """
 
     status: int
@@ -197,6 +198,7 @@ class Ended:
     timed_out: bool = False
     undone: tuple[str, ...] = ()
     ran_out_of_memory: bool = False
+    unfinished: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from hashlib import sha256
 
 from drone.agent.call_ends import OUTCOME_UNKNOWN
 from drone.checkpoints.diff import FileDiff, file_diff, judged_diff, on_one_line, quoted
-from drone.checkpoints.recording import CheckpointView
+from drone.checkpoints.recording import NOTHING_CHANGED, CheckpointView
 from drone.sandbox.paths import PathDenied, PathError, Workspace, shown
 from drone.sandbox.protected import GIT, Protected, plain
 from drone.sandbox.refusals import PathChange, git_directories_of, refusals
 from drone.sandbox.workspace_writer import Staged, WorkspaceWriter, own_path, regular
+from drone.tools.aftermath import Aftermath
 from drone.tools.display_text import display_path
 from drone.tools.files import MAX_WHOLE_BYTES, workspace_of
 from drone.tools.tool import ToolContext, ToolFailed, threads_of
@@ -135,8 +136,9 @@ class Changing:
         _check(self.workspace, self.protected, effects)
         return effects
 
-    async def carry_out(self, paths: Sequence[str], plan: Plan) -> Sequence[Effect]:
+    async def carry_out(self, paths: Sequence[str], plan: Plan, after: Aftermath) -> Sequence[Effect]:
         """Save the files in a checkpoint, if the order has them, then apply the plan; `paths` are all it may change.
+        What cannot be recorded then is told by `after`.
 
         If an earlier run of the call was cut off, the plan is made again from the checkpoint and its missing effects
         are applied. Raises `ToolFailed`: with nothing done, or with the outcome unknown if files were changed by others
@@ -152,7 +154,7 @@ class Changing:
             await checkpoints.before(self.context.call_id, [os.fsencode(path) for path in paths])
             await checkpoints.turn.journal.confirm_held()
             effects = await threads_of(self.context).tool(self._apply_missing, effects, plan)
-            await checkpoints.changed()
+            await after.recorded(checkpoints.changed(), NOTHING_CHANGED)
         return effects
 
     def _apply_missing(self, planned: Sequence[Effect], plan: Plan) -> Sequence[Effect]:

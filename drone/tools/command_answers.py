@@ -1,9 +1,10 @@
 """The JSON fields in which models see a command's end, output and refused hosts; the same for foreground and jobs."""
 
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from drone.agent.artifacts import handle_of
+from drone.checkpoints.recording import Closed
 from drone.egress.egress import ProxiedNetwork
 from drone.sandbox.child import Ended
 from drone.tools.command_output import OutputText
@@ -16,11 +17,16 @@ _MAX_PATHS = 100
 """Changed paths that are listed."""
 
 
-def changed_fields(paths: Sequence[str]) -> Mapping[str, object]:
-    """The paths that a command changed: the first of them, and the number of the others."""
-    beyond = len(paths) - _MAX_PATHS
-    more = {"changed_beside_these": beyond} if beyond > 0 else {}
-    return {"changed": [*map(display_path, paths[:_MAX_PATHS])], **more}
+def changed_fields(closed: Closed) -> Mapping[str, object]:
+    """The paths that a command changed: the first of them, and the number of the others; those of them that no revert
+    brings back, and what is not watched, where there is any."""
+    beyond = len(closed.paths) - _MAX_PATHS
+    more: dict[str, object] = {"changed_beside_these": beyond} if beyond > 0 else {}
+    if closed.not_kept:
+        more["not_brought_back"] = [*map(display_path, closed.not_kept[:_MAX_PATHS])]
+    if closed.unwatched:
+        more["unwatched"] = closed.unwatched
+    return {"changed": [*map(display_path, closed.paths[:_MAX_PATHS])], **more}
 
 
 def output_fields(text: OutputText, artifact: str | None) -> Mapping[str, object]:

@@ -8,11 +8,13 @@ from typing import Annotated
 
 from pydantic import Field
 
-from drone.agent.toolset import Preview
+from drone.agent.toolset import Output, Preview
 from drone.checkpoints.diff import on_one_line
+from drone.checkpoints.recording import NOTHING_CHANGED
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.child import Bounds
 from drone.sandbox.worktree import common_of
+from drone.tools.aftermath import Aftermath
 from drone.tools.display_text import controls_refused, display_path
 from drone.tools.files import workspace_of
 from drone.tools.git_program import PATCH, SECONDS, Checkout, Git, exact, names_in, readable
@@ -29,6 +31,7 @@ LISTED = 100
 """Staged paths that a result lists."""
 
 _TIMEOUT = 120.0
+_RECORD_SECONDS = 30.0
 _FILTERED = (":(top,literal).git", ":(top,exclude,attr:!filter)", ":(top,exclude,attr:-filter)")
 """Pathspecs that leave only files with a filter. The first matches nothing that git lists; it is there because git
 2.39, when all pathspecs lie in one directory, looks attributes up by the path below that directory and finds none."""
@@ -88,7 +91,7 @@ class GitWriteTools:
         return Preview("diff", f"{message}\n\n{crlf_in_heads(exact(patch))}\n{end}")
 
     @tool(idempotent=True, seconds=_TIMEOUT, effects="write", preview=staging)
-    async def git_add(self, context: ToolContext, paths: Paths) -> str:
+    async def git_add(self, context: ToolContext, paths: Paths) -> Output:
         """Stage files, new, changed and deleted ones, for git_commit.
 
         Args:
@@ -96,12 +99,13 @@ class GitWriteTools:
         """
         checkout = await self._opened(context)
         arguments = await _add_arguments(checkout, paths)
-        async with _checkpointed(context, checkout):
+        after = Aftermath(context.turn, context.stop, seconds=_RECORD_SECONDS)
+        async with _checkpointed(context, checkout, after):
             await checkout.with_pathspec_magic().output("add", *arguments)
-        return await _staged(checkout)
+        return after.told(Output(await after.recorded(_staged(checkout), "These paths are staged.")))
 
     @tool(seconds=_TIMEOUT, effects="write", preview=committing)
-    async def git_commit(self, context: ToolContext, message: Message) -> str:
+    async def git_commit(self, context: ToolContext, message: Message) -> Output:
         """Commit what is staged.
 
         Args:
@@ -110,26 +114,30 @@ class GitWriteTools:
         _check_message(message)
         checkout = await self._opened(context)
         before = await _head(checkout)
-        async with _checkpointed(context, checkout):
+        after = Aftermath(context.turn, context.stop, seconds=_RECORD_SECONDS)
+        async with _checkpointed(context, checkout, after):
             await _commit(checkout, message)
-        after = await _head(checkout)
-        if after is None or after == before:
-            raise ToolFailed("git made no commit; git_status shows where the repository stands.")
-        branch = (await checkout.run("symbolic-ref", "--quiet", "--short", "HEAD")).stdout
         subject = message.strip("\n").partition("\n")[0]
-        name = readable(branch).strip()
+        commit = await after.recorded(_head(checkout), "")
+        if commit is None or commit == before:
+            raise ToolFailed("git made no commit; git_status shows where the repository stands.")
+        if not commit:
+            return after.told(Output(f"Committed: {subject}"))
+        name = await after.recorded(_branch(checkout), "")
         if context.turn is not None:
             fact = WorkspaceCommitted(
                 call_id=context.call_id,
-                commit=after,
+                commit=commit,
                 parent=before,
                 branch=name or None,
                 subject=subject,
                 worktree=checkout.repository.linked,
             )
-            await context.turn.journal.write(context.origin, fact)
-        stat = await checkout.text("diff-tree", "--root", "--no-commit-id", "--stat=100", "--no-renames", after)
-        return f"Commit {after[:10]} on {name or 'no branch'}: {subject}\n{stat.rstrip()}"
+            await after.recorded(context.turn.journal.write(context.origin, fact), 0)
+        stat = ("diff-tree", "--root", "--no-commit-id", "--stat=100", "--no-renames", commit)
+        changes = await after.recorded(checkout.text(*stat), "")
+        said = f"Commit {commit[:10]} on {name or 'no branch'}: {subject}\n{changes.rstrip()}"
+        return after.told(Output(said))
 
     async def _opened(self, context: ToolContext) -> Checkout:
         checkout = await self.git.opened(workspace_of(context), threads_of(context))
@@ -139,19 +147,19 @@ class GitWriteTools:
 
 
 @asynccontextmanager
-async def _checkpointed(context: ToolContext, checkout: Checkout) -> AsyncIterator[None]:
-    """Save the git directory in a checkpoint before the body changes it. Raises `ToolFailed`."""
+async def _checkpointed(context: ToolContext, checkout: Checkout, after: Aftermath) -> AsyncIterator[None]:
+    """Save the git directory in a checkpoint before the body changes it. Raises `ToolFailed` where it cannot be."""
     if context.checkpoints is None or checkout.repository.linked:
         yield
         return
     try:
         await context.checkpoints.before(context.call_id)
-        try:
-            yield
-        finally:
-            await context.checkpoints.changed()
     except (StoreBroken, OSError) as error:
         raise ToolFailed(f"What the workspace holds could not be kept, so nothing was done: {error}") from error
+    try:
+        yield
+    finally:
+        await after.recorded(context.checkpoints.changed(), NOTHING_CHANGED)
 
 
 _TOO_MUCH = "More is staged than can be shown before it is committed: commit it in parts."
@@ -175,6 +183,11 @@ def _check_message(message: str) -> None:
         message.encode()
     except UnicodeEncodeError:
         raise ToolFailed("The message is not valid Unicode.") from None
+
+
+async def _branch(checkout: Checkout) -> str:
+    """The branch that is checked out; "" for none."""
+    return readable((await checkout.run("symbolic-ref", "--quiet", "--short", "HEAD")).stdout).strip()
 
 
 async def _head(checkout: Checkout) -> str | None:

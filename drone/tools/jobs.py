@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from drone.checkpoints.recording import NOTHING_CHANGED, Closed
 from drone.sandbox.bubblewrap import Running
 from drone.sandbox.child import Captured, Ended
 from drone.sandbox.paths import Workspace
@@ -35,9 +36,10 @@ class TooManyJobs(Exception):
 class Job:
     """One background command.
 
-    Once it is `over`, `ended` says how it ended and `changed` lists the paths of its `workspace` that it changed, as
-    `changes` finds them. `unwanted` answers whether the job should be stopped because no agent needs it any more.
-    `refused` returns the result fields about hosts that the job was refused.
+    Once it is `over`, `ended` says how it ended and `changed` what it changed of its `workspace`, as `changes`
+    finds it; `not_recorded` is a line that says why not all could be found. `unwanted` answers whether the
+    job should be stopped because no agent needs it any more. `refused` returns the result fields about hosts that the
+    job was refused.
     """
 
     handle: str
@@ -47,12 +49,13 @@ class Job:
     running: Running
     workspace: Workspace
     unwanted: Callable[[], bool]
-    changes: Callable[[], Awaitable[tuple[str, ...]]]
+    changes: Callable[[Ended | None], Awaitable[tuple[Closed, str]]]
     began: float = field(default_factory=time.monotonic)
     state: JobState = JobState.RUNNING
     ended: Ended | None = None
     over: bool = False
-    changed: tuple[str, ...] = ()
+    changed: Closed = NOTHING_CHANGED
+    not_recorded: str = ""
     artifact: str | None = None
     refused: Callable[[], Mapping[str, object]] = dict
     _seconds: float = 0.0
@@ -76,9 +79,9 @@ class Job:
             self.state = JobState.LOST
         if self.state is JobState.RUNNING:
             self.state = JobState.EXITED
-        # The list of changed paths is a convenience: the job's end is known even if the workspace cannot be read.
+        # Only the journal's end gets here, after which nothing is told.
         with suppress(Exception):
-            self.changed = await self.changes()
+            self.changed, self.not_recorded = await self.changes(self.ended)
 
     async def stop(self) -> None:
         """Kill the job's processes; `watch` then records the end."""

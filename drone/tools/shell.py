@@ -13,10 +13,12 @@ from pydantic import Field
 from drone.agent.journal import GrowingCall, TextDelta
 from drone.agent.toolset import Output, Preview
 from drone.checkpoints.diff import on_one_line
+from drone.checkpoints.recording import NOTHING_CHANGED, Closed
 from drone.egress.egress import Egress, ProxiedNetwork
 from drone.sandbox.bubblewrap import PATH, Bubblewrap, Profile
-from drone.sandbox.child import Bounds, Ended
+from drone.sandbox.child import Bounds, Captured, Ended
 from drone.sandbox.paths import PathMissing
+from drone.tools.aftermath import Aftermath
 from drone.tools.command_answers import (
     changed_fields,
     end_fields,
@@ -44,7 +46,9 @@ SECONDS = 120.0
 
 MOST_SECONDS = 1_800.0
 MOST_WAIT = 300.0
-_GRACE = 30.0
+_GRACE = 600.0
+"""What a command that took all its time leaves for the look at what it changed."""
+
 _COMMAND_BYTES = 100_000
 """Below Linux's limit on a single program argument, 128 KiB."""
 
@@ -165,21 +169,22 @@ class ShellTools:
         finally:
             live.close()
         seconds = asyncio.get_running_loop().time() - began
-        text = await threads_of(context).tool(output_text, CapturedOutput.of(output), _redactor(context))
-        artifact = await _whole_as_artifact(text, context)
+        after = _aftermath(context, ended)
+        text = await _text_of(output, context, after)
+        artifact = await after.recorded(_whole_as_artifact(text, context), None)
         answer = {
             **end_fields(ended),
             "seconds": round(seconds, 1),
             **output_fields(text, artifact),
             "profile": command.profile.name,
-            **changed_fields(await _changed(context, command.profile)),
+            **changed_fields(await after.recorded(_changed(context, command.profile), NOTHING_CHANGED)),
             **refused_fields(command.network),
             "job": None,
         }
         note_refused(command.network, context)
         outcome = Outcome.TIMEOUT if ended.timed_out else Outcome.OK
         code = None if ended.timed_out else ended.status
-        return Output(to_json(answer).decode(), outcome=outcome, artifact=artifact, exit_code=code)
+        return after.told(Output(to_json(answer).decode(), outcome=outcome, artifact=artifact, exit_code=code))
 
     async def _run(self, command: _Command, context: ToolContext, receive: Callable[[bytes], None]) -> Ended:
         assert self._shell.sandbox is not None
@@ -227,9 +232,11 @@ class ShellTools:
             on_output=output.add,
         )
 
-        async def changes() -> tuple[str, ...]:
+        async def changes(ended: Ended | None) -> tuple[Closed, str]:
             note_refused(command.network, context)
-            return await _changed(context, command.profile)
+            after = _aftermath(context, ended)
+            closed = await after.recorded(_changed(context, command.profile), NOTHING_CHANGED)
+            return closed, after.line
 
         return Job(
             handle,
@@ -340,9 +347,23 @@ def _agent_cancelled(context: ToolContext) -> bool:
     return ended is not None and ended.status == RecordStatus.CANCELLED
 
 
-async def _changed(context: ToolContext, profile: Profile) -> tuple[str, ...]:
+def _aftermath(context: ToolContext, ended: Ended | None) -> Aftermath:
+    after = Aftermath(context.turn, context.stop)
+    for why in () if ended is None else ended.unfinished:
+        after.add(why)
+    return after
+
+
+async def _text_of(output: Captured, context: ToolContext, after: Aftermath) -> OutputText:
+    kept, redactor = CapturedOutput.of(output), _redactor(context)
+    text = await after.recorded(threads_of(context).tool(output_text, kept, redactor), None)
+    # Blocks for some milliseconds, which is better than a command without its output.
+    return output_text(kept, redactor) if text is None else text
+
+
+async def _changed(context: ToolContext, profile: Profile) -> Closed:
     if context.checkpoints is None or not profile.write:
-        return ()
+        return NOTHING_CHANGED
     return await context.checkpoints.changed()
 
 
@@ -354,9 +375,10 @@ async def _whole_as_artifact(text: OutputText, context: ToolContext) -> str | No
 
 
 async def _job_output(job: Job, context: ToolContext) -> Output:
-    text = await threads_of(context).tool(output_text, CapturedOutput.of(job.output), _redactor(context))
+    after = Aftermath(context.turn)
+    text = await _text_of(job.output, context, after)
     if job.over and job.artifact is None:
-        job.artifact = await _whole_as_artifact(text, context)
+        job.artifact = await after.recorded(_whole_as_artifact(text, context), None)
     answer = {
         **job_fields(job),
         **output_fields(text, job.artifact),
@@ -365,4 +387,5 @@ async def _job_output(job: Job, context: ToolContext) -> Output:
         **job.refused(),
     }
     code = job.ended.status if job.ended is not None and job.state is JobState.EXITED else None
-    return Output(to_json(answer).decode(), artifact=job.artifact, exit_code=code)
+    told = f"{to_json(answer).decode()}\n{job.not_recorded}" if job.not_recorded else to_json(answer).decode()
+    return after.told(Output(told, artifact=job.artifact, exit_code=code))

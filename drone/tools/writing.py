@@ -7,6 +7,7 @@ from functools import partial
 from drone.agent.toolset import Output, Preview
 from drone.sandbox.paths import PathError
 from drone.sandbox.protected import Protected
+from drone.tools.aftermath import Aftermath
 from drone.tools.changing import NEW_FILE, Changing, Effect, Existing, Plan, Read, seen_of
 from drone.tools.display_text import display_path, show_controls
 from drone.tools.files import MAX_WHOLE_BYTES
@@ -20,6 +21,7 @@ DIFF = 6_000
 """Characters of a diff that a model is shown; the whole is kept as an artifact."""
 
 _SECONDS = 300.0
+_RECORD_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,8 @@ class _Request:
         return Preview("diff", "".join(effect.judged.text for effect in effects))
 
     async def apply(self) -> Output:
-        return _result(await self.changing.carry_out(self.paths, self.plan))
+        after = Aftermath(self.changing.context.turn, self.changing.context.stop, seconds=_RECORD_SECONDS)
+        return after.told(_result(await self.changing.carry_out(self.paths, self.plan, after)))
 
 
 def _result(effects: Sequence[Effect]) -> Output:

@@ -18,6 +18,7 @@ from drone.worker.loop import AsyncStore
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import Origin
 from mcc.contracts.order import Outcome
+from mcc.contracts.status import WaitingReason
 from mcc.redaction import Redactor
 from mcc.store.values import Claim, WorkspaceHold
 
@@ -100,7 +101,8 @@ class RefusedReceipts:
 
 
 class IdleTimer:
-    """Parks an execution whose tree has been idle for `seconds` without interruption. Use on one event loop only."""
+    """Parks an execution whose tree has been idle for `seconds` without interruption, or at once where it waits for a
+    disk, as nothing here ends that wait. Use on one event loop only."""
 
     def __init__(self, execution: "Execution", idle: IdleWatch, seconds: float) -> None:
         self._execution = execution
@@ -114,7 +116,8 @@ class IdleTimer:
             self._timer.cancel()
             self._timer = None
         if stands:
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._over)
+            held_up = any(block.reason is WaitingReason.DISK for block in self._idle.blocks)
+            self._timer = asyncio.get_running_loop().call_later(0 if held_up else self._seconds, self._over)
 
     def _over(self) -> None:
         if self._execution.goes_on and self._idle.is_idle:

@@ -41,7 +41,8 @@ class SavedWork:
 @dataclass(frozen=True, slots=True)
 class WorktreeOutcome:
     """The outcome of a worktree. `kept`: its saved work, None where it could not be saved. `files` were merged into the
-    parent's workspace, `conflicts` were not. `where`: its directory; `trouble`: why its work was not merged."""
+    parent's workspace, `conflicts` were not. `where`: its directory; `trouble`: why its work was not merged.
+    `not_recorded`: a line about what could not be recorded of the merge."""
 
     state: WorktreeState
     kept: SavedWork | None = None
@@ -49,6 +50,7 @@ class WorktreeOutcome:
     conflicts: tuple[str, ...] = ()
     trouble: str = ""
     where: str = ""
+    not_recorded: str = ""
 
     @property
     def is_safe(self) -> bool:
@@ -63,7 +65,7 @@ class WorktreeOutcome:
             state=self.state,
             commit=None if self.kept is None or self.kept.saved.tip == page.base else self.kept.saved.tip,
             conflicts=self.conflicts,
-            message=" ".join(filter(None, (self._summary(page), self._leftovers(page)))),
+            message=" ".join(filter(None, (self._summary(page), self.not_recorded, self._leftovers(page)))),
         )
 
     def _summary(self, page: WorktreePage) -> str:

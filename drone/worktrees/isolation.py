@@ -12,10 +12,11 @@ from drone.agent.report import Report
 from drone.agent.subagents.children import CannotHire
 from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.agent.turn import Task, Turn
-from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
+from drone.checkpoints.recording import NOTHING_CHANGED, CallCheckpoints, OrderCheckpoints
 from drone.sandbox.paths import Workspace, WorkspaceGone
 from drone.sandbox.protected import Protected
 from drone.sandbox.worktree import Worktree
+from drone.tools.aftermath import Aftermath
 from drone.tools.git_program import Git
 from drone.tools.jobs import Jobs
 from drone.tools.tool import ToolFailed, failure
@@ -255,12 +256,15 @@ class Isolated:
         if not report.completed:
             return replace(outcome, state=WorktreeState.KEPT, trouble="The agent did not complete.")
         merging = Merging(await self._repository(place, turn), page, place, turn.threads, self._all.protected)
+        after = Aftermath(turn)
         try:
-            merged = await merging.bring_back(kept.saved.tip, lambda paths: self._checkpointed(paths, page, turn))
+            merged = await merging.bring_back(
+                kept.saved.tip, lambda paths: self._checkpointed(paths, page, turn, after)
+            )
         except TROUBLE as error:
             return replace(outcome, state=WorktreeState.KEPT, trouble=f"It could not be merged: {error}")
         state = WorktreeState.CONFLICT if merged.conflicts else WorktreeState.MERGED
-        return replace(outcome, state=state, files=merged.files, conflicts=merged.conflicts)
+        return replace(outcome, state=state, files=merged.files, conflicts=merged.conflicts, not_recorded=after.line)
 
     async def _lost(self, page: WorktreePage, turn: Turn) -> WorktreeOutcome:
         """The outcome for a deleted directory: only the commits that the agent made itself are left, on its ref."""
@@ -272,7 +276,9 @@ class Isolated:
         return WorktreeOutcome(WorktreeState.LOST, SavedWork(Saved(tip, ""), (), all_ignored=True))
 
     @asynccontextmanager
-    async def _checkpointed(self, paths: Sequence[str], page: WorktreePage, turn: Turn) -> AsyncIterator[None]:
+    async def _checkpointed(
+        self, paths: Sequence[str], page: WorktreePage, turn: Turn, after: Aftermath
+    ) -> AsyncIterator[None]:
         """Take a checkpoint of these paths in the order's own workspace, for the time in which they are changed. Raises
         `StoreBroken`, OSError."""
         if self._all.checkpoints is None or self._parent is not None:
@@ -284,7 +290,7 @@ class Isolated:
         try:
             yield
         finally:
-            await checkpoints.changed()
+            await after.recorded(checkpoints.changed(), NOTHING_CHANGED)
 
 
 def _caller(task: Task, turn: Turn) -> Origin:

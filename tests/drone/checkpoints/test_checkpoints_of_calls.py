@@ -66,7 +66,7 @@ def test_the_changes_of_a_call_are_answered_in_order(order: OrderCheckpoints, ro
     (root / "secret.txt").unlink()
     os.chmod(root / "empty", 0o700)
 
-    assert order.close("c1", STOP) == [b"empty", b"new", b"new/b", b"secret.txt", b"src/a.py"]
+    assert order.close("c1", STOP).paths == ("empty", "new", "new/b", "secret.txt", "src/a.py")
 
 
 def test_placeholders_are_not_part_of_a_checkpoint(order: OrderCheckpoints, root: Path) -> None:
@@ -93,7 +93,7 @@ def test_with_named_paths_only_those_are_scanned(order: OrderCheckpoints, root: 
     (root / "deep/er").mkdir(parents=True)
     (root / "deep/er/file").write_text("made")
 
-    assert order.close("c2", STOP) == [b"deep", b"deep/er", b"deep/er/file"]
+    assert order.close("c2", STOP).paths == ("deep", "deep/er", "deep/er/file")
     with CheckpointStore.opened(order.path) as store:
         assert at(store.tree, begun.before, b"elsewhere") is None
         node = at(store.tree, begun.before, b"src/a.py")

@@ -24,6 +24,7 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.order import OrderKind, OrderOrigin, Outcome, WorkOrder
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
+from tests.drone.tools.failing_records import WHY, UnclosedCheckpoints
 
 STOP = Event()
 Picture = dict[str, Any]
@@ -258,3 +259,63 @@ def test_planning_a_restore_of_many_files_reads_each_directory_once() -> None:
     wanted = {name: PathChange(name, None, file) for name in names}
     assert len(plan_restore(trees, wanted, b"top", overwrite=False).targets) == 500
     assert sorted(reads) == [b"d", b"top"]
+
+
+def crowd(site: Site, *names: str) -> None:
+    """Directories with three files each."""
+    for name in names:
+        (site.root / name).mkdir()
+        for number in range(3):
+            (site.root / name / f"f{number}").write_text(f"{name} {number}")
+
+
+async def test_a_revert_of_a_workspace_with_unwatched_directories_ends_as_partial(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    crowd(site, "a", "b", "y", "z")
+    order = OrderCheckpoints(Workspace(site.root), site.data, "order-1", most_names=8)
+    order.begin("c1", None, STOP)
+    (site.root / "a/f0").write_text("changed")
+    (site.root / "z/f1").write_text("changed")
+    order.close("c1", STOP)
+    outcome = await site.revert()
+
+    assert outcome.status is OrderStatus.SUCCEEDED and isinstance(outcome.result, dict)
+    assert (outcome.result["restored"], outcome.result["partial"]) == (["a/f0"], True)
+    assert outcome.answer is not None and outcome.answer.startswith("Partial: 1 file")
+    assert "2 directories are not watched (y, z)" in outcome.answer
+    assert (site.root / "a/f0").read_text() == "a 0" and (site.root / "z/f1").read_text() == "changed"
+
+
+async def test_what_a_flood_of_new_names_left_unwatched_makes_a_revert_partial(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    crowd(site, "m")
+    order = OrderCheckpoints(Workspace(site.root), site.data, "order-1", most_names=8)
+    order.begin("c1", None, STOP)
+    crowd(site, "!junk", "~junk")
+    (site.root / "m/f2").write_text("changed")
+    closed = order.close("c1", STOP)
+    assert "m/f2" in closed.paths and "(~junk)" in closed.unwatched
+    outcome = await site.revert()
+    assert isinstance(outcome.result, dict) and outcome.result["partial"]
+    assert (site.root / "m/f2").read_text() == "m 2" and not (site.root / "!junk").exists()
+    assert (site.root / "~junk").exists() and "(~junk)" in (outcome.answer or "")
+
+
+async def test_a_whole_revert_is_not_called_partial(site: Site) -> None:
+    by_a_call(site)
+    outcome = await site.revert()
+    assert isinstance(outcome.result, dict) and outcome.result["partial"] is False
+    assert "artial" not in (outcome.answer or "")
+
+
+async def test_a_revert_whose_end_cannot_be_recorded_has_reverted_all_the_same(site: Site) -> None:
+    before = site.picture()
+    by_a_call(site)
+    origin = OrderOrigin.model_construct(kind="revert", order_id="order-1", overwrite=False)
+    made = WorkOrder.model_construct(id=fresh_id(), kind=OrderKind.REVERT, origin=origin, created_at=now())
+    turn = Turn.begun(MemoryJournal(made.id), Budget(Limits()))
+    own = UnclosedCheckpoints(Workspace(site.root), site.data, made.id)
+    outcome = await Revert(made, origin, own, turn, ()).run()
+    assert outcome.status is OrderStatus.SUCCEEDED and site.picture() == before
+    assert isinstance(outcome.result, dict) and outcome.result["partial"]
+    assert f"was not recorded: {WHY}" in (outcome.answer or "")
