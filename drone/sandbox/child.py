@@ -7,12 +7,14 @@ import math
 import os
 import resource
 import signal
+import subprocess
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from drone.sandbox.custody import Custody, TermOver
 from drone.sandbox.limits import DEFAULT
+from drone.sandbox.spawned import Spawned
 from mcc.processors import PROCESSORS
 
 T = TypeVar("T")
@@ -86,7 +88,7 @@ class Leash:
         with contextlib.suppress(BrokenPipeError):
             os.write(self._go, b"1")
 
-    def kill(self, process: asyncio.subprocess.Process) -> None:
+    def kill(self, process: Spawned) -> None:
         """Kill everything in the sandbox.
 
         Before its pid is known, the first process does not die with bubblewrap but is in its process group, so the
@@ -284,7 +286,7 @@ async def run(
 class _Stdout:
     """Where a program's stdout goes: a pipe of asyncio's subprocess, or, for a piped program, one made here.
 
-    With its own pipe, asyncio does not report the end of the process before everything in the pipe was read.
+    A pipe made here stays readable to its end by the caller, whatever becomes of the process.
     """
 
     def __init__(self, theirs: int, reader: asyncio.StreamReader | None) -> None:
@@ -294,7 +296,7 @@ class _Stdout:
     @classmethod
     async def made(cls, piped: bool) -> "_Stdout":
         if not piped:
-            return cls(asyncio.subprocess.PIPE, None)
+            return cls(subprocess.PIPE, None)
         ours, theirs = os.pipe()
         reader = asyncio.StreamReader()
         await asyncio.get_running_loop().connect_read_pipe(
@@ -306,20 +308,19 @@ class _Stdout:
         """Close our copy of the program's end, so that the reader sees the end of the output."""
         if self.theirs >= 0:
             os.close(self.theirs)
-            self.theirs = asyncio.subprocess.PIPE
+            self.theirs = subprocess.PIPE
 
 
-async def _started(launch: Launch, leash: Leash, stdout: _Stdout) -> asyncio.subprocess.Process:
+async def _started(launch: Launch, leash: Leash, stdout: _Stdout) -> Spawned:
     # A program may use every processor, though the threads of its drone keep to one (decision 19).
     with PROCESSORS.all_available():
-        process = await asyncio.create_subprocess_exec(
-            *launch.argv,
-            stdin=asyncio.subprocess.PIPE if launch.piped else asyncio.subprocess.DEVNULL,
+        process = await Spawned.start(
+            launch.argv,
+            launch.environment,
+            (*leash.descriptors, *launch.fds),
+            stdin=subprocess.PIPE if launch.piped else subprocess.DEVNULL,
             stdout=stdout.theirs,
-            stderr=asyncio.subprocess.STDOUT if launch.merged else asyncio.subprocess.PIPE,
-            env=dict(launch.environment),
-            pass_fds=(*leash.descriptors, *launch.fds),
-            start_new_session=True,
+            stderr=subprocess.STDOUT if launch.merged else subprocess.PIPE,
         )
     leash.handed_over()
     stdout.close()
@@ -327,7 +328,7 @@ async def _started(launch: Launch, leash: Leash, stdout: _Stdout) -> asyncio.sub
 
 
 async def _gone(
-    starting: asyncio.Task[asyncio.subprocess.Process],
+    starting: asyncio.Task[Spawned],
     leash: Leash,
     stdout: Captured,
     stderr: Captured,
@@ -338,6 +339,17 @@ async def _gone(
     if starting.exception() is not None:
         return
     process = starting.result()
+    try:
+        await _ended(process, leash, stdout, stderr)
+    finally:
+        process.close()
+    if process.returncode is not None:
+        custody.release(process.pid)
+        if leash.first_pid is not None:
+            custody.release(leash.first_pid)
+
+
+async def _ended(process: Spawned, leash: Leash, stdout: Captured, stderr: Captured) -> None:
     if process.returncode is None:
         leash.kill(process)
         with contextlib.suppress(TimeoutError):
@@ -346,10 +358,6 @@ async def _gone(
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(GONE_SECONDS):
             await leash.gone()
-    if process.returncode is not None:
-        custody.release(process.pid)
-        if leash.first_pid is not None:
-            custody.release(leash.first_pid)
 
 
 async def to_the_end(work: Coroutine[None, None, T]) -> T:
@@ -367,8 +375,8 @@ async def to_the_end(work: Coroutine[None, None, T]) -> T:
     return result
 
 
-async def _read(process: asyncio.subprocess.Process, stdout: Captured, stderr: Captured) -> None:
-    """Read both outputs to their ends: until then asyncio does not report the end of the process."""
+async def _read(process: Spawned, stdout: Captured, stderr: Captured) -> None:
+    """Read both outputs to their ends, and wait for that of the process."""
     async with asyncio.TaskGroup() as group:
         for stream, into in ((process.stdout, stdout), (process.stderr, stderr)):
             if stream is not None:

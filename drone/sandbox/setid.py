@@ -15,7 +15,7 @@ BITS = stat.S_ISUID | stat.S_ISGID
 CAPABILITY = "security.capability"
 
 _COARSE_CLOCK = getattr(time, "CLOCK_REALTIME_COARSE", 5)
-"""The clock by which the kernel dates changes of files."""
+"""The clock by which the kernel dates changes of files at the earliest: none that follows is dated before it."""
 
 _HELD = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK) | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -5,11 +5,13 @@ import os
 import resource
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 
-from drone.sandbox.bubblewrap import Bubblewrap
+from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds, Captured, Ended, Leash
 from drone.sandbox.custody import Custody, left_behind
 from drone.sandbox.limits import DEFAULT
@@ -237,3 +239,26 @@ async def test_the_record_of_a_dead_drone_lists_the_first_process_of_its_sandbox
     finally:
         custody.close()
     assert len(found[0]) == 2 and left_behind(record) == []
+
+
+@pytest.mark.parametrize("new_loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "as in a drone"])
+@pytest.mark.parametrize("merged", [True, False])
+def test_a_program_inherits_no_descriptor_but_its_three_streams(
+    sandbox: Bubblewrap, tmp_path: Path, new_loop: Callable[[], asyncio.AbstractEventLoop], merged: bool
+) -> None:
+    loop, (kept, other) = new_loop(), os.pipe()
+    os.set_inheritable(other, True)
+    (tmp_path / ".git").mkdir()
+    script = "ls /proc/self/fd; ls /proc/1/fd | wc -l; echo wrong >&2"
+    program = ("sh", "-c", script)
+    try:
+        ended = loop.run_until_complete(
+            sandbox.run(program, Workspace(tmp_path), Bounds(20.0), profile=Profile(write=True), merged=merged)
+        )
+    finally:
+        loop.close()
+        os.close(kept)
+        os.close(other)
+    # The listing has the directory itself open; pid 1 is bubblewrap, which waits with one descriptor more.
+    assert ended.stdout.head.split()[:5] == [b"0", b"1", b"2", b"3", b"4"], ended.stdout.head
+    assert ended.status == 0 and ended.stdout.head.endswith(b"wrong\n") is merged
