@@ -60,16 +60,19 @@ class OpenReply:
     started: dict[str, ToolStarted] = field(default_factory=dict)
     finished: dict[str, ToolFinished] = field(default_factory=dict)
     calls: tuple[ToolCall, ...] = field(init=False)
+    _by_id: dict[str, ToolCall] = field(init=False)
 
     def __post_init__(self) -> None:
         self.calls = self.reply.tool_calls
+        # Of equal ids the first counts.
+        self._by_id = {call.call_id: call for call in reversed(self.calls)}
 
     @property
     def is_done(self) -> bool:
         return len(self.finished) == len(self.calls)
 
     def call(self, call_id: str) -> ToolCall | None:
-        return next((call for call in self.calls if call.call_id == call_id), None)
+        return self._by_id.get(call_id)
 
 
 @dataclass(slots=True)

@@ -57,7 +57,7 @@ class ToolCalls:
         self._roots = agent.hired.roots
         self._egress = agent.hired.egress
         self._shared_room = TOGETHER
-        self._shown: dict[str, int] = {}
+        self._shown = 0
         self._gate = PermissionGate(agent, turn, state)
         self._late_starts: dict[str, ToolStarted] = {}
 
@@ -149,7 +149,7 @@ class ToolCalls:
         """
         begun, journal = frozenset(open_reply.started), self._turn.journal
         self._shared_room = self._context.room()
-        self._shown = {call_id: len(done.content) for call_id, done in open_reply.finished.items()}
+        self._shown = sum(len(done.content) for done in open_reply.finished.values())
         await journal.write(self._state.origin, *self._outcome_unknown(open_reply), *self._starting(open_reply))
         wanted = [call for call in open_reply.calls if call.call_id not in open_reply.finished]
         last = [call for call in wanted if call.name in self._state.finish_tools]
@@ -168,12 +168,12 @@ class ToolCalls:
             return
         specs = ((call, self._specs.get(call.name)) for call in calls)
         in_order = InOrder([call.call_id for call, spec in specs if spec is not None and spec.is_ordered])
-        going = len(calls)
+        going, crowded = len(calls), len(calls) > self._turn.budget.limits.parallel_tool_calls
 
         async def one(call: ToolCall) -> None:
             nonlocal going
             async with in_order.turn_of(call.call_id):
-                ended = await self._run_when_allowed(call, begun, width)
+                ended = await self._run_when_allowed(call, begun, width, crowded=crowded)
             going -= 1
             self._end(*ended)
             if going:
@@ -184,14 +184,18 @@ class ToolCalls:
                 start(partial(one, call))
 
     async def _run_when_allowed(
-        self, call: ToolCall, begun: Collection[str], width: asyncio.Semaphore
+        self, call: ToolCall, begun: Collection[str], width: asyncio.Semaphore, *, crowded: bool = False
     ) -> tuple[Fact, ...]:
         """Run a call once it may run; returns its last entries. A call that waits for a person does not take up one of
-        the `parallel_tool_calls` slots."""
+        the `parallel_tool_calls` slots. `crowded`: there are more calls than slots."""
         call, later = normalized(call, self._specs.get(call.name)), self._late_starts.pop(call.call_id, None)
         if later is not None:
             return await self._run_after_decision(call, later, width)
         async with width:
+            if crowded:
+                # Of many calls that wait for nothing, each would begin as soon as the one before it has ended, and no
+                # other order would get its turn.
+                await asyncio.sleep(0)
             if (held_up := self._agent_control.held_up) is not None and call.call_id not in begun:
                 refused = refusal(f"Not run, as the order waits: {held_up.message}. Make this call again.")
                 return (finished(call, refused, time.monotonic(), untrusted=False),)
@@ -289,11 +293,11 @@ class ToolCalls:
         await self._turn.journal.confirm_held()
         output = await self._tools.call(self._as_call(call))
         readable = any(spec.name == READ_ARTIFACT and self.is_available(spec) for spec in self._specs.values())
-        room = max(LEAST, self._shared_room - sum(self._shown.values()))
+        room = max(LEAST, self._shared_room - self._shown)
         spec = self._specs.get(call.name)
         if spec is not None and spec.max_result is not None:
             room = min(room, spec.max_result)
-        self._shown[call.call_id] = min(len(output.content), room)
+        self._shown += min(len(output.content), room)
         if output.subagent_ids and len(output.content) <= room:  # reports (JSON) were shortened when they were built
             return output
         try:

@@ -70,6 +70,15 @@ class Loader(AppLoader):  # type: ignore[misc]
             except OpenToAll as problem:
                 print(problem, file=sys.stderr)
                 raise SystemExit(USAGE) from problem
+            # Flower offers no place for it: its application, with all its handlers, exists by now.
+            sys.modules["flower.api.control"].WorkerShutDown.post = refuse_shutdown
+
+
+async def refuse_shutdown(handler: Any, worker: str) -> None:
+    """Flower's answer to *Shut Down*, in place of its own: it sends that command to a drone, which does not obey it,
+    and reports success without waiting for an answer. `handler`: a `RequestHandler`."""
+    handler.set_status(403)
+    handler.write("Drones do not obey Shut Down: whoever started a drone ends it, by SIGTERM or its supervisor.")
 
 
 def keep_to_loopback(options: Options) -> None:

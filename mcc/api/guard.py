@@ -148,6 +148,10 @@ MAX_BODY_BYTES = 4 * 1024 * 1024
 MAX_DEPTH = 64
 BODY_SECONDS = 30.0
 
+_CLOSE = {"Connection": "close"}
+"""Of an answer to a body that has not arrived: otherwise the connection would be kept for another request."""
+
+
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 _STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _PEELED = 4
@@ -234,7 +238,7 @@ async def read_body(request: Request, seconds: float = BODY_SECONDS) -> bytes:
         async with asyncio.timeout(seconds):
             body = await _collect(request.receive)
     except TimeoutError:
-        raise Refusal(408, f"The body did not arrive within {seconds:g} s.") from None
+        raise Refusal(408, f"The body did not arrive within {seconds:g} s.", _CLOSE) from None
     if nested_deeper_than(MAX_DEPTH, body):
         raise Refusal(422, f"The body is nested deeper than {MAX_DEPTH} levels.")
     match unclear_json(body):
@@ -276,7 +280,7 @@ async def _collect(receive: Receive) -> bytes:
 
 
 def _too_large() -> Refusal:
-    return Refusal(413, f"A body has at most {MAX_BODY_BYTES:,} bytes.")
+    return Refusal(413, f"A body has at most {MAX_BODY_BYTES:,} bytes.", _CLOSE)
 
 
 def nested_deeper_than(levels: int, body: bytes) -> bool:

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
@@ -100,3 +101,16 @@ def test_it_starts_on_loopback(start: Start) -> None:
         found = psutil.Process(process.pid).net_connections("inet")
         listening = [one.laddr.ip for one in found if one.status == psutil.CONN_LISTEN]
     assert listening == ["127.0.0.1"]
+
+
+def test_its_shut_down_says_that_no_drone_obeys(start: Start) -> None:
+    process = start("--basic-auth=name:password", "--address=127.0.0.1")
+    listening: list[int] = []
+    while not listening and process.poll() is None:
+        threading.Event().wait(0.05)
+        found = psutil.Process(process.pid).net_connections("inet")
+        listening = [one.laddr.port for one in found if one.status == psutil.CONN_LISTEN]
+    answer = httpx.post(
+        f"http://127.0.0.1:{listening[0]}/api/worker/shutdown/drone@here", auth=("name", "password"), timeout=30
+    )
+    assert answer.status_code == 403 and "do not obey Shut Down" in answer.text

@@ -22,6 +22,7 @@ from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import to_json
 from tests.drone.agent.lone import Lone
+from tests.hostile.growth import grows_faster_than_its_input
 
 MEGABYTE = 1 << 20
 WORDY = Limits(output_tokens=MEGABYTE)
@@ -88,6 +89,37 @@ async def test_of_a_hundred_calls_in_one_reply_sixteen_run_at_a_time_and_all_are
     assert (busy.calls, busy.most) == (100, 16)
     assert [unfenced(one.content) for one in lone.results()] == [f"step {number}" for number in range(100)]
     assert [one.index for one in lone.facts(ToolStarted)] == list(range(100))
+
+
+class Prompt:
+    """One tool that waits for nothing."""
+
+    def specs(self) -> Sequence[ToolSpec]:
+        return (ToolSpec("step", "One of many.", {"type": "object"}),)
+
+    async def call(self, call: Call) -> Output:
+        return Output("done")
+
+
+def many(count: int) -> Line:
+    return Line(calls=tuple(call("step", number=number) for number in range(count)))
+
+
+async def test_a_reply_with_very_many_calls_leaves_turns_to_others() -> None:
+    """No more of its calls than may run at once run between two turns of a neighbour."""
+    lone, turns = Lone([many(800), "Done."], Prompt(), Limits(tool_calls=1_000)), 0
+    running = asyncio.ensure_future(lone.run())
+    while not running.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert (await running).completed and turns >= 800 // 16
+
+
+def test_the_time_of_a_reply_grows_with_its_calls_and_not_with_their_square() -> None:
+    def answered(count: int) -> None:
+        assert asyncio.run(Lone([many(count), "Done."], Prompt(), Limits(tool_calls=1_000)).run()).completed
+
+    assert not grows_faster_than_its_input(answered, 150)
 
 
 async def test_of_a_hundred_calls_those_beyond_the_limit_are_refused_in_words() -> None:

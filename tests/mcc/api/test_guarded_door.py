@@ -193,7 +193,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for() -> None:
     scope = {"type": "http", "method": "POST", "headers": [], "path": "/"}
     with pytest.raises(Refusal) as refused:
         await read_body(Request(scope, silence), seconds=0.01)
-    assert refused.value.status == 408
+    assert (refused.value.status, refused.value.headers) == (408, {"Connection": "close"})
 
 
 async def test_every_answer_has_the_safe_headers(api: httpx.AsyncClient) -> None:
@@ -252,6 +252,21 @@ def test_a_head_that_does_not_end_closes_the_connection(tmp_path: Path) -> None:
             with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
                 connection.sendall(unfinished)
                 assert connection.recv(1000) == b""
+
+
+def test_a_connection_whose_body_was_not_waited_for_is_closed_with_the_answer(tmp_path: Path) -> None:
+    head = (
+        f"POST {ORDERS} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\n"
+    )
+    with (
+        Served(temporary_store(), tmp_path) as served,
+        socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection,
+    ):
+        connection.sendall(f"{head % served.token}Content-Length: {MAX_BODY_BYTES + 1}\r\n\r\n{{".encode())
+        answered = b""
+        while piece := connection.recv(10_000):
+            answered += piece
+    assert answered.startswith(b"HTTP/1.1 413 ") and b"connection: close" in answered.lower()
 
 
 def test_a_head_that_is_too_large_is_refused(tmp_path: Path) -> None:
