@@ -15,7 +15,6 @@ from typing import NamedTuple, TypeVar
 from drone.sandbox.custody import Custody, TermOver
 from drone.sandbox.limits import DEFAULT
 from drone.sandbox.spawned import Spawned
-from mcc.processors import PROCESSORS
 
 T = TypeVar("T")
 
@@ -312,16 +311,14 @@ class _Stdout:
 
 
 async def _started(launch: Launch, leash: Leash, stdout: _Stdout) -> Spawned:
-    # A program may use every processor, though the threads of its drone keep to one (decision 19).
-    with PROCESSORS.all_available():
-        process = await Spawned.start(
-            launch.argv,
-            launch.environment,
-            (*leash.descriptors, *launch.fds),
-            stdin=subprocess.PIPE if launch.piped else subprocess.DEVNULL,
-            stdout=stdout.theirs,
-            stderr=subprocess.STDOUT if launch.merged else subprocess.PIPE,
-        )
+    process = await Spawned.start(
+        launch.argv,
+        launch.environment,
+        (*leash.descriptors, *launch.fds),
+        stdin=subprocess.PIPE if launch.piped else subprocess.DEVNULL,
+        stdout=stdout.theirs,
+        stderr=subprocess.STDOUT if launch.merged else subprocess.PIPE,
+    )
     leash.handed_over()
     stdout.close()
     return process

@@ -10,6 +10,8 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import IO
 
+from mcc.processors import PROCESSORS
+
 _READ_AHEAD = 1 << 16
 
 
@@ -92,15 +94,17 @@ def _popen(
     argv: Sequence[str], environment: Mapping[str, str], fds: Sequence[int], streams: tuple[int, int, int]
 ) -> "subprocess.Popen[bytes]":
     """Blocks for the millisecond until the program is there, as asyncio's own start of a process does."""
-    return subprocess.Popen(
-        argv,
-        stdin=streams[0],
-        stdout=streams[1],
-        stderr=streams[2],
-        env=dict(environment),
-        pass_fds=fds,
-        start_new_session=True,
-    )
+    # A program may use every processor, though the threads of its drone keep to one (decision 19).
+    with PROCESSORS.all_available():
+        return subprocess.Popen(
+            argv,
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            env=dict(environment),
+            pass_fds=fds,
+            start_new_session=True,
+        )
 
 
 async def _readable_once(pid: int) -> None:

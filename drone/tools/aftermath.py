@@ -16,6 +16,8 @@ from drone.checkpoints.scan import Stopped
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.paths import PathError
 from drone.tools.display_text import one_line
+from mcc.contracts.journal import Outcome
+from mcc.contracts.shape import to_json
 
 T = TypeVar("T")
 
@@ -26,6 +28,17 @@ own."""
 _REASON = 300
 _SENTENCES = (StoreBroken, PathError, NoThread, OSError)
 """Errors whose message alone says what is wrong."""
+
+
+def output_of(value: object) -> Output:
+    """What a function returned, as a result. A value that is no JSON does not hide that the function ran to its end."""
+    if isinstance(value, Output):
+        return value
+    try:
+        return Output(value if isinstance(value, str) else to_json(value).decode())
+    except Exception as error:
+        why = f"{type(error).__name__}: {one_line(str(error), _REASON)}"
+        return Output(f"It ran to its end, but what it returned cannot be told: {why}", True, Outcome.ERROR)
 
 
 class Aftermath:

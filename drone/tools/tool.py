@@ -18,12 +18,12 @@ from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
 from drone.agent.turn import Turn
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.paths import PathDenied, PathError, Workspace
+from drone.tools.aftermath import output_of
 from drone.tools.display_text import cut, has_controls, strip_controls
 from drone.tools.schema import Arguments, BadArguments, ToolDeclarationError, described
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
 from mcc.contracts.permission import Effects
-from mcc.contracts.shape import to_json
 from mcc.definitions.rights import TOOL_GROUPS, group_of
 from mcc.rules.errors import close_matches
 
@@ -205,7 +205,7 @@ class FunctionTool:
 
     async def run(self, arguments: Mapping[str, object], context: ToolContext) -> Output:
         """Run the function; the result, which models, the record and people see, is without terminal controls."""
-        output = await self._execute(_Step(self._function, _output), arguments, context)
+        output = await self._execute(_Step(self._function, output_of), arguments, context)
         assert isinstance(output, Output)
         return replace(output, content=strip_controls(output.content)) if has_controls(output.content) else output
 
@@ -267,12 +267,6 @@ def _preview_of(function: Callable[..., object], preview: Callable[..., object] 
 def threads_of(context: ToolContext) -> OwnThreads:
     """The threads in which a tool does blocking work; outside of a run they count against no order's limit."""
     return context.turn.threads if context.turn else OwnThreads()
-
-
-def _output(value: object) -> Output:
-    if isinstance(value, Output):
-        return value
-    return Output(value if isinstance(value, str) else to_json(value).decode())
 
 
 def _error_output(error: Exception, name: str) -> Output:

@@ -149,7 +149,7 @@ async def test_a_result_that_is_no_json_is_an_error_result(use: Use) -> None:
         return object()
 
     output = await use(FunctionTools([give]), "give")
-    assert output.is_error and "is not JSON" in output.content
+    assert output.is_error and "is not JSON" in output.content and output.content.startswith("It ran to its end, but")
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
