@@ -22,7 +22,7 @@ _MARK = Pattern(
     r"|<\|start\|>\s*assistant\b"
     r"|</?(?:[a-z_]{1,20}:)?(?:tool_?calls?|function_?calls?|tool_?use|tool_?code|tool_?request|invoke)(?:[\s>=:/]|$)"
     r"|<(?:[a-z_]{1,20}:)?(?:function|parameter)(?:=|\s+name=)|</?(?:arg_key|arg_value)>"
-    r"|\[/?(?:tool|function)[_ ]?(?:calls?|use|request)\b|\bfunctools\[|✿FUNCTION✿",
+    r"|\[/?(?:tool|function)[_ ]?(?:calls?|use|request)\b|\bfunctools\[|✿(?:FUNCTION|ARGS)✿",
     ignore_case=True,
 )
 """What a template puts around a call: special tokens in bars of either kind, tags and bracketed marks that speak of
@@ -42,6 +42,13 @@ _REACT = Pattern(r"^\s*Action:\s*`?([\w.-]{1,200})`?\s*\n\s*Action Input:", line
 _PYTHON = Pattern(r"\s*(?:print\(\s*)?\[?\s*(?:default_api\.|functions\.)?([A-Za-z_][\w.]{0,199})\s*\(")
 _CALLED = Pattern(r"\s*(?:functions\.|default_api\.)?[\w.-]{1,200}(?::\d{1,4})?\s*(?:\(|\{|\[|<|$)")
 _CODE_FENCE = Pattern(r"```(?:tool_?(?:code|call|calls|use)|function_?calls?)\b", ignore_case=True)
+_BEGUN = Pattern(
+    r'(?:```(?:json)?\s*)?\[?\s*\{\s*"(?:name|tool_name|tool|function)"\s*:\s*"([\w.-]{1,200})"|\[\s*([A-Za-z_]\w*)\('
+)
+"""How a call as JSON or program code begins; without its end it was cut."""
+
+_ENDINGS = ("}", "]", "```")
+_DATA = ("", "json", "jsonc", "tool")
 _INDENTED = ("    ", "\t")
 _FENCES = ("```", "~~~")
 _BARS = ("|", "｜", "/")
@@ -140,42 +147,71 @@ def _prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _opens_tool(line: str, text: str, tools: Collection[str]) -> bool:
-    """Whether the line begins with a tag named like a tool, which the text closes again."""
+    """Whether the line begins with a tag named like a tool, which the text closes again or begins with."""
     if not line.startswith("<"):
         return False
     name = line[1:].partition(">")[0]
-    return name in tools and f"</{name}>" in text
+    return name in tools and (f"</{name}>" in text or text.startswith(line))
 
 
 def _ends_in_markup(text: str) -> bool:
     """Whether nothing that reads like words follows the last mark."""
     last = next(iter(deque(_MARK.finditer(text), maxlen=1)), None)
     if last is None:
-        return text.endswith(">")
-    closed = text.find(">", last.end() - 1) if "<" in last.group() else last.end() - 1
-    rest = text[max(last.end(), closed + 1) :].strip()
-    if not rest or rest.startswith(("{", "[", "<")) or _VALUE.search(text[last.start() : max(last.end(), closed + 1)]):
+        return text.startswith("<") or text.endswith(">")
+    end = last.end()
+    if last.group().startswith("<") and not last.group().endswith(">"):
+        end = text.find(">", end) + 1
+        if not end:  # cut within the mark
+            return True
+    rest = text[end:].lstrip("]:").strip()
+    if not rest or rest.startswith(("{", "[", "<")) or _VALUE.search(text[last.start() : end]):
         return True
     return _CALLED.match(rest) is not None or (len(rest) <= LONGEST_LEAD and rest.startswith(("function", "```")))
 
 
 def _bare_call(text: str, tools: Collection[str]) -> bool | None:
-    """The same for a text that is a call as JSON or program code, bare or in a fence that ends the text."""
-    before, opened, inside = text.rpartition("\n```") if not text.startswith("```") else ("", "", "")
-    if text.startswith("```") and text.endswith("```") and text.count("```") == 2:
-        language, _, inside = text[3:-3].partition("\n")
-        if _CODE_FENCE.match(text):
-            return _is_code(inside, tools) or _is_json(inside, tools) is not None
-        return _is_json(inside, tools) if language.strip().lower() in ("", "json", "tool", "jsonc") else None
-    if opened and not inside.strip() and text.count("```") == 2 and not text.startswith("```"):
-        lead, _, fenced = before.partition("```")
-        language, _, code = fenced.partition("\n")
-        is_call = _is_json(code, tools) or (_CODE_FENCE.match(f"```{language}") and _is_code(code, tools))
-        if is_call and lead.strip() == "Action:":
-            return True
-        return False if is_call and len(lead) <= LONGEST_LEAD and lead.rstrip().endswith((":", ".", "…")) else None
-    if text.startswith("[") and text.endswith("]") and (call := _PYTHON.match(text)) and call[1] in tools:
+    """The same for a text that is a call as JSON or program code, bare or in a fence, or that ends in one."""
+    if (begun := _BEGUN.match(text)) and _named(begun[1] or begun[2], tools) and not text.endswith(_ENDINGS):
         return True
+    if _CODE_FENCE.match(text) and text.count("```") <= 2:
+        inside = text.partition("\n")[2].removesuffix("```")
+        return True if _is_code(inside, tools) or _is_json(inside, tools) is not None else None
+    if text.startswith("```"):
+        language, _, inside = text[3:].removesuffix("```").partition("\n")
+        is_data = text.endswith("```") and text.count("```") == 2 and language.strip().lower() in _DATA
+        return _is_json(inside, tools) if is_data else None
+    if (certain := _is_written(text, tools)) is not None:
+        return certain
+    lead, code = _last_fence(text) if text.endswith("```") else _last_paragraph(text)
+    if not code or len(lead) > LONGEST_LEAD or not (lead.endswith((":", ".", "…", "!")) or "\n\n" in text):
+        return None
+    if lead == "Action:":
+        return _is_written(code, tools)
+    is_code = _CODE_FENCE.search(text) is not None and _is_code(code, tools)
+    return False if is_code or _is_written(code, tools) is not None else None
+
+
+def _last_fence(text: str) -> tuple[str, str]:
+    """The words before a fence that ends the text, and the call in it; nothing for another language or more fences."""
+    lead, _, fenced = text.removesuffix("```").partition("```")
+    language, _, code = fenced.partition("\n")
+    known = language.strip().lower() in _DATA or _CODE_FENCE.match(f"```{language}") is not None
+    return (lead.strip(), code.strip()) if known and "```" not in code else ("", "")
+
+
+def _last_paragraph(text: str) -> tuple[str, str]:
+    """The words before the last line that begins with a bracket, and what begins there."""
+    begin = max(text.find("\n{"), text.find("\n["))
+    return (text[:begin].strip(), text[begin:].strip()) if begin >= 0 and "```" not in text else ("", "")
+
+
+def _is_written(text: str, tools: Collection[str]) -> bool | None:
+    """Whether it is certain that JSON, or a list in program code, is a call of these tools; None when it is none."""
+    if text.startswith(("print(", "default_api.")) or (text.startswith("[") and text.endswith("]")):
+        call = _PYTHON.match(text)
+        if call is not None and call[1] in tools:
+            return True
     return _is_json(text, tools)
 
 

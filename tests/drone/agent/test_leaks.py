@@ -26,6 +26,9 @@ CALLS = {
         "</｜DSML｜function_calls>"
     ),
     "dsml cut": '<｜DSML｜function_calls>\n<｜DSML｜invoke name="read_file">\n<｜DSML｜parameter name="path"',
+    "dsml after words, cut": (
+        'I will look.<｜DSML｜function_calls>\n<｜DSML｜invoke name="read_file">\n<｜DSML｜parameter name="path"'
+    ),
     "ds3": (
         "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>read_file\n"
         "```json\n"
@@ -192,6 +195,8 @@ THOUGHTS = (
 GUESSES = (
     "One writes\n<tool_call>",
     'Hermes writes:\n<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>',
+    'I will read it.\n\n{"name": "read_file", "arguments": {"path": "a"}}',
+    "I will read it.\n\n```tool_code\nread_file(path='a')\n```",
     'I will read it.\n```json\n{"name": "read_file", "arguments": {"path": "a"}}\n```',
     '{"name": "read_file", "arguments": {"path": "a"}, "status": "done"}',
     'Hermes would write <tool_call>{"name": "read_file", "arguments": {}}</tool_call>',
@@ -212,6 +217,36 @@ def test_an_answer_about_such_syntax_is_an_answer(text: str) -> None:
 @pytest.mark.parametrize("text", CALLS.values(), ids=CALLS)
 def test_a_call_that_an_answer_quotes_in_a_fence_is_part_of_it(text: str) -> None:
     assert leak_in(f"This is what it sends:\n~~~\n{text}\n~~~\nThe server parses it.", TOOLS) is None
+
+
+CUT = [
+    "dsml",
+    "ds31",
+    "harmony",
+    "kimi",
+    "minimax",
+    "hermes",
+    "qwen3",
+    "llama",
+    "mistral2",
+    "gem",
+    "json",
+    "granite",
+    "phi",
+]
+
+
+@pytest.mark.parametrize("name", CUT)
+def test_a_call_that_was_cut_anywhere_after_its_name_is_no_answer(name: str) -> None:
+    text = CALLS[name]
+    begin = text.index("read_file") + len("read_file")
+    missed = [text[:cut] for cut in range(begin + 2, len(text) - 1) if leak_in(text[:cut], TOOLS) is None]
+    assert len(missed) <= 1  # only where brackets happen to close
+
+
+@pytest.mark.parametrize("name", ["dsml", "ds3", "harmony", "kimi", "minimax", "hermes", "qwen3", "mistral", "granite"])
+def test_words_before_a_call_make_it_no_answer(name: str) -> None:
+    assert leak_in(f"I will check the file first.\n\n{CALLS[name]}", TOOLS) == Leak("leaked", certain=True)
 
 
 @pytest.mark.parametrize("text", GUESSES)
