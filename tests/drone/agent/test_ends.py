@@ -6,6 +6,7 @@ import pytest
 
 from drone.agent.agent import Agent
 from drone.agent.journal import MemoryJournal
+from drone.agent.model import WantedCall
 from drone.agent.progress import ASKED_AGAIN, CONTINUED
 from drone.agent.report import Cause, Report, outcome_of
 from drone.agent.report_gate import ReportGate
@@ -222,3 +223,17 @@ async def _run(
     agent = Agent(AgentDefinition(name="master", prompt="You work."), model=model, tools=TOOLS)
     report = await agent.run(Task("Go.", root_record_id(ORDER)), agent.turn(journal, tree))
     return report, journal, [[getattr(said, "text", "") for said in ask.messages] for ask in model.asks]
+
+
+@pytest.mark.parametrize("sent", ["null", " null ", '""', "None"])
+async def test_null_is_no_arguments_for_a_tool_that_requires_none_and_wrong_for_another(sent: str) -> None:
+    @tool(idempotent=True)
+    async def now() -> str:
+        """The time."""
+        return "it is noon"
+
+    lines = (Line(calls=(WantedCall("now", sent), WantedCall("read_file", sent))), "Done.")
+    one = Lone(lines, FunctionTools([now, read_file]))
+    assert (await one.run()).text == "Done."
+    told = [result.content for result in one.results()]
+    assert "it is noon" in told[0] and "must be one JSON object" in told[1]
