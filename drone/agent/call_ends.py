@@ -48,10 +48,15 @@ class InOrder:
                 self._over[call_id].set()
 
 
+_NULL = ("null", "None", '""', '"null"')
+
+
 def normalized(call: ToolCall, spec: ToolSpec | None) -> ToolCall:
-    """The call with its arguments as an object. A bare JSON string becomes the only argument of a subagent's tool that
-    has just that one; any other call is returned unchanged."""
+    """The call with its arguments as an object. Null is none at all for a tool that requires none; a bare JSON string
+    becomes the only argument of a subagent's tool that has just that one; any other call is returned unchanged."""
     sent = call.arguments
+    if spec is not None and isinstance(sent, str) and sent.strip() in _NULL and not spec.parameters.get("required"):
+        return call.model_copy(update={"arguments": {}})
     if spec is None or not isinstance(sent, str) or not sent.startswith('"') or (sole := _only_argument(spec)) is None:
         return call
     try:

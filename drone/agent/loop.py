@@ -13,10 +13,12 @@ from drone.agent.parts import AgentParts, Setup
 from drone.agent.record import RecordState
 from drone.agent.report import Cause, LimitReached, Report
 from drone.agent.tool_calls import ToolCalls
+from drone.agent.transcript import ANNOUNCED
 from drone.agent.turn import Task, Turn, until_ready, wait_for_provider, wait_while_paused
 from drone.agent.verifier import Verifying, rejection
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
+from mcc.contracts.journal import AgentStep
 from mcc.contracts.record import AgentEnd, RecordStatus
 
 _ENDS: dict[object, AgentEnd] = {"blocked": RecordStatus.BLOCKED, "failed": RecordStatus.FAILED}
@@ -171,6 +173,8 @@ class Loop:
             self._add_notices()
             reply = await ask(model, self._request, call)
             self._note(reply, *cut_short(reply), *self.allowance.unpriced(reply.usage, reply.model))
+            if state.answer_check.remark:
+                self._note(AgentStep(name=ANNOUNCED, message=state.answer_check.remark))
             return
         except ModelError as error:
             self._note(*self._lost_call(call, f"The model gave no reply: {error}"))
@@ -300,4 +304,5 @@ class Loop:
             model=self._agent.model.name,
             checked=state.judged.checked,
             revisions=state.judged.revisions,
+            remark=state.answer_check.remark,
         )

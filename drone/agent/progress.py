@@ -1,9 +1,9 @@
 """Detects runs that make no progress and replies that are no answer; words the nudges that the model gets then."""
 
-import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from drone.agent.leaks import leak_in, missing_calls, missing_parser, missing_reasoning_parser
 from drone.agent.model import NOT_DONE
 from drone.agent.report import NoAnswer, NoProgress, NotDone, Refused
 from drone.agent.transcript import NUDGE, VALIDATE
@@ -215,22 +215,6 @@ MAX_REFUSAL = 1_000
 LONGEST_ANNOUNCEMENT = 400
 """Most characters of a reply that is checked for only announcing the next step."""
 
-LONGEST_LEAK = 20_000
-"""Most characters of a reply that is checked for being a tool call written as JSON text."""
-
-_LEAKED = (
-    "<tool_call",
-    "<function=",
-    "<function_call",
-    "<invoke name=",
-    "<|tool_call",
-    "<|tool▁call",
-    "<|python_tag|>",
-    "[TOOL_CALLS]",
-)
-_THINKING = ("<think>", "</think>", "<thinking>", "</thinking>")
-_FENCES = ("```", "~~~")
-
 # An RE2 pattern, linear in the text's length: a model could write text on which a backtracking pattern never ends.
 _ANNOUNCED = Pattern(
     r"(?i)(^|[.!:\n]\s*)((now|next|first|then|so|ok|okay|alright|sure|great),?\s+)*"
@@ -248,10 +232,13 @@ _CURLY = str.maketrans({"\u2019": "'"})
 class AnswerCheck:
     """Judges whether a run's replies without tool calls are answers. Only `judge` and `begin_new_answer` change it.
 
-    `text`: the text of the last reply, preceded by that of the cut-off replies it continues.
+    `text`: the text of the last reply, preceded by that of the cut-off replies it continues. `remark`: why that may be
+    no answer although it is taken as one.
     """
 
     text: str = ""
+    remark: str = ""
+    _whole: str = ""
     _cut: int = 0
     _silent: int = 0
     _before: str = ""
@@ -263,7 +250,7 @@ class AnswerCheck:
         `tools`: names of all the agent's tools; `finish_tools`: the gate's. Raises `Refused`, `NotDone`, `NoAnswer`.
         """
         said, self._before = self._before + reply.text, ""
-        self.text = said or self.text
+        self._whole, self.text, self.remark = self.text, said or self.text, ""
         if reply.calls_tools:
             self._cut = self._silent = 0
             return None
@@ -310,18 +297,41 @@ class AnswerCheck:
         )
 
     def _not_finished(self, reply: ModelReplied, tools: frozenset[str]) -> AgentStep | None:
-        """The nudge for a reply with text that is no answer; each kind at most once per run."""
-        for kind, found, said in (
-            ("leaked", tools and _is_leaked(reply.text, tools), _CALL_AS_TEXT),
-            ("thinking", _begins_line(reply.text, _THINKING), _THOUGHT_ALOUD),
-            ("announced", tools and _is_announced(reply), _ANNOUNCED_ONLY),
-        ):
-            if found and kind not in self._sent_back:
-                self._sent_back.add(kind)
-                return _nudge(said)
+        """The nudge for a reply with text that is no answer, each kind at most once per run. Raises `NoAnswer`.
+
+        A reply that only its words make suspect is the answer the second time, with a remark.
+        """
+        leak = leak_in(reply.text, tools)
+        if leak is not None and leak.kind == "leaked":
+            if leak.certain:
+                self.text = self._whole
+            failure = missing_parser(reply.text, reply.model) if leak.certain else ""
+            return self._judged("leaked", _CALL_AS_TEXT, failure)
+        if leak is not None:
+            failure = missing_reasoning_parser(reply.model) if leak.certain else ""
+            return self._judged("thinking", _THOUGHT_ALOUD, failure)
+        if not tools:
+            return None
+        if reply.finish_reason == "tool_calls":
+            return self._judged("announced", _ANNOUNCED_ONLY, missing_calls(reply.model))
+        return self._judged("announced", _ANNOUNCED_ONLY, "") if _is_announced(reply) else None
+
+    def _judged(self, kind: str, nudge: str, failure: str) -> AgentStep | None:
+        """The nudge the first time; then a failure, or where none is due, a remark on the answer that is taken."""
+        if kind not in self._sent_back:
+            self._sent_back.add(kind)
+            return _nudge(nudge)
+        if failure:
+            raise NoAnswer(failure)
+        self.remark = _TAKEN[kind]
         return None
 
 
+_TAKEN = {
+    "leaked": "The reply may be a tool call that was written out as text: it was sent back once, and came again.",
+    "thinking": "The reply may have the model's thinking in it: it was sent back once, and came again.",
+    "announced": "The reply may only announce a next step: it was sent back once, and came again.",
+}
 _CALL_AS_TEXT = (
     "Your last reply has a tool call written out as text. Nothing ran: calls in the text are not seen. Make the call "
     "with the tool interface, or give your answer in words."
@@ -346,40 +356,7 @@ def _refusal(reply: ModelReplied) -> str:
     return f"the model refused: {words}" if words else "the model refused and did not say why"
 
 
-def _prose(text: str) -> Iterator[str]:
-    """The lines outside fenced code blocks, without indentation."""
-    fence = ""
-    for line in text.splitlines():
-        begin = line.lstrip()
-        if fence:
-            fence = "" if begin.startswith(fence) else fence
-        elif begin.startswith(_FENCES):
-            fence = begin[:3]
-        else:
-            yield begin
-
-
-def _begins_line(text: str, marks: tuple[str, ...]) -> bool:
-    return any(mark in text for mark in marks) and any(line.startswith(marks) for line in _prose(text))
-
-
-def _is_leaked(text: str, tools: frozenset[str]) -> bool:
-    if _begins_line(text, _LEAKED):
-        return True
-    bare = text.strip()
-    if not (bare.startswith("{") and bare.endswith("}") and len(bare) <= LONGEST_LEAK):
-        return False
-    try:
-        said = json.loads(bare)
-    except (ValueError, RecursionError):
-        return False
-    named = isinstance(said, dict) and said.get("name")
-    return isinstance(named, str) and named in tools and ("arguments" in said or "parameters" in said)
-
-
 def _is_announced(reply: ModelReplied) -> bool:
-    """Whether the reply announces tool calls and has none: the provider says so, or it is short and ends that way."""
-    if reply.finish_reason == "tool_calls":
-        return True
+    """Whether the reply is short and ends by announcing the next step."""
     text = reply.text.strip().translate(_CURLY)
     return len(text) <= LONGEST_ANNOUNCEMENT and _ANNOUNCED.search(text) is not None

@@ -228,6 +228,7 @@ class RecordState:
             model=started.model.effective if started.model else "",
             checked=self.judged.checked,
             revisions=self.judged.revisions,
+            remark=self.answer_check.remark,
         )
 
     def tokens_of_question(self) -> int:

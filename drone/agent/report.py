@@ -38,8 +38,8 @@ class Report:
     `result`: what the gate accepted (JSON), None for an agent without a gate. `cause`: None when the agent ended by
     itself, even if it reports that it is blocked or has failed; `limit`: the name of the limit reached. `checked`: its
     verifier's verdict, None without a verifier; `revisions`: how often that sent the work back. `worktree`: what became
-    of the worktree it worked in, None without one. `usage`: that of the run's own model and tool calls, without its
-    children's. `rounds`: number of its replies.
+    of the worktree it worked in, None without one. `remark`: why its answer may be none. `usage`: that of the run's own
+    model and tool calls, without its children's. `rounds`: number of its replies.
     """
 
     status: AgentEnd
@@ -57,6 +57,7 @@ class Report:
     checked: VerifyChecked | None = None
     revisions: int = 0
     worktree: WorktreeEnded | None = None
+    remark: str = ""
 
     @property
     def completed(self) -> bool:
@@ -241,14 +242,15 @@ def outcome_of(report: Report) -> Outcome:
 
 
 def _succeeded(report: Report) -> Outcome:
-    """A result whose verifier gave no verdict still succeeds; `detail` says so."""
+    """A result whose verifier gave no verdict still succeeds, as does an answer that may be none; `detail` says so."""
     checked = report.checked
     unverified = checked is not None and checked.passed is None
+    unsure = f"Not verified: {checked.error}".rstrip(".") + "." if checked is not None and unverified else ""
     judged = report.result is not None or (checked is not None and checked.passed is True)
     return Outcome(
         status=OrderStatus.SUCCEEDED,
         answer=report.text,
         result=report.result,
         accepted=True if judged else None,
-        detail=f"Not verified: {checked.error}".rstrip(".") + "." if checked is not None and unverified else None,
+        detail=" ".join(filter(None, (unsure, report.remark))) or None,
     )

@@ -159,6 +159,9 @@ def _cut(result: ToolResult, clip: Clipped | None, readable: bool) -> ToolResult
 
 
 NUDGE = "nudge"
+ANNOUNCED = "announced"
+"""Name of the step that says why an accepted answer may be none."""
+
 NOT_SENT = "not_sent"
 """Name of the step that says which part of a request its model did not get."""
 

@@ -45,22 +45,28 @@ class Listing:
     problems: Mapping[str, str] = field(default_factory=dict)
 
 
-def listing(server: str, config: McpServer, tools: Iterable[Mapping[str, Any]]) -> Listing:
-    """The definitions of `tools`, which are the protocol's JSON objects, by the names that agents use."""
+def listing(server: str, config: McpServer, tools: Iterable[object]) -> Listing:
+    """The definitions of `tools`, which are JSON as the server sent it, by the names that agents use.
+
+    Each tool is judged by itself. One that is sent again with the same definition counts once.
+    """
     found: dict[str, Definition] = {}
     problems: dict[str, str] = {}
     for number, tool in enumerate(tools):
         if number == MOST_TOOLS:
             problems[f"{server}{SEPARATOR}…"] = f"the server has more than {MOST_TOOLS} tools; the others are left out"
             break
-        name = name_of(server, str(tool.get("name", "")))
-        if name in found or name in problems:
-            problems.setdefault(name, "the server has two tools of this name; the first is used")
+        if not isinstance(tool, Mapping) or not isinstance(tool.get("name"), str):
+            problems[f"{server}{SEPARATOR}…{number + 1}"] = f"tool {number + 1} of its list has no name"
             continue
+        name = name_of(server, tool["name"])
         try:
-            found[name] = definition(server, config, name, tool)
+            made = definition(server, config, name, tool)
         except ValueError as problem:
-            problems[name] = f"its definition {problem}"
+            problems.setdefault(name, f"its definition {problem}")
+            continue
+        if found.setdefault(name, made).digest != made.digest:
+            problems.setdefault(name, "the server has two tools of this name; the first is used")
     return Listing(found, problems)
 
 
@@ -70,20 +76,41 @@ def definition(server: str, config: McpServer, name: str, tool: Mapping[str, Any
     size = len(to_json(pinned))
     if size > MOST_BYTES:
         raise ValueError(f"has {size:,} bytes, and {MOST_BYTES:,} at most are shown to a model")
-    parameters = visible_json(tool.get("inputSchema"))
-    if not isinstance(parameters, dict):
-        raise ValueError("has no schema of its arguments")
     own_name = str(tool["name"])
     effects = config.effects_of(own_name)
     spec = ToolSpec(
         name=name,
         description=_description(tool),
-        parameters={"type": "object", **parameters},
+        parameters=_parameters(visible_json(tool.get("inputSchema"))),
         group=GROUP,
         idempotent=effects in ("none", "read"),
         effects=effects,
     )
     return Definition(server, own_name, spec, f"sha256:{digest(pinned)}")
+
+
+def _parameters(schema: object) -> dict[str, Any]:
+    """The schema of a tool's arguments, which need not say that they are an object. Raises ValueError."""
+    if not isinstance(schema, dict):
+        found = "" if schema is None else f", but {_cut(schema)}"
+        raise ValueError(f"has no schema of its arguments{found}")
+    kind, properties, required = schema.get("type"), schema.get("properties"), schema.get("required")
+    if kind is not None and kind != "object" and not (isinstance(kind, list) and "object" in kind):
+        raise ValueError(f"wants arguments of the type {_cut(kind)}, and arguments are an object")
+    if properties is not None and not isinstance(properties, dict):
+        raise ValueError(f"lists its arguments in something that is no object: {_cut(properties)}")
+    made = {"type": "object", **schema, **({} if kind == "object" else {"type": "object"})}
+    if properties is None:
+        made.pop("properties", None)
+    elif not all(isinstance(one, dict | bool) for one in properties.values()):
+        made["properties"] = {key: one if isinstance(one, dict | bool) else {} for key, one in properties.items()}
+    if required is None or not isinstance(required, list) or not all(isinstance(one, str) for one in required):
+        made.pop("required", None)
+    return made
+
+
+def _cut(value: object) -> str:
+    return one_line(value if isinstance(value, str) else to_json(value).decode("utf-8", "replace"), 100)
 
 
 def name_of(server: str, tool: str) -> str:

@@ -70,7 +70,8 @@ class People:
                 return types.ElicitResult(action="cancel")
             is_yes = answer.strip().lower() in ("yes", "y", "ok", "true")
             return types.ElicitResult(action="accept" if is_yes else "decline")
-        required = {str(name) for name in schema.get("required", ())}
+        named = schema.get("required")
+        required = {str(name) for name in named} if isinstance(named, list | tuple) else set[str]()
         content: dict[str, Any] = {}
         for name, field in fields.items():
             schema_of_field = field if isinstance(field, Mapping) else {}

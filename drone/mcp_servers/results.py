@@ -5,6 +5,8 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
+from pydantic import ValidationError
+
 from drone.agent.artifacts import Artifacts
 from drone.agent.toolset import Output
 from drone.tools.display_text import one_line, strip_controls
@@ -12,6 +14,7 @@ from drone.tools.documents import LARGEST_PICTURE, BadPicture, is_picture, measu
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json
+from mcc.rules.patterns import Pattern
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -22,6 +25,7 @@ MOST_BYTES = 8 * 1024 * 1024
 MOST_PICTURES = 8
 MOST_PARTS = 1_000
 _SHOWN = 500
+_QUOTED_ERROR = Pattern(r": \d{1,9} validation errors? for ")
 
 
 async def output_of(result: "CallToolResult", artifacts: Artifacts | None) -> Output:
@@ -52,10 +56,8 @@ def _text(part: object) -> str | None:
             return _resource(cast("Any", part).resource)
         case "audio":
             return f"[sound of {len(str(cast('Any', part).data)):,} characters of base64: it cannot be heard here]"
-        case "image":
+        case _:
             return None
-        case other:
-            return f"[a part of the kind {one_line(str(other), 50)}: it cannot be shown here]"
 
 
 def _resource(resource: Any) -> str:
@@ -121,4 +123,11 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 def reason_of(error: BaseException) -> str:
     """The message of the error, or of the first in a group, on one line."""
     first = next(leaves(error), error)
-    return one_line(str(first), _SHOWN) or type(first).__name__
+    if isinstance(first, ValidationError):
+        wrong = first.errors(include_url=False, include_input=False, include_context=False)[0]
+        place = ".".join(map(str, wrong["loc"]))
+        return one_line(f"its answer is not what the protocol says, at {place or 'its top'}: {wrong['msg']}", _SHOWN)
+    words = str(first)
+    if (quoted := _QUOTED_ERROR.search(words)) is not None:
+        words = f"{words[: quoted.start()]}: it is no message of the protocol"
+    return one_line(words, _SHOWN) or type(first).__name__

@@ -37,7 +37,7 @@ class Refused(Exception):
 
 
 class Lost(Refused):
-    """The server was gone before it answered: the effect of the call is unknown."""
+    """The call was sent, and no answer came that can be read: its effect is unknown."""
 
 
 class Server:
@@ -140,18 +140,18 @@ class Server:
     ) -> "CallToolResult":
         """Call a tool. Whatever the server does, this returns a result or raises `Refused`."""
         from mcp.shared.exceptions import MCPError
-        from mcp_types import CONNECTION_CLOSED
 
         from drone.mcp_servers.elicitation import NotAnswered
+        from drone.mcp_servers.session import is_closed, is_unanswered
         from drone.mcp_servers.tasks import TaskFailed
 
-        begun = False
+        sent = False
         try:
             async with self._connection.used() as session:
                 if session is not self._listed_with or self._clock() - self._listed_at >= LISTED_SECONDS:
                     await self._list(session)
                 definition = self._approved_definition(name)
-                begun = True
+                sent = True
                 return await session.call(definition.own_name, arguments, people, progress)
         except Unavailable as unavailable:
             raise Refused(f"{unavailable} Go another way, or say that it is missing.") from unavailable
@@ -159,12 +159,12 @@ class Server:
             raise Refused(f"{name} brought nothing: {error}.") from error
         except MCPError as error:
             reason = await self._reason(error)
-            if error.code == CONNECTION_CLOSED:
+            if is_closed(error):
                 self._connection.lost()
-            gone = begun and error.code == CONNECTION_CLOSED
-            raise (Lost if gone else Refused)(f"{name} brought nothing: {reason}.") from error
+            raise (Lost if sent and is_unanswered(error) else Refused)(f"{name} brought nothing: {reason}.") from error
         except (ValueError, RuntimeError, OSError, ExceptionGroup) as error:
-            raise Refused(f"{name} brought nothing: {await self._reason(error)}.") from error
+            kind = Lost if sent else Refused
+            raise kind(f"{name} brought nothing: {await self._reason(error)}.") from error
 
     async def test(self, test: ToolTest) -> ToolTested:
         """List the server's tools now, and make the call that the test names, if any."""

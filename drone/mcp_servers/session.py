@@ -12,11 +12,11 @@ from mcp.client._probe import negotiate_auto
 from mcp.client._transport import TransportStreams
 from mcp.client.context import ClientRequestContext
 from mcp.shared.exceptions import MCPError
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from drone.mcp_servers.elicitation import NotAnswered, People, answered
-from drone.mcp_servers.tasks import TASKS, TaskResult, claims, task_result
+from drone.mcp_servers.readable import UNREADABLE, ReadableDispatcher, tools_in
+from drone.mcp_servers.tasks import TASKS, TaskLost, TaskResult, claims, task_result
 from mcc import __version__
 
 MOST_PAGES = 50
@@ -27,6 +27,29 @@ Progress = Callable[[str], None]
 """Receives a short text on the progress of a call."""
 
 log = logging.getLogger("drone.mcp")
+
+
+_CLOSED = ("Connection closed", "SSE stream ")
+_UNREADABLE = (
+    "Failed to parse",
+    "Server returned an error response",
+    "Unexpected content type",
+    "server answered a request with 202",
+    "Request 'tools/call' timed out",
+)
+"""How the SDK's own reports begin. Their codes tell nothing: servers use the same ones for errors of their own."""
+
+
+def is_closed(error: MCPError) -> bool:
+    """Whether the SDK reports that the connection ended."""
+    return error.code == types.CONNECTION_CLOSED and error.error.message.startswith(_CLOSED)
+
+
+def is_unanswered(error: MCPError) -> bool:
+    """Whether a request that was sent has no answer of the server that can be read, so that its effect is unknown."""
+    if isinstance(error, TaskLost) or error.code == UNREADABLE or is_closed(error):
+        return True
+    return error.error.message.startswith(_UNREADABLE)
 
 
 class Session(ClientSession):
@@ -47,17 +70,20 @@ class ServerSession:
     def is_modern(self) -> bool:
         return self.session.protocol_version in MODERN_PROTOCOL_VERSIONS
 
-    async def tools(self) -> list[dict[str, Any]]:
-        """All tools as JSON objects, read page by page. Raises `MCPError` and ValueError."""
-        found: list[dict[str, Any]] = []
+    async def tools(self) -> list[object]:
+        """All tools as their server sent them, read page by page. Raises `MCPError` and ValueError."""
+        found: list[object] = []
         cursor: str | None = None
+        seen: set[str] = set()
         for _ in range(MOST_PAGES):
-            params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+            # An empty cursor is one like any other: only null ends the list.
+            params = None if cursor is None else types.PaginatedRequestParams(cursor=cursor)
             page = await self.session.list_tools(params=params)
-            found.extend(tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in page.tools)
+            found.extend(tools_in(page))
             cursor = page.next_cursor
-            if not cursor:
+            if cursor is None or cursor in seen:
                 break
+            seen.add(cursor)
         return found
 
     async def call(
@@ -152,7 +178,7 @@ def session_over(streams: TransportStreams, elicitations: ElicitationRouter, cha
             changed()
 
     return Session(
-        dispatcher=JSONRPCDispatcher(*streams),
+        dispatcher=ReadableDispatcher(*streams),
         client_info=types.Implementation(name="mcc", version=__version__),
         message_handler=received,
         elicitation_callback=elicitations.elicited,

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager, suppress
 import anyio
 from mcp.client._transport import TransportStreams
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
 from drone.mcp_servers.program import RunningProgram
+from drone.mcp_servers.readable import response_in
 from drone.mcp_servers.results import MOST_BYTES
 from drone.tools.display_text import one_line
 
@@ -69,9 +70,12 @@ class Pipe:
             self.gone.set()
 
     async def _pass_on(self, line: bytes, incoming: "anyio.abc.ObjectSendStream[SessionMessage | Exception]") -> None:
+        message: JSONRPCMessage | None
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
+            message = response_in(line)
+        if message is None:
             # Some programs print other text to standard output; it is skipped.
             self.noise = one_line(line[: _MOST_NOISE * 4].decode("utf-8", "replace"), _MOST_NOISE) or self.noise
             return

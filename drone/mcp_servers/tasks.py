@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from drone.mcp_servers.elicitation import People, answered
+from drone.mcp_servers.readable import readable_result
 
 TASKS = "io.modelcontextprotocol/tasks"
 
@@ -19,7 +20,6 @@ POLL_SECONDS = 1.0
 MOST_POLL_SECONDS = 30.0
 LEAST_POLL_SECONDS = 0.05
 
-Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 _WIRE = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
 _REQUESTS: TypeAdapter[dict[str, types.InputRequest]] = TypeAdapter(dict[str, types.InputRequest])
 
@@ -28,25 +28,28 @@ class TaskFailed(Exception):
     """The task ended without a usable result; the message is the end of a sentence."""
 
 
+class TaskLost(MCPError):
+    """The server does not tell of a task that it began: whether it had its effect is unknown."""
+
+
 class TaskResult(types.Result):
     """The response to a call that continues as a task."""
 
     model_config = _WIRE
     result_type: Literal["task"] = "task"
-    task_id: str = Field(min_length=1, max_length=1_000)
-    poll_interval_ms: float | None = None
+    task_id: str = Field(max_length=1_000)
+    poll_interval_ms: object = None
 
 
 class TaskState(types.Result):
-    """The state of a task, with its result, its error, or the input it requires."""
+    """The state of a task, with its result, its error, or the input it requires. It works on in any other state."""
 
     model_config = _WIRE
-    task_id: str
-    status: Status
-    status_message: str | None = None
-    poll_interval_ms: float | None = None
+    status: str
+    status_message: object = None
+    poll_interval_ms: object = None
     result: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
+    error: object = None
     wanted: dict[str, Any] | None = Field(default=None, validation_alias="inputRequests")
 
 
@@ -74,9 +77,9 @@ async def task_result(
     try:
         while True:
             await asyncio.sleep(wait)
-            state = await session.send_request(_request("tasks/get", task.task_id), TaskState)
+            state = await _state(session, task.task_id)
             wait = _seconds(state.poll_interval_ms)
-            if progress is not None and state.status_message:
+            if progress is not None and isinstance(state.status_message, str):
                 progress(state.status_message[:500])
             match state.status:
                 case "completed":
@@ -94,12 +97,18 @@ async def task_result(
                         update = _request("tasks/update", task.task_id, inputResponses=dumped)
                         await session.send_request(update, types.EmptyResult)
                         given |= wanted.keys()
-                case "working":
-                    pass
     except BaseException as error:
         if not isinstance(error, TaskFailed):
             await _cancel(session, task.task_id)
         raise
+
+
+async def _state(session: ClientSession, task_id: str) -> TaskState:
+    """Raises `TaskLost`."""
+    try:
+        return await session.send_request(_request("tasks/get", task_id), TaskState)
+    except MCPError as error:
+        raise TaskLost(code=error.code, message=error.error.message, data=error.error.data) from error
 
 
 async def _cancel(session: ClientSession, task_id: str) -> None:
@@ -116,14 +125,12 @@ def _request(method: str, task_id: str, **more: Any) -> _TaskRequest:
 
 
 def _result(state: TaskState) -> types.CallToolResult:
-    try:
-        return types.CallToolResult.model_validate(state.result or {}, by_name=False)
-    except ValidationError as error:
-        raise TaskFailed("the task ended, and what it brought is no result of a tool") from error
+    return types.CallToolResult.model_validate(readable_result(state.result or {}), by_name=False)
 
 
 def _reason(state: TaskState) -> str:
-    message = (state.error or {}).get("message") or state.status_message or "it does not say why"
+    error = state.error.get("message") if isinstance(state.error, Mapping) else state.error
+    message = error or state.status_message or "it does not say why"
     return f"the task was {state.status}: {str(message)[:500]}"
 
 
@@ -134,6 +141,6 @@ def _input_requests(state: TaskState) -> dict[str, types.InputRequest]:
         raise TaskFailed("the task wants to know something that cannot be asked here") from error
 
 
-def _seconds(milliseconds: float | None) -> float:
-    wanted = POLL_SECONDS if milliseconds is None else milliseconds / 1_000
+def _seconds(milliseconds: object) -> float:
+    wanted = milliseconds / 1_000 if isinstance(milliseconds, int | float) else POLL_SECONDS
     return min(MOST_POLL_SECONDS, max(LEAST_POLL_SECONDS, wanted))

@@ -9,7 +9,7 @@ from drone.agent.journal import DeltaKind, GrowingCall
 from drone.agent.model import Listener, ModelError, Reply, ReplyBlock, WantedCall
 from drone.models.json_text import arguments, joined
 from drone.models.prices import Price, Spent, estimated
-from drone.models.tool_specs import agent_names
+from drone.models.tool_specs import agent_names, plain_name
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, RefusalBlock, TextBlock, ThinkingBlock, refusal_in
 from mcc.contracts.shape import unchecked
 from mcc.contracts.usage import Usage
@@ -45,6 +45,10 @@ class PartialCall:
         if self.whole is not None:
             return True
         return bool(self.pieces) and self.pieces[-1].rstrip().endswith("}") and not isinstance(self.arguments(), str)
+
+    def repeats(self, given: str) -> bool:
+        """Whether these are its arguments once more, which are whole already."""
+        return bool(given) and given == "".join(self.pieces) and self.is_whole()
 
     def arguments(self) -> Mapping[str, object] | str:
         if self.whole is not None and not self.pieces:
@@ -165,7 +169,8 @@ class Collected:
                     if (block := part.finished()) is not None:
                         yield block
                 case PartialCall():
-                    yield WantedCall(ours.get(part.name, part.name), part.arguments(), part.provider_id, part.extra)
+                    name = plain_name(part.name, ours)
+                    yield WantedCall(ours.get(name, name), part.arguments(), part.provider_id, part.extra)
                 case _:
                     yield part
 

@@ -1,74 +1,13 @@
-"""Provider errors: a sentence without secrets, whether and when to retry, and the context size if a request was too
-large."""
+"""Provider errors: a sentence without secrets, and whether and when to retry."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from drone.agent.model import BadReply, ContextOverflow, ModelError
+from drone.agent.model import BadReply, ModelError
 from drone.models.json_text import read, write
+from drone.models.overflow import overflow_of
 from mcc.rules.patterns import Pattern
-
-LEAST_TOKENS = 256
-MOST_TOKENS = 100_000_000
-"""Figures outside these bounds are not a context size."""
-
-_WINDOWS = (
-    Pattern(r"maximum (?:context|prompt) length (?:is|of) (\d{3,9})", ignore_case=True),
-    Pattern(r"context (?:limit|window|length)[^.;]{0,80}> (\d{3,9})", ignore_case=True),
-    Pattern(r"> (\d{3,9}) maximum", ignore_case=True),
-    Pattern(r"available context size \((\d{3,9}) tokens", ignore_case=True),
-    Pattern(r"(\d{3,9}) maximum context length", ignore_case=True),
-    Pattern(r"maximum number of (?:input )?tokens allowed \((\d{3,9})\)", ignore_case=True),
-    Pattern(r"context window (?:of|is|limit of) (\d{3,9})", ignore_case=True),
-    Pattern(r"context length of (?:only )?(\d{3,9})", ignore_case=True),
-    Pattern(r'"n_ctx": ?(\d{3,9})'),
-)
-_GROUPED = Pattern(r"\b\d{1,3}(?:[,_]\d{3})+\b")
-
-
-def window_in(words: str) -> int | None:
-    """The model's context size in tokens as stated in a provider's refusal; None if it states none."""
-    plain = _GROUPED.sub(lambda found: found.group().replace(",", "").replace("_", ""), words)
-    for pattern in _WINDOWS:
-        if found := pattern.search(plain):
-            return plausible_window(int(found[1]))
-    return None
-
-
-def plausible_window(tokens: int | None) -> int | None:
-    """`tokens` if it is plausible as a context size, else None."""
-    return tokens if tokens is not None and LEAST_TOKENS <= tokens <= MOST_TOKENS else None
-
-
-_STATUSES = frozenset({None, 400, 413, 422, 500})
-"""Statuses of such refusals; None = it arrived inside a stream. A per-minute limit (429) passes by waiting."""
-
-_KINDS = frozenset({"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"})
-
-_SAID = Pattern(
-    r"maximum (?:context|prompt|model) length"
-    r"|(?:prompt|input|request|conversation) is too long"
-    r"|exceed(?:s|ed|ing)? (?:the |this |its |your )?(?:model'?s )?(?:available |maximum |max )?context"
-    r"|(?:context (?:length|window|size|limit)) (?:is |was |has been )?exceeded"
-    r"|exceeds the maximum number of (?:input )?tokens"
-    r"|too large for model with"
-    r"|greater than the context length|context (?:length )?the overflows|when context .{0,20}overflows"
-    r"|tokens`? ?\+ ?`?max_(?:new_|completion_)?tokens`? must be <="
-    r"|reduce the length of (?:the |your )?(?:messages|prompt|input|conversation)",
-    ignore_case=True,
-)
-
-
-def overflow_of(
-    said: str, words: str, kinds: Collection[str], status: int | None, body: str = ""
-) -> ContextOverflow | None:
-    """The error if a provider's `words`, or the types and codes in its answer, report an overflow. `said` is the
-    sentence for people; `body` is the whole answer, which may state the size."""
-    if status != 413 and not _KINDS.intersection(kinds) and not (status in _STATUSES and _SAID.search(words)):
-        return None
-    return ContextOverflow(said, window_in(words) or window_in(body), status=status)
-
 
 LONGEST_RETRY_AFTER = 366 * 86_400.0
 SOON_SECONDS = 60.0
@@ -371,14 +310,18 @@ def _without_tags(text: str) -> str:
     return " ".join([*pieces, text[at:]])
 
 
+_KINDS = ("type", "code", "error_code", "status", "status_code", "finish_reason")
+_WORDS = ("error", "errors", "message", "Message", "detail", "error_msg", "msg", "base_resp", "status_msg", "title")
+
+
 def _words_of(value: object) -> tuple[str, frozenset[str]]:
     """The message of an error body, and its types and codes, in any of the shapes that providers use."""
     if isinstance(value, list):
         return _words_of(value[0]) if value else ("", frozenset())
     if not isinstance(value, dict):
         return (value, frozenset()) if isinstance(value, str) else ("", frozenset())
-    kinds = frozenset(str(value[name]) for name in ("type", "code", "status", "finish_reason") if value.get(name))
-    for name in ("error", "errors", "message", "detail", "error_msg", "msg", "title"):
+    kinds = frozenset(str(value[name]) for name in _KINDS if value.get(name))
+    for name in _WORDS:
         if inner := value.get(name):
             words, deeper = _words_of(inner)
             if words:

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from pydantic import SecretStr
 
-from drone.agent.model import Ask, Listener, ModelError, Reply
+from drone.agent.model import Ask, ContextOverflow, Listener, ModelError, Reply
 from drone.models.body import (
     MAX_EVENT_BYTES,
     Event,
@@ -25,7 +25,7 @@ from drone.models.body import (
 )
 from drone.models.collected import Collected
 from drone.models.dialects.window_questions import ELSEWHERE, QUESTIONS, Question
-from drone.models.failures import parsed, refused, window_in
+from drone.models.failures import parsed, refused
 from drone.models.prices import UNKNOWN, KnownModel, Price
 from drone.models.providers import KeyCommand, address_problem
 from drone.models.server_window import ServerWindow
@@ -274,12 +274,12 @@ class Remote:
                     await listener.retried(f"{error} Asking again with a new key.", 0.0)
                     continue
                 words, parameter = str(error), None
-                if error.status in (400, 422):
+                if error.status in TOO_LARGE:
                     pictures = refused_pictures(ask, self.name, words)
                     parameter = pictures or self._format.refused_parameter(ask, without, words)
                 if parameter is None:
-                    if error.status in TOO_LARGE:
-                        self._stated_window = window_in(str(error)) or self._stated_window
+                    if isinstance(error, ContextOverflow):
+                        self._stated_window = error.window or self._stated_window
                     raise
                 self._without |= {parameter}
                 await listener.retried(f"{error} Asking again without {parameter}.", 0.0)

@@ -9,8 +9,8 @@ import httpx
 from drone.agent.model import ModelError
 from drone.models.body import body_of
 from drone.models.dialects.window_questions import Question
-from drone.models.failures import plausible_window
 from drone.models.json_text import read, write
+from drone.models.overflow import plausible_window
 from drone.models.transport import Target, Wire
 
 MOST_TRIES = 3

@@ -1,7 +1,7 @@
 """Tool definitions in a form that every provider accepts: legal names, and a shallow plain object as parameters."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -32,6 +32,19 @@ def legal(name: str) -> str:
 def agent_names(names: Iterable[str]) -> dict[str, str]:
     """The agent's tool names, keyed by the names sent to the provider."""
     return {legal(name): name for name in names}
+
+
+_TRACE = Pattern(r"^(?:functions[.:/]|default_api[.:]|tools?[.:])|(?:<[|｜].*|:\d{1,4}|\s+)$", across=True)
+
+
+def plain_name(name: str, known: Container[str]) -> str:
+    """`name` if it is known, else without what a model's template leaves around a name where it is known then."""
+    if name in known:
+        return name
+    plain = name
+    for _ in range(3):
+        plain = _TRACE.sub("", plain)
+    return plain if plain in known else name
 
 
 def sendable(parameters: Schema) -> Schema:

@@ -5,7 +5,8 @@ from typing import cast
 
 from drone.agent.messages import ToolSpec
 from drone.models.collected import BlockKind, Collected, PartialBlock, PartialCall, as_text
-from drone.models.dialects.leaked_calls import LeakedCall, TagSplitter, leaked_calls, without_opening
+from drone.models.dialects.leaked_calls import Leaked, leaked
+from drone.models.dialects.leaked_thinking import TagSplitter, without_opening
 from drone.models.failures import error_inside, parsed
 from drone.models.json_text import Json, object_in, text_in
 from drone.models.prices import MOST_DOLLARS, count, dollars
@@ -88,17 +89,21 @@ class ChatReply:
         """Turn held-back or complete text into calls if it consists of calls, else keep it as text."""
         collected, block = self.collected, self._open_blocks.get("text")
         before = "".join(block.pieces) if block else ""
-        calls: tuple[LeakedCall, ...] = ()
+        found: Leaked | None = None
         if self._tools and not collected.calls and collected.finish_reason != "length" and not before.count(_FENCE) % 2:
-            calls = leaked_calls(held or before, self._tools)
-        if calls and block is not None and not held:
+            found = leaked(held or before, self._tools)
+        if found is not None and block is not None and not held:
             block.pieces.clear()
-        for name, given in calls:
-            call = collected.call(PartialCall(name=name))
-            call.whole = given
-        if held and not calls:
+        if held:
             collected.characters -= len(held)
-            self._add("text", held)
+        if found is None:
+            found = Leaked(text=held)
+        if found.thinking:
+            self._add("thinking", found.thinking)
+        if found.text:
+            self._add("text", found.text)
+        for name, given in found.calls:
+            collected.call(PartialCall(name=name)).whole = given
 
     def _open_block(self, kind: BlockKind) -> PartialBlock:
         """The block of this kind. Chunks alternate between kinds, so each kind forms one block."""
@@ -134,15 +139,38 @@ class ChatReply:
             self._usage(usage)
 
     def _choice(self, choice: Json, part: str) -> None:
-        delta = choice.get(part) or choice.get("message")
+        finish = choice.get("finish_reason")
+        delta = choice.get(part)
+        if not delta and part != "message":
+            delta = self._not_yet_said(choice.get("message"))
+        elif finish and part != "message" and isinstance(delta, dict) and self._repeats(delta.get("content")):
+            delta = {**delta, "content": None}
         if isinstance(delta, dict):
             self._delta(delta, whole=part == "message")
-        finish = choice.get("finish_reason")
         if isinstance(finish, str) and finish:
             if finish in _BROKEN_OFF:
                 raise error_inside(self.collected.name, choice)
             self.collected.finish_reason = _FINISH.get(finish, "other")
             self.collected.complete = True
+
+    def _not_yet_said(self, message: object) -> Json:
+        """What a whole message within a stream adds to the pieces before it, which some servers sum up at the end."""
+        known = set[str]()
+        if "text" in self._open_blocks or (self._tags is not None and self._tags.held):
+            known.add("content")
+        if "thinking" in self._open_blocks:
+            known |= {"reasoning_content", "reasoning", "reasoning_details"}
+        if "refusal" in self._open_blocks:
+            known.add("refusal")
+        if self.collected.calls:
+            known |= {"tool_calls", "function_call"}
+        return {name: value for name, value in object_in(message).items() if name not in known}
+
+    def _repeats(self, content: object) -> bool:
+        """Whether the content of the last piece is the whole text, of which several pieces have come."""
+        block = self._open_blocks.get("text")
+        several = block is not None and len(block.pieces) > 1
+        return several and block is not None and isinstance(content, str) and content == "".join(block.pieces)
 
     def _delta(self, delta: Json, *, whole: bool) -> None:
         content = delta.get("content")
@@ -200,6 +228,8 @@ class ChatReply:
         if extra := fragment.get("extra_content"):
             call.extra = {"extra_content": extra}
         given = call_fields.get("arguments")
+        if not whole and isinstance(given, str) and name and call.repeats(given):
+            return
         if isinstance(given, dict):
             call.whole = given
             self.collected.add_characters(as_text(given))

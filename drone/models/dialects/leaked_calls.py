@@ -1,158 +1,67 @@
-"""Thinking and calls that a server leaves in the text in its model's template syntax; thinking is separated while
-streaming."""
+"""Calls that a server leaves in the text in its model's template syntax, read back where they have one meaning."""
 
 import ast
 import json
-from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from drone.agent.messages import ToolSpec
 from drone.models.json_text import arguments
+from drone.models.tool_specs import plain_name
 from mcc.rules.patterns import Pattern
-
-Kind: TypeAlias = Literal["text", "thinking"]
-
-THINKING = {"<think>": "</think>", "<thinking>": "</thinking>", "<thought>": "</thought>"}
-CALLS = ("<tool_call>", "<function=", "[TOOL_CALLS]")
-_MOST_BLANKS = 1_000
-_LONGEST = max(map(len, (*THINKING, *THINKING.values(), *CALLS)))
-
-
-class TagSplitter:
-    """Separates thinking from the text of one streamed reply; it can only stand at the very beginning. From the
-    first call mark at the start of a line, everything goes into `held`: whether it is a call shows only once it is
-    complete."""
-
-    def __init__(self) -> None:
-        self.held: list[str] = []
-        self._closing = ""
-        self._begun = False
-        self._after_thinking = False
-        self._line_begins = True
-        self._rest = ""
-
-    def feed(self, piece: str) -> Iterator[tuple[Kind, str]]:
-        """The (kind, text) pieces that are certain so far."""
-        if self.held:
-            self.held.append(piece)
-            return
-        text, self._rest = self._rest + piece, ""
-        if not self._begun:
-            text = self._after_opening(text)
-        if self._closing:
-            thought, text = self._thinking(text)
-            if thought:
-                yield "thinking", thought
-        if text and not self._closing and self._begun and (words := self._answer(text)):
-            yield "text", words
-
-    def end(self) -> Iterator[tuple[Kind, str]]:
-        """The text kept back as a possible start of a mark; `held` is left to the caller, who knows the tools."""
-        rest, self._rest = self._rest, ""
-        if rest:
-            yield ("thinking" if self._closing else "text"), rest
-
-    def _after_opening(self, text: str) -> str:
-        """Handle the opening tag. Returns the text after it, or an empty string while more text is needed to decide."""
-        start = text.lstrip()
-        if any(tag.startswith(start) for tag in THINKING) and len(text) < _MOST_BLANKS:
-            self._rest = text
-            return ""
-        self._begun = True
-        tag = next((tag for tag in THINKING if start.startswith(tag)), "")
-        if not tag:
-            return text
-        self._closing = THINKING[tag]
-        return start[len(tag) :].lstrip("\n")
-
-    def _thinking(self, text: str) -> tuple[str, str]:
-        """The thinking in `text`, and the text after it."""
-        inside, closed, after = text.partition(self._closing)
-        if closed:
-            self._closing, self._after_thinking = "", True
-            return inside, after
-        cut = _start_of_mark(text, (self._closing,))
-        self._rest = text[cut:]
-        return text[:cut], ""
-
-    def _answer(self, text: str) -> str:
-        if self._after_thinking:
-            text = text.lstrip()
-            if not text:
-                return ""
-            self._after_thinking = False
-        begin = self._first_call(text)
-        if begin is not None:
-            self.held.append(text[begin:])
-            return text[:begin]
-        cut = _start_of_mark(text, CALLS)
-        if cut < len(text) and self._begins_a_line(text, cut):
-            self._rest, text = text[cut:], text[:cut]
-        if text:
-            self._line_begins = self._begins_a_line(text, len(text))
-        return text
-
-    def _first_call(self, text: str) -> int | None:
-        line = 0 if self._line_begins else text.find("\n") + 1
-        while line or self._line_begins:
-            place = line
-            while text.startswith((" ", "\t"), place):
-                place += 1
-            if text.startswith(CALLS, place):
-                return place
-            line = text.find("\n", place) + 1
-            if not line:
-                return None
-        return None
-
-    def _begins_a_line(self, text: str, place: int) -> bool:
-        """Whether only blanks precede this place in its line."""
-        line = text.rfind("\n", 0, place) + 1
-        return not text[line:place].strip() and (line > 0 or self._line_begins)
-
-
-def _start_of_mark(text: str, marks: tuple[str, ...]) -> int:
-    """Index from which the end of `text` may be an incomplete mark; its length if there is none."""
-    begun = _prefixes(marks)
-    for cut in range(max(0, len(text) - _LONGEST + 1), len(text)):
-        if text[cut:] in begun:
-            return cut
-    return len(text)
-
-
-@cache
-def _prefixes(marks: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(mark[:end] for mark in marks for end in range(1, len(mark) + 1))
-
-
-def without_opening(text: str) -> tuple[str, str] | None:
-    """Thinking and answer of a text whose opening tag was part of the prompt, so that only the closing tag arrived, on
-    a line of its own. None for other texts."""
-    for opening, closing in THINKING.items():
-        before, found, after = text.partition(closing)
-        alone = before.endswith("\n") and (not after or after.startswith(("\n", "\r\n")))
-        if found and alone and opening not in before:
-            return before.rstrip(), after.lstrip()
-    return None
-
 
 Tools: TypeAlias = Mapping[str, ToolSpec]
 """The offered tools, by the names sent to the model."""
 
 MOST_CHARACTERS = 200_000
 MOST_CALLS = 64
+MOST_MARKS = 8 * MOST_CALLS
+_LONGEST_MARK = 500
+"""Characters of a mark at most. A pattern is given no more: it reads all that it is given, at every step."""
+
 _MOST_OF_PYTHON = 20_000
 
+_NAMES = ("name", "tool_name")
 _ARGUMENTS = ("arguments", "parameters")
-_PYTHON = Pattern(r"\[\s*\w+\s*\(")
-_NAME = Pattern(r"\s*([\w.-]{1,200})")
+_BESIDE = frozenset({"id", "type", "tool_call_id", "index"})
+
+_WRAPPER = Pattern(
+    r"[<][|｜][^<>|｜\n]{1,60}[|｜]>"
+    r"|</?(?:[a-z_]{1,20}:|[|｜]\s?DSML\s?[|｜])?(?:tool_?calls?|function_?calls?|tool_?code|tool_?use)>"
+    r"|\[/?TOOL_CALLS?\]|functools(?:\[)",
+    ignore_case=True,
+)
+"""What stands around calls: special tokens in bars of either kind, tags and bracketed marks."""
+
+_NAME = Pattern(r"\s*([\w.:-]{1,200})")
+_CALL_ID = Pattern(r"\[CALL_ID\][\w-]{1,100}")
+_PREFIX = r"(?:[a-z_]{1,20}:|[|｜]\s?DSML\s?[|｜])?"
+_INVOKE = Pattern(rf"<{_PREFIX}invoke\s+name=[\"']?([\w.:-]{{1,200}})[\"']?\s*>", ignore_case=True)
+_INVOKE_END = Pattern(rf"\s*</{_PREFIX}invoke>", ignore_case=True)
+_PARAMETER = Pattern(
+    rf"\s*<{_PREFIX}parameter\s+name=[\"']?([^\"'<>\n]{{1,200}})[\"']?(?:\s+string=\"(\w+)\")?\s*>", ignore_case=True
+)
+_PARAMETER_END = Pattern(rf"</{_PREFIX}parameter>", ignore_case=True)
+_FENCED = Pattern(r"```(?:json|tool_?(?:code|calls?))?[ \t]*\n([\s\S]*?)\n?```\s*", ignore_case=True)
+_PYTHON = Pattern(r"(?:\[\s*)?(?:print\(\s*)?[A-Za-z_][\w.]{0,199}\s*\(")
+_BARE_PYTHON = Pattern(r"\[\s*\w+\s*\(")
+_ROUTED = Pattern(
+    r"(?:(?:assistant)?analysis[\s\S]*?)?(?:assistant)?commentary\s+to=([\w.:-]{1,200}?)\s*(?:json|code)?\s*\{"
+)
 
 
 class LeakedCall(NamedTuple):
     name: str
     arguments: Mapping[str, object]
+
+
+class Leaked(NamedTuple):
+    """What a text consists of: calls, and in Harmony's form the thinking and the words beside them."""
+
+    calls: tuple[LeakedCall, ...] = ()
+    thinking: str = ""
+    text: str = ""
 
 
 class _NotACall(Exception):
@@ -162,52 +71,86 @@ class _NotACall(Exception):
 def leaked_calls(text: str, tools: Tools) -> tuple[LeakedCall, ...]:
     """The calls that `text` consists of entirely; empty if any part is something else or names a tool that was not
     offered."""
+    found = leaked(text, tools)
+    return () if found is None else found.calls
+
+
+def leaked(text: str, tools: Tools) -> Leaked | None:
+    """The same with what Harmony has beside calls; None for text that is not markup alone."""
     plain = text.strip()
-    read = next((read for mark, read in _READERS.items() if plain.startswith(mark)), None)
-    if read is None or len(plain) > MOST_CHARACTERS:
-        return ()
+    if len(plain) > MOST_CHARACTERS:
+        return None
     try:
-        calls = tuple(islice(read(plain, tools), MOST_CALLS + 1))
+        if plain.startswith(_HARMONY):
+            return _known(_harmony(plain), tools)
+        calls = tuple(islice(_calls(plain, tools), MOST_CALLS + 1))
+        return _known(Leaked(calls), tools) if calls else None
     except _NotACall:
-        return ()
-    return calls if len(calls) <= MOST_CALLS and all(call.name in tools for call in calls) else ()
+        return None
 
 
-def _tool_calls(text: str, tools: Tools) -> Iterator[LeakedCall]:
-    """`<tool_call>…</tool_call>`, repeated; the last one may be unclosed."""
-    while text:
-        if not text.startswith("<tool_call>"):
+def _known(found: Leaked, tools: Tools) -> Leaked | None:
+    """`found` with the tools' own names; None if it calls another tool."""
+    if len(found.calls) > MOST_CALLS:
+        return None
+    named = tuple(LeakedCall(plain_name(call.name, tools), call.arguments) for call in found.calls)
+    return found._replace(calls=named) if all(call.name in tools for call in named) else None
+
+
+def _calls(text: str, tools: Tools) -> Iterator[LeakedCall]:
+    """The calls in order, between marks of any family."""
+    if (fenced := _FENCED.fullmatch(text.removeprefix("Action:").lstrip())) is not None:
+        inside = str(fenced[1]).strip()
+        yield from _python(inside) if _PYTHON.match(inside) else _written(inside)
+        return
+    if text.startswith("{") or (text.startswith("[") and not _WRAPPER.match(text)):
+        yield from _python(text) if _BARE_PYTHON.match(text) else _written(text)
+        return
+    rest, marked = text, text.startswith("<function=") or _INVOKE.match(text[:_LONGEST_MARK]) is not None
+    for _ in range(MOST_MARKS):
+        if not rest:
+            return
+        if (mark := _WRAPPER.match(rest[:_LONGEST_MARK])) is not None:
+            marked = True
+            rest = rest[mark.end() - mark.group().endswith("[") :].lstrip()
+            continue
+        if not marked:
             raise _NotACall
-        inside = text[len("<tool_call>") :].lstrip()
-        if inside.startswith("<function="):
-            call, rest = _function(inside, tools)
-        elif inside.startswith("{"):
-            value, rest = _object(inside, "</tool_call>")
-            call = _call_in(value)
-        else:
-            call, rest = _keys(inside, tools)
-        yield call
-        text = rest.lstrip().removeprefix("</tool_call>").lstrip()
+        calls, rest = _next(rest, tools)
+        yield from calls
+        rest = rest.lstrip()
+    raise _NotACall
 
 
-def _functions(text: str, tools: Tools) -> Iterator[LeakedCall]:
-    """`<function=name>…</function>`, repeated."""
-    while text:
-        call, rest = _function(text, tools)
-        yield call
-        text = rest.lstrip()
+def _next(text: str, tools: Tools) -> tuple[tuple[LeakedCall, ...], str]:
+    """The calls at the beginning of the text, in whichever syntax, and the text after them."""
+    if text.startswith("<function="):
+        return _alone(_function(text, tools))
+    if (invoked := _INVOKE.match(text[:_LONGEST_MARK])) is not None:
+        return _alone(_invoke(str(invoked[1]), text[invoked.end() :], tools))
+    if text.startswith("{"):
+        value, rest = _object(text)
+        return (_call_in(value),), rest
+    code = text[: mark.start()] if (mark := _WRAPPER.search(text)) else text
+    if text.startswith("["):
+        return tuple(_python(code.strip()) if _BARE_PYTHON.match(code) else _written(code.strip())), text[len(code) :]
+    if _PYTHON.match(code):
+        return tuple(_python(code.strip())), text[len(code) :]
+    return _alone(_named(text, tools))
+
+
+def _alone(found: tuple[LeakedCall, str]) -> tuple[tuple[LeakedCall, ...], str]:
+    return (found[0],), found[1]
 
 
 def _function(text: str, tools: Tools) -> tuple[LeakedCall, str]:
     """One function, with arguments as JSON or as `<parameter=name>` each; and the text after it."""
-    if not text.startswith("<function="):
-        raise _NotACall
     name, opened, inside = text[len("<function=") :].partition(">")
     if not opened:
         raise _NotACall
     inside = inside.lstrip()
     if inside.startswith("{"):
-        given, rest = _object(inside, "</function>")
+        given, rest = _object(inside)
     else:
         given, rest = {}, inside
         while rest.startswith("<parameter="):
@@ -223,12 +166,52 @@ def _function(text: str, tools: Tools) -> tuple[LeakedCall, str]:
     return LeakedCall(name, given), rest.removeprefix("</function>")
 
 
-def _keys(text: str, tools: Tools) -> tuple[LeakedCall, str]:
-    """`name<arg_key>key</arg_key><arg_value>value</arg_value>…`, and the text after it."""
-    found = _NAME.match(text)
+def _invoke(name: str, rest: str, tools: Tools) -> tuple[LeakedCall, str]:
+    """`<invoke name="…"><parameter name="…">value</parameter>…</invoke>`, with any prefix before the names of tags."""
+    given: dict[str, object] = {}
+    tool = tools.get(plain_name(name, tools))
+    while (opened := _PARAMETER.match(rest[:_LONGEST_MARK])) is not None:
+        rest = rest[opened.end() :]
+        end = rest.find("parameter>") + len("parameter>")
+        begin = rest.rfind("</", 0, end)
+        if begin < 0 or _PARAMETER_END.fullmatch(rest[begin:end][:_LONGEST_MARK]) is None:
+            raise _NotACall
+        value, rest = rest[:begin], rest[end:]
+        key = str(opened[1])
+        given[key] = value if opened[2] == "true" else _typed(value.removeprefix("\n").removesuffix("\n"), tool, key)
+    if (ended := _INVOKE_END.match(rest[:_LONGEST_MARK])) is None:
+        raise _NotACall
+    return LeakedCall(name, given), rest[ended.end() :]
+
+
+def _named(text: str, tools: Tools) -> tuple[LeakedCall, str]:
+    """A name and its arguments: as JSON, perhaps in a fence or after marks, or as `<arg_key>` and `<arg_value>`."""
+    found = _NAME.match(text[:_LONGEST_MARK])
     if found is None:
         raise _NotACall
-    name, rest, given = found[1], text[found.end() :].lstrip(), dict[str, object]()
+    name, rest = str(found[1]), text[found.end() :].lstrip()
+    for _ in range(8):
+        if (mark := _CALL_ID.match(rest[:_LONGEST_MARK]) or _WRAPPER.match(rest[:_LONGEST_MARK])) is None:
+            break
+        rest = rest[mark.end() :].lstrip()
+        if name == "function" and (inner := _NAME.match(rest[:_LONGEST_MARK])) is not None:
+            name, rest = str(inner[1]), rest[inner.end() :].lstrip()
+    if rest.startswith("<arg_key>"):
+        return _keys(name, rest, tools)
+    rest = rest.removeprefix("[ARGS]").lstrip()
+    if (fenced := _FENCED.match(rest)) is not None:
+        given, left = _object(str(fenced[1]))
+        if left.strip():
+            raise _NotACall
+        return LeakedCall(name, given), rest[fenced.end() :]
+    if not rest.startswith("{"):
+        raise _NotACall
+    given, rest = _object(rest)
+    return LeakedCall(name, given), rest
+
+
+def _keys(name: str, rest: str, tools: Tools) -> tuple[LeakedCall, str]:
+    given: dict[str, object] = {}
     while rest.startswith("<arg_key>"):
         key, _, rest = rest[len("<arg_key>") :].partition("</arg_key>")
         rest = rest.lstrip()
@@ -244,48 +227,33 @@ def _keys(text: str, tools: Tools) -> tuple[LeakedCall, str]:
     return LeakedCall(name, given), rest
 
 
-def _marked(text: str, tools: Tools) -> Iterator[LeakedCall]:
-    """`[TOOL_CALLS]` before a list of calls, or before each `name{…}` with or without `[ARGS]` and an id between."""
-    for part in text.split("[TOOL_CALLS]")[1:]:
-        rest_of_text = part.strip()
-        if rest_of_text.startswith(("[", "{")):
-            yield from _written(rest_of_text, tools)
-            continue
-        while rest_of_text:
-            found = _NAME.match(rest_of_text)
-            if found is None:
-                raise _NotACall
-            between, brace, rest = rest_of_text[found.end() :].partition("{")
-            if between and not (between.startswith(("[ARGS]", "[CALL_ID]")) and between.endswith("[ARGS]")):
-                raise _NotACall
-            given, rest_of_text = _object(brace + rest, "[TOOL_CALLS]")
-            rest_of_text = rest_of_text.strip()
-            yield LeakedCall(found[1], given)
-
-
-def _listed(text: str, tools: Tools) -> Iterator[LeakedCall]:
-    return _python(text) if _PYTHON.match(text) else _written(text, tools)
-
-
 def _python(text: str) -> Iterator[LeakedCall]:
-    """`[name(key="value", …), …]`."""
+    """`name(key="value", …)`, alone, line by line, in a list, or printed."""
     if len(text) > _MOST_OF_PYTHON:
         raise _NotACall
     try:
-        comma_separated = ast.parse(text, mode="eval").body
-        calls = comma_separated.elts if isinstance(comma_separated, ast.List) else []
-        for call in calls:
-            if not isinstance(call, ast.Call) or call.args or not isinstance(call.func, ast.Name):
-                raise _NotACall
-            given = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
-            if len(given) < len(call.keywords):
-                raise _NotACall
-            yield LeakedCall(call.func.id, _as_json(given))
+        for statement in ast.parse(text).body:
+            for call in _expressions(statement):
+                given = {one.arg: ast.literal_eval(one.value) for one in call.keywords if one.arg}
+                if call.args or len(given) < len(call.keywords):
+                    raise _NotACall
+                yield LeakedCall(ast.unparse(call.func).removesuffix(".call"), _as_json(given))
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise _NotACall from error
 
 
-def _written(text: str, tools: Tools) -> Iterator[LeakedCall]:
+def _expressions(statement: ast.stmt) -> Iterator[ast.Call]:
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    for one in value.elts if isinstance(value, ast.List) else [value]:
+        call = one
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "print" and call.args:
+            call = call.args[0]
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name | ast.Attribute):
+            raise _NotACall
+        yield call
+
+
+def _written(text: str) -> Iterator[LeakedCall]:
     """One call, or a list of calls, as JSON."""
     if text.startswith("{"):
         given = arguments(text)
@@ -300,13 +268,13 @@ def _written(text: str, tools: Tools) -> Iterator[LeakedCall]:
     yield from map(_call_in, calls)
 
 
-def _object(text: str, closing: str) -> tuple[dict[str, object], str]:
-    """The JSON object at the start, and the text after it; an object that is not quite JSON ends at `closing`."""
+def _object(text: str) -> tuple[dict[str, object], str]:
+    """The JSON object at the start, and the text after it; an object that is not quite JSON ends at the next mark."""
     try:
         _, end = json.JSONDecoder().raw_decode(text)
     except (ValueError, RecursionError):
-        end = text.find(closing)
-        end = len(text) if end < 0 else end
+        ends = (text.find("</function>"), mark.start() if (mark := _WRAPPER.search(text)) else -1)
+        end = min((place for place in ends if place >= 0), default=len(text))
     given = arguments(text[:end])
     if isinstance(given, str):
         raise _NotACall
@@ -315,15 +283,16 @@ def _object(text: str, closing: str) -> tuple[dict[str, object], str]:
 
 def _call_in(value: object) -> LeakedCall:
     """`{"name": …, "arguments": {…}}` with no other key than an id."""
-    if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
+    if not isinstance(value, Mapping):
         raise _NotACall
+    named = next((key for key in _NAMES if isinstance(value.get(key), str)), None)
     key = next((key for key in _ARGUMENTS if key in value), None)
-    if key is None or not value.keys() <= {"name", "id", "type", key}:
+    if named is None or key is None or not value.keys() <= {named, key, *_BESIDE}:
         raise _NotACall
     given = arguments(value[key]) if isinstance(value[key], str) else value[key]
     if not isinstance(given, Mapping):
         raise _NotACall
-    return LeakedCall(value["name"], given)
+    return LeakedCall(value[named], given)
 
 
 def _typed(text: str, tool: ToolSpec | None, key: str) -> object:
@@ -342,10 +311,49 @@ def _as_json(given: object) -> Mapping[str, object]:
     return read
 
 
-_READERS: Mapping[str, Callable[[str, Tools], Iterator[LeakedCall]]] = {
-    "<tool_call>": _tool_calls,
-    "<function=": _functions,
-    "[TOOL_CALLS]": _marked,
-    "[": _listed,
-    "{": _written,
-}
+_HARMONY = ("<|channel|>", "<|start|>", "analysis", "assistantanalysis", "commentary", "assistantcommentary")
+_HEAD = frozenset({"assistant", "analysis", "commentary", "final", "json", "code"})
+_TOKEN = Pattern(r"<\|[a-z_]{1,40}\|>")
+_ENDS = ("<|end|>", "<|call|>", "<|return|>", "<|start|>", "<|channel|>")
+_FINAL = "assistantfinal"
+
+
+def _harmony(text: str) -> Leaked:
+    """Messages in Harmony's form, whose marks a server may have dropped."""
+    if "<|message|>" in text:
+        return _messages(text)
+    if (routed := _ROUTED.match(text)) is not None:
+        given, rest = _object(text[routed.end() - 1 :])
+        if _TOKEN.sub("", rest).strip():
+            raise _NotACall
+        thought = text[: routed.start(1)].rpartition("commentary")[0].removeprefix("assistant").removeprefix("analysis")
+        return Leaked((LeakedCall(str(routed[1]), given),), thought.removesuffix("assistant").strip())
+    thought, found, answer = text.partition(_FINAL)
+    if not found or not text.startswith("analysis"):
+        raise _NotACall
+    return Leaked((), thought.removeprefix("analysis").strip(), answer.strip())
+
+
+def _messages(text: str) -> Leaked:
+    calls: list[LeakedCall] = []
+    said: dict[str, list[str]] = {}
+    for _ in range(MOST_MARKS):
+        if not text:
+            break
+        head, found, body = text.partition("<|message|>")
+        words = _TOKEN.sub(" ", head).split()
+        to = next((word.removeprefix("to=") for word in words if word.startswith("to=")), None)
+        if not found or not all(word in _HEAD or word.startswith("to=") for word in words):
+            raise _NotACall
+        if to is not None:
+            given, text = _object(body.lstrip())
+            calls.append(LeakedCall(to, given))
+        else:
+            end = min((at for mark in _ENDS if (at := body.find(mark)) >= 0), default=len(body))
+            content, text = body[:end], body[end:]
+            said.setdefault(next((word for word in words if word != "assistant"), "final"), []).append(content.strip())
+        text = text.lstrip()
+        for mark in _ENDS[:3]:
+            text = text.removeprefix(mark).lstrip()
+    words_said = "\n\n".join(filter(None, (*said.get("commentary", ()), *said.get("final", ()))))
+    return Leaked(tuple(calls), "\n\n".join(said.get("analysis", ())), words_said)

@@ -55,7 +55,7 @@ class ResponseReply:
         value = parsed(self.collected.name, data)
         if not isinstance(value, dict):
             return
-        kind = value.get("type") or name.decode("ascii", "replace")
+        kind = text_in(value.get("type")) or name.decode("ascii", "replace")
         if kind in _DELTAS:
             self._add(self._item(value), _DELTAS[kind], value)
             return
@@ -161,7 +161,7 @@ class ResponseReply:
         kept = _without_nulls(fields, "type", "role", "content")
         content = fields.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
-            kind = _PART_KINDS.get(object_in(part).get("type"))
+            kind = _PART_KINDS.get(text_in(object_in(part).get("type")))
             block = self._open_block(item, place, kind) if kind else None
             if block is not None and kind:
                 self._fill_if_empty(block, text_in(part.get("text" if kind == "text" else "refusal")))

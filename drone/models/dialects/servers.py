@@ -55,7 +55,7 @@ _DEEPSEEK_LEVELS: Levels = {
     "xhigh": _DEEPSEEK_HIGH,
     "max": _DEEPSEEK_MOST,
 }
-DEEPSEEK = Differences(name="deepseek", always_thought=True, levels=for_all(_DEEPSEEK_LEVELS), leaks=False)
+DEEPSEEK = Differences(name="deepseek", always_thought=True, levels=for_all(_DEEPSEEK_LEVELS))
 """Thinking is switched on or off, and must be sent back with the calls it led to."""
 
 

@@ -6,9 +6,11 @@ import pytest
 
 from drone.agent.agent import Agent
 from drone.agent.journal import MemoryJournal
+from drone.agent.model import WantedCall
 from drone.agent.progress import ASKED_AGAIN, CONTINUED
 from drone.agent.report import Cause, Report, outcome_of
 from drone.agent.report_gate import ReportGate
+from drone.agent.transcript import ANNOUNCED as ANNOUNCED_STEP
 from drone.agent.tree import Tree
 from drone.agent.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call
@@ -16,7 +18,7 @@ from drone.tools.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import RefusalBlock
 from mcc.contracts.ids import root_record_id
-from mcc.contracts.journal import GateChecked
+from mcc.contracts.journal import AgentStep, GateChecked
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason
@@ -93,7 +95,15 @@ async def test_a_call_written_as_text_is_sent_back_once(text: str) -> None:
     assert (await one.run()).text == "It is green."
     (told,) = one.heard()
     assert "written out as text" in told and one.results()[0].content
-    assert (await lone(text, text).run()).text == text
+
+
+@pytest.mark.parametrize("text", LEAKED)
+async def test_a_call_written_as_text_again_fails_and_names_the_missing_parser(text: str) -> None:
+    one = lone(text, READ, text)
+    report = await one.run()
+    assert (report.status, report.cause) == (RecordStatus.FAILED, Cause.MODEL)
+    assert "lacks the tool parser" in (report.error or "") and report.text != text
+    assert outcome_of(report).reason is FailureReason.MODEL_ERROR
 
 
 THOUGHT = "<think>\nIt may be green.\n</think>\nIt is green."
@@ -102,7 +112,12 @@ THOUGHT = "<think>\nIt may be green.\n</think>\nIt is green."
 async def test_thinking_in_the_text_is_sent_back_once() -> None:
     one = lone(THOUGHT, "It is green.")
     assert (await one.run()).text == "It is green." and "think" in one.heard()[0]
-    assert (await lone(THOUGHT, THOUGHT).run()).text == THOUGHT
+
+
+async def test_thinking_in_the_text_again_fails_and_names_the_missing_parser() -> None:
+    report = await lone(THOUGHT, THOUGHT).run()
+    assert (report.cause, outcome_of(report).reason) == (Cause.MODEL, FailureReason.MODEL_ERROR)
+    assert "lacks the reasoning parser" in (report.error or "")
 
 
 ANNOUNCED: Sequence[Said] = (
@@ -110,16 +125,36 @@ ANNOUNCED: Sequence[Said] = (
     "I see. I'll look at the tests first:",
     "OK, now I\u2019ll check the configuration…",
     "Next, I'm going to search for its callers.",
-    Line("I have the list.", finish_reason="tool_calls"),
 )
+NO_CALLS = Line("I have the list.", finish_reason="tool_calls")
 
 
-@pytest.mark.parametrize("said", ANNOUNCED, ids=str)
+@pytest.mark.parametrize("said", [*ANNOUNCED, NO_CALLS], ids=str)
 async def test_what_only_announces_the_next_step_is_sent_back_once(said: Said) -> None:
     one = lone(said, READ, "It is green.")
     assert (await one.run()).text == "It is green."
     assert "calls no tool" in one.heard()[0]
-    assert (await lone(said, said).run()).completed
+
+
+@pytest.mark.parametrize("said", ANNOUNCED, ids=str)
+async def test_what_only_its_words_announce_is_the_answer_the_second_time_and_a_step_says_so(said: str) -> None:
+    one = lone(said, said)
+    report = await one.run()
+    assert (report.completed, report.text) == (True, said)
+    (step,) = [fact for fact in one.facts(AgentStep) if fact.name == ANNOUNCED_STEP]
+    assert "may only announce" in step.message
+    assert outcome_of(report).detail == step.message
+
+
+async def test_a_later_answer_has_no_remark() -> None:
+    one = lone(ANNOUNCED[0], Line(ANNOUNCED[0], calls=(call("read_file", path="a"),)), "It is green.")
+    assert outcome_of(await one.run()).detail is None
+
+
+async def test_calls_that_a_server_reports_and_never_sends_fail_the_run() -> None:
+    report = await lone(NO_CALLS, NO_CALLS).run()
+    assert (report.cause, outcome_of(report).reason) == (Cause.MODEL, FailureReason.MODEL_ERROR)
+    assert "tool parser" in (report.error or "")
 
 
 ANSWERS = (
@@ -188,3 +223,17 @@ async def _run(
     agent = Agent(AgentDefinition(name="master", prompt="You work."), model=model, tools=TOOLS)
     report = await agent.run(Task("Go.", root_record_id(ORDER)), agent.turn(journal, tree))
     return report, journal, [[getattr(said, "text", "") for said in ask.messages] for ask in model.asks]
+
+
+@pytest.mark.parametrize("sent", ["null", " null ", '""', "None"])
+async def test_null_is_no_arguments_for_a_tool_that_requires_none_and_wrong_for_another(sent: str) -> None:
+    @tool(idempotent=True)
+    async def now() -> str:
+        """The time."""
+        return "it is noon"
+
+    lines = (Line(calls=(WantedCall("now", sent), WantedCall("read_file", sent))), "Done.")
+    one = Lone(lines, FunctionTools([now, read_file]))
+    assert (await one.run()).text == "Done."
+    told = [result.content for result in one.results()]
+    assert "it is noon" in told[0] and "must be one JSON object" in told[1]

@@ -1,6 +1,7 @@
 """An MCP server on standard input and output that does what its argument says; started as a program, without the SDK.
 
-`{"tools": [...], "era": "legacy" | "modern", "init": "hang" | "crash", "noise": true, "close": "slow", "next": [...]}`
+`{"tools": [...], "era": "legacy" | "modern", "init": "hang" | "crash", "noise": true, "close": "slow", "next": [...],
+"results": {"NAME": RESULT}, "refuse": ["NAME"]}`
 """
 
 import json
@@ -31,7 +32,7 @@ def say(message: Json) -> None:
     sys.stdout.flush()
 
 
-def answer(request: Json, result: Json) -> None:
+def answer(request: Json, result: Any) -> None:
     say({"jsonrpc": "2.0", "id": request["id"], "result": result})
 
 
@@ -46,7 +47,7 @@ def listed() -> list[Json]:
     later = PLAN.get("next")
     if later is not None and LISTED > 1:
         names = later
-    return [one if isinstance(one, dict) else tool(one) for one in names]
+    return [tool(one) if isinstance(one, str) else one for one in names]
 
 
 def call(request: Json) -> None:
@@ -55,6 +56,9 @@ def call(request: Json) -> None:
         sys.stderr.write("it fell over\n")
         sys.stderr.flush()
         os._exit(3)
+    if name in PLAN.get("refuse", ()):
+        refuse(request, -32000, "not today")
+        return
     if name == "hang":
         time.sleep(3600)
     if name == "big":

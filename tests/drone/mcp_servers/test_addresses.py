@@ -10,7 +10,7 @@ from aiohttp import web
 from drone.agent.agent import Agent
 from drone.agent.journal import MemoryJournal
 from drone.agent.turn import Task
-from drone.mcp_servers.server import Refused, Server
+from drone.mcp_servers.server import Lost, Refused, Server
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.toolset import ServerTools
 from drone.mcp_servers.transports import Transports, load
@@ -177,6 +177,72 @@ async def test_a_server_that_was_away_is_spoken_with_again() -> None:
         with pytest.raises(Refused):
             await text_of(one)
         assert await text_of(one) == "seen"
+
+
+def _aborted(request: web.Request) -> web.Response:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+UNREADABLE: dict[str, Callable[[web.Request, Any], web.StreamResponse]] = {
+    "no JSON": lambda request, id_: web.Response(text="{oops", content_type="application/json"),
+    "a page": lambda request, id_: web.Response(text="<p>hello</p>", content_type="text/html"),
+    "a text for a result": lambda request, id_: web.json_response({"jsonrpc": "2.0", "id": id_, "result": "text"}),
+    "nothing more": lambda request, id_: web.Response(status=202),
+    "a gateway's failure": lambda request, id_: web.Response(status=502),
+    "the end": lambda request, id_: _aborted(request),
+}
+
+
+@pytest.mark.parametrize("unreadable", UNREADABLE.values(), ids=UNREADABLE)
+async def test_after_a_sent_call_without_a_readable_answer_nobody_knows_what_it_did(unreadable: Any) -> None:
+    def act(server: Served, request: web.Request, asked: dict[str, Any]) -> web.StreamResponse | None:
+        return unreadable(request, asked["id"]) if asked["method"] == "tools/call" else None
+
+    async with served(act) as server, connected(server) as one:
+        with pytest.raises(Lost) as lost:
+            await text_of(one)
+        assert "pydantic" not in str(lost.value) and "validation error" not in str(lost.value)
+
+
+@pytest.mark.parametrize("code", [-32000, -32001, -32603, -32700])
+async def test_the_servers_own_error_is_its_answer_whatever_its_code(code: int) -> None:
+    def act(server: Served, request: web.Request, asked: dict[str, Any]) -> web.Response | None:
+        if asked["method"] != "tools/call":
+            return None
+        return web.json_response({"jsonrpc": "2.0", "id": asked["id"], "error": {"code": code, "message": "not now"}})
+
+    async with served(act) as server, connected(server) as one:
+        with pytest.raises(Refused, match="not now") as refused:
+            await text_of(one)
+        assert not isinstance(refused.value, Lost)
+
+
+async def test_a_task_whose_server_forgets_it_may_have_had_its_effect() -> None:
+    begun = by_turns({"resultType": "task", **task("working")})
+
+    def act(server: Served, request: web.Request, asked: dict[str, Any]) -> Any:
+        if asked["method"] == "tasks/get":
+            return web.json_response(
+                {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32602, "message": "gone"}}
+            )
+        return begun(server, request, asked)
+
+    async with served(act) as server, connected(server) as one:
+        with pytest.raises(Lost, match="gone"):
+            await text_of(one)
+
+
+async def test_a_task_in_an_unknown_state_is_waited_for_and_its_odd_parts_cost_themselves() -> None:
+    odd = {"content": [{"type": "video"}, {"type": "text", "text": "at last"}]}
+    act = by_turns(
+        {"resultType": "task", **task("working")},
+        {"resultType": "complete", **task("queued", statusMessage=5)},
+        {"resultType": "complete", **task("completed", result=odd)},
+    )
+    async with served(act) as server, connected(server) as one:
+        assert (await text_of(one)).endswith("at last")
 
 
 async def test_a_person_is_asked_in_the_inbox_and_the_call_goes_on_with_the_answer() -> None:

@@ -323,3 +323,42 @@ async def test_usage_that_is_missing_or_nonsense_is_estimated_from_the_sizes(ben
 async def test_cached_tokens_are_never_more_than_the_input(bench: Any) -> None:
     told = {"prompt_tokens": 5, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 50}}
     assert (await usage_of(bench, told)).cached_input_tokens == 5
+
+
+def summed_up(finish: str = "stop", **message: object) -> dict[str, object]:
+    """A last chunk with the whole message in place of a piece of it."""
+    return {"choices": [{"index": 0, "message": {"role": "assistant", **message}, "finish_reason": finish}]}
+
+
+@pytest.mark.parametrize("empty", [{}, {"delta": None}, {"delta": {}}], ids=str)
+async def test_a_last_chunk_that_sums_up_the_message_adds_nothing(bench: Any, empty: dict[str, object]) -> None:
+    last = summed_up(content="It is 42.", reasoning_content="Hm.")
+    last["choices"][0] |= empty  # type: ignore[index]
+    thought = bench.chunk(reasoning_content="Hm.")
+    reply = await bench.chat(
+        bench.sse(thought, bench.chunk(content="It "), bench.chunk(content="is 42."), last, "[DONE]")
+    )
+    assert (reply.text, reply.thinking, bench.listener.heard()) == ("It is 42.", "Hm.", "It is 42.")
+
+
+async def test_a_last_piece_that_is_the_whole_text_again_is_not_taken_twice(bench: Any) -> None:
+    pieces = [bench.chunk(content="It "), bench.chunk(content="is 42."), bench.chunk("stop", content="It is 42.")]
+    assert (await bench.chat(bench.sse(*pieces, "[DONE]"))).text == "It is 42."
+    laughed = [bench.chunk(content="ha"), bench.chunk("stop", content="ha")]
+    assert (await bench.chat(bench.sse(*laughed, "[DONE]"))).text == "haha"
+
+
+@pytest.mark.parametrize("field", ["message", "delta"])
+async def test_a_call_that_a_last_chunk_repeats_is_made_once(bench: Any, field: str) -> None:
+    told = {"index": 0, "id": "a", "type": "function", "function": {"name": "read", "arguments": '{"path": "a"}'}}
+    last = {"choices": [{"index": 0, field: {"content": None, "tool_calls": [told]}, "finish_reason": "tool_calls"}]}
+    reply = await bench.chat(bench.sse(bench.chunk(tool_calls=[told]), last, "[DONE]"))
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == [("read", {"path": "a"})]
+
+
+async def test_what_only_the_last_message_has_is_taken(bench: Any) -> None:
+    told = {"id": "a", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    last = summed_up("tool_calls", content="I read.", tool_calls=[told])
+    reply = await bench.chat(bench.sse(bench.chunk(content="I read."), last, "[DONE]"))
+    assert (reply.text, [call.name for call in reply.tool_calls]) == ("I read.", ["read"])
+    assert (await bench.chat(bench.sse(summed_up(content="It is 42."), "[DONE]"))).text == "It is 42."

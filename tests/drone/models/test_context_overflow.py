@@ -1,6 +1,8 @@
 """Requests that exceed the model's context: recognized in each provider's words, with the size if stated."""
 
 import json
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,6 +158,45 @@ OTHERS = [
 @pytest.mark.parametrize(("status", "words"), OTHERS)
 def test_other_refusals_are_no_overflow(status: int, words: str) -> None:
     assert not isinstance(answer(status, {"error": {"message": words}}), ContextOverflow)
+
+
+def refusal(status: int, words: str, code: object = None) -> ModelError:
+    error = {"message": words} if code is None else {"message": words, "code": code}
+    return answer(status, {"error": error})
+
+
+REFUSALS = [json.loads(line) for line in (Path(__file__).parent / "refusals.jsonl").read_text("utf-8").splitlines()]
+"""Refusals in the words of many providers: whether each is an overflow, and the window that it states."""
+
+
+@pytest.mark.parametrize("one", [one for one in REFUSALS if one["overflow"]], ids=lambda one: one["words"][:60])
+def test_words_that_pair_the_request_with_too_much_are_an_overflow(one: dict[str, Any]) -> None:
+    error = refusal(one["status"], one["words"], one["code"])
+    assert isinstance(error, ContextOverflow)
+    assert (error.window, error.retryable) == (one["window"], False)
+
+
+@pytest.mark.parametrize("one", [one for one in REFUSALS if not one["overflow"]], ids=lambda one: one["words"][:60])
+def test_limits_of_replies_rates_and_other_things_are_no_overflow(one: dict[str, Any]) -> None:
+    assert not isinstance(refusal(one["status"], one["words"], one["code"]), ContextOverflow)
+
+
+@pytest.mark.parametrize("shape", [{"base_resp": {"status_code": 2013, "status_msg": "context window exceeds limit"}}])
+def test_a_code_in_the_words_is_no_size(shape: dict[str, Any]) -> None:
+    for error in (answer(400, shape), refusal(400, "context window exceeds limit (2013)", 2013)):
+        assert isinstance(error, ContextOverflow) and error.window is None
+
+
+@pytest.mark.parametrize("page", [b"", b"<html><title>413 Request Entity Too Large</title></html>"])
+def test_a_413_without_words_is_an_overflow(page: bytes) -> None:
+    assert isinstance(refused("p/m", 413, {}, page, now=0.0), ContextOverflow)
+
+
+def test_a_long_refusal_is_judged_in_linear_time() -> None:
+    words = "maximum context " * 20_000 + "exceed" * 20_000
+    began = time.process_time()
+    refusal(400, words)
+    assert time.process_time() - began < 1
 
 
 async def test_an_overflow_passes_through_retries_and_reaches_no_fallback() -> None:

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from drone.agent.model import context_tokens
-from drone.models.failures import window_in
+from drone.models.overflow import window_in
 from drone.models.registry import Models
 from drone.models.scripted import ScriptedModel
 from drone.models.transport import Wire

@@ -31,6 +31,55 @@ LEAKED = {
     "mistral, bare": '[TOOL_CALLS]double{"number": 21}',
     "pythonic": "[double(number=21)]",
     "llama, bare": '{"name": "double", "parameters": {"number": 21}}',
+    "deepseek, dsml": (
+        "<｜DSML｜function_calls>\n"
+        '<｜DSML｜invoke name="double">\n'
+        '<｜DSML｜parameter name="number" string="false">21</｜DSML｜parameter>\n'
+        "</｜DSML｜invoke>\n"
+        "</｜DSML｜function_calls>"
+    ),
+    "deepseek, 3": (
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>double\n"
+        "```json\n"
+        '{"number": 21}\n'
+        "```<｜tool▁call▁end｜><｜tool▁calls▁end｜>"
+    ),
+    "deepseek, 3.1": (
+        '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>double<｜tool▁sep｜>{"number": 21}<｜tool▁ca'
+        "ll▁end｜><｜tool▁calls▁end｜>"
+    ),
+    "harmony": (
+        '<|start|>assistant<|channel|>commentary to=functions.double <|constrain|>json<|message|>{"number": 21}<|call|>'
+    ),
+    "harmony, without marks": 'commentary to=functions.double json{"number": 21}',
+    "kimi": (
+        "<|tool_calls_section_begin|><|tool_call_begin|>functions.double:0<|tool_call_arg"
+        'ument_begin|>{"number": 21}<|tool_call_end|><|tool_calls_section_end|>'
+    ),
+    "minimax": (
+        "<minimax:tool_call>\n"
+        '<invoke name="double">\n'
+        '<parameter name="number">21</parameter>\n'
+        "</invoke>\n"
+        "</minimax:tool_call>"
+    ),
+    "invoked": (
+        '<function_calls><invoke name="double"><parameter name="number">21</parameter></invoke></function_calls>'
+    ),
+    "llama, marked": '<|python_tag|>{"name": "double", "parameters": {"number": 21}}',
+    "llama, as code": "<|python_tag|>double.call(number=21)",
+    "gemini": "```tool_code\nprint(default_api.double(number=21))\n```",
+    "fenced": '```json\n{"name": "double", "arguments": {"number": 21}}\n```',
+    "granite": '<|tool_call|>[{"name": "double", "arguments": {"number": 21}}]',
+    "nemotron": '<TOOLCALL>[{"name": "double", "arguments": {"number": 21}}]</TOOLCALL>',
+    "phi": 'functools[{"name": "double", "arguments": {"number": 21}}]',
+    "command": (
+        '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "double", "parameters": {"number": 21}}]<|END_ACTION|>'
+    ),
+    "command, older": 'Action: ```json\n[{"tool_name": "double", "parameters": {"number": 21}}]\n```',
+    "seed": ("<seed:tool_call><function=double><parameter=number>21</parameter></function></seed:tool_call>"),
+    "liquid": "<|tool_call_start|>[double(number=21)]<|tool_call_end|>",
+    "qualified": '<tool_call>{"name": "functions.double", "arguments": {"number": 21}}</tool_call>',
     "a list": '[{"name": "double", "arguments": {"number": 21}}]',
 }
 
@@ -48,6 +97,12 @@ NO_CALLS = {
     "python, by place": "[double(21)]",
     "an open parameter": "<function=double><parameter=number>21",
     "no name": "<function=",
+    "half of deepseek": '<｜DSML｜invoke name="double"><｜DSML｜parameter name="number"',
+    "harmony of another tool": "commentary to=functions.triple json{}",
+    "words about harmony": "commentary to=functions.double is the header.",
+    "a fence in words": 'Send:\n```json\n{"name": "double", "arguments": {"number": 21}}\n```',
+    "code in a fence": "```python\ndouble(number=21)\n```",
+    "code that computes": "```tool_code\ndouble(number=20 + f())\n```",
     "a bare mark": "[TOOL_CALLS]",
 }
 
@@ -93,6 +148,28 @@ async def test_a_reply_cut_at_its_cap_makes_no_calls_of_its_text(bench: Any) -> 
     model = bench.openai(bench.Provider(bench.streamed(spoken(LEAKED["hermes"], finish="length"))))
     reply = await model.ask(bench.asking(tools=TOOLS.values()), bench.listener)
     assert (reply.tool_calls, reply.text, reply.finish_reason) == ((), LEAKED["hermes"], "length")
+
+
+async def test_thinking_and_words_beside_a_call_in_harmony_are_told_apart(bench: Any) -> None:
+    text = (
+        "<|channel|>analysis<|message|>Twice 21.<|end|><|start|>assistant<|channel|>commentary<|message|>I double it."
+        '<|end|><|start|>assistant<|channel|>commentary to=functions.double<|message|>{"number": 21}<|call|>'
+    )
+    model = bench.openai(bench.Provider(bench.streamed(spoken(text))))
+    reply = await model.ask(bench.asking(tools=TOOLS.values()), bench.listener)
+    assert (reply.thinking, reply.text) == ("Twice 21.", "I double it.")
+    assert [call.arguments for call in reply.tool_calls] == [{"number": 21}]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["double<|channel|>commentary", "functions.double", "functions.double:0", "default_api.double", "double<｜end｜>"],
+)
+async def test_a_name_with_traces_of_a_template_finds_its_tool(bench: Any, name: str) -> None:
+    told = {"index": 0, "id": "a", "function": {"name": name, "arguments": '{"number": 21}'}}
+    model = bench.openai(bench.Provider(bench.streamed(sse(chunk(tool_calls=[told]), chunk("tool_calls"), "[DONE]"))))
+    reply = await model.ask(bench.asking(tools=TOOLS.values()), bench.listener)
+    assert [call.name for call in reply.tool_calls] == ["double"]
 
 
 async def test_openai_itself_leaves_nothing_in_the_text() -> None:
