@@ -4,7 +4,6 @@ import logging
 import sys
 from collections.abc import Callable
 from functools import cached_property
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import structlog
@@ -15,6 +14,7 @@ from celery.loaders.app import AppLoader
 from drone.settings import Settings, load
 from drone.worker.components import DroneStep
 from drone.worker.redis_transport import Messaging
+from mcc.addresses import is_loopback
 from mcc.configuration.settings import BadSettings
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK, worker_name
@@ -76,7 +76,7 @@ def keep_to_loopback(options: Options) -> None:
     """Set the loopback address where none is given: Flower would listen on all of them. Raises `OpenToAll` for another
     address without a login."""
     options.address = options.address or LOOPBACK
-    if not (_is_loopback(options.address) or has_login(options)):
+    if not (is_loopback(options.address) or has_login(options)):
         raise OpenToAll(
             f"Flower does not listen on {options.address} without a login: anybody there could see the workers and end "
             f"their tasks. Set FLOWER_BASIC_AUTH=NAME:PASSWORD (or --basic-auth, or OAuth with --auth), or leave "
@@ -88,14 +88,6 @@ def has_login(options: Options) -> bool:
     """Whether Flower demands a password or OAuth; a login with an empty name or password does not count."""
     logins = [login.partition(":") for login in options.basic_auth or ()]
     return all(name and password for name, _, password in logins) if logins else bool(options.auth)
-
-
-def _is_loopback(address: str) -> bool:
-    """False for every name except localhost, since a name may resolve to any address."""
-    try:
-        return address == "localhost" or ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def crew_of(settings: Settings) -> "Crew":

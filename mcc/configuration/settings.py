@@ -20,6 +20,8 @@ from pydantic import (
     model_validator,
 )
 
+from mcc.addresses import unreadable
+from mcc.addresses.redis import redis_problem
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Configuration, configuration
 from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprints, own_directories, paths_in
 from mcc.configuration.running import Presence, find_family
@@ -31,7 +33,6 @@ from mcc.rules.errors import close_matches, did_you_mean
 from mcc.rules.patterns import Pattern
 
 PREFIX = "MCC_"
-REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+socket")
 
 _QUEUE = Pattern(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 
@@ -172,11 +173,18 @@ class SharedSettings(BaseModel):
                 raise ValueError(f"{name!r} is no queue name (letters, digits and _ . : -, at most 64)")
         return names
 
+    @field_validator("database_url")
+    @classmethod
+    def _database_address(cls, url: str) -> str:
+        if not url.startswith("sqlite") and (problem := unreadable(url)):
+            raise ValueError(problem)
+        return url
+
     @field_validator("redis_url")
     @classmethod
     def _redis_address(cls, url: str | None) -> str | None:
-        if url is not None and url.partition("://")[0] not in REDIS_SCHEMES:
-            raise ValueError(f"a Redis address begins with one of {', '.join(f'{one}://' for one in REDIS_SCHEMES)}")
+        if url is not None and (problem := redis_problem(url)):
+            raise ValueError(problem)
         return url
 
     @model_validator(mode="after")
