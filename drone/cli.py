@@ -8,7 +8,7 @@ import typer
 
 from mcc.loading import gc_frozen_after
 from mcc.options import OrderOptions, VerifyOptions, taking_options
-from mcc.view.output import brief, print_json, say
+from mcc.view.output import brief, print_json, say, write_anything
 
 if TYPE_CHECKING:
     from drone.settings import Settings
@@ -179,6 +179,7 @@ def _settings(**given: Any) -> "Settings":
 
 
 def main() -> None:
+    write_anything()
     app()
 
 

@@ -92,6 +92,7 @@ def load(
     with Settings.plain_errors(given, environ, files):
         settings = Settings.model_validate(values)
     settings._configuration = files
+    settings._passed_over = Settings.links_passed_over(environ)
     return settings
 
 

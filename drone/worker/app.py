@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import structlog
-from celery import Celery, Task
+from celery import Task
 from celery.app.log import Logging
 from celery.loaders.app import AppLoader
 
@@ -18,7 +18,8 @@ from mcc.addresses import is_loopback
 from mcc.configuration.settings import BadSettings
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK, worker_name
-from mcc.dispatch.broker import celery_settings
+from mcc.dispatch.broker import RedisAt, celery_settings
+from mcc.dispatch.transport import App
 from mcc.logs import log_crashes, set_up_logs
 from mcc.redaction import Redactor
 
@@ -98,7 +99,7 @@ def crew_of(settings: Settings) -> "Crew":
     return Crew.from_settings(settings)
 
 
-class DroneApp(Celery):  # type: ignore[misc]
+class DroneApp(App):
     """A drone as a Celery application. Creating one neither reads settings nor connects to anything: settings are read
     when Celery first needs its configuration. `drone` is set while a worker runs.
     """
@@ -130,7 +131,7 @@ class DroneApp(Celery):  # type: ignore[misc]
 
     def _configuration(self) -> dict[str, object]:
         return {
-            **celery_settings(self.settings.redis_url, self.settings.queues),
+            **celery_settings(RedisAt(self.settings.redis_url, self.settings.redis_prefix), self.settings.queues),
             "worker_pool": "drone.worker.components:TaskPool",
             "worker_consumer": "drone.worker.components:Consumer",
             "worker_concurrency": self.settings.slots,

@@ -92,7 +92,7 @@ def _repaired(installation: Installation) -> Sequence[Repair]:
         broker = None
         if isinstance(installation.redis, RedisSeen):
             queues, canaries = installation.settings.queues, _abandoned(installation)
-            broker = Broker(installation.redis_url, queues, canaries, installation.seconds)
+            broker = Broker(installation.redis_at, queues, canaries, installation.seconds)
         return repair(fixes, snapshot, RepairContext(store, broker))
 
 

@@ -28,6 +28,7 @@ OWN_PREFIXES = ("FLOWER_", "MCC_")
 SHARED_WITH_DRONES = (
     "DATABASE_URL",
     "REDIS_URL",
+    "REDIS_PREFIX",
     "DATA_DIR",
     "PROMPTS_DIR",
     "QUEUES",
@@ -239,6 +240,7 @@ def _settings_of(settings: Settings, redis_url: str) -> dict[str, str]:
     chosen = {
         "MCC_DATABASE_URL": settings.database_url,
         "MCC_REDIS_URL": redis_url,
+        "MCC_REDIS_PREFIX": settings.redis_prefix,
         "MCC_DATA_DIR": str(settings.data_dir),
         "MCC_TOKEN_FILE": str(token_file(settings)),
         "MCC_HOST": settings.host,
