@@ -16,6 +16,7 @@ from mcc.addresses.redis import SENTINELS
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.wire import installation_key
 from mcc.dispatch.broker import RedisAt, client_url, connect, translated
+from mcc.dispatch.links import UnknownMaster
 from mcc.store.store import Store
 from mcc.store.values import KEEPER
 
@@ -91,6 +92,8 @@ def _lack(link: redis.Redis, at: RedisAt, installation: str | None) -> str:
         link.ping()
     except AuthenticationError as refused:
         raise _RefusedLogin(str(refused)) from refused
+    except UnknownMaster as unknown:
+        return f"{at.shown} names no master that its Sentinels watch ({unknown}): correct NAME in MCC_REDIS_URL."
     except NoPermissionError:
         pass
     if problem := _role(link, at) or _kind(link, at) or _rights(link, at):

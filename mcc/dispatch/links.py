@@ -46,6 +46,10 @@ class WrongServer(redis.ConnectionError):
     """The server answers, but it is not one that can be written now."""
 
 
+class UnknownMaster(WrongServer):
+    """The Sentinels answer, and watch no master of the name that they were asked for."""
+
+
 class Trust:
     """Which connections of one pool still count, by the time at which they were opened."""
 
@@ -215,7 +219,8 @@ class _Finding:
 
     def _not_found(self, failures: list[str]) -> WrongServer:
         name = self.connection_pool.service_name
-        return WrongServer(f"no Sentinel leads to a master {name!r}: {'; '.join(dict.fromkeys(failures))}")
+        kind = UnknownMaster if all(failure.endswith(UNKNOWN) for failure in failures) else WrongServer
+        return kind(f"no Sentinel leads to a master {name!r}: {'; '.join(dict.fromkeys(failures))}")
 
 
 UNKNOWN = "it watches no master of this name"
