@@ -22,6 +22,7 @@ from drone.worker.broadcaster import Broadcaster
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry
 from mcc.contracts.ids import root_record_id
+from mcc.dispatch.broker import RedisAt
 from mcc.dispatch.publisher import AsyncPublisher
 from mcc.local.redis import RedisBinary, find_redis, redis_answers, server_arguments, socket_in, socket_url
 
@@ -73,7 +74,7 @@ async def cpu_per_order(redis_url: str, provider: str) -> dict[str, float]:
     ours = models(provider, latency_ms=0, stream=True)
     async with AsyncExitStack() as stack:
         for name, kind in (("hints only", HintsOnly), ("entries and hints", Broadcaster)):
-            publisher = AsyncPublisher(redis_url)
+            publisher = AsyncPublisher(RedisAt(redis_url))
             stack.push_async_callback(publisher.close)
             broadcaster = kind(publisher)
             publishing = asyncio.create_task(broadcaster.run())

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mcc.addresses import without_password
 from mcc.loading import gc_frozen_after
 from mcc.options import OrderOptions, VerifyOptions, taking_options
-from mcc.view.output import brief, print_json, say
+from mcc.view.output import brief, print_json, say, write_anything
 
 if TYPE_CHECKING:
     from drone.settings import Settings
@@ -58,16 +59,11 @@ def work(
         from drone.worker.app import work as serve
 
     settings = _settings(join_family=True, queues=queues, slots=slots, name=name)
-    say(f"Serves {', '.join(settings.queues)}: {_address(settings.redis_url)}, {_address(settings.database_url)}")
+    addresses = ", ".join(map(without_password, (settings.redis_url, settings.database_url)))
+    say(f"Serves {', '.join(settings.queues)}: {addresses}")
     for problem in plan_of(settings).problems:
         say(f"[sandbox.secrets] {problem}")
     raise typer.Exit(serve(settings))
-
-
-def _address(url: str) -> str:
-    """`url` without user and password."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
 @app.command()
@@ -187,6 +183,7 @@ def _settings(**given: Any) -> "Settings":
 
 
 def main() -> None:
+    write_anything()
     app()
 
 

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from mcc.addresses import Endpoint, services_in
+from mcc.addresses import Endpoint, is_loopback, services_in
 from mcc.configuration.file import Configuration
 from mcc.configuration.mcp_servers import McpServer, ServerName
 from mcc.configuration.network import Sandbox, Web
@@ -106,8 +106,8 @@ class ModelConfig(Closed):
 
     `cache_replies`: answers an identical request with the earlier reply, from this process's memory.
 
-    `allow_http`: `base_url` may use http to another machine. `proxy`: an address, or `environment` for the variables
-    HTTPS_PROXY, HTTP_PROXY and NO_PROXY.
+    `allow_http`: `base_url` may use http to another machine. `proxy`: an address, or `environment` for what the
+    variables HTTPS_PROXY and NO_PROXY say about https to other machines.
 
     `send_key_to_other_host`: a known provider's key may be sent to `base_url` although that is another host.
     """
@@ -291,9 +291,11 @@ class Settings(SharedSettings):
         """The proxy for calls of the model; empty = no proxy, None = its table does not say."""
         if config.proxy != FROM_ENVIRONMENT:
             return config.proxy
-        scheme, host = urlsplit(base_url).scheme, urlsplit(base_url).netloc
-        there = getproxies_environment()
-        return "" if proxy_bypass(host) else there.get(scheme) or there.get("all")
+        parts, there = urlsplit(base_url), getproxies_environment()
+        if is_loopback(parts.hostname or "") or proxy_bypass(parts.netloc):
+            return ""
+        # By http a proxy reads the key. That it may is said by an address in the table, never by the environment.
+        return there.get("https") or there.get("all") if parts.scheme == "https" else None
 
     @property
     def redactor(self) -> Redactor:

@@ -17,7 +17,9 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 def main() -> int:
     """Answers the exit code: 0 when the order succeeded, and also after Ctrl-C, as make would report an error."""
     from mcc.cli.command import INTERRUPTED, say
+    from mcc.view.output import write_anything
 
+    write_anything()
     try:
         code = _demonstrate()
     except KeyboardInterrupt:

@@ -3,7 +3,6 @@
 Precedence: arguments, environment (`MCC_*`), `mcc.toml`, defaults.
 """
 
-import ipaddress
 import os
 import secrets
 from collections.abc import Mapping
@@ -12,16 +11,14 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
+from mcc.addresses import is_loopback, without_password
 from mcc.configuration.places import config_home, make_private_directory
 from mcc.configuration.settings import BadSettings as BadSettings
 from mcc.configuration.settings import DocumentFunctions, Names, SharedSettings, own_database
 from mcc.configuration.trust import TrustStore
 from mcc.redaction import TOKEN_FILE, Redactor, WatchedSecrets
-from mcc.rules.patterns import Pattern
 
 SHORTEST_TOKEN = 32
-
-_PASSWORD = Pattern(r"(://[^:@/]*):[^@/]*@")
 
 
 class Settings(SharedSettings):
@@ -33,8 +30,9 @@ class Settings(SharedSettings):
     The journal of an order is deleted `retention_days` after the order ended, 0 = never.
     """
 
-    other_variables: ClassVar[tuple[str, ...]] = ("config", "trusted_config", "url")
-    """`MCC_CONFIG` and `MCC_TRUSTED_CONFIG` name configuration files, `MCC_URL` the service that clients call."""
+    other_variables: ClassVar[tuple[str, ...]] = ("config", "trusted_config", "url", "proxy")
+    """`MCC_CONFIG` and `MCC_TRUSTED_CONFIG` name configuration files, `MCC_URL` the service that clients call, and
+    `MCC_PROXY` the proxy through which they do."""
 
     host: Annotated[str, Field(min_length=1, max_length=253)] = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8420
@@ -94,6 +92,7 @@ def load(
     with Settings.plain_errors(given, environ, files):
         settings = Settings.model_validate(values)
     settings._configuration = files
+    settings._passed_over = Settings.links_passed_over(environ)
     return settings
 
 
@@ -114,6 +113,19 @@ def service_url(environ: Mapping[str, str] | None = None) -> str | None:
     return (os.environ if environ is None else environ).get("MCC_URL") or None
 
 
+AMBIENT = ("MCC_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+"""The variables that say how a client reaches a service, besides those of its address and its token."""
+
+FOREIGN_PROXIES = ("HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+"""Variables of other programs, which no client of a service obeys."""
+
+
+def ambient(environ: Mapping[str, str] | None = None) -> Mapping[str, str]:
+    """Those of `AMBIENT` and `FOREIGN_PROXIES` that are set."""
+    known = os.environ if environ is None else environ
+    return {name: known[name] for name in (*AMBIENT, *FOREIGN_PROXIES) if known.get(name)}
+
+
 def trust_store(environ: Mapping[str, str] | None = None) -> TrustStore:
     """The record of which files written by others this user has trusted."""
     return TrustStore.within(config_home(os.environ if environ is None else environ))
@@ -126,7 +138,7 @@ def _masked(value: object) -> str:
         return value.model_dump_json()
     if isinstance(value, tuple):
         return ", ".join(str(part) for part in value)
-    return _PASSWORD.sub(lambda found: f"{found[1]}:***@", "" if value is None else str(value))
+    return without_password("" if value is None else str(value))
 
 
 TOKEN_BYTES = 32
@@ -184,12 +196,3 @@ def refuse_open_door(settings: Settings) -> None:
             f"To listen on {settings.host}, where other machines can call, set MCC_TOKEN or MCC_TOKEN_FILE "
             f"(at least {SHORTEST_TOKEN} random characters); without one only loopback (127.0.0.1) is possible."
         )
-
-
-def is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False

@@ -17,6 +17,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import NewOrder
+from mcc.dispatch.broker import RedisAt
 from mcc.dispatch.publisher import AsyncPublisher
 from mcc.store.store import open_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
@@ -113,7 +114,7 @@ class Watchers:
 
 async def _watched(here: Installation, viewers: int) -> Took:
     store = open_store(here.settings.database_url)
-    publisher = AsyncPublisher(f"unix://{here.settings.data_dir / 'run' / 'redis.sock'}")
+    publisher = AsyncPublisher(RedisAt(f"unix://{here.settings.data_dir / 'run' / 'redis.sock'}"))
     broadcaster = Broadcaster(publisher)
     writer = Writer(store, Trusted(), broadcaster)
     tasks = [asyncio.create_task(writer.run()), asyncio.create_task(broadcaster.run())]

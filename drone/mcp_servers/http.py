@@ -8,7 +8,7 @@ from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
 
 from drone.mcp_servers.results import MOST_BYTES
-from mcc.addresses import AddressRule, Endpoint, Refused, host_of
+from mcc.addresses import AddressRule, Endpoint, Refused, host_of, is_loopback
 
 CONNECT_SECONDS = 15.0
 SILENCE_SECONDS = 300.0
@@ -22,7 +22,8 @@ class TooMuch(httpx2.StreamError):
 class CheckedTransport(httpx2.AsyncBaseTransport):
     """Sends each request to the address that the rule has checked, with one connection pool per host.
 
-    With a proxy, no address is looked up here: the proxy decides where connections go.
+    A proxy is for https to other machines alone, for by http it would read the token. For what goes through it, no
+    address is looked up here: the proxy decides where connections go.
     """
 
     def __init__(self, rule: AddressRule, proxy: str | None = None, most_bytes: int = MOST_BYTES) -> None:
@@ -30,14 +31,15 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
         self._proxy = proxy
         self._most_bytes = most_bytes
         # By host: a connection verified for one host must not be reused for another host at the same address.
-        self._pools: dict[str, httpx2.AsyncHTTPTransport] = {}
+        self._pools: dict[tuple[str, str | None], httpx2.AsyncHTTPTransport] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         url = request.url
         if url.scheme not in _PORTS:
             raise httpx2.UnsupportedProtocol(f"{url.scheme} is not spoken")
-        sent = request if self._proxy else await self._checked(request)
-        response = await self._pool(url.host).handle_async_request(sent)
+        proxy = self._proxy if url.scheme == "https" and not is_loopback(url.host) else None
+        sent = request if proxy else await self._checked(request)
+        response = await self._pool(url.host, proxy).handle_async_request(sent)
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _Bounded(response.stream, self._most_bytes)
         return response
@@ -57,10 +59,10 @@ class CheckedTransport(httpx2.AsyncBaseTransport):
             extensions={**request.extensions, "sni_hostname": url.host},
         )
 
-    def _pool(self, host: str) -> httpx2.AsyncHTTPTransport:
-        if host not in self._pools:
-            self._pools[host] = httpx2.AsyncHTTPTransport(trust_env=False, proxy=self._proxy)
-        return self._pools[host]
+    def _pool(self, host: str, proxy: str | None) -> httpx2.AsyncHTTPTransport:
+        if (host, proxy) not in self._pools:
+            self._pools[host, proxy] = httpx2.AsyncHTTPTransport(trust_env=False, proxy=proxy)
+        return self._pools[host, proxy]
 
     async def aclose(self) -> None:
         pools, self._pools = self._pools, {}

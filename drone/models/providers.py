@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import http.client
-import ipaddress
 import json
 import os
 import shutil
@@ -15,6 +14,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from drone.agent.model import BadReply, ModelError
 from drone.settings import Settings
+from mcc.addresses import is_loopback
 from mcc.configuration.providers import OLLAMA, PROVIDERS, Provider, provider
 from mcc.processors import PROCESSORS
 from mcc.rules.patterns import Pattern
@@ -87,7 +87,7 @@ def address_problem(base_url: str, *, allow_http: bool = False) -> str | None:
         return "its base_url holds a user name or password; name the variable of the key in api_key_env instead"
     if (parts.query and not _API_VERSION.fullmatch(parts.query)) or parts.fragment:
         return "its base_url must end with the path, without # and, but for ?api-version=…, without ?"
-    if parts.scheme == "http" and not allow_http and not is_on_this_machine(parts.hostname):
+    if parts.scheme == "http" and not allow_http and not is_loopback(parts.hostname):
         return (
             f"its base_url is http and {parts.hostname} is not this machine; use https, or write allow_http = true "
             "into its table [models.…] of your own mcc.toml"
@@ -102,16 +102,6 @@ def _split(base_url: str) -> SplitResult | None:
     except ValueError:
         return None
     return parts
-
-
-def is_on_this_machine(host: str) -> bool:
-    """Whether the name is a loopback address or `localhost`; no name is resolved."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 SECONDS = 30.0

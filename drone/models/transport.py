@@ -17,7 +17,7 @@ import httpx
 
 from drone.agent.model import BadReply, ModelError
 from drone.models.body import LongBody, ShortBody
-from drone.models.providers import is_on_this_machine
+from mcc.addresses import is_loopback
 
 CONNECT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 60.0
@@ -314,7 +314,7 @@ class Wire:
     def _proxy_of(self, target: Target) -> str:
         if target.proxy is not None:
             return target.proxy
-        return "" if target.url.scheme == "http" or is_on_this_machine(target.url.host) else self._proxy
+        return "" if target.url.scheme == "http" or is_loopback(target.url.host) else self._proxy
 
 
 _TIMEOUTS = aiohttp.ClientTimeout(connect=CONNECT_SECONDS, sock_connect=CONNECT_SECONDS)

@@ -4,21 +4,22 @@ import logging
 import sys
 from collections.abc import Callable
 from functools import cached_property
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import structlog
-from celery import Celery, Task
+from celery import Task
 from celery.app.log import Logging
 from celery.loaders.app import AppLoader
 
 from drone.settings import Settings, load
 from drone.worker.components import DroneStep
 from drone.worker.redis_transport import Messaging
+from mcc.addresses import is_loopback
 from mcc.configuration.settings import BadSettings
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK, worker_name
-from mcc.dispatch.broker import celery_settings
+from mcc.dispatch.broker import RedisAt, celery_settings
+from mcc.dispatch.transport import App
 from mcc.logs import log_crashes, set_up_logs
 from mcc.redaction import Redactor
 
@@ -85,7 +86,7 @@ def keep_to_loopback(options: Options) -> None:
     """Set the loopback address where none is given: Flower would listen on all of them. Raises `OpenToAll` for another
     address without a login."""
     options.address = options.address or LOOPBACK
-    if not (_is_loopback(options.address) or has_login(options)):
+    if not (is_loopback(options.address) or has_login(options)):
         raise OpenToAll(
             f"Flower does not listen on {options.address} without a login: anybody there could see the workers and end "
             f"their tasks. Set FLOWER_BASIC_AUTH=NAME:PASSWORD (or --basic-auth, or OAuth with --auth), or leave "
@@ -99,14 +100,6 @@ def has_login(options: Options) -> bool:
     return all(name and password for name, _, password in logins) if logins else bool(options.auth)
 
 
-def _is_loopback(address: str) -> bool:
-    """False for every name except localhost, since a name may resolve to any address."""
-    try:
-        return address == "localhost" or ip_address(address).is_loopback
-    except ValueError:
-        return False
-
-
 def crew_of(settings: Settings) -> "Crew":
     """The crew that these settings describe. Imported only when a worker starts, not when Flower loads the
     application."""
@@ -115,7 +108,7 @@ def crew_of(settings: Settings) -> "Crew":
     return Crew.from_settings(settings)
 
 
-class DroneApp(Celery):  # type: ignore[misc]
+class DroneApp(App):
     """A drone as a Celery application. Creating one neither reads settings nor connects to anything: settings are read
     when Celery first needs its configuration. `drone` is set while a worker runs.
     """
@@ -147,7 +140,7 @@ class DroneApp(Celery):  # type: ignore[misc]
 
     def _configuration(self) -> dict[str, object]:
         return {
-            **celery_settings(self.settings.redis_url, self.settings.queues),
+            **celery_settings(RedisAt(self.settings.redis_url, self.settings.redis_prefix), self.settings.queues),
             "worker_pool": "drone.worker.components:TaskPool",
             "worker_consumer": "drone.worker.components:Consumer",
             "worker_concurrency": self.settings.slots,

@@ -172,10 +172,13 @@ reads, its pace, its size, whether it runs at all. Settings decide those, and a 
 """
 
 
+LOGINS_OF_BROKER = ("alternates", "transport_options")
+
+
 def handlers() -> Mapping[str, Callable[..., Any]]:
     """Celery's remote commands; those that a drone does not obey answer with a sentence."""
     handlers = {name: handler if name in OBEYED else _refusal(name) for name, handler in Panel.data.items()}
-    return {**handlers, "revoke": revoke, "stats": partial(_without_canaries, Panel.data["stats"])}
+    return {**handlers, "revoke": revoke, "stats": partial(_public_stats, Panel.data["stats"])}
 
 
 def revoke(state: Any, task_id: object, terminate: object = False, **_: Any) -> Mapping[str, str]:
@@ -194,10 +197,13 @@ def revoke(state: Any, task_id: object, terminate: object = False, **_: Any) -> 
     return {"ok": "orders that run here are cancelled"}
 
 
-def _without_canaries(stats: Callable[..., Any], state: Any, **more: Any) -> Any:
-    """Celery's statistics without a drone's messages to itself, which are no orders."""
+def _public_stats(stats: Callable[..., Any], state: Any, **more: Any) -> Any:
+    """Celery's statistics without a drone's messages to itself, which are no orders, and without the logins of the
+    broker, which Celery leaves in what it says of other hosts and of Sentinels."""
     counted = stats(state, **more)
-    return {**counted, "total": {name: count for name, count in counted["total"].items() if name != CANARY_TASK}}
+    broker = {name: told for name, told in counted["broker"].items() if name not in LOGINS_OF_BROKER}
+    total = {name: count for name, count in counted["total"].items() if name != CANARY_TASK}
+    return {**counted, "broker": broker, "total": total}
 
 
 def _refusal(name: str) -> Callable[..., Any]:

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 import structlog
-from redis.asyncio.client import PubSub
 
 from drone.agent.journal import JournalError
 from drone.worker.executions import Executions
@@ -12,16 +11,13 @@ from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
 from mcc.contracts.control import Control
 from mcc.contracts.wire import control_channel
-from mcc.dispatch.broker import FOREIGN, connect_async
-from mcc.dispatch.sweep import boot_seconds
+from mcc.dispatch.broker import FOREIGN, RedisAt, connect_async
+from mcc.dispatch.hearing import hearing
 from mcc.store.errors import StoreUnavailable
 
 log = structlog.get_logger("drone.control_listener")
 
 POLL_SECONDS = 1.0
-PING_SECONDS = 5.0
-SILENT_SECONDS = 12.0
-"""A subscription that has not answered a ping for this long is replaced."""
 
 
 class ControlListener:
@@ -34,7 +30,7 @@ class ControlListener:
     def __init__(
         self,
         store: AsyncStore,
-        redis_url: str,
+        redis: RedisAt,
         lease: Keeper,
         executions: Executions,
         *,
@@ -42,7 +38,8 @@ class ControlListener:
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._store = store
-        self._redis = connect_async(redis_url)
+        self._redis = connect_async(redis)
+        self._prefix = redis.prefix
         self._lease = lease
         self._executions = executions
         self._hear = hear
@@ -104,8 +101,7 @@ class ControlListener:
     async def _listen(self) -> None:
         while True:
             try:
-                async with self._redis.pubsub() as pubsub:
-                    await self._receive(pubsub)
+                await self._receive()
             except FOREIGN as problem:
                 if self.connected:
                     log.warning("Redis is away; controls are found by polling the database", problem=str(problem))
@@ -114,24 +110,16 @@ class ControlListener:
             self.connected = False
             await asyncio.sleep(1.0)
 
-    async def _receive(self, pubsub: PubSub) -> None:
+    async def _receive(self) -> None:
         """Call `poke` for every message, until the subscription breaks or falls silent, or the incarnation changes."""
         incarnation = self._lease.incarnation
         if incarnation is None:
             return
-        await pubsub.subscribe(control_channel(incarnation))
-        heard = pinged = boot_seconds()
-        while self._lease.incarnation == incarnation:
-            message = await pubsub.get_message(timeout=1.0)
-            now = boot_seconds()
-            if message is not None:
-                heard, self.connected = now, True
-                if message["type"] != "pong":
+        async with hearing(self._redis, self._prefix, [control_channel(incarnation, self._prefix)]) as opened:
+            while self._lease.incarnation == incarnation:
+                message = await opened.next(1.0)
+                if message is not None:
+                    self.connected = True
                     self.poke()
-                if message["type"] == "message":
-                    self._hear(message["data"])
-            if now - heard > SILENT_SECONDS:
-                raise TimeoutError("Redis answers no ping")
-            if now - pinged > PING_SECONDS:
-                pinged = now
-                await pubsub.ping()
+                    if message["type"] == "message":
+                        self._hear(message["data"])

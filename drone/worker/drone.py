@@ -19,9 +19,11 @@ from drone.worker.claiming import Claimant, Counting, Slots
 from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
 from drone.worker.liveness import Stall
 from drone.worker.loop import SharedLoop, schema_problem, wait_in_thread
-from drone.worker.workshop import Exits, Workshop, monitored
+from drone.worker.workshop import Exits, Workshop, monitored, redis_of
 from mcc import __version__
 from mcc.contracts.drones import AS_ROOT, AS_ROOT_ADVICE, Capability, Registration, SandboxState
+from mcc.dispatch.broker import DispatchUnavailable
+from mcc.dispatch.fit import installation_of, unfit
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import Publisher
 from mcc.dispatch.sweep import SweepLoop
@@ -65,8 +67,9 @@ class Drone:
         self._stall = Stall(settings.wedged_seconds / 3)
         self._slots = Slots(settings.slots)
         self._counting = Counting()
-        self._nudger = Nudger(settings.redis_url, settings.queues)
-        self._publisher = Publisher(settings.redis_url, monitored(settings))
+        redis = redis_of(settings)
+        self._nudger = Nudger(redis, settings.queues)
+        self._publisher = Publisher(redis, monitored(settings))
         self._draining = False
         # A SimpleQueue, because `drain` also runs in signal handlers: its `put` is reentrant, `Event.set` is not.
         self._drain_requests: SimpleQueue[None] = SimpleQueue()
@@ -93,6 +96,7 @@ class Drone:
             patience = self._settings.database_wait_seconds
             if problem := schema_problem(self._store, pause, patience_seconds=patience):
                 raise CannotStart(f"This drone cannot use the database: {problem}.")
+            self._refuse_unfit_redis()
             self._loop.start()
             self._loop.submit(PROCESSORS.keep_together())
             crew, self._sandbox = self._loop.submit(self._hire_crew()).result(START_SECONDS)
@@ -112,6 +116,16 @@ class Drone:
         self._keeper.start()
         self._sweep.start()
         self._ending.start()
+
+    def _refuse_unfit_redis(self) -> None:
+        """Raises `CannotStart` for one that lacks something; without any Redis a drone still polls the database."""
+        try:
+            problem = unfit(redis_of(self._settings), installation_of(self._store))
+        except DispatchUnavailable as away:
+            log.warning("it is not known yet whether Redis is fit", problem=str(away))
+            return
+        if problem:
+            raise CannotStart(problem)
 
     def work(self, order_id: str) -> None:
         """Carry out this order if a slot is free and it can be claimed; returns when it ended, left, or was handed

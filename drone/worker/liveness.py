@@ -10,7 +10,7 @@ from drone.agent.threads import Pools
 from drone.worker.claiming import Slots
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.wire import CANARY_TASK
-from mcc.dispatch.broker import FOREIGN, DispatchUnavailable, connect, make_app, translated
+from mcc.dispatch.broker import FOREIGN, DispatchUnavailable, RedisAt, connect, make_app, translated
 from mcc.dispatch.sweep import boot_seconds
 from mcc.store.store import Offload
 
@@ -79,9 +79,9 @@ def canary_queue(name: str) -> Queue:
 class CanarySender:
     """Sends canaries to a queue in Redis, and tells whether Redis answers at all."""
 
-    def __init__(self, redis_url: str, queue: str) -> None:
-        self._app = make_app(redis_url, [canary_queue(queue)], name="drone.canary", seconds=1.0)
-        self._redis_url = redis_url
+    def __init__(self, redis: RedisAt, queue: str) -> None:
+        self._app = make_app(redis, [canary_queue(queue)], name="drone.canary", seconds=1.0)
+        self._at = redis
         self._queue = queue
 
     def send(self, token: str) -> None:
@@ -91,7 +91,7 @@ class CanarySender:
 
     def answers(self) -> bool:
         """Whether Redis answers a ping over a new connection."""
-        client = connect(self._redis_url)
+        client = connect(self._at)
         try:
             return bool(client.ping())
         except FOREIGN:

@@ -6,9 +6,10 @@ from queue import Empty
 from typing import Any
 
 import structlog
-from celery.app.amqp import AMQP
 from kombu.connection import Connection
 from kombu.transport import redis, virtual
+
+from mcc.dispatch import transport
 
 log = structlog.get_logger("drone.redis_transport")
 
@@ -58,7 +59,7 @@ class QoS(virtual.QoS):
             log.warning("messages could not be returned", problem=repr(problems[0][0])[:LOGGED_CHARACTERS])
 
 
-class Channel(redis.Channel):
+class Channel(transport.Channel):
     """Kombu's channel, except that it drops an unreadable message: requeued, it would end the next worker as well."""
 
     Message = Message
@@ -133,15 +134,25 @@ class Channel(redis.Channel):
         return tuple(error for error in errors if error is not KeyError)
 
 
-class Transport(redis.Transport):
+class SentinelChannel(Channel, transport.SentinelChannel):
+    """The same for a master that Sentinels watch."""
+
+
+class Transport(transport.Transport):
     Channel = Channel
 
 
-class BrokerConnection(Connection):
+class SentinelTransport(transport.SentinelTransport):
+    Channel = SentinelChannel
+
+
+class BrokerConnection(transport.BrokerConnection):
     """Kombu's connection, except that it reconnects after a long outage as quickly as after a short one.
 
     `refused` is called for each message that cannot be read. Copies of the connection only send, and need none.
     """
+
+    transports = Transport, SentinelTransport
 
     def __init__(self, *arguments: Any, refused: Callable[[], None] = lambda: None, **more: Any) -> None:
         super().__init__(*arguments, **more)  # type: ignore[no-untyped-call]
@@ -151,15 +162,11 @@ class BrokerConnection(Connection):
         super().ensure_connection(errback, max_retries, **{**more, **RECONNECTING})  # type: ignore[no-untyped-call]
         return self
 
-    def get_transport_cls(self) -> type[Transport]:
-        return Transport
 
-
-class Messaging(AMQP):  # type: ignore[misc]
+class Messaging(transport.Messaging):
     """Celery's `amqp` with `BrokerConnection`; the application counts the messages that it drops."""
 
     connection_type = BrokerConnection
-    """A subclass can name another type, as a drone under test does."""
 
     @property
     def Connection(self) -> Callable[..., BrokerConnection]:

@@ -13,7 +13,7 @@ from mcc.contracts.answers import ModelCheck
 from mcc.contracts.shape import Closed, to_json
 from mcc.contracts.tool_tests import ToolTested
 from mcc.contracts.wire import CheckModels, TryServer, check_key
-from mcc.dispatch.broker import FOREIGN, connect_async
+from mcc.dispatch.broker import FOREIGN, RedisAt, connect_async
 from mcc.store.errors import StoreUnavailable
 
 R = TypeVar("R", bound=Closed)
@@ -34,8 +34,9 @@ BUSY = "This drone tries models for somebody else just now: ask again in a minut
 class TrialResults:
     """Publishes the results of trials in Redis, in the name of one drone."""
 
-    def __init__(self, redis_url: str, drone: str) -> None:
-        self._redis = connect_async(redis_url)
+    def __init__(self, redis: RedisAt, drone: str) -> None:
+        self._redis = connect_async(redis)
+        self._prefix = redis.prefix
         self._drone = drone
 
     async def put(self, trial_id: str, rows: Iterable[ModelCheck | ToolTested]) -> None:
@@ -43,8 +44,8 @@ class TrialResults:
         encoded = [to_json(row.model_copy(update={"drone": self._drone})) for row in rows]
         try:
             async with self._redis.pipeline() as pipeline:
-                pipeline.rpush(check_key(trial_id), *encoded)
-                pipeline.expire(check_key(trial_id), KEPT_SECONDS)
+                pipeline.rpush(check_key(trial_id, self._prefix), *encoded)
+                pipeline.expire(check_key(trial_id, self._prefix), KEPT_SECONDS)
                 await pipeline.execute()
         except FOREIGN as problem:
             log.warning("the result of a trial could not be published", problem=str(problem))
@@ -60,9 +61,9 @@ class ModelChecks:
     Anybody who can write to Redis can request a check. One at a time bounds the cost: one small call per model.
     """
 
-    def __init__(self, crew: Crew, redis_url: str, drone: str) -> None:
+    def __init__(self, crew: Crew, redis: RedisAt, drone: str) -> None:
         self._crew = crew
-        self._results = TrialResults(redis_url, drone)
+        self._results = TrialResults(redis, drone)
         self._running: asyncio.Task[None] | None = None
         self._refusing: set[asyncio.Task[None]] = set()
 
@@ -109,10 +110,10 @@ class ServerTrials:
     write to Redis cannot start a trial.
     """
 
-    def __init__(self, crew: Crew, store: AsyncStore, redis_url: str, drone: str) -> None:
+    def __init__(self, crew: Crew, store: AsyncStore, redis: RedisAt, drone: str) -> None:
         self._crew = crew
         self._store = store
-        self._results = TrialResults(redis_url, drone)
+        self._results = TrialResults(redis, drone)
         self._running: set[asyncio.Task[None]] = set()
 
     def hear(self, data: object) -> None:

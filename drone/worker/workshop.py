@@ -30,7 +30,7 @@ from drone.worker.workspaces import Workspaces
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.shape import now, to_json
 from mcc.contracts.wire import DroneBeat, OrdersWait, worker_name
-from mcc.dispatch.broker import DispatchError
+from mcc.dispatch.broker import DispatchError, RedisAt
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
 from mcc.dispatch.task_events import TaskEvents
@@ -52,10 +52,15 @@ BACKSTOP_SECONDS = 1.4
 back."""
 
 
+def redis_of(settings: Settings) -> RedisAt:
+    """Where this drone's installation has its place in Redis."""
+    return RedisAt(settings.redis_url, settings.redis_prefix)
+
+
 def monitored(settings: Settings) -> TaskEvents:
     """Reports this drone's orders to Celery's monitors, which know the drone by the name of its worker."""
     return TaskEvents(
-        settings.redis_url, worker_name(settings.name), lambda: settings.redactor, titles=settings.flower_titles
+        redis_of(settings), worker_name(settings.name), lambda: settings.redactor, titles=settings.flower_titles
     )
 
 
@@ -93,7 +98,7 @@ class Workshop:
         lease = self._lease = claimant.lease
         self._store = AsyncStore(store)
         self._nudges = Offload(1, "nudges")
-        self._publisher = AsyncPublisher(settings.redis_url, monitored(settings))
+        self._publisher = AsyncPublisher(redis_of(settings), monitored(settings))
         times = ExecutionTimes(park_after_seconds=settings.park_after_seconds)
         self._executions = Executions(lambda: settings.redactor, times)
         self._broadcaster = Broadcaster(self._publisher)
@@ -117,10 +122,10 @@ class Workshop:
             self._writer,
             Finisher(self._store, self._broadcaster, self._suspects),
         )
-        self._model_checks = ModelChecks(crew, settings.redis_url, settings.name)
+        self._model_checks = ModelChecks(crew, redis_of(settings), settings.name)
         crew.share(StorePins(self._store), StoreTokens(self._store))
-        self._trials = ServerTrials(crew, self._store, settings.redis_url, settings.name)
-        self._control = ControlListener(self._store, settings.redis_url, lease, self._executions, hear=self._hear)
+        self._trials = ServerTrials(crew, self._store, redis_of(settings), settings.name)
+        self._control = ControlListener(self._store, redis_of(settings), lease, self._executions, hear=self._hear)
         self._poll = Poll(
             self._store,
             claimant,
@@ -156,7 +161,7 @@ class Workshop:
     async def start_canary(self, queue: str, restart: Callable[[], None], give_up: Callable[[], None]) -> None:
         """Send canaries on `queue` until this drone drains."""
         self._canary = Canary(
-            CanarySender(self._settings.redis_url, queue),
+            CanarySender(redis_of(self._settings), queue),
             self._slots,
             every_seconds=self._settings.canary_seconds,
             patience_seconds=self._settings.canary_patience_seconds,

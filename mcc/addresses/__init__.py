@@ -1,5 +1,6 @@
 """Which network addresses this process may connect to, by host name and by what the name resolves to."""
 
+from mcc.addresses.credentials import is_loopback, unreadable, without_password
 from mcc.addresses.names import Endpoint, HostList, Refused, Url, endpoint_of, host_of, services_in, url_of
 from mcc.addresses.rule import AddressRule, Resolve, look_up
 
@@ -12,7 +13,10 @@ __all__ = [
     "Url",
     "endpoint_of",
     "host_of",
+    "is_loopback",
     "look_up",
     "services_in",
+    "unreadable",
     "url_of",
+    "without_password",
 ]

@@ -86,7 +86,10 @@ def endpoint_of(text: str, port: int | None = None) -> Endpoint:
     return Endpoint(host_of(host), _port(digits, text))
 
 
-_SERVICES = {"postgresql": 5432, "postgres": 5432, "redis": 6379, "rediss": 6379, "http": 80, "https": 443}
+_SERVICES = {
+    **{"postgresql": 5432, "postgres": 5432, "http": 80, "https": 443},
+    **{"redis": 6379, "rediss": 6379, "sentinel": 26379, "sentinels": 26379},
+}
 
 
 def services_in(addresses: Iterable[str | None]) -> tuple[Endpoint, ...]:

@@ -39,6 +39,7 @@ from mcc.api.records import Records
 from mcc.api.service import API, Notices, Service
 from mcc.configuration.places import NotPrivate
 from mcc.configuration.running import Held, Presence, find_family
+from mcc.contracts.wire import KEY_PREFIX
 from mcc.dispatch.checks import DroneChecks
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
@@ -63,6 +64,7 @@ class RedisAccess:
     publisher: AsyncPublisher | None = None
     connect: Connect | None = None
     checks: DroneChecks | None = None
+    prefix: str = KEY_PREFIX
 
 
 NO_REDIS = RedisAccess()
@@ -87,7 +89,7 @@ def build_app(
     offload, write = BoundedOffload(8, "api"), BoundedOffload(8, "api-writes")
     texts = BoundedOffload(2, "api-texts", queue_seconds=TEXT_SECONDS, answer_seconds=TEXT_SECONDS)
     reserve = Reserve.beside(settings.database_url, settings.data_dir, settings.disk_reserve_mb)
-    feed = Feed(store, offload, redis.connect, pace)
+    feed = Feed(store, offload, redis.connect, pace, prefix=redis.prefix)
     notices = Notices(store, feed, redis.nudger, redis.publisher)
     metrics = Metrics()
     redactor = watched_secrets(settings)
@@ -154,8 +156,8 @@ ROOT = """<!doctype html>
 <p>This service keeps work orders for AI agents; drones do them. There is no page to work with yet:
 <code>mcc run "PROMPT"</code>, Python and HTTP are the ways in.</p>
 <ul>
-<li><a href="/api/docs">What the HTTP API takes and answers</a></li>{flower}
-<li><a href="/healthz">Whether the service is alive</a>, <a href="/readyz">and ready</a></li>
+<li><a href="api/docs">What the HTTP API takes and answers</a></li>{flower}
+<li><a href="healthz">Whether the service is alive</a>, <a href="readyz">and ready</a></li>
 </ul></body></html>
 """
 
@@ -166,14 +168,15 @@ FLOWER = """
 PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="data:,"><link rel="stylesheet" href="/api/docs/swagger.css"></head>
+<link rel="icon" href="data:,"><link rel="stylesheet" href="docs/swagger.css"></head>
 <body><div id="page"></div>
-<script src="/api/docs/swagger.js"></script><script src="/api/docs/start.js"></script></body></html>
+<script src="docs/swagger.js"></script><script src="docs/start.js"></script></body></html>
 """
 
+# Addresses are relative, because a proxy may put a prefix before the paths of this service.
 # The page does not have the operator's token, so "Try it out" is disabled.
 START = """SwaggerUIBundle({
-  url: "/api/v1/openapi.json", dom_id: "#page", deepLinking: true, validatorUrl: null, supportedSubmitMethods: []
+  url: "v1/openapi.json", dom_id: "#page", deepLinking: true, validatorUrl: null, supportedSubmitMethods: []
 });
 """
 
@@ -228,6 +231,7 @@ def _describe(app: FastAPI) -> None:
 
     def document() -> dict[str, Any]:
         described = by_framework()
+        described["servers"] = [{"url": "../.."}]  # Relative to the document itself.
         for operation in (one for methods in described["paths"].values() for one in methods.values()):
             operation["summary"] = _first_clause(operation["description"])
             for status, response in operation["responses"].items():

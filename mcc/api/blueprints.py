@@ -27,7 +27,7 @@ async def keep(new: NewBlueprint, service: ServiceHere) -> Response:
     with all its mistakes: `errors` are `{line, place, message}`."""
     blueprint = await service.offload(Blueprint.parse, new.text)
     await service.write(service.store.blueprints.keep, blueprint)
-    return answer(kept(blueprint), 201, {"Location": f"{API}/blueprints/{reference(blueprint)}"})
+    return answer(kept(blueprint), 201, {"Location": f"blueprints/{reference(blueprint)}"})
 
 
 @router.get("/blueprints", responses=answers(Listing[BlueprintSummary]))

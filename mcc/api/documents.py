@@ -92,7 +92,7 @@ async def create(new: NewDocument, service: ServiceHere, idempotency_key: Idempo
     run = service.function_rules.run if has_functions(offered.blueprint) else service.write
     begun = await run(begin)
     found = await service.slow(shown, service.store, begun.document.id, Page())
-    headers = {"Location": f"{API}/documents/{found.id}", **_tag(found.version)}
+    headers = {"Location": f"documents/{found.id}", **_tag(found.version)}
     return answer(found, 201 if begun.created else 200, headers)
 
 

@@ -115,7 +115,7 @@ async def place(
         announce(service, one)
     if placed.receipt is not None:
         return answer(SteeredOrder(**dict(order), receipt=placed.receipt))
-    return answer(order, 201 if placed.created else 200, {"Location": f"/api/v1/orders/{order.id}"})
+    return answer(order, 201 if placed.created else 200, {"Location": f"orders/{order.id}"})
 
 
 @router.get("/orders", responses=answers(Listing[WorkOrder]))
@@ -304,7 +304,8 @@ async def _place_derived(service: Service, order_id: str, place: Callable[[], Pl
 def _answer_placed(service: Service, placed: Placed) -> Response:
     if placed.created:
         service.notices.placed(placed.order)
-    location = {"Location": f"{API}/orders/{placed.order.id}"}
+    # Relative to the call of another order: a proxy may have put a prefix before the path.
+    location = {"Location": f"../{placed.order.id}"}
     return answer(placed.order, 201 if placed.created else 200, location)
 
 
@@ -312,7 +313,7 @@ def _answer_placed(service: Service, placed: Placed) -> Response:
 async def open_session(service: ServiceHere, new: NewSession | None = None) -> Response:
     """Begin a conversation. Its orders run one after another."""
     session = await service.write(service.store.sessions.open, new or NewSession(), principal=PRINCIPAL)
-    return answer(session, 201, {"Location": f"/api/v1/sessions/{session.id}"})
+    return answer(session, 201, {"Location": f"sessions/{session.id}"})
 
 
 @conversations.get("/sessions", responses=answers(Listing[Session]))

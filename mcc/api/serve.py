@@ -18,7 +18,9 @@ from mcc.api.app import RedisAccess, build_app
 from mcc.api.problems import problem
 from mcc.api.service import Service
 from mcc.contracts.ids import fresh_id
+from mcc.dispatch.broker import DispatchUnavailable, RedisAt
 from mcc.dispatch.checks import DroneChecks
+from mcc.dispatch.fit import installation_of, unfit
 from mcc.dispatch.housekeeping import Housekeeping
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
@@ -103,14 +105,20 @@ class BoundedConnection(H11Protocol):
 DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
 """The address of Redis when none is configured. Drones have the same default."""
 
-DONE, FAILED, USAGE = 0, 1, 2
+DONE, FAILED, USAGE, UNREACHABLE = 0, 1, 2, 3
 GRACE_SECONDS = 1
 
 log = logging.getLogger(__name__)
 
 
 class CannotStart(Exception):
-    """The service cannot start. The message is a sentence that says what to do."""
+    """The service cannot start. The message is a sentence that says what to do, `code` the process's exit code."""
+
+    code = FAILED
+
+
+class CannotUseRedis(CannotStart):
+    code = UNREACHABLE
 
 
 class Server(uvicorn.Server):
@@ -138,6 +146,8 @@ def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
     set_up_logs(redactor=watched_secrets(settings))
     log_crashes(log)
     tune_allocator()
+    if settings.passed_over:
+        log.warning("%s", settings.passed_over)
     try:
         refuse_open_door(settings)
         token = operator_token(settings)
@@ -147,21 +157,38 @@ def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
     except CannotStart as error:
         return _fail(str(error), FAILED)
     try:
+        _refuse_unfit_redis(settings, store)
         return _serve(settings, store, token, listening or _bind(settings))
     except CannotStart as error:
-        return _fail(str(error), FAILED)
+        return _fail(str(error), error.code)
     finally:
         store.close()
 
 
+def redis_of(settings: Settings) -> RedisAt:
+    """Where this installation has its place in Redis."""
+    return RedisAt(settings.redis_url or DEFAULT_REDIS_URL, settings.redis_prefix)
+
+
+def _refuse_unfit_redis(settings: Settings, store: Store) -> None:
+    """Raises `CannotUseRedis` for one that lacks something; without any Redis orders still run, seconds later."""
+    try:
+        problem = unfit(redis_of(settings), installation_of(store))
+    except (DispatchUnavailable, StoreError) as away:
+        log.warning("it is not known yet whether Redis is fit: %s", away)
+        return
+    if problem:
+        raise CannotUseRedis(problem)
+
+
 def _serve(settings: Settings, store: Store, token: str, listening: socket.socket) -> int:
-    redis_url = settings.redis_url or DEFAULT_REDIS_URL
-    nudger = Nudger(redis_url, settings.queues)
-    publisher = Publisher(redis_url, task_events(settings, redis_url))
+    redis = redis_of(settings)
+    nudger = Nudger(redis, settings.queues)
+    publisher = Publisher(redis, task_events(settings, redis))
     sweeps = SweepLoop(store, nudger, publisher, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
     sweeps.start()
     try:
-        uvloop.run(_run(settings, store, token, nudger, sweeps, redis_url, listening))
+        uvloop.run(_run(settings, store, token, nudger, sweeps, redis, listening))
     finally:
         sweeps.stop(1.0)
         nudger.close()
@@ -170,10 +197,10 @@ def _serve(settings: Settings, store: Store, token: str, listening: socket.socke
     return DONE
 
 
-def task_events(settings: Settings, redis_url: str) -> TaskEvents:
+def task_events(settings: Settings, redis: RedisAt) -> TaskEvents:
     """Reports status changes that this service makes itself to Celery's monitors, without appearing as a worker."""
     worker, redactor = f"mcc@{socket.gethostname()}", watched_secrets(settings)
-    return TaskEvents(redis_url, worker, redactor, titles=settings.flower_titles, works=False)
+    return TaskEvents(redis, worker, redactor, titles=settings.flower_titles, works=False)
 
 
 async def _run(
@@ -182,16 +209,16 @@ async def _run(
     token: str,
     nudger: Nudger,
     sweeps: SweepLoop,
-    redis_url: str,
+    redis: RedisAt,
     listening: socket.socket,
 ) -> None:
-    publisher = AsyncPublisher(redis_url, task_events(settings, redis_url))
-    checks = DroneChecks(redis_url)
+    publisher = AsyncPublisher(redis, task_events(settings, redis))
+    checks = DroneChecks(redis)
     app = build_app(
         settings,
         store,
         token=token,
-        redis=RedisAccess(nudger, publisher, connector(redis_url), checks),
+        redis=RedisAccess(nudger, publisher, connector(redis), checks, redis.prefix),
         trouble=lambda: sweeps.trouble,
     )
     housekeeping = Housekeeping(store, settings.retention_days, lambda: app.state.service.feed.watched)

@@ -31,10 +31,10 @@ Url = Annotated[
 
 
 def say_configuration(settings: "Settings") -> None:
-    """Print which configuration files are in force and which of their settings are ignored; nothing without a file."""
+    """Print which configuration files are in force, and what of them and of the environment is ignored."""
     from mcc.view.output import brief
 
-    if sentence := settings.configuration.summary:
+    for sentence in filter(None, (settings.configuration.summary, settings.passed_over)):
         say(brief(sentence, 2_000))
 
 
@@ -46,7 +46,7 @@ def fail(sentence: str, code: int = FAILED) -> NoReturn:
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Turn errors of settings, of the local processes and of the store into a sentence and an exit code."""
-    from mcc.local.errors import FamilyError
+    from mcc.local.errors import FamilyError, UnfitRedis
     from mcc.settings import BadSettings
     from mcc.store.errors import StoreError
 
@@ -54,6 +54,8 @@ def plain_errors() -> Iterator[None]:
         yield
     except BadSettings as error:
         fail(str(error), USAGE)
+    except UnfitRedis as error:
+        fail(str(error), UNREACHABLE)
     except (FamilyError, StoreError) as error:
         fail(str(error))
 

@@ -31,12 +31,13 @@ def show(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         settings = load(data_dir=data_dir, join_family=True)
         family = find_family(settings.data_dir)
     files = settings.configuration
+    passed_over = (*files.passed_over, *filter(None, (settings.passed_over,)))
     running = f"{family.url} (pid {family.pid})" if isinstance(family, Presence) else ""
     shown = {"config_file": str(files.own or ""), "trusted_file": str(files.trusted or ""), "running": running}
     if as_json:
-        print_json({**shown, "passed_over": files.passed_over, **settings.shown()}, indented=True)
+        print_json({**shown, "passed_over": passed_over, **settings.shown()}, indented=True)
         return
-    pairs = [*shown.items(), *(("passed_over", one) for one in files.passed_over), *settings.shown().items()]
+    pairs = [*shown.items(), *(("passed_over", one) for one in passed_over), *settings.shown().items()]
     width = max(len(name) for name, _ in pairs)
     for name, value in pairs:
         print(exact_line(f"{name:<{width}}  {value or '-'}"))

@@ -26,6 +26,7 @@ from mcc.cli import (
 )
 from mcc.cli.placing import JsonLinesCommand
 from mcc.cli.server import service_command
+from mcc.view.output import write_anything
 
 COMPLETE = "_MCC_COMPLETE"
 """The environment variable with which a shell's completion script asks for completions."""
@@ -105,6 +106,7 @@ app.command("completion")(completion)
 
 
 def main() -> None:
+    write_anything()
     if COMPLETE in os.environ:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 

@@ -1,23 +1,31 @@
 """Address and token of a service: given, from the environment, or of the service that `mcc up` started here."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from mcc.addresses import is_loopback
 from mcc.client.errors import NoToken, Unreachable
-
-if TYPE_CHECKING:
-    import ssl
+from mcc.client.surroundings import Surroundings, surroundings_of
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`url` without a path, `token` the operator's."""
+    """`url` without a path, `token` the operator's; `surroundings`: how the service is reached."""
 
     url: str
     token: str
+    surroundings: Surroundings = field(default_factory=Surroundings)
+
+    @classmethod
+    def at(cls, url: str, token: str, environ: Mapping[str, str] | None = None) -> "Address":
+        """Raises `Unreachable` for an address that cannot be one."""
+        base = base_url(url)
+        try:
+            return cls(base, token, surroundings_of(base, environ))
+        except ValueError:
+            raise Unreachable("This is no address of a service: write http://HOST:PORT or https://HOST.") from None
 
 
 def find(url: str | None, token: str | None, environ: Mapping[str, str] | None = None) -> Address:
@@ -27,7 +35,7 @@ def find(url: str | None, token: str | None, environ: Mapping[str, str] | None =
     `environ` None: the environment of this process. Raises `Unreachable` when no service is known, `NoToken`.
     """
     if url is not None and token is not None:
-        return Address(base_url(url), token)
+        return Address.at(url, token, environ)
     from mcc.settings import BadSettings, load, service_url
 
     try:
@@ -39,18 +47,7 @@ def find(url: str | None, token: str | None, environ: Mapping[str, str] | None =
         token = settings.token.get_secret_value()
     if token is None:
         token = _token_in(settings.token_file or _local_token_file(settings.data_dir, url))
-    return Address(base_url(url), token)
-
-
-def verification(url: str) -> "ssl.SSLContext | bool":
-    """The `verify` argument of an httpx client for this service.
-
-    Without TLS it is an empty context, as httpx would otherwise load the list of certificate authorities, which takes
-    longer than a call.
-    """
-    import ssl
-
-    return url.lower().startswith("https:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return Address.at(url, token, environ)
 
 
 def base_url(url: str) -> str:
@@ -60,7 +57,7 @@ def base_url(url: str) -> str:
 
 def _local_token_file(data_dir: Path, url: str) -> Path:
     """The file of this machine's own token. Raises `NoToken` for a service elsewhere, which must not get it."""
-    if urlsplit(url).hostname not in {"127.0.0.1", "localhost", "::1"}:
+    if not is_loopback(urlsplit(url).hostname or ""):
         raise NoToken(f"No token for {url}: set MCC_TOKEN or MCC_TOKEN_FILE.")
     return data_dir / "token"
 

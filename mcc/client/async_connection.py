@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mcc.client import address, calls
 from mcc.client.calls import Call
+from mcc.client.errors import Unreachable
 
 if TYPE_CHECKING:
     import httpx
@@ -21,14 +22,22 @@ class Connection:
         import httpx
 
         self._url = service.url
+        self._surroundings = service.surroundings
         self._seconds = timeout_seconds
         self.http = httpx.AsyncClient(
             base_url=service.url,
             headers={"Authorization": f"Bearer {service.token}"} if service.token else {},
             timeout=timeout_seconds,
-            verify=address.verification(service.url),
+            verify=service.surroundings.verification(service.url),
+            proxy=service.surroundings.proxy,
+            # Else httpx sends the token through any proxy of the environment, by http in clear, and reads .netrc.
+            trust_env=False,
             transport=transport,
         )
+
+    def unanswered(self, error: Exception) -> Unreachable:
+        """The error for a call that got no answer."""
+        return self._surroundings.unanswered(self._url, str(error) or type(error).__name__)
 
     async def send(self, call: Call[T]) -> T:
         """The result of `call`, after at most `calls.TRIES` requests if it is repeatable. Raises `ClientError`."""
@@ -47,7 +56,7 @@ class Connection:
                 )
             except httpx.HTTPError as error:
                 if last:
-                    raise calls.unreachable(self._url, error) from error
+                    raise self.unanswered(error) from error
                 await asyncio.sleep(calls.retry_wait(attempt, None))
                 continue
             if last or answer.status_code not in calls.RETRYABLE:

@@ -195,7 +195,7 @@ class Orders:
                         if item is not None:
                             yield item
             except httpx.HTTPError as error:
-                raise calls.unreachable(str(self._connection.http.base_url), error) from error
+                raise self._connection.unanswered(error) from error
 
     async def cancel(self, order_id: str, *, record_id: str | None = None, reason: str | None = None) -> "Receipt":
         """Stop the order, or the agent of `record_id` and its subagents."""

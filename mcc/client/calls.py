@@ -74,11 +74,6 @@ def headers(call: Call[Any]) -> dict[str, str]:
     return {**call.headers, "Content-Type": "application/json"} if call.body is not None else dict(call.headers)
 
 
-def unreachable(url: str, error: Exception) -> Unreachable:
-    why = str(error) or type(error).__name__
-    return Unreachable(f"The control service at {url} does not answer ({why}): is it running there?")
-
-
 def stream_is_over(status: int, content: bytes) -> bool:
     """Interpret a status other than 200 from the event stream: True for 204, the order is over and its last entry read.
 

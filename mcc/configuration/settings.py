@@ -20,19 +20,22 @@ from pydantic import (
     model_validator,
 )
 
+from mcc.addresses import unreadable
+from mcc.addresses.redis import redis_problem
 from mcc.configuration import protected_names
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Configuration, configuration
 from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprints, own_directories, paths_in
 from mcc.configuration.running import Presence, find_family
+from mcc.configuration.service_links import mistaken_links, without_service_links
 from mcc.configuration.workspaces import Workspaces
 from mcc.contracts.permission import OnAsk, Permission, PermissionKey, WordOrRules
+from mcc.contracts.wire import KEY_PREFIX
 from mcc.permission.declared import problems, problems_of
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
 from mcc.rules.errors import close_matches, did_you_mean
 from mcc.rules.patterns import Pattern
 
 PREFIX = "MCC_"
-REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+socket")
 
 _QUEUE = Pattern(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,63}")
 
@@ -130,6 +133,7 @@ SHARED_TABLES = frozenset({"documents", "permission", "approvals", "workspaces"}
 
 class SharedSettings(BaseModel):
     """The settings on which an MCC process and a drone must agree. Paths are absolute; `redis_url` None = none named.
+    `redis_prefix` is what all keys and channels in Redis begin with.
 
     `flower_titles` False hides session titles, which people wrote, from Celery's monitors.
     """
@@ -148,6 +152,7 @@ class SharedSettings(BaseModel):
     data_dir: Path
     database_url: str = Field(default_factory=own_database)
     redis_url: str | None = None
+    redis_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")] = KEY_PREFIX
     token: SecretStr | None = None
     token_file: Path | None = None
     prompts_dir: Path | None = None
@@ -164,6 +169,7 @@ class SharedSettings(BaseModel):
     workspaces: Workspaces = Workspaces()
 
     _configuration: Configuration = PrivateAttr(default=Configuration())
+    _passed_over: str = PrivateAttr(default="")
 
     @field_validator("data_dir", "token_file", "prompts_dir")
     @classmethod
@@ -183,11 +189,18 @@ class SharedSettings(BaseModel):
                 raise ValueError(f"{name!r} is no queue name (letters, digits and _ . : -, at most 64)")
         return names
 
+    @field_validator("database_url")
+    @classmethod
+    def _database_address(cls, url: str) -> str:
+        if not url.startswith("sqlite") and (problem := unreadable(url)):
+            raise ValueError(problem)
+        return url
+
     @field_validator("redis_url")
     @classmethod
     def _redis_address(cls, url: str | None) -> str | None:
-        if url is not None and url.partition("://")[0] not in REDIS_SCHEMES:
-            raise ValueError(f"a Redis address begins with one of {', '.join(f'{one}://' for one in REDIS_SCHEMES)}")
+        if url is not None and (problem := redis_problem(url)):
+            raise ValueError(problem)
         return url
 
     @model_validator(mode="after")
@@ -200,6 +213,19 @@ class SharedSettings(BaseModel):
     def configuration(self) -> Configuration:
         """The mcc.toml files from which these settings were read."""
         return self._configuration
+
+    @property
+    def passed_over(self) -> str:
+        """A sentence about variables that have the name of a setting and are none; "" without any."""
+        return self._passed_over
+
+    @classmethod
+    def links_passed_over(cls, environ: Mapping[str, str]) -> str:
+        """The sentence of `passed_over` for this environment."""
+        known = {one: None for name in cls.model_fields.keys() - cls.without_variable for one in cls.variables(name)}
+        links = mistaken_links(environ, PREFIX, known)
+        said = "; ".join(f"{name} describes a Service of Kubernetes and is no setting" for name in links)
+        return f"Passed over: {said} (enableServiceLinks: false leaves it out)." if links else ""
 
     @property
     def secret_files(self) -> tuple[Path, Path]:
@@ -283,6 +309,7 @@ class SharedSettings(BaseModel):
     @classmethod
     def in_environment(cls, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """The settings that the environment names, with their values; an empty variable counts as unset."""
+        environ = without_service_links(environ, PREFIX)
         for name in cls.model_fields.keys() - cls.without_variable:
             if value := next((environ[one] for one in cls.variables(name) if environ.get(one)), None):
                 yield name, value
@@ -308,7 +335,7 @@ class SharedSettings(BaseModel):
         prefix = cls.prefixes[0]
         names = (*(cls.model_fields.keys() - cls.without_variable), *cls.other_variables)
         known = {f"{prefix}{name.upper()}" for name in names}
-        for name in environ:
+        for name in without_service_links(environ, prefix):
             if name.startswith(prefix) and name not in known and (close := close_matches(name, known, cutoff=0.85)):
                 raise BadSettings(f"{name} is not known: did you mean {close[0]}?")
 
@@ -339,6 +366,7 @@ class SharedSettings(BaseModel):
             return f"{prefix} is no setting {name!r}{did_you_mean(name, cls.model_fields)}."
         if first["type"] == "extra_forbidden":
             message = f"there is no such key{did_you_mean(str(first['loc'][-1]), cls._keys(first['loc'][:-1]))}."
+        environ = without_service_links(environ, PREFIX)
         variable = next((one for one in cls.variables(name) if environ.get(one)), None)
         where = place if name in given else variable or f"{files.place_of(*keys)}: {place}"
         return f"{where}: {message.removesuffix('.') if message.endswith('?.') else message}"

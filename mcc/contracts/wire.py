@@ -14,10 +14,15 @@ RUN_ORDER_TASK = "mcc.orders.run"
 CANARY_TASK = "mcc.drones.canary"
 
 KEY_PREFIX = "mcc:"
-"""Prefix of all keys and channels in Redis."""
+"""What all keys and channels in Redis begin with, unless the setting `redis_prefix` says otherwise."""
 
-STATUS_CHANNEL = "mcc:status"
-"""Channel with a hint for every status change of any order."""
+STATUS_CHANNEL = f"{KEY_PREFIX}status"
+"""Channel with a hint for every status change of any order, under the default prefix."""
+
+
+def status_channel(prefix: str = KEY_PREFIX) -> str:
+    """Channel with a hint for every status change of any order."""
+    return f"{prefix}status"
 
 
 def worker_name(drone: str) -> str:
@@ -25,29 +30,44 @@ def worker_name(drone: str) -> str:
     return f"{drone}@drone"
 
 
-def order_channel(order_id: str) -> str:
+def order_channel(order_id: str, prefix: str = KEY_PREFIX) -> str:
     """Channel with the entries, hints and deltas of one order."""
-    return f"mcc:order:{order_id}"
+    return f"{prefix}order:{order_id}"
 
 
-def drone_channel(drone: str) -> str:
+def drone_channel(drone: str, prefix: str = KEY_PREFIX) -> str:
     """Channel with the heartbeats of one drone."""
-    return f"mcc:drone:{drone}"
+    return f"{prefix}drone:{drone}"
 
 
-def control_channel(incarnation: str) -> str:
+def control_channel(incarnation: str, prefix: str = KEY_PREFIX) -> str:
     """Channel with messages to one drone process: controls for orders that it runs, waiting orders, checks to make."""
-    return f"mcc:control:{incarnation}"
+    return f"{prefix}control:{incarnation}"
 
 
-def check_key(check_id: str) -> str:
+def listener_channel(listener: str, prefix: str = KEY_PREFIX) -> str:
+    """Channel of one subscription, on which nothing is published: where nobody hears it, the subscription is gone."""
+    return f"{prefix}listener:{listener}"
+
+
+def installation_key(prefix: str = KEY_PREFIX) -> str:
+    """Key that holds the id of the database whose installation uses this prefix."""
+    return f"{prefix}installation"
+
+
+def probe_key(prefix: str = KEY_PREFIX) -> str:
+    """Key that nobody sets. To delete it changes nothing, but is a write, which only a master does."""
+    return f"{prefix}nothing"
+
+
+def check_key(check_id: str, prefix: str = KEY_PREFIX) -> str:
     """Key of the Redis list to which a drone appends the results of a check."""
-    return f"mcc:check:{check_id}"
+    return f"{prefix}check:{check_id}"
 
 
-def nudged_key(order_id: str, last_seq: int) -> str:
+def nudged_key(order_id: str, last_seq: int, prefix: str = KEY_PREFIX) -> str:
     """Key that exists while no further nudge is needed for the order with its journal at `last_seq`."""
-    return f"mcc:nudged:{order_id}:{last_seq}"
+    return f"{prefix}nudged:{order_id}:{last_seq}"
 
 
 CheckId = Annotated[str, Field(pattern=r"^[0-9a-f-]{36}$")]

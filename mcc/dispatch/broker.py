@@ -8,7 +8,9 @@ DispatchError
 import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from urllib.parse import parse_qs, urlencode, urlsplit
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import redis
 import redis.asyncio
@@ -20,7 +22,12 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
+from mcc.addresses import without_password
+from mcc.addresses.redis import SentinelAddress, sentinel_address
 from mcc.contracts.wire import KEY_PREFIX
+from mcc.dispatch import links
+from mcc.dispatch.links import WrongServer
+from mcc.dispatch.transport import App
 
 
 class DispatchError(Exception):
@@ -38,13 +45,33 @@ class UnknownQueue(DispatchError):
 FOREIGN = (KombuError, RedisError, OSError)
 """What Celery, kombu and redis-py raise when the broker is unreachable or sends an invalid answer."""
 
+
+@dataclass(frozen=True, slots=True)
+class RedisAt:
+    """Where an installation has its place in a Redis: the address, and what all its keys and channels begin with."""
+
+    url: str = field(repr=False)
+    prefix: str = KEY_PREFIX
+
+    @property
+    def shown(self) -> str:
+        """The address without passwords."""
+        return without_password(self.url)
+
+
 SOCKET_SCHEMES = {"redis+socket": "unix", "unix": "redis+socket"}
 DATABASE_KEYS = {"redis+socket": "virtual_host", "unix": "db"}
 
 
 def celery_url(url: str) -> str:
-    """`url` in the form kombu expects: a Unix socket is `redis+socket:///path?virtual_host=N`."""
-    return _as_socket(url, "redis+socket")
+    """`url` in the form kombu expects: a Unix socket is `redis+socket:///path?virtual_host=N`, and of Sentinels each is
+    an address of its own with the master's login, `sentinel://h1/0;sentinel://h2/0`."""
+    at = sentinel_address(url)
+    if at is None:
+        return _as_socket(url, "redis+socket")
+    login = ":".join(quote(part or "", safe="") for part in (at.username, at.password))
+    user = f"{login}@" if at.username or at.password else ""
+    return ";".join(f"sentinel://{user}{host}/{at.db}" for host in at.hosts)
 
 
 def client_url(url: str) -> str:
@@ -62,28 +89,17 @@ def _as_socket(url: str, wanted: str) -> str:
     return f"{wanted}://{parts.netloc}{parts.path}?{query}"
 
 
-def connect(url: str, *, seconds: float = 1.0) -> redis.Redis:
-    """A client whose every command ends within about twice `seconds`: one immediate retry on a dead connection."""
-    client: redis.Redis = redis.Redis.from_url(
-        client_url(url),
-        socket_timeout=seconds,
-        socket_connect_timeout=seconds,
-        retry=Retry(NoBackoff(), 1),
-        retry_on_timeout=False,
-    )
-    return client
+def connect(at: RedisAt, *, seconds: float = 1.0) -> redis.Redis:
+    """A client whose every command ends within about twice `seconds`: one immediate retry on a dead connection, or on
+    one that leads to a server which is not the master any more."""
+    limits = {"socket_timeout": seconds, "socket_connect_timeout": seconds, "retry_on_timeout": False}
+    return links.client(client_url(at.url), retry=Retry(NoBackoff(), 1), **limits)
 
 
-def connect_async(url: str, *, seconds: float = 1.0) -> redis.asyncio.Redis:
-    """Like `connect`, for an event loop."""
-    client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(
-        client_url(url),
-        socket_timeout=seconds,
-        socket_connect_timeout=seconds,
-        retry=AsyncRetry(NoBackoff(), 1),
-        retry_on_timeout=False,
-    )
-    return client
+def connect_async(at: RedisAt, *, seconds: float = 1.0, retries: int = 1) -> redis.asyncio.Redis:
+    """Like `connect`, for an event loop; `retries` 0: without the retry."""
+    limits = {"socket_timeout": seconds, "socket_connect_timeout": seconds, "retry_on_timeout": False}
+    return links.async_client(client_url(at.url), retry=AsyncRetry(NoBackoff(), retries), **limits)
 
 
 @contextmanager
@@ -91,6 +107,8 @@ def translated() -> Iterator[None]:
     """Turn the errors of other packages into `DispatchUnavailable`."""
     try:
         yield
+    except WrongServer as problem:
+        raise DispatchUnavailable(f"Redis answers, but no master of it ({problem}); see its replication.") from problem
     except FOREIGN as problem:
         raise DispatchUnavailable(
             f"Redis cannot be reached ({problem}); check MCC_REDIS_URL and the server."
@@ -107,7 +125,6 @@ TRANSPORT: Mapping[str, object] = {
     "socket_keepalive": True,
     "health_check_interval": 10,
     "retry_on_timeout": True,
-    "global_keyprefix": KEY_PREFIX,
     "queue_order_strategy": "priority",
     "priority_steps": list(PRIORITY_STEPS),
     "sep": PRIORITY_SEPARATOR,
@@ -120,11 +137,11 @@ def declared(queue: str | Queue) -> Queue:
     return Queue(queue, routing_key=queue) if isinstance(queue, str) else queue  # type: ignore[no-untyped-call]
 
 
-def celery_settings(redis_url: str, queues: Sequence[str | Queue]) -> dict[str, object]:
+def celery_settings(at: RedisAt, queues: Sequence[str | Queue]) -> dict[str, object]:
     """Celery's configuration for this broker. No queue other than `queues` can be sent to or consumed from."""
     settings: dict[str, object] = {
-        "broker_url": celery_url(redis_url),
-        "broker_transport_options": dict(TRANSPORT),
+        "broker_url": celery_url(at.url),
+        "broker_transport_options": {**TRANSPORT, "global_keyprefix": at.prefix, **_sentinel_transport(at.url)},
         "broker_connection_retry_on_startup": True,
         "broker_connection_max_retries": None,
         "broker_channel_error_retry": True,
@@ -146,31 +163,46 @@ def celery_settings(redis_url: str, queues: Sequence[str | Queue]) -> dict[str, 
         "worker_send_task_events": True,
         "task_send_sent_event": False,
     }
-    address = urlsplit(redis_url)
-    if address.scheme == "rediss" and "ssl_cert_reqs" not in address.query:
-        settings["broker_use_ssl"] = {"ssl_cert_reqs": ssl.CERT_REQUIRED}
+    if tls := _tls(at.url):
+        settings["broker_use_ssl"] = tls
     return settings
 
 
-def make_app(
-    redis_url: str, queues: Sequence[str | Queue], *, name: str = "mcc", seconds: float | None = None
-) -> Celery:
+def _sentinel_transport(url: str) -> dict[str, object]:
+    """kombu's options for Sentinels; none for a single server."""
+    at = sentinel_address(url)
+    if at is None:
+        return {}
+    limits = {"socket_timeout": 1.0, "socket_connect_timeout": 1.0, "retry": Retry(NoBackoff(), 0)}
+    return {"master_name": at.name, "sentinel_kwargs": {**links.sentinel_options(at), **limits}}
+
+
+def _tls(url: str) -> dict[str, Any]:
+    at: SentinelAddress | None = sentinel_address(url)
+    if at is not None:
+        return {"ssl_cert_reqs": ssl.CERT_REQUIRED, **links.tls_options(at)} if at.tls else {}
+    address = urlsplit(url)
+    verified = address.scheme == "rediss" and "ssl_cert_reqs" not in address.query
+    return {"ssl_cert_reqs": ssl.CERT_REQUIRED} if verified else {}
+
+
+def make_app(at: RedisAt, queues: Sequence[str | Queue], *, name: str = "mcc", seconds: float | None = None) -> Celery:
     """A Celery application, which does not become the process's current one.
 
     `seconds` is the time limit of a sender for each broker operation; None keeps a worker's endless retries.
     """
-    app = Celery(name, set_as_current=False)
-    app.conf.update(celery_settings(redis_url, queues))
+    app = App(name, set_as_current=False)
+    app.conf.update(celery_settings(at, queues))
     if seconds is not None:
         limits = {"socket_timeout": seconds, "socket_connect_timeout": seconds, "retry_on_timeout": False}
         app.conf.update(
-            broker_transport_options={**TRANSPORT, **limits, "max_retries": 1},
+            broker_transport_options={**app.conf.broker_transport_options, **limits, "max_retries": 1},
             broker_connection_timeout=seconds,
         )
     return app
 
 
-def queue_keys(queue: str) -> list[str]:
+def queue_keys(queue: str, prefix: str = KEY_PREFIX) -> list[str]:
     """The Redis lists that hold the messages of `queue`."""
     tails = ["" if step == 0 else f"{PRIORITY_SEPARATOR}{step}" for step in PRIORITY_STEPS]
-    return [f"{KEY_PREFIX}{queue}{tail}" for tail in tails]
+    return [f"{prefix}{queue}{tail}" for tail in tails]

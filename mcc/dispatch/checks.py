@@ -15,7 +15,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.shape import to_json
 from mcc.contracts.tool_tests import ToolTested
 from mcc.contracts.wire import CheckModels, TryServer, check_key, control_channel
-from mcc.dispatch.broker import DispatchUnavailable, connect_async, translated
+from mcc.dispatch.broker import DispatchUnavailable, RedisAt, connect_async, translated
 
 NOT_LISTENING = "This drone does not listen to Redis at the moment: mcc drones says whether it is there."
 
@@ -28,8 +28,9 @@ TRIAL_SECONDS = 70.0
 class DroneChecks:
     """A client for checks that run on drones. For an event loop; any number of checks may run at a time."""
 
-    def __init__(self, redis_url: str) -> None:
-        self._redis = connect_async(redis_url, seconds=SOCKET_SECONDS)
+    def __init__(self, redis: RedisAt) -> None:
+        self._prefix = redis.prefix
+        self._redis = connect_async(redis, seconds=SOCKET_SECONDS)
 
     async def check(self, incarnation: str, names: Sequence[str], *, seconds: float | None = None) -> list[ModelCheck]:
         """The drone process's result for each of these models, in the order in which they arrive.
@@ -39,7 +40,7 @@ class DroneChecks:
         """
         request = CheckModels(names=tuple(names), check_id=fresh_id())
         with translated():
-            if not await self._redis.publish(control_channel(incarnation), to_json(request)):
+            if not await self._redis.publish(control_channel(incarnation, self._prefix), to_json(request)):
                 raise DispatchUnavailable(NOT_LISTENING)
             return await self._results(request, longest_check(len(names)) if seconds is None else seconds)
 
@@ -49,11 +50,13 @@ class DroneChecks:
         Raises `DispatchUnavailable`, also when that process does not listen.
         """
         with translated():
-            if not await self._redis.publish(control_channel(incarnation), to_json(TryServer(trial_id=trial_id))):
+            if not await self._redis.publish(
+                control_channel(incarnation, self._prefix), to_json(TryServer(trial_id=trial_id))
+            ):
                 raise DispatchUnavailable(NOT_LISTENING)
             until = asyncio.get_running_loop().time() + seconds
             while asyncio.get_running_loop().time() < until:
-                if popped := await self._redis.blpop([check_key(trial_id)], timeout=WAIT_SECONDS):
+                if popped := await self._redis.blpop([check_key(trial_id, self._prefix)], timeout=WAIT_SECONDS):
                     return ToolTested.model_validate_json(popped[1])
         return None
 
@@ -64,7 +67,7 @@ class DroneChecks:
         missing, results = set(request.names), list[ModelCheck]()
         until = asyncio.get_running_loop().time() + seconds
         while missing and asyncio.get_running_loop().time() < until:
-            popped = await self._redis.blpop([check_key(request.check_id)], timeout=WAIT_SECONDS)
+            popped = await self._redis.blpop([check_key(request.check_id, self._prefix)], timeout=WAIT_SECONDS)
             result = _result(popped[1]) if popped else None
             if result is not None and result.name in missing:
                 missing.remove(result.name)

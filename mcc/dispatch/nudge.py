@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as NotYet
 from contextlib import contextmanager
 
+import structlog
 from celery import Celery
 
 from mcc.contracts.drones import Drone, DroneStatus
-from mcc.contracts.wire import KEY_PREFIX, RUN_ORDER_TASK, nudged_key
-from mcc.dispatch.broker import DispatchUnavailable, UnknownQueue, connect, make_app, queue_keys, translated
+from mcc.contracts.wire import RUN_ORDER_TASK, nudged_key
+from mcc.dispatch.broker import DispatchUnavailable, RedisAt, UnknownQueue, connect, make_app, queue_keys, translated
+from mcc.dispatch.fit import KEPT_SECONDS, installation_of, occupy
 from mcc.store.store import Store
 from mcc.store.values import Claimable
 
@@ -23,6 +25,10 @@ PROBE_SECONDS = 5
 REPEAT_SECONDS = 5.0
 """How long Redis remembers that an order was nudged. If the order is still claimable after that, while more slots are
 free than messages wait, the message must have been lost, and the order is nudged again."""
+
+CLAIM_SECONDS = KEPT_SECONDS / 5
+
+log = structlog.get_logger("mcc.dispatch.nudge")
 
 SILENT = "Redis does not answer; the order stays queued and a drone finds it by asking the database."
 
@@ -36,22 +42,24 @@ class Nudger:
 
     def __init__(
         self,
-        redis_url: str,
+        redis: RedisAt,
         queues: Sequence[str],
         *,
         seconds: float = 2.0,
         repeat_seconds: float = REPEAT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._prefix = redis.prefix
         self._queues = tuple(queues)
         self._seconds = seconds
         self._repeat_seconds = repeat_seconds
         self._clock = clock
         # Half, so that an attempt and one retry fit into `seconds`.
-        self._app: Celery = make_app(redis_url, queues, name="mcc.nudger", seconds=seconds / 2)
-        self._redis = connect(redis_url, seconds=seconds / 2)
+        self._app: Celery = make_app(redis, queues, name="mcc.nudger", seconds=seconds / 2)
+        self._redis = connect(redis, seconds=seconds / 2)
         self._sender = ThreadPoolExecutor(1, thread_name_prefix="nudger")
         self._away_until = float("-inf")
+        self._claim_at = float("-inf")
         self.trouble = ""
         """Why the last message could not be sent; "" when it was sent."""
 
@@ -72,6 +80,8 @@ class Nudger:
         """
         if self.trouble:
             self.probe()
+        if self._clock() >= self._claim_at:
+            self._claim(installation_of(store))
         waiting = self._not_nudged(store.claims.claimable(self._queues, limit))
         if not waiting:
             return 0
@@ -86,12 +96,12 @@ class Nudger:
     def probe(self) -> None:
         """Test by a write whether messages can be sent, and clear `trouble` if so. Raises `DispatchUnavailable`."""
         with self._trying():
-            self._redis.set(f"{KEY_PREFIX}nudger.probe", "1", ex=PROBE_SECONDS)
+            self._redis.set(f"{self._prefix}nudger.probe", "1", ex=PROBE_SECONDS)
         self.trouble = ""
 
     def lengths(self) -> dict[str, int]:
         """How many messages wait in each queue. Raises `DispatchUnavailable`."""
-        keys = {queue: queue_keys(queue) for queue in self._queues}
+        keys = {queue: queue_keys(queue, self._prefix) for queue in self._queues}
         with self._trying(), self._redis.pipeline(transaction=False) as pipeline:
             for key in (key for of_queue in keys.values() for key in of_queue):
                 pipeline.llen(key)
@@ -102,6 +112,14 @@ class Nudger:
         self._sender.shutdown(wait=False, cancel_futures=True)
         self._redis.close()
         self._app.close()
+
+    def _claim(self, installation: str) -> None:
+        """Tell other installations that this prefix is taken, for a few minutes at a time."""
+        with self._trying():
+            other = occupy(self._redis, self._prefix, installation)
+        self._claim_at = self._clock() + CLAIM_SECONDS
+        if other:
+            log.error("another installation uses the same keys in Redis: give each a prefix", prefix=self._prefix)
 
     @contextmanager
     def _trying(self) -> Iterator[None]:
@@ -119,7 +137,7 @@ class Nudger:
         if not claimable:
             return ()
         with self._trying():
-            known = self._redis.mget([nudged_key(item.order_id, item.last_seq) for item in claimable])
+            known = self._redis.mget([nudged_key(item.order_id, item.last_seq, self._prefix) for item in claimable])
         return [item for item, nudged in zip(claimable, known, strict=True) if nudged is None]
 
     def _send_first(self, orders: Sequence[Claimable]) -> int:
@@ -128,7 +146,7 @@ class Nudger:
             return 0
         with self._trying(), self._redis.pipeline(transaction=False) as pipeline:
             for order in orders:
-                key = nudged_key(order.order_id, order.last_seq)
+                key = nudged_key(order.order_id, order.last_seq, self._prefix)
                 pipeline.set(key, "1", nx=True, px=round(self._repeat_seconds * 1000))
             won = pipeline.execute()
         mine = [order for order, first in zip(orders, won, strict=True) if first]

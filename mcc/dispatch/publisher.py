@@ -18,7 +18,7 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import (
-    STATUS_CHANNEL,
+    KEY_PREFIX,
     Delta,
     DroneBeat,
     Hint,
@@ -29,8 +29,11 @@ from mcc.contracts.wire import (
     drone_channel,
     entry_message,
     order_channel,
+    probe_key,
+    status_channel,
 )
-from mcc.dispatch.broker import FOREIGN, connect, connect_async
+from mcc.dispatch.broker import FOREIGN, RedisAt, connect, connect_async
+from mcc.dispatch.links import AsyncGuarded
 from mcc.dispatch.task_events import TaskEvents
 from mcc.store.store import Store
 
@@ -38,7 +41,7 @@ from mcc.store.store import Store
 class Packed(NamedTuple):
     """A serialized message. While it waits to be sent, it takes less memory than its object."""
 
-    channel: str
+    order_id: str
     payload: bytes
 
 
@@ -48,26 +51,26 @@ PAUSE_SECONDS = 1.0
 """After a failure nothing is sent for this long, so that callers do not wait for a Redis that is down."""
 
 
-def payloads(messages: Iterable[Message]) -> Iterator[tuple[str, bytes]]:
+def payloads(messages: Iterable[Message], prefix: str = KEY_PREFIX) -> Iterator[tuple[str, bytes]]:
     """Channel and payload of each message. A hint with a status also goes to the channel of all status changes."""
     for message in messages:
         match message:
             case Packed():
-                yield message
+                yield order_channel(message.order_id, prefix), message.payload
             case Entry():
-                yield packed(message)
+                yield order_channel(message.order_id, prefix), entry_message(message)
             case DroneBeat():
-                yield drone_channel(message.drone), to_json(message)
+                yield drone_channel(message.drone, prefix), to_json(message)
             case _:
                 payload = to_json(message)
-                yield order_channel(message.order_id), payload
+                yield order_channel(message.order_id, prefix), payload
                 if isinstance(message, Hint) and message.status is not None:
-                    yield STATUS_CHANNEL, payload
+                    yield status_channel(prefix), payload
 
 
 def packed(entry: Entry) -> Packed:
     """The message for a committed entry, at most about 16 KB; of a larger entry only its head."""
-    return Packed(order_channel(entry.order_id), entry_message(entry))
+    return Packed(entry.order_id, entry_message(entry))
 
 
 _READ_BYTES = 65_536
@@ -112,22 +115,23 @@ class Publisher:
 
     def __init__(
         self,
-        redis_url: str,
+        redis: RedisAt,
         tasks: TaskEvents | None = None,
         *,
         seconds: float = 0.5,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._redis = connect(redis_url, seconds=seconds)
+        self._prefix = redis.prefix
+        self._redis = connect(redis, seconds=seconds)
         self._tasks = tasks
         self._pause = _Pause(clock)
 
     def publish(self, messages: Iterable[Message]) -> bool:
-        return self._send(list(payloads(messages)))
+        return self._send(list(payloads(messages, self._prefix)))
 
     def wake(self, incarnation: str, wake: Wake) -> bool:
         """Tell a drone process that a control waits for one of its orders."""
-        return self._send([(control_channel(incarnation), to_json(wake))])
+        return self._send([(control_channel(incarnation, self._prefix), to_json(wake))])
 
     def report_status(self, order: WorkOrder, why: str = "") -> None:
         """Report the order's status to Celery's monitors, see `TaskEvents.report`."""
@@ -144,6 +148,8 @@ class Publisher:
             return False
         try:
             with self._redis.pipeline(transaction=False) as pipeline:
+                # A replica would take what follows as well, and tell only its own subscribers.
+                pipeline.delete(probe_key(self._prefix))
                 for channel, payload in pairs:
                     pipeline.publish(channel, payload)
                 pipeline.execute()
@@ -158,13 +164,15 @@ class AsyncPublisher:
 
     def __init__(
         self,
-        redis_url: str,
+        redis: RedisAt,
         tasks: TaskEvents | None = None,
         *,
         seconds: float = 0.5,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._redis = connect_async(redis_url, seconds=seconds)
+        self._prefix = redis.prefix
+        self._probe = _command(b"DEL", probe_key(redis.prefix).encode())
+        self._redis = connect_async(redis, seconds=seconds)
         self._seconds = seconds
         self._tasks = tasks
         self._pause = _Pause(clock)
@@ -172,15 +180,15 @@ class AsyncPublisher:
         """Idle connections."""
 
     async def publish(self, messages: Iterable[Message]) -> bool:
-        return await self._send(list(payloads(messages)))
+        return await self._send(list(payloads(messages, self._prefix)))
 
     async def wake(self, incarnation: str, wake: Wake) -> bool:
-        return await self._send([(control_channel(incarnation), to_json(wake))])
+        return await self._send([(control_channel(incarnation, self._prefix), to_json(wake))])
 
     async def call(self, incarnations: Iterable[str]) -> bool:
         """Tell these drone processes that claimable orders wait."""
         payload = to_json(OrdersWait())
-        return await self._send([(control_channel(one), payload) for one in incarnations])
+        return await self._send([(control_channel(one, self._prefix), payload) for one in incarnations])
 
     def report_status(self, order: WorkOrder, why: str = "") -> None:
         """Report the order's status to Celery's monitors, see `TaskEvents.report`."""
@@ -203,14 +211,18 @@ class AsyncPublisher:
         return True
 
     async def _write(self, pairs: Sequence[tuple[str, bytes]]) -> None:
-        """Send all commands at once, then read the replies. A redis-py pipeline does the same with far more CPU."""
+        """Send all commands at once, then read the replies. A redis-py pipeline does the same with far more CPU.
+
+        A probe comes first: a replica would take the rest as well, and tell only its own subscribers.
+        """
+        commands = [self._probe, *(_command(b"PUBLISH", channel.encode(), payload) for channel, payload in pairs)]
         pool = self._redis.connection_pool
         # Connections stay in `_spare` instead of going back to the pool, whose bookkeeping takes longer than the
         # sending. Sending fails on a connection that was closed meanwhile, and `call_with_retry` then sends again.
         connection = self._spare.pop() if self._spare else await pool.get_connection()  # type: ignore[no-untyped-call]
         try:
             await connection.retry.call_with_retry(
-                lambda: _published(connection, pairs, self._seconds), lambda _: connection.disconnect(nowait=True)
+                lambda: _published(connection, commands, self._seconds), lambda _: connection.disconnect(nowait=True)
             )
         except BaseException:
             # Unread replies would be taken for those of the next commands.
@@ -220,22 +232,24 @@ class AsyncPublisher:
         self._spare.append(connection)
 
 
-async def _published(connection: AbstractConnection, pairs: Sequence[tuple[str, bytes]], seconds: float) -> None:
-    """Publish all pairs over one connection. Raises redis-py's errors.
+async def _published(connection: AbstractConnection, commands: Sequence[bytes], seconds: float) -> None:
+    """Send all commands over one connection, and read their replies. Raises redis-py's errors.
 
     One timeout covers all replies, because a timeout for each costs more CPU than reading the reply.
     """
-    await connection.send_packed_command(b"".join(_command(channel.encode(), payload) for channel, payload in pairs))
+    assert isinstance(connection, AsyncGuarded)
+    await connection.send_packed_command(b"".join(commands))
     try:
-        async with asyncio.timeout(seconds):
-            # redis-py reads one reply after another, which takes longer than sending the messages.
-            await _read_replies(connection._reader, len(pairs))
+        with connection.judged():
+            async with asyncio.timeout(seconds):
+                # redis-py reads one reply after another, which takes longer than sending the messages.
+                await _read_replies(connection._reader, len(commands))
     except TimeoutError as silence:
         raise RedisTimeout(f"no answer within {seconds:g} s") from silence
 
 
 async def _read_replies(reader: asyncio.StreamReader | None, commands: int) -> None:
-    """Read and check the replies to `commands` PUBLISH commands: numbers of subscribers. Raises redis-py's errors."""
+    """Read and check the replies to so many DEL and PUBLISH commands: numbers. Raises redis-py's errors."""
     if reader is None:
         raise RedisAway("the connection to Redis was closed")
     found = b""
@@ -251,6 +265,6 @@ async def _read_replies(reader: asyncio.StreamReader | None, commands: int) -> N
         raise RedisAway("Redis has answered something else")
 
 
-def _command(channel: bytes, payload: bytes) -> bytes:
-    """A PUBLISH command in Redis' wire format (RESP)."""
-    return b"*3\r\n$7\r\nPUBLISH\r\n$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(channel), channel, len(payload), payload)
+def _command(*parts: bytes) -> bytes:
+    """A command in Redis' wire format (RESP)."""
+    return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%b\r\n" % (len(part), part) for part in parts)

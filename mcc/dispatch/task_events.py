@@ -13,7 +13,7 @@ from celery.events import EventDispatcher
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import RUN_ORDER_TASK
-from mcc.dispatch.broker import DispatchUnavailable, make_app, translated
+from mcc.dispatch.broker import DispatchUnavailable, RedisAt, make_app, translated
 from mcc.redaction import Redactor
 
 log = structlog.get_logger("mcc.dispatch.task_events")
@@ -96,14 +96,14 @@ class TaskEvents:
 
     def __init__(
         self,
-        redis_url: str,
+        redis: RedisAt,
         worker: str,
         redactor: Callable[[], Redactor],
         *,
         titles: bool = True,
         works: bool = True,
     ) -> None:
-        self._app = make_app(redis_url, ["default"], name="mcc.task_events", seconds=1.0)
+        self._app = make_app(redis, ["default"], name="mcc.task_events", seconds=1.0)
         self._worker = worker
         self._redactor = redactor
         self._titles = titles

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from urllib.parse import urlsplit
 
+from mcc.addresses import without_password
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.doctor.database import check_database, leftovers, unswept
 from mcc.doctor.drones import refused_messages, silent, unknown_workers, zombies
@@ -92,7 +92,7 @@ def _repaired(installation: Installation) -> Sequence[Repair]:
         broker = None
         if isinstance(installation.redis, RedisSeen):
             queues, canaries = installation.settings.queues, _abandoned(installation)
-            broker = Broker(installation.redis_url, queues, canaries, installation.seconds)
+            broker = Broker(installation.redis_at, queues, canaries, installation.seconds)
         return repair(fixes, snapshot, RepairContext(store, broker))
 
 
@@ -115,7 +115,7 @@ def check_redis(installation: Installation) -> Iterable[Finding]:
         case seen:
             found = [*redis_findings(seen), *canary_findings(_abandoned(installation))]
             well = not any(finding.what == "redis" for finding in found)
-            address = _without_password(installation.redis_url)
+            address = without_password(installation.redis_url)
             return [Finding("redis", "ok", f"answers at {address}, and can be written"), *found] if well else found
 
 
@@ -126,11 +126,6 @@ def _redis_program() -> Finding:
         return Finding("redis", "broken", "none was found", str(error))
     assert isinstance(found, RedisBinary)
     return Finding("redis", "ok", f"{found.path} ({found.origin}) is there for mcc up; it does not run now")
-
-
-def _without_password(url: str) -> str:
-    parts = urlsplit(url)
-    return parts._replace(netloc=f"***@{parts.netloc.rpartition('@')[2]}").geturl() if parts.password else url
 
 
 def check_celery(installation: Installation) -> Iterable[Finding]:

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from mcc.contracts.drones import DroneStatus
 from mcc.contracts.wire import RUN_ORDER_TASK
-from mcc.dispatch.broker import DispatchUnavailable, make_app, translated
+from mcc.dispatch.broker import DispatchUnavailable, RedisAt, make_app, translated
+from mcc.dispatch.fit import known_installation
 from mcc.doctor.redis import RedisSeen, look_at
 from mcc.doctor.snapshot import Node, RunningTask, Thresholds
 from mcc.settings import Settings
@@ -22,12 +23,12 @@ FIRST_SECONDS = 1.0
 """How long the first ping waits; missing workers are pinged once more, for the rest of the time."""
 
 
-def ask_nodes(redis_url: str, queues: Sequence[str], *, seconds: float, expected: int = 0) -> Sequence[Node]:
+def ask_nodes(at: RedisAt, queues: Sequence[str], *, seconds: float, expected: int = 0) -> Sequence[Node]:
     """The Celery workers that answer within `seconds`. With fewer than `expected`, a second ping is sent.
 
     Takes at most about four times `seconds`, even if Redis hangs. Raises `DispatchUnavailable`.
     """
-    return within(4 * seconds, lambda: _ask(redis_url, queues, seconds, expected))
+    return within(4 * seconds, lambda: _ask(at, queues, seconds, expected))
 
 
 def within(seconds: float, work: Callable[[], T]) -> T:
@@ -72,8 +73,8 @@ def nodes_of(
     ]
 
 
-def _ask(redis_url: str, queues: Sequence[str], seconds: float, expected: int) -> Sequence[Node]:
-    app = make_app(redis_url, queues, name="mcc.doctor", seconds=seconds)
+def _ask(at: RedisAt, queues: Sequence[str], seconds: float, expected: int) -> Sequence[Node]:
+    app = make_app(at, queues, name="mcc.doctor", seconds=seconds)
     try:
         with translated():
             pinged = dict(app.control.inspect(timeout=min(seconds, FIRST_SECONDS)).ping() or {})
@@ -117,6 +118,11 @@ class Installation:
     def thresholds(self) -> Thresholds:
         return Thresholds(self.settings.lease_seconds, self.settings.renew_seconds, stuck_seconds=self.stuck_seconds)
 
+    @property
+    def redis_at(self) -> RedisAt:
+        """Where the installation has its place in Redis."""
+        return RedisAt(self.redis_url, self.settings.redis_prefix)
+
     @cached_property
     def unreachable(self) -> str:
         """Why the database cannot be reached; "" when it can. Raises ValueError for an invalid address."""
@@ -135,7 +141,8 @@ class Installation:
         if not self.redis_url:
             return None
         try:
-            return within(4 * self.seconds, lambda: look_at(self.redis_url, self.settings.queues, seconds=self.seconds))
+            installation, queues = self._id(), self.settings.queues
+            return within(4 * self.seconds, lambda: look_at(self.redis_at, queues, installation, seconds=self.seconds))
         except DispatchUnavailable as problem:
             return problem
 
@@ -144,10 +151,10 @@ class Installation:
         """Celery's workers, or why they could not be queried; None: there is no Redis."""
         if self.redis is None or isinstance(self.redis, DispatchUnavailable):
             return self.redis
-        if self.redis.refusal:
-            return DispatchUnavailable("not asked: Redis refuses to be written")
+        if self.redis.refusal or self.redis.unfit:
+            return DispatchUnavailable("not asked: Redis cannot be used")
         try:
-            return ask_nodes(self.redis_url, self.settings.queues, seconds=self.seconds, expected=self._drones_up())
+            return ask_nodes(self.redis_at, self.settings.queues, seconds=self.seconds, expected=self._drones_up())
         except DispatchUnavailable as problem:
             return problem
 
@@ -179,6 +186,14 @@ class Installation:
         except (StoreError, ValueError):
             return frozenset()
         return frozenset(model.name for model in models if model.problem is None)
+
+    def _id(self) -> str | None:
+        """The id by which Redis knows this installation; None where the database does not say."""
+        try:
+            with self.store() as store:
+                return known_installation(store)
+        except (StoreError, ValueError):
+            return None
 
     def _drones_up(self) -> int:
         try:

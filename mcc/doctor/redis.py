@@ -11,12 +11,13 @@ import redis
 
 from mcc.contracts.ids import fresh_id, is_identifier
 from mcc.contracts.wire import KEY_PREFIX, RUN_ORDER_TASK
-from mcc.dispatch.broker import PRIORITY_SEPARATOR, connect, queue_keys, translated
+from mcc.dispatch.broker import PRIORITY_SEPARATOR, RedisAt, connect, queue_keys, translated
+from mcc.dispatch.fit import unfit
 from mcc.doctor.finding import FIX_COMMAND, Finding
 from mcc.doctor.snapshot import Node
 
-REMOVED = f"{KEY_PREFIX}doctor.removed"
-"""The list that garbage is moved to: the newest `REMOVED_MOST` messages, for `REMOVED_SECONDS`."""
+REMOVED = "doctor.removed"
+"""Under its prefix, the list that garbage is moved to: the newest `REMOVED_MOST` messages, for `REMOVED_SECONDS`."""
 
 REMOVED_MOST, REMOVED_SECONDS = 1_000, 7 * 86_400
 CANARY = "canary."
@@ -29,12 +30,6 @@ KEYS = 5_000
 """How many keys are scanned at most for lists that belong to no declared queue."""
 
 PROBE_SECONDS = 5
-CODES: Mapping[type[Exception], str] = {
-    redis.exceptions.OutOfMemoryError: "OOM",
-    redis.exceptions.ReadOnlyError: "READONLY",
-    redis.exceptions.NoPermissionError: "NOPERM",
-}
-"""The codes that redis-py removes from the beginning of an error's text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +47,15 @@ class QueueSeen:
 class RedisSeen:
     """What was found in Redis. `server`: "redis" or "valkey", with its `version`; "" where INFO does not say.
 
+    `unfit`: what it lacks, as sentences, "" for nothing; nothing else is then known. `prefix`: of all keys.
     `refusal`: the error of a trial write, "" for none. `policy` "", `memory_limit` 0: unknown or not set. `strays`:
     lengths of the lists that belong to no declared queue, by name. `canaries`: queues of single drones.
     """
 
     server: str = ""
     version: str = ""
+    prefix: str = KEY_PREFIX
+    unfit: str = ""
     refusal: str = ""
     policy: str = ""
     memory_used: int = 0
@@ -67,34 +65,39 @@ class RedisSeen:
     canaries: Sequence[str] = ()
 
 
-def look_at(url: str, queues: Sequence[str], *, seconds: float) -> RedisSeen:
-    """Look at Redis and the declared `queues`. Writes one key that expires. Raises `DispatchUnavailable`."""
-    with translated(), connect(url, seconds=seconds) as link:
-        link.ping()
+def look_at(at: RedisAt, queues: Sequence[str], installation: str | None = None, *, seconds: float) -> RedisSeen:
+    """Look at Redis and the declared `queues`, and whether `installation`, the id of a database, may use it.
+
+    Writes keys that expire. Raises `DispatchUnavailable`.
+    """
+    if problem := unfit(at, installation, seconds=seconds):
+        return RedisSeen(unfit=problem)
+    with translated(), connect(at, seconds=seconds) as link:
         memory = _info(link, "memory")
         server, version = _server_version(link)
-        strays, canaries = _undeclared_lists(link, queues)
+        strays, canaries = _undeclared_lists(link, queues, at.prefix)
         return RedisSeen(
             server=server,
             version=version,
-            refusal=_write_error(link),
+            prefix=at.prefix,
+            refusal=_write_error(link, at.prefix),
             policy=str(memory.get("maxmemory_policy", "")),
             memory_used=int(memory.get("used_memory", 0)),
             memory_limit=int(memory.get("maxmemory", 0)),
-            queues=[_queue(link, queue) for queue in queues],
+            queues=[_queue(link, queue, at.prefix) for queue in queues],
             strays=strays,
             canaries=canaries,
         )
 
 
-def clear(url: str, queues: Sequence[str], canaries: Sequence[str], *, seconds: float) -> int:
+def clear(at: RedisAt, queues: Sequence[str], canaries: Sequence[str], *, seconds: float) -> int:
     """Move garbage out of `queues` and delete `canaries`. Answers how many messages and keys were removed.
 
     Raises `DispatchUnavailable`.
     """
-    with translated(), connect(url, seconds=seconds) as link:
-        moved = sum(_clear_key(link, key) for queue in queues for key in queue_keys(queue))
-        names = [key for canary in canaries for key in queue_keys(canary)]
+    with translated(), connect(at, seconds=seconds) as link:
+        moved = sum(_clear_key(link, key, at.prefix) for queue in queues for key in queue_keys(queue, at.prefix))
+        names = [key for canary in canaries for key in queue_keys(canary, at.prefix)]
         return moved + (_int(link.delete(*names)) if names else 0)
 
 
@@ -129,18 +132,18 @@ def _info(link: redis.Redis, section: str) -> Mapping[str, Any]:
         return {}
 
 
-def _write_error(link: redis.Redis) -> str:
+def _write_error(link: redis.Redis, prefix: str) -> str:
     try:
-        link.set(f"{KEY_PREFIX}doctor.{fresh_id()}", "probe", ex=PROBE_SECONDS)
+        link.set(f"{prefix}doctor.{fresh_id()}", "probe", ex=PROBE_SECONDS)
     except redis.ResponseError as error:
-        code = next((code for kind, code in CODES.items() if isinstance(error, kind)), "")
-        return f"{code} {error}".strip()
+        # redis-py removes this code from the beginning of the error's text.
+        return f"OOM {error}" if isinstance(error, redis.exceptions.OutOfMemoryError) else str(error)
     return ""
 
 
-def _queue(link: redis.Redis, queue: str) -> QueueSeen:
-    wrong = tuple(key for key in queue_keys(queue) if _type(link, key) not in ("list", "none"))
-    keys = [key for key in queue_keys(queue) if key not in wrong]
+def _queue(link: redis.Redis, queue: str, prefix: str) -> QueueSeen:
+    wrong = tuple(key for key in queue_keys(queue, prefix) if _type(link, key) not in ("list", "none"))
+    keys = [key for key in queue_keys(queue, prefix) if key not in wrong]
     length = sum(_int(link.llen(key)) for key in keys)
     garbage = sum(order_in(message) is None for key in keys for message in _messages(link, key))
     return QueueSeen(queue, length, garbage, wrong)
@@ -151,38 +154,42 @@ def _messages(link: redis.Redis, key: str) -> Sequence[bytes]:
     return list(found)
 
 
-def _undeclared_lists(link: redis.Redis, queues: Sequence[str]) -> tuple[dict[str, int], Sequence[str]]:
-    declared = {key for queue in queues for key in queue_keys(queue)}
+def _undeclared_lists(link: redis.Redis, queues: Sequence[str], prefix: str) -> tuple[dict[str, int], Sequence[str]]:
+    declared = {key for queue in queues for key in queue_keys(queue, prefix)} | {f"{prefix}{REMOVED}"}
     strays: dict[str, int] = {}
     canaries: dict[str, None] = {}
-    for found in islice(link.scan_iter(match=f"{KEY_PREFIX}*", count=500, _type="list"), KEYS):
+    for found in islice(link.scan_iter(match=f"{prefix}*", count=500, _type="list"), KEYS):
         key = found.decode("utf-8", "backslashreplace")
-        name = key.removeprefix(KEY_PREFIX).partition(PRIORITY_SEPARATOR)[0]
+        name = key.removeprefix(prefix).partition(PRIORITY_SEPARATOR)[0]
         if name.startswith(CANARY):
             canaries[name] = None
-        elif key not in declared and key != REMOVED and not name.endswith("celery.pidbox"):
+        elif key not in declared and not name.endswith("celery.pidbox"):
             strays[name] = strays.get(name, 0) + _int(link.llen(key))
     return strays, list(canaries)
 
 
-def _clear_key(link: redis.Redis, key: str) -> int:
+def _clear_key(link: redis.Redis, key: str, prefix: str) -> int:
     kind = _type(link, key)
     if kind == "none":
         return 0
     if kind != "list":
-        link.rename(key, f"{REMOVED}.{key.removeprefix(KEY_PREFIX)}")
+        link.rename(key, f"{prefix}{REMOVED}.{key.removeprefix(prefix)}")
         return 1
-    return sum(_remove(link, key, message) for message in _messages(link, key) if order_in(message) is None)
+    return sum(
+        _remove(link, key, message, f"{prefix}{REMOVED}")
+        for message in _messages(link, key)
+        if order_in(message) is None
+    )
 
 
-def _remove(link: redis.Redis, key: str, message: bytes) -> int:
-    """Move one message to `REMOVED`. LREM decides the race with a worker that takes the same message."""
+def _remove(link: redis.Redis, key: str, message: bytes, removed: str) -> int:
+    """Move one message to the list `removed`. LREM decides the race with a worker that takes the same message."""
     if not _int(link.lrem(key, 1, message)):  # type: ignore[arg-type]
         return 0
     with link.pipeline() as together:
-        together.rpush(REMOVED, message)
-        together.ltrim(REMOVED, -REMOVED_MOST, -1)
-        together.expire(REMOVED, REMOVED_SECONDS)
+        together.rpush(removed, message)
+        together.ltrim(removed, -REMOVED_MOST, -1)
+        together.expire(removed, REMOVED_SECONDS)
         together.execute()
     return 1
 
@@ -203,15 +210,11 @@ FULL_PART = 0.9
 STILL = "orders are kept and still run, seconds later"
 REFUSALS = {
     "OOM": f"its memory is full, so it takes nothing more; {STILL}",
-    "READONLY": f"it is a replica that can only be read; {STILL}",
     "MISCONF": f"it cannot save to its disk, and so refuses to be written; {STILL}",
-    "NOPERM": f"this account may not write; {STILL}",
 }
 ADVICE = {
     "OOM": "raise maxmemory, or remove what else is kept there",
-    "READONLY": "name the primary in MCC_REDIS_URL",
     "MISCONF": "make room on its disk, and see its log",
-    "NOPERM": "give the account the rights to keys mcc:* (ACL SETUSER)",
 }
 
 
@@ -245,6 +248,10 @@ KNOWN = (
 
 def redis_findings(seen: RedisSeen) -> Iterator[Finding]:
     """What is wrong with Redis and its queues; no finding when all is well."""
+    if seen.unfit:
+        detail, _, advice = seen.unfit.partition(": ")
+        yield Finding("redis", "broken", detail, advice.removesuffix("."))
+        return
     if seen.refusal:
         code = seen.refusal.split()[0]
         detail = REFUSALS.get(code, f"it refuses to be written: {seen.refusal}")
@@ -265,10 +272,11 @@ def redis_findings(seen: RedisSeen) -> Iterator[Finding]:
         )
         yield Finding("redis", "warning", detail, advice)
     for queue in seen.queues:
-        yield from _queue_findings(queue)
+        yield from _queue_findings(queue, f"{seen.prefix}{REMOVED}")
     for name, length in (seen.strays or {}).items():
         detail = f"list {name} holds {length} messages, and no queue of this name is declared"
-        advice = f"declare it (MCC_QUEUES), or remove it: redis-cli DEL mcc:{name}; its orders are found by other ways"
+        remove = f"redis-cli DEL {seen.prefix}{name}"
+        advice = f"declare it (MCC_QUEUES), or remove it: {remove}; its orders are found by other ways"
         yield Finding("messages", "warning", detail, advice)
 
 
@@ -281,10 +289,10 @@ def _holes_in(server: str, version: str) -> Sequence[Hole]:
     return [hole for hole in KNOWN if hole.server == server and hole.is_in(numbers)]
 
 
-def _queue_findings(queue: QueueSeen) -> Iterator[Finding]:
+def _queue_findings(queue: QueueSeen, removed: str) -> Iterator[Finding]:
     if queue.garbage:
         detail = f"{queue.garbage} of {queue.length} messages in queue {queue.name} name no order"
-        advice = f"drones drop them; {FIX_COMMAND} moves them to {REMOVED}. Who else writes there?"
+        advice = f"drones drop them; {FIX_COMMAND} moves them to {removed}. Who else writes there?"
         yield Finding("messages", "warning", detail, advice, fix="messages")
     for key in queue.wrong_keys:
         detail = f"{key} is no list, so no drone can read queue {queue.name}"

@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 
 from mcc.contracts.shape import JsonObject
-from mcc.dispatch.broker import DispatchUnavailable
+from mcc.dispatch.broker import DispatchUnavailable, RedisAt
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import Publisher
 from mcc.dispatch.sweep import STEADY_SECONDS, SweepLoop, boot_seconds
@@ -35,15 +35,15 @@ class Repair:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """The Redis at `url` with its declared `queues`. `canaries`: abandoned queues of single drones."""
+    """The Redis with its declared `queues`. `canaries`: abandoned queues of single drones."""
 
-    url: str
+    at: RedisAt
     queues: Sequence[str]
     canaries: Sequence[str] = ()
     seconds: float = 3.0
 
     def nudger(self) -> Nudger:
-        return Nudger(self.url, self.queues, seconds=self.seconds)
+        return Nudger(self.at, self.queues, seconds=self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _settle(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
 
 def _clear(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
     broker = context.broker
-    if broker and (count := clear(broker.url, broker.queues, broker.canaries, seconds=broker.seconds)):
+    if broker and (count := clear(broker.at, broker.queues, broker.canaries, seconds=broker.seconds)):
         yield Repair("messages", f"moved what is no message for drones out of the way: {count}")
 
 
@@ -113,7 +113,7 @@ def _sweep(snapshot: Snapshot, context: RepairContext) -> Iterator[Repair]:
         nudger = publisher = None
         if context.broker is not None:
             nudger = stack.enter_context(closing(context.broker.nudger()))
-            publisher = stack.enter_context(closing(Publisher(context.broker.url)))
+            publisher = stack.enter_context(closing(Publisher(context.broker.at)))
         loop = SweepLoop(context.store, nudger, publisher, sweeper=DOCTOR, clock=context.clock)
         yield from _swept(loop.once())
         # The first round after `STEADY_SECONDS` declares leases lost that ran out while nobody swept.

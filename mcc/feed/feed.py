@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mcc.contracts.wire import Delta, Hint, Progress
+from mcc.contracts.wire import KEY_PREFIX, Delta, Hint, Progress
 from mcc.feed.frames import PING, Frame, PageCache, SharedJournal, entry_frame, plain_frame
 from mcc.feed.statuses import StatusStream
 from mcc.feed.subscription import Connect, Subscription
@@ -138,7 +138,15 @@ class Pace:
 class Feed:
     """All event streams of one process. `connect` None: there is no Redis, and only the database is polled."""
 
-    def __init__(self, store: Store, offload: Offload, connect: Connect | None, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        offload: Offload,
+        connect: Connect | None,
+        pace: Pace | None = None,
+        *,
+        prefix: str = KEY_PREFIX,
+    ) -> None:
         self._store = store
         self._offload = offload
         self.pace = pace or Pace()
@@ -149,7 +157,9 @@ class Feed:
         self._subscription: Subscription | None = None
         if connect is not None:
             ping = self.pace.redis_ping_seconds
-            self._subscription = Subscription(connect, self.on_hint, self.on_delta, self.check, ping_seconds=ping)
+            self._subscription = Subscription(
+                connect, self.on_hint, self.on_delta, self.check, ping_seconds=ping, prefix=prefix
+            )
         self.statuses = StatusStream(store, offload, self._hints_are_heard, self.pace.poll_seconds)
         self._closing = False
 

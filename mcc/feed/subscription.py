@@ -3,21 +3,18 @@
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from mcc.contracts.wire import ENTRY_BEGINS, STATUS_CHANNEL, Delta, Hint, Progress, order_channel
-from mcc.dispatch.broker import client_url
+from mcc.contracts.wire import ENTRY_BEGINS, KEY_PREFIX, Delta, Hint, Progress, order_channel, status_channel
+from mcc.dispatch.broker import RedisAt, connect_async
+from mcc.dispatch.hearing import PING_SECONDS, Hearing, hearing
 
-SILENT_SECONDS = 12.0
 LONGEST_WAIT_SECONDS = 2.0
 
 TRANSIENT: Mapping[object, type[Delta] | type[Progress]] = {"delta": Delta, "progress": Progress}
@@ -28,20 +25,12 @@ Connect = Callable[[], "Redis"]
 log = logging.getLogger(__name__)
 
 
-def connector(url: str) -> Connect:
-    """Answers a factory of clients for `url` that give up within 2 s.
+def connector(at: RedisAt) -> Connect:
+    """Answers a factory of clients that give up within 2 s.
 
     The clients do not retry: after an error, `Subscription.run` makes a new client and subscribes anew.
     """
-    address = client_url(url)
-    over_tcp = {} if address.startswith("unix:") else {"socket_keepalive": True}
-
-    def connect() -> "Redis":
-        return Redis.from_url(
-            address, socket_connect_timeout=2, socket_timeout=2, retry=Retry(NoBackoff(), 0), **over_tcp
-        )
-
-    return connect
+    return lambda: connect_async(at, seconds=2.0, retries=0)
 
 
 class Subscription:
@@ -57,7 +46,8 @@ class Subscription:
         delta: Callable[[Delta | Progress], None],
         subscribed: Callable[[str], None],
         *,
-        ping_seconds: float = 5.0,
+        ping_seconds: float = PING_SECONDS,
+        prefix: str = KEY_PREFIX,
     ) -> None:
         self.connected = False
         self._connect = connect
@@ -65,6 +55,8 @@ class Subscription:
         self._delta = delta
         self._subscribed = subscribed
         self._ping_seconds = ping_seconds
+        self._prefix = prefix
+        self._status = status_channel(prefix)
         self._watched: set[str] = set()
         self._pubsub: PubSub | None = None
         self._changes: set[asyncio.Task[None]] = set()
@@ -97,32 +89,23 @@ class Subscription:
     async def _session(self) -> None:
         client = self._connect()
         try:
-            async with client.pubsub() as pubsub:
-                await pubsub.subscribe(STATUS_CHANNEL, *map(order_channel, self._watched))
-                self._pubsub = pubsub
-                await self._listen(pubsub)
+            channels = [self._status, *(order_channel(one, self._prefix) for one in self._watched)]
+            async with hearing(client, self._prefix, channels, ping_seconds=self._ping_seconds) as opened:
+                self._pubsub = opened.pubsub
+                await self._listen(opened)
         finally:
             self._pubsub = None
             await client.aclose()
 
-    async def _listen(self, pubsub: PubSub) -> None:
-        heard = pinged = time.monotonic()
+    async def _listen(self, opened: Hearing) -> None:
         while True:
-            message = await pubsub.get_message(timeout=self._ping_seconds)
-            now = time.monotonic()
-            if message is not None:
-                heard = now
+            if (message := await opened.next(self._ping_seconds)) is not None:
                 self._take(message)
-            if now - heard > SILENT_SECONDS:
-                raise TimeoutError(f"nothing heard for {SILENT_SECONDS:g} s")
-            if now - pinged >= self._ping_seconds:
-                pinged = now
-                await pubsub.ping()
 
     def _take(self, message: dict[str, Any]) -> None:
         channel = _text(message["channel"])
         match message["type"]:
-            case "subscribe" if channel == STATUS_CHANNEL:
+            case "subscribe" if channel == self._status:
                 self.connected = True
                 for order_id in self._watched:
                     self._change(order_id, subscribe=True)
@@ -149,7 +132,7 @@ class Subscription:
         if self._pubsub is None:
             return
         change = self._pubsub.subscribe if subscribe else self._pubsub.unsubscribe
-        task = asyncio.create_task(self._send(change(order_channel(order_id))))
+        task = asyncio.create_task(self._send(change(order_channel(order_id, self._prefix))))
         self._changes.add(task)
         task.add_done_callback(self._changes.discard)
 

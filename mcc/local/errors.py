@@ -2,6 +2,7 @@
 
 FamilyError
 ├── NoRedis              there is no Redis to be found, or the configured one does not answer
+│   └── UnfitRedis       the configured one answers, and lacks something that the operator must give it
 ├── FamilyRunning        another family holds the data directory
 ├── PortTaken            another program listens on the port
 ├── UnusableDirectory    the data directory cannot be made or written
@@ -16,6 +17,10 @@ class FamilyError(Exception):
 
 
 class NoRedis(FamilyError):
+    pass
+
+
+class UnfitRedis(NoRedis):
     pass
 
 

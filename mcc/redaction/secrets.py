@@ -60,12 +60,12 @@ def secrets_among(
     found = {part for value in known if value for part in _parts(value, fewest=1)}
     found.update(part for login in logins for part in _logins(login))
     for name, value in environ.items():
-        found.update(filter(None, (password_in(value),)))
+        found.update(passwords_in(value))
         if name.upper() in LOGINS:
             found.update(_logins(value))
         elif looks_secret(name) and value not in open_values:
             found.update(_parts(text_of(path)) if (path := _file_of(value)) else _parts(value))
-    found.update(filter(None, map(password_in, filter(None, addresses))))
+    found.update(password for address in filter(None, addresses) for password in passwords_in(address))
     return frozenset(one for one in found if one.lower() not in PUBLIC)
 
 
@@ -77,14 +77,20 @@ def looks_secret(name: str) -> bool:
     return any(word in name for word in WORDS)
 
 
-def password_in(address: str) -> str | None:
-    """The password in `scheme://user:password@host`, None without one."""
-    if "://" not in address or "@" not in address:
-        return None
+def passwords_in(address: str) -> Iterator[str]:
+    """The password in `scheme://user:password@host`, and those among its parameters, such as `sentinel_password`."""
+    if "://" not in address or ("@" not in address and "password=" not in address):
+        return
     try:
-        return unquote(urlsplit(address).password or "") or None
+        parts = urlsplit(address)
+        found = [parts.password or "", *(part.partition("=")[2] for part in parts.query.split("&") if _names_one(part))]
     except ValueError:
-        return None
+        return
+    yield from filter(None, map(unquote, found))
+
+
+def _names_one(parameter: str) -> bool:
+    return parameter.partition("=")[0].lower().endswith("password")
 
 
 def text_of(path: Path) -> str:

@@ -1,5 +1,6 @@
 """Terminal output of both command lines: clean text for people, JSON for machines."""
 
+import io
 import json
 import sys
 from collections.abc import Iterator
@@ -123,6 +124,15 @@ def show_wrapped(text: str) -> None:
     """As `say`, text that is clean already."""
     columns = window(stderr=True)
     show("\n".join(part for line in text.split("\n") for part in wrapped(line, columns, 0)))
+
+
+def write_anything() -> None:
+    """From now on, what the encoding of stdout or stderr lacks is written as `?` there. By default Python ends the
+    program, after its work is done, where the answer should stand. Call at the start of a command line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            whole = stream.encoding.lower().replace("-", "") == "utf8" and stream.errors == "surrogateescape"
+            stream.reconfigure(errors="surrogateescape" if whole else "replace")
 
 
 def show(text: str) -> None:

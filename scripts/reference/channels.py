@@ -56,6 +56,7 @@ def page() -> Iterator[str]:
     yield "What is committed, and text on its way, goes out over Redis pub/sub, for programs that can reach Redis."
     yield "These messages are hints: Redis keeps none, one may be lost, come twice or come before an earlier one."
     yield "The journal has every entry under its number; [the event stream](http.md) and the Python client read it."
+    yield "With another [`redis_prefix`](configuration.md), all names begin with that instead of `mcc:`."
     yield ""
     yield "| channel | carries |"
     yield "| --- | --- |"

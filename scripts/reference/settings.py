@@ -18,7 +18,11 @@ from scripts.reference.markdown import code, properties, shape, shown, table
 OF_MCC: Mapping[str, str] = {
     "data_dir": "Where a service keeps what it owns: SQLite file, token, logs, the data of an embedded Redis.",
     "database_url": "`sqlite:///FILE` or `postgresql://USER@HOST/NAME`.",
-    "redis_url": "None: `mcc up` starts a private Redis, `mcc serve` looks at `redis://127.0.0.1:6379/0`.",
+    "redis_url": "`redis://`, `rediss://`, `unix://`, or Sentinels: "
+    "[the forms](../how-to/scale-drones.md#a-redis-that-fails-over). None: `mcc up` starts a private Redis, "
+    "`mcc serve` looks at `redis://127.0.0.1:6379/0`.",
+    "redis_prefix": "What all keys and channels in Redis begin with. Installations that share a database of Redis need "
+    "one each.",
     "host": "Address to listen on. Anything but loopback needs a token that was chosen.",
     "port": "Port to listen on; 0 takes any free one.",
     "token": "The operator's token, at least 32 characters.",
@@ -40,6 +44,7 @@ OF_DRONES: Mapping[str, str] = {
     "data_dir": "Used for the default of `database_url`, and to find mcc.toml.",
     "database_url": "The same database as the service's.",
     "redis_url": "The same Redis as the service's.",
+    "redis_prefix": "The same as the service's.",
     "token": "The operator's token: a drone keeps it out of every text, and does nothing else with it.",
     "token_file": "A file that holds it. None: `token` in the data dir.",
     "prompts_dir": "Your `master/system.md`, `subagent/*/system.md` and `skills/*/SKILL.md`, beside the shipped.",
@@ -62,7 +67,8 @@ OF_DRONES: Mapping[str, str] = {
     "drain_cancel_seconds": "After SIGTERM: how long turns may go on to their end.",
     "drain_hand_back_seconds": "After SIGTERM: when orders that still run are handed back.",
     "database_wait_seconds": "How long a starting drone waits for a database that is away, before it gives up.",
-    "egress_proxy": "An HTTP proxy that models off this machine are asked through: `http://HOST:PORT`.",
+    "egress_proxy": "An HTTP proxy through which models and MCP servers on other machines are reached by https: "
+    "`http://HOST:PORT`.",
     "checkpoint_days": "An order can be reverted for so long after it last wrote; 0 = as long as the disk has room.",
     "checkout_days": "A checkout of a git address is deleted when no order used it for so long; 0 = never.",
     "checkouts_mb": "While checkouts and mirrors take more than this, the least lately used go first; 0 = no bound.",
@@ -94,8 +100,8 @@ OF_MODELS: Mapping[str, str] = {
     "cache_ttl": "How long a provider that lets one choose (Anthropic) keeps the beginning of a prompt.",
     "send_key_to_other_host": "The key of a known provider may go to a `base_url` that is not the provider's.",
     "allow_http": "`base_url` may be `http` at another machine; its key and all texts travel in the clear.",
-    "proxy": "`http://HOST:PORT`, before `egress_proxy`; `environment`: what `HTTPS_PROXY`, `HTTP_PROXY` and "
-    "`NO_PROXY` say.",
+    "proxy": "`http://HOST:PORT`, before `egress_proxy`; `environment`: what `HTTPS_PROXY` and `NO_PROXY` say, for "
+    "https to other machines.",
     "stream": "Whether replies are streamed.",
     "first_token_seconds": "Longest wait for the first token of a reply that streams.",
     "stall_seconds": "Longest silence of such a reply after its first token.",
@@ -110,6 +116,9 @@ ELSEWHERE: Mapping[str, str] = {
     "MCC_CONFIG": "Your own configuration file, instead of the places named above.",
     "MCC_TRUSTED_CONFIG": "A trusted `mcc.toml` to lay over it, instead of the one in the current directory.",
     "MCC_URL": "The service that `mcc` commands and the Python client talk to.",
+    "MCC_PROXY": "The proxy, `http://HOST:PORT`, through which they reach a service on another machine by https.",
+    "SSL_CERT_FILE": "A file of the certificate authorities that they trust instead of the system's.",
+    "SSL_CERT_DIR": "A directory of them.",
     "XDG_CONFIG_HOME": "Where the directory `mcc` with your own `mcc.toml` lies; `~/.config` when it is not set.",
     "XDG_DATA_HOME": "Where the default data dir lies; `~/.local/share` when it is not set.",
     **{key: f"Key for `{one.name}/…`; read by drones alone." for one in PROVIDERS for key in one.key_names},

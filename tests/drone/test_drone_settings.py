@@ -219,7 +219,11 @@ def test_the_proxy_of_the_environment_is_used_only_where_the_table_says_so(clean
     assert settings.proxy_of(ModelConfig(provider="offline"), "https://far.test/v1") is None
     assert settings.proxy_of(asks, "https://far.test/v1") == "http://proxy.test:3128"
     assert settings.proxy_of(asks, "https://inside.test/v1") == ""
-    assert settings.proxy_of(asks, "http://far.test/v1") is None
+    clean.setenv("HTTP_PROXY", "http://proxy.test:3128")
+    clean.setenv("ALL_PROXY", "http://proxy.test:3128")
+    assert settings.proxy_of(asks, "http://far.test/v1") is None, "by http the proxy would read the key"
+    for here in ("https://127.0.0.1:8443/v1", "http://localhost:11434/v1", "https://[::1]/v1"):
+        assert settings.proxy_of(asks, here) == ""
     named = ModelConfig(provider="offline", proxy="http://other.test:1")
     assert settings.proxy_of(named, "https://inside.test/v1") == "http://other.test:1"
 

@@ -13,7 +13,14 @@ from drone.settings import Settings, load
 from drone.worker.app import DroneApp, serve
 from drone.worker.components import DroneStep
 from drone.worker.drone import Drone
-from drone.worker.redis_transport import BrokerConnection, Channel, Messaging, Transport
+from drone.worker.redis_transport import (
+    BrokerConnection,
+    Channel,
+    Messaging,
+    SentinelChannel,
+    SentinelTransport,
+    Transport,
+)
 from mcc.contracts.wire import RUN_ORDER_TASK
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.store.store import open_store
@@ -60,12 +67,17 @@ def messaging(points: Failpoints) -> type[Messaging]:
                 points.hit("F20", named)
             super().basic_ack(delivery_tag, multiple)  # type: ignore[no-untyped-call]
 
+    class FailingSentinelChannel(FailingChannel, SentinelChannel):
+        pass
+
     class FailingTransport(Transport):
         Channel = FailingChannel
 
+    class FailingSentinelTransport(SentinelTransport):
+        Channel = FailingSentinelChannel
+
     class FailingConnection(BrokerConnection):
-        def get_transport_cls(self) -> type[Transport]:
-            return FailingTransport
+        transports = FailingTransport, FailingSentinelTransport
 
     class FailingMessaging(Messaging):
         connection_type = FailingConnection

@@ -8,7 +8,7 @@ import socket
 import sys
 
 from mcc.api.app import RedisAccess, build_app
-from mcc.api.serve import Server, configured
+from mcc.api.serve import Server, configured, redis_of
 from mcc.contracts.ids import fresh_id
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from mcc.dispatch.sweep import SweepLoop
@@ -26,10 +26,9 @@ def serve(settings: Settings, points: Failpoints) -> int:
     """As `mcc.api.serve.serve`, without the questions that it asks before."""
     set_up_logs()
     store = failing(open_store(settings.database_url, patience_seconds=STORE_SECONDS), points)
-    assert settings.redis_url is not None
-    nudger = FailingNudger(settings.redis_url, settings.queues)
+    nudger = FailingNudger(redis_of(settings), settings.queues)
     nudger.points = points
-    publisher = Publisher(settings.redis_url)
+    publisher = Publisher(redis_of(settings))
     sweeps = SweepLoop(store, nudger, publisher, sweeper=f"mcc-{fresh_id()}", sweep_seconds=settings.sweep_seconds)
     sweeps.start()
     try:
@@ -43,13 +42,13 @@ def serve(settings: Settings, points: Failpoints) -> int:
 
 
 async def _run(settings: Settings, store: Store, nudger: FailingNudger, sweeps: SweepLoop) -> None:
-    assert settings.redis_url is not None
-    publisher = AsyncPublisher(settings.redis_url)
+    at = redis_of(settings)
+    publisher = AsyncPublisher(at)
     app = build_app(
         settings,
         store,
         token=operator_token(settings),
-        redis=RedisAccess(nudger, publisher, connector(settings.redis_url)),
+        redis=RedisAccess(nudger, publisher, connector(at), prefix=at.prefix),
         trouble=lambda: sweeps.trouble,
     )
     with socket.create_server((settings.host, settings.port), backlog=2048) as listening:

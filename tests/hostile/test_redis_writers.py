@@ -13,7 +13,7 @@ from drone.worker.components import OBEYED, handlers
 from drone.worker.redis_transport import MAX_MESSAGE_BYTES, Message, Unacceptable
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import RUN_ORDER_TASK
-from mcc.dispatch.broker import make_app, queue_keys
+from mcc.dispatch.broker import RedisAt, make_app, queue_keys
 from tests.drone.worker.test_celery_worker import Site
 from tests.waiting import until
 
@@ -88,7 +88,7 @@ HOSTILE = {
 
 def test_a_drone_answers_strangers_commands_with_a_sentence_and_goes_on(site: Site) -> None:
     worker = site.drone("d1")
-    app = make_app(site.redis.url, ["default"])
+    app = make_app(RedisAt(site.redis.url), ["default"])
     running = site.place("sleep 60")
     site.wait(running, OrderStatus.RUNNING)
     for command, given in HOSTILE.items():
@@ -104,7 +104,7 @@ def test_a_drone_answers_strangers_commands_with_a_sentence_and_goes_on(site: Si
 
 def test_what_flower_and_the_doctor_ask_is_answered(site: Site) -> None:
     site.drone("d1")
-    app = make_app(site.redis.url, ["default"])
+    app = make_app(RedisAt(site.redis.url), ["default"])
     for question in (
         "ping",
         "stats",

@@ -149,3 +149,29 @@ def test_the_process_environment_counts_when_none_is_given(empty: Path) -> None:
     environ = {**os.environ, "MCC_PORT": "4711"}
     done = subprocess.run([sys.executable, "-c", code], cwd=empty, env=environ, capture_output=True, text=True)
     assert done.stdout == "4711\n", done.stderr
+
+
+@pytest.mark.parametrize("url", ["redis://:p@ss/w#ord@cache", "sentinel://:p/word@one/main", "redis://mcc:word/0"])
+@pytest.mark.parametrize("variable", ["MCC_REDIS_URL", "MCC_DATABASE_URL"])
+def test_a_password_that_was_cut_out_of_an_address_is_refused_and_not_said(
+    url: str, variable: str, tmp_path: Path
+) -> None:
+    if variable == "MCC_DATABASE_URL":
+        url = url.replace("redis", "postgresql").replace("sentinel", "postgresql+psycopg")
+    with pytest.raises(BadSettings) as refused:
+        load({"MCC_DATA_DIR": str(tmp_path), variable: url})
+    said = str(refused.value)
+    assert said.startswith(f"{variable}: ") and "encode @ / # as %40 %2F %23" in said
+    assert "word" not in said.replace("password", "") and "ss/" not in said
+
+
+@pytest.mark.parametrize("prefix", ["two:", "team-a.", "x"])
+def test_the_prefix_of_redis_is_a_setting(prefix: str, tmp_path: Path) -> None:
+    assert load({"MCC_DATA_DIR": str(tmp_path), "MCC_REDIS_PREFIX": prefix}).redis_prefix == prefix
+    assert load({"MCC_DATA_DIR": str(tmp_path)}).redis_prefix == "mcc:"
+
+
+@pytest.mark.parametrize("prefix", ["*:", "a b", "{x}", "x" * 65])
+def test_a_prefix_that_a_pattern_or_a_cluster_would_read_otherwise_is_none(prefix: str, tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="MCC_REDIS_PREFIX"):
+        load({"MCC_DATA_DIR": str(tmp_path), "MCC_REDIS_PREFIX": prefix})

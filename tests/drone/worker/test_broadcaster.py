@@ -86,7 +86,7 @@ async def test_a_large_waiting_entry_is_reduced_to_its_head() -> None:
     (head, whole) = publisher.published
     assert isinstance(head, Packed) and isinstance(whole, Packed)
     assert len(head.payload) < 1_000 and json.loads(head.payload)["seq"] == 7
-    assert (whole.channel, json.loads(whole.payload)["data"]["message"]) == ("mcc:order:o", "short")
+    assert (whole.order_id, json.loads(whole.payload)["data"]["message"]) == ("o", "short")
 
 
 async def test_an_error_while_publishing_does_not_stop_the_broadcaster() -> None:

@@ -23,7 +23,7 @@ from mcc.contracts.order_facts import OrderClaimed, OrderHandedBack
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import OrdersWait, control_channel
-from mcc.dispatch.broker import make_app, queue_keys
+from mcc.dispatch.broker import RedisAt, make_app, queue_keys
 from mcc.dispatch.nudge import Nudger
 from mcc.store.migrate import upgrade
 from mcc.store.store import Store, open_store
@@ -47,7 +47,7 @@ class Site:
         self.database_url = f"sqlite:///{folder / 'mcc.db'}"
         upgrade(self.database_url)
         self.store: Store = open_store(self.database_url)
-        self.nudger = Nudger(server.url, ["default"])
+        self.nudger = Nudger(RedisAt(server.url), ["default"])
         self._stack = stack
         stack.callback(self.store.close)
         stack.callback(self.nudger.close)
@@ -240,7 +240,7 @@ def test_terminating_the_task_as_flower_does_cancels_the_order(site: Site, road:
     if road == "nudged":
         site.nudger.nudge(placed)
     site.wait(placed, OrderStatus.RUNNING)
-    app = make_app(site.redis.url, ["default"])
+    app = make_app(RedisAt(site.redis.url), ["default"])
     app.control.revoke(placed, terminate=True)
     site.wait(placed, OrderStatus.CANCELLED)
     assert site.store.controls.of_order(placed)[0].applied_seq is not None
@@ -251,7 +251,7 @@ def test_terminating_the_task_as_flower_does_cancels_the_order(site: Site, road:
 
 def test_a_forged_message_harms_nobody(site: Site) -> None:
     site.drone("d1")
-    app = make_app(site.redis.url, ["default"])
+    app = make_app(RedisAt(site.redis.url), ["default"])
     for arguments in (["no such order"], [{"a": 1}], [], ["x" * 5_000_000], [None, None]):
         app.send_task("mcc.orders.run", args=arguments, queue="default")
     app.send_task("no.such.task", args=["x"], queue="default")

@@ -7,6 +7,7 @@ from drone.worker.control_listener import ControlListener
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import Wake
+from mcc.dispatch.broker import RedisAt
 from mcc.dispatch.publisher import Publisher
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
@@ -15,7 +16,7 @@ NEVER = 3_600.0
 
 
 def listener(bench: Bench, url: str, poll_seconds: float) -> ControlListener:
-    return ControlListener(bench.async_store, url, bench.trust, bench.executions, poll_seconds=poll_seconds)
+    return ControlListener(bench.async_store, RedisAt(url), bench.trust, bench.executions, poll_seconds=poll_seconds)
 
 
 async def cancelled_with(bench: Bench, control: ControlListener, url: str) -> OrderStatus:
@@ -24,7 +25,7 @@ async def cancelled_with(bench: Bench, control: ControlListener, url: str) -> Or
     working = asyncio.create_task(bench.runner.work(order.id))
     await bench.crew.began.wait()
     placed = bench.store.controls.request(order.id, ControlKind.CANCEL, NewControl(), principal="test")
-    publisher = Publisher(url)
+    publisher = Publisher(RedisAt(url))
     while not working.done():
         publisher.wake(bench.trust.incarnation or "", Wake(order_id=order.id, control_seq=placed.number))
         await asyncio.wait({working}, timeout=0.05)
@@ -58,7 +59,7 @@ async def test_an_error_while_listening_does_not_stop_polling() -> None:
 
     nowhere = "redis://127.0.0.1:1/0"
     async with Bench() as bench:
-        control = ControlListener(bench.async_store, nowhere, Odd(), bench.executions, poll_seconds=0.02)
+        control = ControlListener(bench.async_store, RedisAt(nowhere), Odd(), bench.executions, poll_seconds=0.02)
         async with asyncio.timeout(10):
             assert await cancelled_with(bench, control, nowhere) is OrderStatus.CANCELLED
 

@@ -20,7 +20,7 @@ from mcc.contracts.answers import MAX_CHECKED_MODELS, ModelCheck
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.shape import to_json
 from mcc.contracts.wire import CheckModels, control_channel
-from mcc.dispatch.broker import DispatchUnavailable, connect_async, queue_keys
+from mcc.dispatch.broker import DispatchUnavailable, RedisAt, connect_async, queue_keys
 from mcc.dispatch.checks import DroneChecks
 from mcc.testing.served import TOKEN, Served
 from tests.drone.worker.real_redis import RealRedis
@@ -48,7 +48,7 @@ class TryingCrew:
 @asynccontextmanager
 async def listening(crew: TryingCrew, url: str, incarnation: str) -> AsyncIterator[ModelChecks]:
     """Passes the messages of a control channel on to model checks, as a drone's control listener does."""
-    checks, client = ModelChecks(crew, url, "d1"), connect_async(url)
+    checks, client = ModelChecks(crew, RedisAt(url), "d1"), connect_async(RedisAt(url))
 
     async def listen() -> None:
         async for message in pubsub.listen():
@@ -68,7 +68,7 @@ async def listening(crew: TryingCrew, url: str, incarnation: str) -> AsyncIterat
 
 
 async def test_a_drone_answers_a_check_and_refuses_a_second_one_meanwhile(real_redis: RealRedis) -> None:
-    crew, checks, incarnation = TryingCrew(), DroneChecks(real_redis.url), fresh_id()
+    crew, checks, incarnation = TryingCrew(), DroneChecks(RedisAt(real_redis.url)), fresh_id()
     async with listening(crew, real_redis.url, incarnation), asyncio.timeout(20):
         first = asyncio.create_task(checks.check(incarnation, ["fast", "slow"]))
         await crew.began.wait()
@@ -84,7 +84,7 @@ async def test_a_drone_answers_a_check_and_refuses_a_second_one_meanwhile(real_r
 
 
 async def test_waiting_for_a_silent_drone_is_bounded_in_time(real_redis: RealRedis) -> None:
-    crew, checks, incarnation = TryingCrew(), DroneChecks(real_redis.url), fresh_id()
+    crew, checks, incarnation = TryingCrew(), DroneChecks(RedisAt(real_redis.url)), fresh_id()
     async with listening(crew, real_redis.url, incarnation), asyncio.timeout(20):
         assert await checks.check(incarnation, ["fast"], seconds=0.1) == []
     await checks.close()
@@ -92,7 +92,7 @@ async def test_waiting_for_a_silent_drone_is_bounded_in_time(real_redis: RealRed
 
 @pytest.mark.parametrize("away", [False, True])
 async def test_a_drone_that_does_not_listen_is_not_asked_for_a_check(real_redis: RealRedis, away: bool) -> None:
-    checks = DroneChecks("redis://127.0.0.1:1/0" if away else real_redis.url)
+    checks = DroneChecks(RedisAt("redis://127.0.0.1:1/0" if away else real_redis.url))
     with pytest.raises(DispatchUnavailable, match="Redis"):
         await checks.check(fresh_id(), ["fast"])
     await checks.close()
@@ -100,7 +100,7 @@ async def test_a_drone_that_does_not_listen_is_not_asked_for_a_check(real_redis:
 
 async def test_other_messages_start_no_check() -> None:
     crew = TryingCrew()
-    checks = ModelChecks(crew, "redis://127.0.0.1:1/0", "d1")
+    checks = ModelChecks(crew, RedisAt("redis://127.0.0.1:1/0"), "d1")
     request = {"type": "check_models", "check_id": fresh_id(), "names": ["fast"]}
     too_many = ["x"] * (MAX_CHECKED_MODELS + 1)
     wrong = ({**request, "names": too_many}, {**request, "check_id": "x:y"}, {**request, "more": 1})
@@ -188,7 +188,7 @@ def test_a_service_without_keys_has_a_worker_try_its_models(tmp_path: Path, real
         configuration.write_text(CONFIGURATION.format(url=stack.enter_context(provider())))
         keys = {"MCC_CONFIG": str(configuration), "GOOD": KEY, "WRONG": "sk-wrong-key-0123456789"}
         site.drone("d1", sys.executable, "-m", "drone.cli", "work", **keys)
-        access = RedisAccess(checks=DroneChecks(real_redis.url))
+        access = RedisAccess(checks=DroneChecks(RedisAt(real_redis.url)))
         served = stack.enter_context(Served(site.store, tmp_path, redis=access))
         with MCC(served.url, token=TOKEN) as mcc:
             found = {row.name: row for row in heard(mcc)}

@@ -21,6 +21,7 @@ from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
+from mcc.dispatch.broker import RedisAt
 from mcc.store.errors import StoreError, StoreUnavailable
 from mcc.store.values import Ended, Ending
 from tests.drone.worker.bench_of_orders import Bench
@@ -30,7 +31,7 @@ NOWHERE = "redis://127.0.0.1:1/0"
 
 
 def listener(bench: Bench) -> ControlListener:
-    return ControlListener(bench.async_store, NOWHERE, bench.trust, bench.executions)
+    return ControlListener(bench.async_store, RedisAt(NOWHERE), bench.trust, bench.executions)
 
 
 async def test_an_order_is_claimed_run_and_finished() -> None:

@@ -11,6 +11,7 @@ from drone.worker.trials import ServerTrials
 from mcc.contracts.shape import to_json
 from mcc.contracts.tool_tests import ToolTest, ToolTested
 from mcc.contracts.wire import TryServer
+from mcc.dispatch.broker import RedisAt
 from mcc.store.store import Store
 from mcc.testing.store import temporary_store
 
@@ -40,7 +41,7 @@ def store() -> Iterator[Store]:
 
 async def test_only_trials_in_the_database_are_made_and_each_once(store: Store) -> None:
     crew = Crew()
-    trials = ServerTrials(crew, AsyncStore(store), "redis://127.0.0.1:1/0", "a")  # type: ignore[arg-type]
+    trials = ServerTrials(crew, AsyncStore(store), RedisAt("redis://127.0.0.1:1/0"), "a")  # type: ignore[arg-type]
     test = ToolTest(server="tracker", tool="close", arguments={"id": 1})
     trial = store.mcp_servers.ask(test)
     said = to_json(TryServer(trial_id=trial))

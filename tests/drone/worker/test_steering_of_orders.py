@@ -20,6 +20,7 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.record import ChatRecord, RecordStatus
 from mcc.contracts.status import OrderStatus
+from mcc.dispatch.broker import RedisAt
 from mcc.store.store import Store
 from tests.drone.agent.steered_tree import MASTER, SteeredTree, delegate
 from tests.drone.worker.bench_of_orders import Bench
@@ -71,7 +72,9 @@ class Steered:
         self.tree = tree
         self.order = order
         self.working = asyncio.create_task(bench.runner.work(order.id))
-        self.listener = ControlListener(bench.async_store, "redis://127.0.0.1:1/0", bench.trust, bench.executions)
+        self.listener = ControlListener(
+            bench.async_store, RedisAt("redis://127.0.0.1:1/0"), bench.trust, bench.executions
+        )
 
     def request(self, kind: ControlKind, **asked: object) -> Control:
         """Only store the control; `listener.once` delivers it."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 import redis as client
 
 from mcc.contracts.wire import KEY_PREFIX, RUN_ORDER_TASK
-from mcc.dispatch.broker import DispatchUnavailable
+from mcc.dispatch.broker import DispatchUnavailable, RedisAt
 from mcc.dispatch.nudge import Nudger
 from tests.faults.campaigns.stage import Stage, pause
 from tests.faults.family import Family
@@ -154,7 +154,7 @@ def strangers_write(stage: Stage) -> None:
     pids = {drone.name: drone.pid for drone in family.drones}
     running = stage.crowd("running", 4, linger_seconds=1.0)
     nudged = stage.dice.choices([*done, *running, "no-such-order", GIANT], k=50)
-    nudger = Nudger(family.redis.url, ("default",))
+    nudger = Nudger(RedisAt(family.redis.url), ("default",))
     try:
         for order_id in nudged:
             _nudge(nudger, order_id)

@@ -24,6 +24,7 @@ from drone.worker.workspaces import Workspaces, WorkspaceTimes
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.wire import Hint
+from mcc.dispatch.broker import RedisAt
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher, Message, Publisher
 from mcc.dispatch.sweep import SweepLoop
@@ -141,7 +142,7 @@ class SimulatedDrone:
             self._writer,
             Finisher(self._calls, self._broadcaster),
         )
-        self._controls = ControlListener(self._calls, NOWHERE, self._keeper, self._executions)
+        self._controls = ControlListener(self._calls, RedisAt(NOWHERE), self._keeper, self._executions)
         self._poll = Poll(
             self._calls,
             claimant,

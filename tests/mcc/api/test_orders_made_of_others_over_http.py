@@ -36,7 +36,8 @@ async def test_a_retry_is_placed_nudged_and_says_what_it_was_made_from(
     answer = await api.post(RETRY.format(order_id=source))
     check(document, answer, RETRY)
     order = answer.json()
-    assert answer.status_code == 201 and answer.headers["location"] == f"{ORDERS}/{order['id']}"
+    assert answer.status_code == 201
+    assert answer.url.join(answer.headers["location"]).path == f"{ORDERS}/{order['id']}"
     assert (order["prompt"], order["priority"], order["labels"], order["session_seq"]) == ("Explain this", 2, ["a"], 2)
     assert order["origin"] == {"kind": "retry", "order_id": source, "after": None, "note": None, "overwrite": False}
     assert (await api.get(f"{ORDERS}/{order['id']}")).json()["status"] == "queued"

@@ -16,7 +16,7 @@ async def test_an_order_keeps_its_schema_and_its_rules(api: httpx.AsyncClient) -
     }
     placed = await api.post(ORDERS, json=asked)
     assert placed.status_code == 201, placed.text
-    order = (await api.get(placed.headers["location"])).json()
+    order = (await api.get(f"/api/v1/{placed.headers['location']}")).json()
     assert order["result_schema"] == {"$ref": "report"}
     assert [rule["cel"] for rule in order["rules"]] == ["size(result.findings) > 0", "size(receipts) > 0"]
 
@@ -24,7 +24,7 @@ async def test_an_order_keeps_its_schema_and_its_rules(api: httpx.AsyncClient) -
 async def test_an_order_keeps_who_verifies_it(api: httpx.AsyncClient) -> None:
     placed = await api.post(ORDERS, json={"prompt": "Explain", "verify": {"rubric": "Be short.", "max_revisions": 2}})
     assert placed.status_code == 201, placed.text
-    order = (await api.get(placed.headers["location"])).json()
+    order = (await api.get(f"/api/v1/{placed.headers['location']}")).json()
     assert order["verify"] == {"rubric": "Be short.", "agent": None, "max_revisions": 2}
 
 

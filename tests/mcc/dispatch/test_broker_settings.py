@@ -5,6 +5,7 @@ import pytest
 from mcc.dispatch.broker import (
     FOREIGN,
     DispatchUnavailable,
+    RedisAt,
     celery_settings,
     celery_url,
     client_url,
@@ -33,7 +34,7 @@ def test_every_form_of_address_is_understood(written: str, for_celery: str, for_
 
 
 def test_only_json_is_taken_and_results_are_not_kept() -> None:
-    settings = celery_settings("redis://h/0", ["default", "slow"])
+    settings = celery_settings(RedisAt("redis://h/0"), ["default", "slow"])
     assert settings["accept_content"] == ["json"]
     assert settings["task_serializer"] == settings["event_serializer"] == "json"
     assert settings["task_ignore_result"] is True
@@ -42,14 +43,14 @@ def test_only_json_is_taken_and_results_are_not_kept() -> None:
 
 
 def test_only_declared_queues_can_be_used() -> None:
-    settings = celery_settings("redis://h/0", ["default", "slow"])
+    settings = celery_settings(RedisAt("redis://h/0"), ["default", "slow"])
     assert settings["task_create_missing_queues"] is False
     assert [queue.name for queue in settings["task_queues"]] == ["default", "slow"]  # type: ignore[attr-defined]
     assert settings["task_default_queue"] == "default"
 
 
 def test_a_worker_hoards_nothing_and_notices_a_dead_broker() -> None:
-    settings = celery_settings("redis://h/0", ["default"])
+    settings = celery_settings(RedisAt("redis://h/0"), ["default"])
     assert (settings["worker_prefetch_multiplier"], settings["worker_disable_prefetch"]) == (1, True)
     transport = settings["broker_transport_options"]
     assert isinstance(transport, dict)
@@ -66,19 +67,19 @@ def test_a_worker_hoards_nothing_and_notices_a_dead_broker() -> None:
 
 
 def test_an_encrypted_broker_must_show_its_certificate() -> None:
-    assert celery_settings("rediss://h/0", ["q"])["broker_use_ssl"] == {"ssl_cert_reqs": ssl.CERT_REQUIRED}
-    assert "broker_use_ssl" not in celery_settings("rediss://h/0?ssl_cert_reqs=none", ["q"])
-    assert "broker_use_ssl" not in celery_settings("redis://h/0", ["q"])
+    assert celery_settings(RedisAt("rediss://h/0"), ["q"])["broker_use_ssl"] == {"ssl_cert_reqs": ssl.CERT_REQUIRED}
+    assert "broker_use_ssl" not in celery_settings(RedisAt("rediss://h/0?ssl_cert_reqs=none"), ["q"])
+    assert "broker_use_ssl" not in celery_settings(RedisAt("redis://h/0"), ["q"])
 
 
 def test_an_application_of_ours_does_not_become_the_current_one() -> None:
     from celery import current_app
 
-    assert make_app("redis://h/0", ["default"]) is not current_app._get_current_object()
+    assert make_app(RedisAt("redis://h/0"), ["default"]) is not current_app._get_current_object()
 
 
 def test_a_sender_is_less_patient_than_a_worker() -> None:
-    options = make_app("redis://h/0", ["default"], seconds=1).conf.broker_transport_options
+    options = make_app(RedisAt("redis://h/0"), ["default"], seconds=1).conf.broker_transport_options
     assert (options["socket_timeout"], options["retry_on_timeout"]) == (1, False)
     assert options["global_keyprefix"] == "mcc:"
 

@@ -11,6 +11,7 @@ from mcc.contracts.order import NewOrder
 from mcc.contracts.order_facts import OrderResumed
 from mcc.contracts.shape import now
 from mcc.contracts.wire import LARGEST_ENTRY_BYTES, DroneBeat, entry_message
+from mcc.dispatch.broker import RedisAt
 from mcc.dispatch.publisher import Publisher, newest_entries, payloads
 from mcc.testing import temporary_store
 from scripts.reference.channels import SUBSCRIBER
@@ -53,7 +54,7 @@ def test_a_heartbeat_goes_out_under_the_drone_s_name() -> None:
 def test_the_subscriber_of_the_page_prints_what_is_committed(redis_url: str) -> None:
     entry = queued("hello")
     program = SUBSCRIBER.replace("redis://127.0.0.1:6379/0", redis_url).replace("order.finished", "order.queued")
-    publisher = Publisher(redis_url)
+    publisher = Publisher(RedisAt(redis_url))
     with subprocess.Popen(
         [sys.executable, "-c", program, entry.order_id], stdout=subprocess.PIPE, text=True
     ) as running:

@@ -10,7 +10,7 @@ from mcc.contracts.drones import Registration
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
 from mcc.contracts.wire import RUN_ORDER_TASK
-from mcc.dispatch.broker import DispatchUnavailable, UnknownQueue
+from mcc.dispatch.broker import DispatchUnavailable, RedisAt, UnknownQueue
 from mcc.dispatch.nudge import REPEAT_SECONDS, Nudger, free_slots
 from mcc.store.store import Store
 from mcc.testing import temporary_store
@@ -18,7 +18,7 @@ from mcc.testing import temporary_store
 
 @pytest.fixture
 def nudger(redis_url: str) -> Iterator[Nudger]:
-    made = Nudger(redis_url, ["default", "slow"])
+    made = Nudger(RedisAt(redis_url), ["default", "slow"])
     yield made
     made.close()
 
@@ -109,7 +109,7 @@ def test_an_order_that_came_back_is_nudged_at_once(nudger: Nudger) -> None:
 
 def test_forty_orders_and_four_sweepers_are_forty_nudges(redis_url: str) -> None:
     """The service nudges each order it accepts, while it and three drones sweep."""
-    service, *drones = (Nudger(redis_url, ["default"]) for _ in range(4))
+    service, *drones = (Nudger(RedisAt(redis_url), ["default"]) for _ in range(4))
     store = temporary_store()
     for _ in range(3):
         a_drone(store, slots=50)
@@ -126,7 +126,7 @@ def test_forty_orders_and_four_sweepers_are_forty_nudges(redis_url: str) -> None
 
 
 def test_a_message_that_another_sweeper_sends_at_the_same_moment_is_not_sent_twice(redis_url: str) -> None:
-    nudgers = [Nudger(redis_url, ["default"]) for _ in range(3)]
+    nudgers = [Nudger(RedisAt(redis_url), ["default"]) for _ in range(3)]
     order = fresh_id()
     assert [one.nudge(order, last_seq=1) for one in nudgers] == [True, False, False]
     assert nudgers[1].nudge(order, last_seq=2), "its journal has grown: it was claimed and has come back"
@@ -143,7 +143,7 @@ def test_a_drone_that_drains_or_is_silent_has_no_room() -> None:
 
 
 def test_a_redis_that_refuses_costs_little_and_then_nothing() -> None:
-    nudger = Nudger("redis://127.0.0.1:1/0", ["default"], seconds=0.4)
+    nudger = Nudger(RedisAt("redis://127.0.0.1:1/0"), ["default"], seconds=0.4)
     began = time.monotonic()
     with pytest.raises(DispatchUnavailable):
         nudger.nudge(fresh_id())
@@ -160,7 +160,7 @@ def test_a_redis_that_refuses_costs_little_and_then_nothing() -> None:
 
 def test_a_redis_that_swallows_everything_does_not_hang_the_sender() -> None:
     with socket.create_server(("127.0.0.1", 0)) as hole:
-        nudger = Nudger(f"redis://127.0.0.1:{hole.getsockname()[1]}/0", ["default"], seconds=0.4)
+        nudger = Nudger(RedisAt(f"redis://127.0.0.1:{hole.getsockname()[1]}/0"), ["default"], seconds=0.4)
         began = time.monotonic()
         with pytest.raises(DispatchUnavailable):
             nudger.nudge(fresh_id())
@@ -170,7 +170,7 @@ def test_a_redis_that_swallows_everything_does_not_hang_the_sender() -> None:
 
 def test_a_redis_that_comes_back_is_used_again(redis_url: str) -> None:
     now = [0.0]
-    nudger = Nudger(redis_url, ["default"], clock=lambda: now[0])
+    nudger = Nudger(RedisAt(redis_url), ["default"], clock=lambda: now[0])
     nudger._away_until = 1.0
     with pytest.raises(DispatchUnavailable):
         nudger.nudge(fresh_id())

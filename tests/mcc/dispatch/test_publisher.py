@@ -4,6 +4,7 @@ import time
 import redis
 
 from mcc.contracts.wire import Delta, Hint, OrdersWait, Wake
+from mcc.dispatch.broker import RedisAt
 from mcc.dispatch.publisher import PAUSE_SECONDS, AsyncPublisher, Publisher, payloads
 from tests.drone.worker.real_redis import RealRedis
 
@@ -25,7 +26,7 @@ def test_any_text_can_be_sent() -> None:
 
 
 def test_what_is_sent_arrives(real_redis: RealRedis) -> None:
-    publisher = Publisher(real_redis.url)
+    publisher = Publisher(RedisAt(real_redis.url))
     with redis.Redis.from_url(real_redis.url) as client, client.pubsub() as heard:
         heard.subscribe("mcc:order:o", "mcc:control:i")
         confirmed = [heard.get_message(timeout=5), heard.get_message(timeout=5)]
@@ -39,7 +40,7 @@ def test_what_is_sent_arrives(real_redis: RealRedis) -> None:
 
 
 async def test_what_is_sent_from_a_loop_arrives(real_redis: RealRedis) -> None:
-    publisher = AsyncPublisher(real_redis.url)
+    publisher = AsyncPublisher(RedisAt(real_redis.url))
     assert await publisher.publish([Hint(order_id="o", seq=7), a_delta("x")])
     assert await publisher.wake("i", Wake(order_id="o", control_seq=2))
     with redis.Redis.from_url(real_redis.url) as client, client.pubsub() as heard:
@@ -54,7 +55,7 @@ async def test_what_is_sent_from_a_loop_arrives(real_redis: RealRedis) -> None:
 async def test_of_many_messages_each_arrives_whole_and_in_order_also_on_a_connection_that_was_cut(
     real_redis: RealRedis,
 ) -> None:
-    publisher = AsyncPublisher(real_redis.url)
+    publisher = AsyncPublisher(RedisAt(real_redis.url))
     with redis.Redis.from_url(real_redis.url) as client, client.pubsub() as heard:
         heard.subscribe("mcc:order:o")
         assert heard.get_message(timeout=5)
@@ -69,7 +70,7 @@ async def test_of_many_messages_each_arrives_whole_and_in_order_also_on_a_connec
 
 async def test_a_redis_that_refuses_is_left_alone_for_a_moment_and_asked_again(real_redis: RealRedis) -> None:
     now = [0.0]
-    publisher = AsyncPublisher(real_redis.url, clock=lambda: now[0])
+    publisher = AsyncPublisher(RedisAt(real_redis.url), clock=lambda: now[0])
     hints = [Hint(order_id="o", seq=1)] * 3
     assert await publisher.publish(hints)
     with redis.Redis.from_url(real_redis.url) as client:
@@ -85,7 +86,7 @@ async def test_a_redis_that_refuses_is_left_alone_for_a_moment_and_asked_again(r
 
 def test_a_redis_that_is_away_is_no_error_and_is_left_alone_for_a_moment() -> None:
     now = [0.0]
-    publisher = Publisher(NOWHERE, clock=lambda: now[0])
+    publisher = Publisher(RedisAt(NOWHERE), clock=lambda: now[0])
     assert not publisher.publish([Hint(order_id="o", seq=1)])
     began = time.monotonic()
     for _ in range(10_000):
@@ -97,11 +98,11 @@ def test_a_redis_that_is_away_is_no_error_and_is_left_alone_for_a_moment() -> No
 
 
 async def test_a_redis_that_is_away_is_no_error_on_a_loop_either() -> None:
-    publisher = AsyncPublisher(NOWHERE)
+    publisher = AsyncPublisher(RedisAt(NOWHERE))
     assert not await publisher.publish([Hint(order_id="o", seq=1)])
     assert not await publisher.wake("i", Wake(order_id="o", control_seq=1))
     await publisher.close()
 
 
 def test_nothing_to_publish_is_nothing_sent() -> None:
-    assert not Publisher(NOWHERE).publish([])
+    assert not Publisher(RedisAt(NOWHERE)).publish([])

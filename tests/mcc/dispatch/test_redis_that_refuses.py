@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from mcc.contracts.ids import fresh_id
-from mcc.dispatch.broker import DispatchUnavailable
+from mcc.dispatch.broker import DispatchUnavailable, RedisAt
 from mcc.dispatch.nudge import AWAY_SECONDS, Nudger
 from mcc.testing import temporary_store
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis
@@ -54,7 +54,7 @@ def is_found_again(nudger: Nudger, clock: Clock) -> bool:
     ("spoil", "mend", "words"),
     [
         (["CONFIG", "SET", "maxmemory", "1"], ["CONFIG", "SET", "maxmemory", "0"], "memory"),
-        (["REPLICAOF", "127.0.0.1", "1"], ["REPLICAOF", "NO", "ONE"], "read only replica"),
+        (["REPLICAOF", "127.0.0.1", "1"], ["REPLICAOF", "NO", "ONE"], "is a replica"),
     ],
     ids=["full memory", "a replica"],
 )
@@ -62,7 +62,7 @@ def test_a_refusal_is_told_until_redis_can_be_written(
     server: RealRedis, spoil: list[str], mend: list[str], words: str
 ) -> None:
     clock = Clock()
-    nudger = Nudger(server.url, ["default"], clock=clock)
+    nudger = Nudger(RedisAt(server.url), ["default"], clock=clock)
     with redis.Redis.from_url(server.url) as client:
         nudger.nudge(fresh_id())
         assert nudger.trouble == ""
@@ -81,7 +81,7 @@ def test_a_redis_whose_disk_is_full_is_treated_as_one_that_is_away(tmp_path: Pat
     with small_disk(tmp_path / "disk") as disk:
         server = RealRedis(disk.path)
         server.start()
-        nudger = Nudger(server.url, ["default"], clock=clock)
+        nudger = Nudger(RedisAt(server.url), ["default"], clock=clock)
         with redis.Redis.from_url(server.url) as client:
             client.config_set("appendonly", "yes")
             until(lambda: client.info("persistence")["aof_rewrite_in_progress"] == 0, "its file is there")

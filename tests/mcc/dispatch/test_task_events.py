@@ -16,6 +16,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
+from mcc.dispatch.broker import RedisAt
 from mcc.dispatch.task_events import TaskEvents, events_of
 from mcc.redaction import Redactor
 
@@ -121,7 +122,7 @@ def test_a_task_goes_the_way_of_its_order_and_back() -> None:
 
 
 def shown(order: WorkOrder, **options: Any) -> str:
-    events = TaskEvents("redis://127.0.0.1:1/0", "d1@drone", lambda: Redactor([SECRET]), **options)
+    events = TaskEvents(RedisAt("redis://127.0.0.1:1/0"), "d1@drone", lambda: Redactor([SECRET]), **options)
     try:
         return events.shown(order, Redactor([SECRET]).text)
     finally:
@@ -143,7 +144,7 @@ def test_no_secret_is_shown_not_even_a_part_of_one() -> None:
 
 
 def test_what_happened_at_once_is_one_message_and_a_service_is_no_worker(redis_url: str) -> None:
-    service = TaskEvents(redis_url, "mcc@host", Redactor, works=False)
+    service = TaskEvents(RedisAt(redis_url), "mcc@host", Redactor, works=False)
     with redis.Redis.from_url(redis_url) as client, client.pubsub() as heard:
         heard.psubscribe("*celeryev*")
         assert heard.get_message(timeout=5)
@@ -162,7 +163,7 @@ def events_in(message: Any) -> list[dict[str, Any]]:
 
 
 def test_a_redis_that_is_away_keeps_nobody_waiting() -> None:
-    events = TaskEvents("redis://127.0.0.1:1/0", "d1@drone", Redactor)
+    events = TaskEvents(RedisAt("redis://127.0.0.1:1/0"), "d1@drone", Redactor)
     began = time.monotonic()
     for _ in range(2_000):
         events.report(RUNNING)

@@ -14,15 +14,20 @@ def test_a_redis_that_takes_and_keeps_everything_is_well() -> None:
     ("refusal", "told", "advice"),
     [
         ("OOM command not allowed when used memory > 'maxmemory'.", "memory is full", "maxmemory"),
-        ("READONLY You can't write against a read only replica.", "only be read", "primary"),
         ("MISCONF Redis is configured to save RDB snapshots", "cannot save", "make room"),
-        ("NOPERM User x has no permissions", "may not write", "ACL"),
         ("ERR what is this", "ERR what is this", "log"),
     ],
 )
 def test_a_refusal_is_told_in_words_with_what_to_do(refusal: str, told: str, advice: str) -> None:
     [finding] = redis_findings(RedisSeen(refusal=refusal, memory_used=10, memory_limit=10))
     assert finding.state == "broken" and told in finding.detail and advice in finding.advice
+
+
+def test_what_it_lacks_is_the_only_finding() -> None:
+    seen = RedisSeen(unfit="Redis at redis://a/0 is a replica: name its master.", refusal="OOM x", policy="allkeys-lru")
+    [finding] = redis_findings(seen)
+    assert (finding.state, finding.detail) == ("broken", "Redis at redis://a/0 is a replica")
+    assert finding.advice == "name its master"
 
 
 def test_memory_that_is_nearly_full_is_told_before_it_is() -> None:

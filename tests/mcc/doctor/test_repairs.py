@@ -6,6 +6,7 @@ import pytest
 import sqlalchemy as sa
 
 from mcc.contracts.status import OrderStatus
+from mcc.dispatch.broker import RedisAt
 from mcc.dispatch.sweep import STEADY_SECONDS
 from mcc.doctor.examination import judge
 from mcc.doctor.finding import Fix
@@ -46,7 +47,7 @@ class Time:
 def mended(scene: Scene, *fixes: Fix, redis_url: str = "", time: Time | None = None) -> list[Repair]:
     snapshot = take_snapshot(scene.store, None, Thresholds(lease_seconds=LEASE_SECONDS), host="here")
     going = time or Time(scene)
-    broker = Broker(redis_url, ("default",), seconds=0.2) if redis_url else None
+    broker = Broker(RedisAt(redis_url), ("default",), seconds=0.2) if redis_url else None
     return repair(fixes or EVERYTHING, snapshot, RepairContext(scene.store, broker, going.pause, going.now))
 
 
@@ -112,7 +113,7 @@ def test_a_repair_that_fails_says_so_and_the_others_are_made(scene: Scene) -> No
     failed, done = mended(scene, "messages", "sweep", redis_url=NOWHERE)
     assert (failed.fix, failed.done, done.order_id) == ("messages", False, held.order_id)
     assert "could not be done" in failed.detail
-    assert [note.kind for note in scene.store.audit.list()] == ["doctor.sweep"]
+    assert {note.kind for note in scene.store.audit.list()} == {"doctor.sweep", "installation.named"}
 
 
 def test_stale_locks_are_removed_and_noted(scene: Scene) -> None:

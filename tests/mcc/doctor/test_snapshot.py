@@ -17,7 +17,7 @@ from mcc.contracts.open_calls import OpenCall
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
 from mcc.contracts.wire import RUN_ORDER_TASK
-from mcc.dispatch.broker import DispatchUnavailable
+from mcc.dispatch.broker import DispatchUnavailable, RedisAt
 from mcc.doctor.installation import ask_nodes, nodes_of, within
 from mcc.doctor.snapshot import (
     TICKS,
@@ -134,7 +134,7 @@ def black_hole() -> Iterator[str]:
 
 def test_a_broker_that_accepts_and_says_nothing_ends_the_question() -> None:
     with black_hole() as url, pytest.raises(DispatchUnavailable):
-        ask_nodes(url, ("default",), seconds=0.2)
+        ask_nodes(RedisAt(url), ("default",), seconds=0.2)
 
 
 def proc(tmp_path: Path, state: str, started: float, pid: int = 11) -> Path:

@@ -11,6 +11,7 @@ import pytest
 from mcc.api.app import RedisAccess
 from mcc.client import MCC
 from mcc.contracts.wire import Hint
+from mcc.dispatch.broker import RedisAt
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from mcc.feed.feed import Pace
 from mcc.feed.subscription import connector
@@ -43,10 +44,10 @@ def redis_url() -> Iterator[str]:
 
 
 def test_what_one_service_accepts_the_viewers_of_another_see_by_hints_alone(redis_url: str, tmp_path: Path) -> None:
-    store, drone_side = temporary_store(), Publisher(redis_url)
+    store, drone_side = temporary_store(), Publisher(RedisAt(redis_url))
 
     def served(name: str) -> Served:
-        redis = RedisAccess(publisher=AsyncPublisher(redis_url), connect=connector(redis_url))
+        redis = RedisAccess(publisher=AsyncPublisher(RedisAt(redis_url)), connect=connector(RedisAt(redis_url)))
         return Served(store, tmp_path / name, redis=redis, pace=ONLY_HINTS)
 
     with served("a") as one, served("b") as other:

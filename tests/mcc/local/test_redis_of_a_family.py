@@ -1,5 +1,6 @@
 """Where a Redis is looked for: the configured address, then PATH, then the wheel that carries one."""
 
+import socket
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
@@ -10,7 +11,7 @@ import pytest
 import redis
 
 from mcc.local import redis as family_redis
-from mcc.local.errors import NoRedis
+from mcc.local.errors import NoRedis, UnfitRedis
 
 NOWHERE = ""
 NO_BUNDLE = "a-distribution-that-is-not-installed"
@@ -131,3 +132,36 @@ def test_a_long_data_directory_gets_its_socket_in_a_short_private_one(tmp_path: 
 
 def test_the_address_of_a_socket_survives_spaces(tmp_path: Path) -> None:
     assert family_redis.socket_url(Path("/a b/redis.sock")) == "unix:///a%20b/redis.sock"
+
+
+def test_of_the_sentinels_one_that_can_be_reached_is_named_first() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+        for user in ("", "u:p%40ss@"):
+            url = f"sentinel://{user}127.0.0.1:1,127.0.0.1:{port},[::1]:2/main?db=1"
+            ordered = f"sentinel://{user}127.0.0.1:{port},127.0.0.1:1,[::1]:2/main?db=1"
+            assert family_redis.reachable_first(url) == ordered
+    assert family_redis.reachable_first(url) == url
+    assert family_redis.reachable_first("redis://127.0.0.1/0") == "redis://127.0.0.1/0"
+
+
+def test_the_embedded_server_has_keys_of_the_prefix_alone_and_forgets_the_last_family(tmp_path: Path) -> None:
+    found = family_redis.on_path()
+    if found is None:
+        pytest.skip("neither redis-server nor valkey-server is on PATH")
+    path = family_redis.socket_in(tmp_path)
+    command = family_redis.server_arguments(found.path, path, tmp_path, "two:")
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        next(line for line in process.stdout if "ready to accept connections" in line.lower())
+        url = family_redis.socket_url(path)
+        try:
+            family_redis.check_configured_redis(url, "two:", "one")
+            with pytest.raises(UnfitRedis, match="Another installation"):
+                family_redis.check_configured_redis(url, "two:", "other")
+            family_redis.forget_installation(path, "two:")
+            family_redis.check_configured_redis(url, "two:", "other")
+            with pytest.raises(UnfitRedis, match=r"keys and channels mcc:\*"):
+                family_redis.check_configured_redis(url)
+        finally:
+            process.terminate()

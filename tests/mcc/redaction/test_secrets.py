@@ -59,8 +59,10 @@ def test_of_a_service_account_only_the_keys_are_secret(tmp_path: Path) -> None:
 
 def test_passwords_in_addresses_are_secrets_wherever_they_stand() -> None:
     environ = {"HTTPS_PROXY": "http://me:proxy-word@proxy:3128", "WEB": "https://example.org/a@b"}
-    addresses = ("postgresql://mcc:data%2Dword@db/mcc", None, "http://[broken")
-    assert secrets_among(environ, addresses=addresses) == {"proxy-word", "data-word"}
+    sentinels = "sentinel://mcc:main-word@one:26379,two/main?db=1&sentinel_password=watch%2Fword"
+    addresses = ("postgresql://mcc:data%2Dword@db/mcc?sslpassword=key-word", sentinels, None, "http://[broken")
+    found = secrets_among(environ, addresses=addresses)
+    assert found == {"proxy-word", "data-word", "key-word", "main-word", "watch/word"}
 
 
 def test_logins_are_secret_whole_and_by_their_password() -> None:

@@ -1,11 +1,17 @@
 """Text for a terminal is made safe."""
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from mcc.view.output import brief, clean, exact_line, one_line, print_json
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
@@ -63,3 +69,24 @@ def test_indented_json_is_the_same_value_and_hides_nothing(capfdbinary: pytest.C
     out = capfdbinary.readouterr().out
     assert json.loads(out) == {"type": "t", **value}
     assert out.count(b"\n") > 5 and b"\x1b" not in out and "\u202e".encode() not in out
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252:strict", "ascii:surrogateescape", "utf-8"])
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+def test_a_terminal_that_lacks_a_character_gets_a_question_mark_and_no_traceback(encoding: str, stream: str) -> None:
+    code = f"from mcc.view.output import write_anything; import sys; write_anything(); print(TEXT, file=sys.{stream})"
+    text = ascii("a \N{SNOWMAN} \ud800 漢 z")
+    environment = {"PYTHONIOENCODING": encoding, "PATH": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("TEXT", text)], env=environment, capture_output=True, check=True, cwd=ROOT
+    )
+    said = done.stdout if stream == "stdout" else done.stderr
+    assert said.startswith(b"a ") and said.endswith(b" z\n")
+    assert encoding == "utf-8" or stream == "stderr" or said == b"a ? ? ? z\n"
+
+
+@pytest.mark.parametrize("module", ["mcc.cli.main", "drone.cli"])
+def test_both_command_lines_begin_by_that(module: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "COLUMNS": "80"}
+    done = subprocess.run([sys.executable, "-m", module, "--help"], env=environment, capture_output=True, cwd=ROOT)
+    assert done.returncode == 0 and b"Traceback" not in done.stderr and b"Usage" in done.stdout
