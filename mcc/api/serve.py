@@ -103,14 +103,20 @@ class BoundedConnection(H11Protocol):
 DEFAULT_REDIS_URL = "redis://127.0.0.1:6379/0"
 """The address of Redis when none is configured. Drones have the same default."""
 
-DONE, FAILED, USAGE = 0, 1, 2
+DONE, FAILED, USAGE, UNREACHABLE = 0, 1, 2, 3
 GRACE_SECONDS = 1
 
 log = logging.getLogger(__name__)
 
 
 class CannotStart(Exception):
-    """The service cannot start. The message is a sentence that says what to do."""
+    """The service cannot start. The message is a sentence that says what to do, `code` the process's exit code."""
+
+    code = FAILED
+
+
+class CannotUseDatabase(CannotStart):
+    code = UNREACHABLE
 
 
 class Server(uvicorn.Server):
@@ -145,11 +151,11 @@ def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
     except BadSettings as error:
         return _fail(str(error), USAGE)
     except CannotStart as error:
-        return _fail(str(error), FAILED)
+        return _fail(str(error), error.code)
     try:
         return _serve(settings, store, token, listening or _bind(settings))
     except CannotStart as error:
-        return _fail(str(error), FAILED)
+        return _fail(str(error), error.code)
     finally:
         store.close()
 
@@ -224,7 +230,7 @@ def configured(app: FastAPI, http: type[BoundedConnection] = BoundedConnection) 
 
 def _open_store(settings: Settings) -> Store:
     try:
-        store = open_store(settings.database_url, patience_seconds=STORE_SECONDS, max_queued=settings.max_queued_orders)
+        store = open_store(settings.database, patience_seconds=STORE_SECONDS, max_queued=settings.max_queued_orders)
     except ValueError as error:
         raise BadSettings(f"MCC_DATABASE_URL cannot be used: {error}.") from error
     try:
@@ -233,7 +239,7 @@ def _open_store(settings: Settings) -> Store:
         problem = str(error)
     if problem is not None:
         store.close()
-        raise CannotStart(problem)
+        raise CannotUseDatabase(problem)
     return store
 
 

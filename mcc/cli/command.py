@@ -44,14 +44,16 @@ def fail(sentence: str, code: int = FAILED) -> NoReturn:
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Turn errors of settings, of the local processes and of the store into a sentence and an exit code."""
-    from mcc.local.errors import FamilyError
+    from mcc.local.errors import FamilyError, UnusableDatabase
     from mcc.settings import BadSettings
-    from mcc.store.errors import StoreError
+    from mcc.store.errors import StoreError, Unfit
 
     try:
         yield
     except BadSettings as error:
         fail(str(error), USAGE)
+    except (UnusableDatabase, Unfit) as error:
+        fail(str(error), UNREACHABLE)
     except (FamilyError, StoreError) as error:
         fail(str(error))
 

@@ -20,6 +20,7 @@ from pydantic import (
     model_validator,
 )
 
+from mcc.configuration.database import DatabaseAccess, Pooler
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Configuration, configuration
 from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprints, own_directories, paths_in
 from mcc.configuration.running import Presence, find_family
@@ -120,6 +121,9 @@ SHARED_TABLES = frozenset({"documents", "permission", "approvals", "workspaces"}
 class SharedSettings(BaseModel):
     """The settings on which an MCC process and a drone must agree. Paths are absolute; `redis_url` None = none named.
 
+    `database_pooler` says what is in front of PostgreSQL: "none", a pooler in "session" or in "transaction" mode, or
+    "auto", which finds out. `database_prepared`: a pooler in transaction mode keeps prepared statements (PgBouncer 1.21
+    and later with max_prepared_statements).
     `flower_titles` False hides session titles, which people wrote, from Celery's monitors.
     """
 
@@ -136,6 +140,8 @@ class SharedSettings(BaseModel):
 
     data_dir: Path
     database_url: str = Field(default_factory=own_database)
+    database_pooler: Pooler = "auto"
+    database_prepared: bool = False
     redis_url: str | None = None
     token: SecretStr | None = None
     token_file: Path | None = None
@@ -184,6 +190,11 @@ class SharedSettings(BaseModel):
         if self.renew_seconds * 2 > self.lease_seconds:
             raise ValueError("lease_seconds must be at least twice renew_seconds, or every lease would run out")
         return self
+
+    @property
+    def database(self) -> DatabaseAccess:
+        """The database and the way to it."""
+        return DatabaseAccess(self.database_url, self.database_pooler, self.database_prepared)
 
     @property
     def configuration(self) -> Configuration:
