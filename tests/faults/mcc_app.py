@@ -25,7 +25,7 @@ from tests.faults.ports import FailingNudger, failing
 def serve(settings: Settings, points: Failpoints) -> int:
     """As `mcc.api.serve.serve`, without the questions that it asks before."""
     set_up_logs()
-    store = failing(open_store(settings.database_url, patience_seconds=STORE_SECONDS), points)
+    store = failing(open_store(settings.database, patience_seconds=STORE_SECONDS), points)
     assert settings.redis_url is not None
     nudger = FailingNudger(settings.redis_url, settings.queues)
     nudger.points = points

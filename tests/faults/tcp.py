@@ -73,6 +73,10 @@ class Proxy:
         self._moved = asyncio.Event()
         self._over = asyncio.Event()
 
+    def aim(self, target: tuple[str, int]) -> None:
+        """Lead new connections to another server; those that are there stay where they are."""
+        self._target = target
+
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._accepted, "127.0.0.1", self.port)
         self.port = self._server.sockets[0].getsockname()[1]
