@@ -51,11 +51,11 @@ def check_database(installation: Installation) -> Iterator[Finding]:
     try:
         problem = store.schema_problem()
         if problem is not None:
-            yield _broken(problem)
+            yield unfit_finding(problem)
         else:
             yield Finding("database", "ok", f"{store.database.dialect}, schema of this version")
-            yield from _way(way_to(store.database), settings.database_pooler)
-            yield from _standbys(standbys_of(store.database))
+            yield from way_findings(way_to(store.database), settings.database_pooler)
+            yield from standby_findings(standbys_of(store.database))
             yield from health_findings(store.examiner.health(seconds=installation.seconds))
             yield _size(store, settings.retention_days)
             yield from _tokens(store.mcp_servers.logged_in(), database_file(settings.database_url))
@@ -65,20 +65,20 @@ def check_database(installation: Installation) -> Iterator[Finding]:
             yield from _problems(store.leases.registrations())
             yield _clock(store)
     except Unfit as error:
-        yield _broken(str(error))
+        yield unfit_finding(str(error))
     except StoreError as error:
         yield _unreachable(str(error))
     finally:
         store.close()
 
 
-def _broken(problem: str) -> Finding:
+def unfit_finding(problem: str) -> Finding:
     """A sentence of `mcc.store.fit`, which ends with what to do."""
     detail, _, advice = problem.rpartition(": ")
     return Finding("database", "broken", detail, advice)
 
 
-def _way(way: Way | None, pooler: Pooler) -> Iterator[Finding]:
+def way_findings(way: Way | None, pooler: Pooler) -> Iterator[Finding]:
     """How PostgreSQL is reached, where that is not simply direct."""
     if way is None:
         return
@@ -90,7 +90,7 @@ def _way(way: Way | None, pooler: Pooler) -> Iterator[Finding]:
         yield Finding("pooler", "warning", detail, "set MCC_DATABASE_POOLER=transaction, or connect directly")
 
 
-def _standbys(standbys: Standbys | None) -> Iterator[Finding]:
+def standby_findings(standbys: Standbys | None) -> Iterator[Finding]:
     """What confirmed commits survive: a crash, and a fail-over."""
     if standbys is None:
         return
