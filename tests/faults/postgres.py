@@ -70,7 +70,6 @@ class Postgres:
     def start(self) -> None:
         """Ready when this returns; recovered, if it was not told to stop."""
         options = " ".join(f"-c {name}='{value}'" for name, value in self._settings.items())
-        # What a copy of another server brings of its settings is overruled by these.
         self._run("pg_ctl", "-D", self.data, "-l", self._log, "-o", options, "-w", "start")
 
     def stop(self) -> None:
@@ -85,9 +84,9 @@ class Postgres:
             cursor = link.execute(statement)
             return cursor.fetchall() if cursor.description else []
 
-    def follow(self, primary: "Postgres") -> None:
-        """Become a standby of `primary`, from a copy of it where there is nothing yet."""
-        conninfo = f"host=127.0.0.1 port={primary.port} user=postgres application_name=standby"
+    def follow(self, port: int) -> None:
+        """Become a standby of the server on this port, from a copy of it where there is nothing yet."""
+        conninfo = f"host=127.0.0.1 port={port} user=postgres application_name=standby"
         if not self.data.exists():
             self._run("pg_basebackup", "-D", self.data, "-d", conninfo, "-c", "fast", "--no-sync")
         (self.data / "standby.signal").touch()

@@ -15,11 +15,13 @@ STREAMING_SECONDS = 20.0
 
 @dataclass(slots=True)
 class Pair:
-    """`url`: the one address. A fail-over exchanges `primary` and `standby`."""
+    """`url`: the one address, which `relay` leads on. `wire`: by which the standby follows. A fail-over exchanges
+    `primary` and `standby`."""
 
     primary: Postgres
     standby: Postgres
     relay: Proxy
+    wire: Proxy
     url: str
 
     def lead_to(self, server: Postgres) -> None:
@@ -31,7 +33,7 @@ class Pair:
         the address still leads there."""
         self.primary.stop()
         self.standby.promote()
-        self.primary.follow(self.standby)
+        self.primary.follow(self.standby.port)
         self.primary.start()
         self.primary, self.standby = self.standby, self.primary
 
@@ -43,9 +45,10 @@ def pair(*, synchronous: bool) -> Iterator[Pair]:
         raise NoPostgres("there is no initdb to make a PostgreSQL with")
     with folder_of_a_server() as one, folder_of_a_server() as other, server_in(one, REPLICATED) as primary:
         standby = Postgres(other, REPLICATED)
-        standby.follow(primary)
+        background, wire = Background(), Proxy(("127.0.0.1", primary.port))
+        background.run(wire.start())
+        standby.follow(wire.port)
         standby.begin()
-        background = Background()
         try:
             until(lambda: _states(primary) == ["streaming"], STREAMING_SECONDS, "the standby follows")
             if synchronous:
@@ -54,9 +57,10 @@ def pair(*, synchronous: bool) -> Iterator[Pair]:
                 primary.command("SELECT pg_reload_conf()")
             relay = Proxy(("127.0.0.1", primary.port))
             background.run(relay.start())
-            yield Pair(primary, standby, relay, f"postgresql://postgres@127.0.0.1:{relay.port}/postgres")
+            yield Pair(primary, standby, relay, wire, f"postgresql://postgres@127.0.0.1:{relay.port}/postgres")
             background.run(relay.stop())
         finally:
+            background.run(wire.stop())
             background.close()
             standby.stop()
 

@@ -25,6 +25,9 @@ pytestmark = [
 ]
 
 PROMISES = tuple(name for name in INVARIANTS if name not in ("I14", "I16"))
+CONSISTENT = ("I1", "I5", "I6")
+"""What holds of every order that is there: its journal, state and outcome are one story."""
+
 MISLED_SECONDS = 6.0
 """For how long the address leads to the former primary, which only reads."""
 
@@ -64,27 +67,27 @@ def family_on(servers: Pair, directory: Path) -> Iterator[Family]:
         yield family
 
 
-@pytest.fixture
-def synchronous_pair() -> Iterator[Pair]:
+@contextmanager
+def servers_of(*, synchronous: bool) -> Iterator[Pair]:
+    """Skips where there is no PostgreSQL to be made."""
     with ExitStack() as stack:
         try:
-            servers = stack.enter_context(pair(synchronous=True))
+            servers = stack.enter_context(pair(synchronous=synchronous))
         except NoPostgres as why:
             pytest.skip(str(why))
         yield servers
 
 
 def test_work_goes_on_when_a_standby_is_promoted_under_load_and_nothing_is_lost(
-    synchronous_pair: Pair, tmp_path: Path
+    tmp_path: Path,
 ) -> None:
-    servers = synchronous_pair
-    with family_on(servers, tmp_path / "run") as family:
+    with servers_of(synchronous=True) as servers, family_on(servers, tmp_path / "run") as family:
         with Load(family) as load:
             until(lambda: len(load.accepted) >= 5, 30.0, "orders are accepted")
             family.told("fail-over", "postgres")
             servers.fail_over()
             misled = time.monotonic()
-            until(lambda: servers.relay.accepted and time.monotonic() > misled + MISLED_SECONDS, 30.0, "time passes")
+            until(lambda: time.monotonic() > misled + MISLED_SECONDS, 30.0, "the address leads to the former primary")
             before = len(load.accepted)
             servers.lead_to(servers.primary)
             writable = time.monotonic()
@@ -95,4 +98,23 @@ def test_work_goes_on_when_a_standby_is_promoted_under_load_and_nothing_is_lost(
         family.quiesce(restarting=True)
         assert all(member.runs for member in family.members)
         found = violations(evidence_of(family.finish()), PROMISES)
+    assert not found, "\n".join(map(str, found))
+
+
+def test_what_an_asynchronous_standby_had_not_received_is_gone_and_contradicted_by_nothing(tmp_path: Path) -> None:
+    with servers_of(synchronous=False) as servers, family_on(servers, tmp_path / "run") as family:
+        begun = family.clients.submit(prompt_of("begun", 1, steps=8, linger_seconds=0.5))
+        until(lambda: family.state(begun).last_seq > 3, 30.0, lambda: f"an order is begun: {family.state(begun)}")
+        servers.wire.blackhole()
+        reached = family.state(begun).last_seq
+        lost = [family.clients.submit(prompt_of(f"lost-{number}", number)) for number in range(3)]
+        until(lambda: all(family.state(one).final for one in lost), 30.0, "orders are done that the standby never sees")
+        until(lambda: family.state(begun).last_seq > reached, 30.0, "the other goes on unseen")
+        servers.fail_over()
+        servers.lead_to(servers.primary)
+        after = family.clients.submit(prompt_of("after", 2, steps=2))
+        states = {state.order_id: state for state in family.quiesce(restarting=True)}
+        assert [family.clients.get(f"/orders/{one}")[0] for one in lost] == [404] * 3
+        assert {begun, after} <= states.keys() and states[after].status == "succeeded"
+        found = violations(evidence_of(family.finish()), CONSISTENT)
     assert not found, "\n".join(map(str, found))
