@@ -17,10 +17,11 @@ from mcc.store.errors import Unfit
 from mcc.store.fit import unfit, way_to
 from mcc.store.migrate import schema_problem, upgrade
 from mcc.store.store import open_store
-from tests.conformance.store.conftest import NewDatabase, psycopg_url
+from tests.conformance.store.conftest import POOLER, NewDatabase, psycopg_url
 from tests.conformance.store.test_statements_given_directly import round_trips
 from tests.faults.pgbouncer import NoPgBouncer, pgbouncer_before
 
+pytestmark = pytest.mark.skipif(POOLER is not None, reason="it is about the way to a server that is reached directly")
 NAMES = (
     "statement_timeout",
     "lock_timeout",

@@ -17,8 +17,9 @@ from mcc.store.errors import StoreUnavailable, Unfit
 from mcc.store.fit import standbys_of, unfit, way_to
 from mcc.store.migrate import schema_problem, upgrade
 from mcc.store.store import open_store
-from tests.conformance.store.conftest import NewDatabase
+from tests.conformance.store.conftest import POOLER, NewDatabase
 
+pytestmark = pytest.mark.skipif(POOLER is not None, reason="it is about the way to a server that is reached directly")
 WORDS = "an arrow → and Ünïcode 🙂"
 
 
