@@ -24,6 +24,7 @@ BENCHMARKS = {
     "delegation": "one more subagent; what a parent need not read; 200 turns with gates and budgets",
     "generation": "1,000 nodes beside the ideal time; 100 kills; one changed input of 10,000 nodes; validating a node",
     "journal": "journal entries per second on SQLite and PostgreSQL",
+    "pooler": "reads and commits through PgBouncer in transaction mode, beside a direct connection",
     "channels": "CPU that publishing committed entries on Redis channels adds to an order of two calls",
     "storage": "bytes per order: new, packed and pruned",
     "orders": "CPU of an order of two calls, and orders per second, with 1, 2 and 4 drones",

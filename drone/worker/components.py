@@ -29,7 +29,7 @@ from mcc.store.resources import tune_allocator, tune_collector
 
 if TYPE_CHECKING:
     from drone.crew import Crew
-    from drone.worker.drone import Drone
+    from drone.worker.drone import Drone, GivenUp
 
 log = structlog.get_logger("drone.components")
 
@@ -117,7 +117,7 @@ def open_drone(settings: Settings, hire: "Callable[[Settings], Crew]") -> "Drone
     from mcc.store.store import open_store
 
     try:
-        store = open_store(settings.database_url)
+        store = open_store(settings.database)
     except ValueError as problem:
         print(f"MCC_DATABASE_URL: {problem}", file=sys.stderr)
         raise SystemExit(UNREACHABLE) from problem
@@ -133,9 +133,9 @@ def restart_consumer(worker: Any) -> None:
     worker.hub.call_soon(break_off)
 
 
-def stop_worker() -> None:
+def stop_worker(kind: "GivenUp") -> None:
     """End the worker with a code that tells a supervisor to start another."""
-    state.should_stop = BROKEN
+    state.should_stop = UNREACHABLE if kind == "unreachable" else BROKEN
 
 
 def exit_in_time(drone: "Drone", most_seconds: float) -> None:

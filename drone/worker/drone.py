@@ -9,6 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from queue import SimpleQueue
+from typing import Literal
 
 import structlog
 
@@ -37,6 +38,12 @@ LOOK_SECONDS = 1.0
 START_SECONDS = 60.0
 HAND_BACK_SECONDS = 1.0
 """How much longer than `drain_hand_back_seconds` handing orders back may take."""
+
+
+GivenUp = Literal["broken", "unreachable"]
+"""Why a drone gives up: the process itself, or its way to the database."""
+
+HELPLESS = "its lease could not be renewed for minutes, although the database answers"
 
 
 class CannotStart(Exception):
@@ -73,7 +80,7 @@ class Drone:
         self._draining = False
         # A SimpleQueue, because `drain` also runs in signal handlers: its `put` is reentrant, `Event.set` is not.
         self._drain_requests: SimpleQueue[None] = SimpleQueue()
-        self._stop_worker: Callable[[], None] = lambda: None
+        self._stop_worker: Callable[[GivenUp], None] = lambda why: None
         self._why_given_up = ""
         self.ending = threading.Event()
         """Set when this drone begins to end."""
@@ -84,7 +91,7 @@ class Drone:
         self._sweep: SweepLoop
 
     def start(
-        self, pause: Callable[[float], None] = wait_in_thread, stop_worker: Callable[[], None] = lambda: None
+        self, pause: Callable[[float], None] = wait_in_thread, stop_worker: Callable[[GivenUp], None] = lambda why: None
     ) -> None:
         """Register and begin to look for work; waits for an unavailable database. Raises `CannotStart`.
 
@@ -174,13 +181,13 @@ class Drone:
         self._draining = True
         self._drain_requests.put(None)
 
-    def give_up(self, why: str) -> None:
+    def give_up(self, why: str, kind: GivenUp = "broken") -> None:
         """End in good order, so that a supervisor starts another process; `why` is part of a sentence."""
         if self._draining:
             return
         log.critical("this drone gives up and restarts", drone=self._settings.name, why=why)
         self._why_given_up = why
-        self._stop_worker()
+        self._stop_worker(kind)
         self.drain()
 
     @property
@@ -277,6 +284,7 @@ class Drone:
             self._heartbeat,
             LeaseTimes(self._settings.lease_seconds, self._settings.renew_seconds),
             on_lost=lambda incarnation: self._end_lost(crew, incarnation),
+            on_helpless=lambda: self.give_up(HELPLESS, "unreachable"),
         )
 
     def _heartbeat(self) -> Heartbeat:

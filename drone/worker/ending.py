@@ -31,6 +31,7 @@ MOST_TOGETHER = 50
 
 TOO_LATE = "The turn had ended before it was read."
 CONTROLLED_MEANWHILE = "a control for it arrived just as it was to be parked"
+ENTRIES_LOST = "the database has lost confirmed entries of it, as after a fail-over: it goes on from what is left"
 
 
 class Suspects:
@@ -89,7 +90,8 @@ class Finisher:
                 ending = ending_of(claim, journal.fold, execution, outcome, owed)
                 ended = await self._ends.ask(ending)
             except Fenced as problem:
-                log.warning("another drone holds the order", order_id=order_id, problem=str(problem))
+                log.warning("the order is not this run's to end", order_id=order_id, problem=str(problem))
+                await self.let_go(claim)
                 return None
             except ControlsPending:
                 # Controls arrived since this drone last read them: each gets its answer, and a cancel still decides how
@@ -155,9 +157,10 @@ class Finisher:
         try:
             seq = await self._store.patiently(lambda store: store.claims.park(parking))
         except Fenced as problem:
-            log.warning("another drone holds the order", order_id=execution.order_id, problem=str(problem))
+            log.warning("the order is not this run's to park", order_id=execution.order_id, problem=str(problem))
+            await self.let_go(claim)
         except ControlsPending:
-            await self._hand_back(claim)
+            await self._hand_back(claim, CONTROLLED_MEANWHILE)
         else:
             parked = {"status": OrderStatus.WAITING, "reason": block.reason, "detail": block.message, "last_seq": seq}
             entries = await self._store.entries(execution.order_id, after=seq - 1)
@@ -173,11 +176,17 @@ class Finisher:
     async def _refuse(self, control_id: str) -> None:
         await self._store.patiently(lambda store: store.controls.refuse(control_id, TOO_LATE))
 
-    async def _hand_back(self, claim: Claim) -> None:
+    async def let_go(self, claim: Claim) -> None:
+        """Leave an order to whoever holds it. Where its row still names this claim, its journal is not the one that
+        this run has written: the database has lost confirmed entries, and the order is queued with what is left."""
+        await self._hand_back(claim, ENTRIES_LOST)
+
+    async def _hand_back(self, claim: Claim, why: str) -> None:
+        """Nothing happens when the order is not held under this claim."""
         order_id, drone = claim.order.id, claim.order.drone or ""
         held = [(order_id, claim.epoch)]
-        why = CONTROLLED_MEANWHILE
-        await self._store.patiently(lambda store: store.claims.hand_back(held, drone=drone, message=why))
+        if not await self._store.patiently(lambda store: store.claims.hand_back(held, drone=drone, message=why)):
+            return
         reached = await self._store.patiently(lambda store: store.journal.reached([order_id])[order_id])
         left = claim.order.model_copy(update={"status": reached.status, "last_seq": reached.seq})
         entries = await self._store.entries(order_id, after=claim.last_seq)

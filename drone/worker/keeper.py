@@ -20,11 +20,13 @@ MARGIN_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Duration of a lease and interval of its renewals. `clock` counts seconds since boot."""
+    """Duration of a lease and interval of its renewals. `clock` counts seconds since boot. `helpless_seconds`: for how
+    long renewals may fail although the database answers."""
 
     lease_seconds: float
     renew_seconds: float
     clock: Callable[[], float] = boot_seconds
+    helpless_seconds: float = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Keeper:
 
     `leases` should have a store connection that nothing else uses, so that nothing else can delay a renewal.
     `heartbeat` is called before each renewal; it does not return when this process must not appear alive. After a lost
-    lease, the keeper calls `on_lost` with the old incarnation, then registers a new one.
+    lease, the keeper calls `on_lost` with the old incarnation, then registers a new one. When renewals fail for
+    `helpless_seconds` although the database answers others, it calls `on_helpless`: a new process may do better.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Keeper:
         heartbeat: Callable[[], Heartbeat],
         times: LeaseTimes,
         on_lost: Callable[[str], None],
+        on_helpless: Callable[[], None],
     ) -> None:
         self._leases = leases
         self._registration = registration
@@ -57,6 +61,8 @@ class Keeper:
         self._times = times
         self._trusted_seconds = times.lease_seconds - min(MARGIN_SECONDS, times.lease_seconds / 4)
         self._on_lost = on_lost
+        self._on_helpless = on_helpless
+        self._failing_since: float | None = None
         self._confirmed_sent = float("-inf")
         self._incarnation: str | None = None
         self._draining = False
@@ -152,12 +158,25 @@ class Keeper:
         if not self._draining:
             self.register()
 
+    def renew(self) -> None:
+        """As `once`, and survives any error: without this thread, all orders of the process would be lost."""
+        try:
+            self.once()
+            self._failing_since = None
+        except StoreUnavailable as problem:
+            log.warning("renewal waits for the database", problem=str(problem))
+            self._failed()
+        except Exception:
+            log.exception("renewal failed")
+
+    def _failed(self) -> None:
+        now = self._times.clock()
+        if self._failing_since is None:
+            self._failing_since = now
+        if now - self._failing_since >= self._times.helpless_seconds and self._leases.answers():
+            self._failing_since = None
+            self._on_helpless()
+
     def _run(self) -> None:
         while not self._stopped.wait(self._times.renew_seconds):
-            try:
-                self.once()
-            except StoreUnavailable as problem:
-                log.warning("renewal waits for the database", problem=str(problem))
-            except Exception:
-                # Any error is survived: without this thread, all orders of the process would be lost.
-                log.exception("renewal failed")
+            self.renew()

@@ -13,7 +13,7 @@ import uvloop
 
 from mcc.contracts.entry import Entry
 from mcc.dispatch.sweep import boot_seconds
-from mcc.store.errors import StoreUnavailable
+from mcc.store.errors import StoreUnavailable, Unfit
 from mcc.store.store import Offload, Store
 
 T = TypeVar("T")
@@ -202,7 +202,7 @@ def schema_problem(
     patience_seconds: float,
     clock: Callable[[], float] = time.monotonic,
 ) -> str | None:
-    """What is wrong with the store's schema, for a starting drone; None when nothing is. Blocks.
+    """Why the store's database is not fit for a starting drone; None when it is. Blocks.
 
     Waits for an unavailable database; `pause` may raise to end the wait. Raises `StoreUnavailable` when the database
     stays unavailable for `patience_seconds`: the process should then exit with a message, so that a supervisor starts
@@ -212,6 +212,8 @@ def schema_problem(
     while True:
         try:
             return store.schema_problem()
+        except Unfit as problem:
+            return str(problem)
         except StoreUnavailable as problem:
             if clock() >= give_up:
                 raise

@@ -64,7 +64,7 @@ async def log_in(settings: Settings, server: str, config: McpServer, say: Callab
     async def visit(url: str) -> str:
         return await callback_url(port, lambda: say(f"Open this address in a browser on this machine:\n\n{url}\n"))
 
-    store = open_store(settings.database_url)
+    store = open_store(settings.database)
     tokens = StoreTokens(AsyncStore(store))
     patient = config.model_copy(update={"start_seconds": LOGIN_SECONDS})
     rule = addresses_of_servers(settings)

@@ -113,6 +113,8 @@ class Runner:
         if outcome is None or execution.stop is Stop.FENCED:
             why = execution.stop.name if execution.stop else "fenced"
             log.info("order let go", order_id=execution.order_id, epoch=claim.epoch, why=why)
+            if execution.stop is None:
+                await self._finisher.let_go(claim)
             return None
         await refusals.stored()
         return await self._finisher.finish(execution, outcome, owed)

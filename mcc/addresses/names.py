@@ -4,7 +4,8 @@ import ipaddress
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from urllib.parse import quote, urlsplit
+from itertools import zip_longest
+from urllib.parse import parse_qs, quote, urlsplit
 
 LONGEST_URL = 8_000
 """The longest URL accepted, in characters."""
@@ -101,10 +102,28 @@ def services_in(addresses: Iterable[str | None]) -> tuple[Endpoint, ...]:
     for address in filter(None, addresses):
         scheme, _, rest = address.partition("://")
         port = 0 if scheme.endswith("+socket") else _SERVICES.get(scheme.partition("+")[0], 0)
-        for place in rest.partition("/")[0].partition("?")[0].rpartition("@")[2].split(",") if port else ():
+        authority = rest.partition("/")[0].partition("?")[0].rpartition("@")[2].split(",")
+        places = [*_hosts_in_query(rest), *filter(None, authority)] or ["localhost"]
+        for place in places if port else ():
             with suppress(Refused):
-                found.append(endpoint_of(place or "localhost", port))
+                found.append(endpoint_of(place, port))
     return tuple(found)
+
+
+def _hosts_in_query(rest: str) -> list[str]:
+    """The hosts of a libpq address that names them in its query, singly or as lists, with their ports."""
+    query = parse_qs(rest.partition("?")[2])
+    hosts = [host for name in ("host", "hostaddr") for one in query.get(name, ()) for host in one.split(",")]
+    ports = [port for one in query.get("port", ()) for port in one.split(",")]
+    if len(ports) == 1:
+        ports *= len(hosts)
+    named = zip_longest(hosts, ports[: len(hosts)], fillvalue="")
+    bracketed = ((f"[{host}]" if host.count(":") > 1 else host, port) for host, port in named if host)
+    return [f"{host}:{port}" if port and not _has_port(host) else host for host, port in bracketed]
+
+
+def _has_port(host: str) -> bool:
+    return host.rpartition(":")[2].isdigit() and not host.endswith("]")
 
 
 def url_of(text: str) -> Url:

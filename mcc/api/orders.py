@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Header, Path, Query
 from fastapi.openapi.models import Example
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from mcc.api.controls import Requested, announce, with_recipients
 from mcc.api.problems import Refusal
@@ -23,6 +23,7 @@ from mcc.api.service import (
     answers,
     page,
 )
+from mcc.api.streams import Begun, TextStream
 from mcc.api.submission import checked
 from mcc.contracts.answers import Artifact, Listing, RecordSetup, SteeredOrder
 from mcc.contracts.changes import NewRevert
@@ -149,7 +150,7 @@ async def record(order_id: OrderId, service: ServiceHere) -> Response:
     found = await service.records.of(order_id)
     if found is None:
         raise Refusal(404, "This order has no record: none of its agents has started.")
-    return answer(found) if isinstance(found, bytes) else StreamingResponse(found, media_type="application/json")
+    return answer(found) if isinstance(found, bytes) else TextStream(await Begun.of(found))
 
 
 @router.get("/orders/{order_id}/records/{record_id}/setup", responses=answers(RecordSetup))

@@ -1,5 +1,6 @@
 """Error responses: every error becomes problem JSON (RFC 9457) with a sentence, never a traceback."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from http import HTTPStatus
@@ -21,6 +22,8 @@ from mcc.documents.reading import BlueprintError
 from mcc.redaction import Redactor
 from mcc.rules.mistakes import Mistake, mistakes
 from mcc.store import errors
+
+log = logging.getLogger(__name__)
 
 PROBLEM_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
@@ -65,6 +68,7 @@ STATUS_OF: Mapping[type[errors.StoreError], int] = {
     errors.BadEntry: 422,
     errors.Refused: 422,
     errors.StoreFull: 507,
+    errors.Unfit: 503,
     errors.StoreUnavailable: 503,
     errors.StoreError: 500,
 }
@@ -122,6 +126,8 @@ def install(app: FastAPI, redactor: Callable[[], Redactor] = Redactor) -> None:
 
     async def store(_: Request, error: Exception) -> Response:
         status = _status_of(error)
+        if status == HTTPStatus.INTERNAL_SERVER_ERROR:
+            log.error("the store failed in a way that has no answer of its own", exc_info=error)
         wait = next((seconds for cls, seconds in WAITS.items() if isinstance(error, cls)), None)
         headers = None if wait is None else {"Retry-After": str(wait)}
         detail = redactor().text(str(error))

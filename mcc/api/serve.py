@@ -117,7 +117,9 @@ class CannotStart(Exception):
     code = FAILED
 
 
-class CannotUseRedis(CannotStart):
+class UnfitServer(CannotStart):
+    """The database or the Redis that was given cannot be used."""
+
     code = UNREACHABLE
 
 
@@ -155,7 +157,7 @@ def serve(settings: Settings, *, listening: socket.socket | None = None) -> int:
     except BadSettings as error:
         return _fail(str(error), USAGE)
     except CannotStart as error:
-        return _fail(str(error), FAILED)
+        return _fail(str(error), error.code)
     try:
         _refuse_unfit_redis(settings, store)
         return _serve(settings, store, token, listening or _bind(settings))
@@ -171,14 +173,14 @@ def redis_of(settings: Settings) -> RedisAt:
 
 
 def _refuse_unfit_redis(settings: Settings, store: Store) -> None:
-    """Raises `CannotUseRedis` for one that lacks something; without any Redis orders still run, seconds later."""
+    """Raises `UnfitServer` for one that lacks something; without any Redis orders still run, seconds later."""
     try:
         problem = unfit(redis_of(settings), installation_of(store))
     except (DispatchUnavailable, StoreError) as away:
         log.warning("it is not known yet whether Redis is fit: %s", away)
         return
     if problem:
-        raise CannotUseRedis(problem)
+        raise UnfitServer(problem)
 
 
 def _serve(settings: Settings, store: Store, token: str, listening: socket.socket) -> int:
@@ -251,7 +253,7 @@ def configured(app: FastAPI, http: type[BoundedConnection] = BoundedConnection) 
 
 def _open_store(settings: Settings) -> Store:
     try:
-        store = open_store(settings.database_url, patience_seconds=STORE_SECONDS, max_queued=settings.max_queued_orders)
+        store = open_store(settings.database, patience_seconds=STORE_SECONDS, max_queued=settings.max_queued_orders)
     except ValueError as error:
         raise BadSettings(f"MCC_DATABASE_URL cannot be used: {error}.") from error
     try:
@@ -260,7 +262,7 @@ def _open_store(settings: Settings) -> Store:
         problem = str(error)
     if problem is not None:
         store.close()
-        raise CannotStart(problem)
+        raise UnfitServer(problem)
     return store
 
 

@@ -1,11 +1,12 @@
 """Server-sent events over HTTP: endpoints, resuming at an entry, and disconnecting viewers that accept no data."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from mcc.api.problems import Refusal
@@ -13,9 +14,11 @@ from mcc.api.service import API, ERRORS, OrderId, ServiceHere
 from mcc.contracts.status import FINAL
 from mcc.feed.feed import Feed
 from mcc.feed.frames import retry_frame
-from mcc.store.errors import UnknownOrder
+from mcc.store.errors import StoreError, UnknownOrder
 
 RETRY_MILLISECONDS = 1_000
+
+log = logging.getLogger(__name__)
 
 router = APIRouter(prefix=API, tags=["events"])
 
@@ -26,8 +29,46 @@ STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
+class Begun:
+    """An iterator whose first piece has been made, so that an error before it is answered as one, not with a torn
+    body."""
+
+    def __init__(self, first: bytes | None, rest: AsyncIterator[bytes]) -> None:
+        self._first = first
+        self._rest = rest
+
+    @classmethod
+    async def of(cls, pieces: AsyncIterator[bytes]) -> "Begun":
+        """Raises what the first step of `pieces` raises."""
+        return cls(await anext(pieces, None), pieces)
+
+    def __aiter__(self) -> "Begun":
+        return self
+
+    async def __anext__(self) -> bytes:
+        first, self._first = self._first, None
+        return await anext(self._rest) if first is None else first
+
+    async def aclose(self) -> None:
+        await self._rest.aclose()  # type: ignore[attr-defined]
+
+
+class TextStream(StreamingResponse):
+    """Sends JSON in pieces. When the database fails in between, the connection is closed before the end of the body, so
+    that nobody takes the part for the whole; the log gets one line."""
+
+    media_type = "application/json"
+
+    async def stream_response(self, send: Send) -> None:
+        try:
+            await super().stream_response(send)
+        except StoreError as error:
+            log.warning("an answer broke off, the database failed: %s", error)
+
+
 class EventStream(Response):
-    """Sends `events` until they end, the viewer disconnects, or it accepts no data for `send_seconds`."""
+    """Sends `events` until they end, the database fails, the viewer disconnects, or it accepts no data for
+    `send_seconds`."""
 
     media_type = "text/event-stream"
 
@@ -63,8 +104,12 @@ class EventStream(Response):
         try:
             await self._send_timed(send, start)
             await self._send_body(send, retry_frame(RETRY_MILLISECONDS))
-            async for chunk in self._events:
-                await self._send_body(send, chunk)
+            try:
+                async for chunk in self._events:
+                    await self._send_body(send, chunk)
+            except StoreError as error:
+                # The stream ends in good order, and a viewer that reconnects is answered 503.
+                log.warning("an event stream ended, the database failed: %s", error)
             await self._send_body(send, b"", more=False)
         finally:
             await self._events.aclose()  # type: ignore[attr-defined]
@@ -107,14 +152,17 @@ async def order_events(
         raise Refusal(400, f"This order's journal has {end.seq} entries so far; there is no entry {start}.")
     if end.status in FINAL:
         await service.offload(service.store.journal.check, order_id)
-    return _streamed(service.feed, service.feed.stream(order_id, start, end.seq))
+    _refuse_too_many(service.feed)
+    return EventStream(service.feed.stream(order_id, start, end.seq), service.feed.pace.send_seconds)
 
 
 @router.get("/events", responses={200: STREAM[200], **ERRORS})
 async def all_events(service: ServiceHere) -> Response:
     """Status changes of all orders: first `snapshot`, then one `order.status` for each change. There is no resuming:
-    a new connection starts with a new snapshot."""
-    return _streamed(service.feed, service.feed.statuses.stream())
+    a new connection starts with a new snapshot. 503 when the snapshot cannot be read."""
+    _refuse_too_many(service.feed)
+    events = await Begun.of(service.feed.statuses.stream())
+    return EventStream(events, service.feed.pace.send_seconds)
 
 
 def _number(text: str) -> int:
@@ -123,7 +171,6 @@ def _number(text: str) -> int:
     return int(text)
 
 
-def _streamed(feed: Feed, events: AsyncIterator[bytes]) -> Response:
+def _refuse_too_many(feed: Feed) -> None:
     if feed.viewers >= feed.pace.most_viewers:
         raise Refusal(503, f"{feed.pace.most_viewers:,} event streams are open already.", {"Retry-After": "5"})
-    return EventStream(events, feed.pace.send_seconds)

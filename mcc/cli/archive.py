@@ -104,7 +104,7 @@ def archive(settings: "Settings") -> "Iterator[Archive | None]":
     if settings.has_own_database and not Path(settings.database_url.removeprefix("sqlite:///")).is_file():
         yield None
         return
-    store = open_store(settings.database_url, connections=1)
+    store = open_store(settings.database, connections=1)
     try:
         if problem := store.schema_problem():
             fail(f"{problem} (mcc up does so as it starts).", FAILED)

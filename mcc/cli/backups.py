@@ -77,7 +77,7 @@ def restore(
         prepare_directory(settings.data_dir)
         hold = Hold.take(settings.data_dir)
         try:
-            database = Database(settings.database_url, connections=1)
+            database = Database(settings.database, connections=1)
         except ValueError as error:
             raise BadSettings(f"MCC_DATABASE_URL cannot be used: {error}.") from error
         try:

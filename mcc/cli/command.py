@@ -46,15 +46,15 @@ def fail(sentence: str, code: int = FAILED) -> NoReturn:
 @contextmanager
 def plain_errors() -> Iterator[None]:
     """Turn errors of settings, of the local processes and of the store into a sentence and an exit code."""
-    from mcc.local.errors import FamilyError, UnfitRedis
+    from mcc.local.errors import FamilyError, UnfitRedis, UnusableDatabase
     from mcc.settings import BadSettings
-    from mcc.store.errors import StoreError
+    from mcc.store.errors import StoreError, Unfit
 
     try:
         yield
     except BadSettings as error:
         fail(str(error), USAGE)
-    except UnfitRedis as error:
+    except (UnfitRedis, UnusableDatabase, Unfit) as error:
         fail(str(error), UNREACHABLE)
     except (FamilyError, StoreError) as error:
         fail(str(error))

@@ -97,6 +97,6 @@ def upgrade(data_dir: DataDir = None, as_json: AsJson = False) -> None:
         settings = load(data_dir=data_dir)
         if settings.has_own_database:
             prepare_directory(settings.data_dir)
-        done = upgrade_database(settings.database_url)
+        done = upgrade_database(settings.database)
     sentence = done or "The database has the schema of this version already."
     print_json({"changed": done is not None, "detail": sentence}) if as_json else print(clean(sentence))

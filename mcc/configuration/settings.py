@@ -23,6 +23,7 @@ from pydantic import (
 from mcc.addresses import unreadable
 from mcc.addresses.redis import redis_problem
 from mcc.configuration import protected_names
+from mcc.configuration.database import DatabaseAccess, Pooler
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Configuration, configuration
 from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprints, own_directories, paths_in
 from mcc.configuration.running import Presence, find_family
@@ -135,6 +136,9 @@ class SharedSettings(BaseModel):
     """The settings on which an MCC process and a drone must agree. Paths are absolute; `redis_url` None = none named.
     `redis_prefix` is what all keys and channels in Redis begin with.
 
+    `database_pooler` says what is in front of PostgreSQL: "none", a pooler in "session" or in "transaction" mode, or
+    "auto", which finds out. `database_prepared`: a pooler in transaction mode keeps prepared statements (PgBouncer 1.21
+    and later with max_prepared_statements).
     `flower_titles` False hides session titles, which people wrote, from Celery's monitors.
     """
 
@@ -151,6 +155,8 @@ class SharedSettings(BaseModel):
 
     data_dir: Path
     database_url: str = Field(default_factory=own_database)
+    database_pooler: Pooler = "auto"
+    database_prepared: bool = False
     redis_url: str | None = None
     redis_prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:-]{1,64}$")] = KEY_PREFIX
     token: SecretStr | None = None
@@ -208,6 +214,11 @@ class SharedSettings(BaseModel):
         if self.renew_seconds * 2 > self.lease_seconds:
             raise ValueError("lease_seconds must be at least twice renew_seconds, or every lease would run out")
         return self
+
+    @property
+    def database(self) -> DatabaseAccess:
+        """The database and the way to it."""
+        return DatabaseAccess(self.database_url, self.database_pooler, self.database_prepared)
 
     @property
     def configuration(self) -> Configuration:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from mcc.configuration.database import Pooler
 from mcc.contracts.drones import Drone, Registration
 from mcc.doctor.finding import FIX_COMMAND, Finding, duration
 from mcc.doctor.installation import START_DRONES, Installation
 from mcc.doctor.machine import database_file, others_may_read
 from mcc.doctor.snapshot import Snapshot
 from mcc.store.clock import moment
-from mcc.store.errors import StoreError
+from mcc.store.errors import StoreError, Unfit
+from mcc.store.fit import Standbys, Way, standbys_of, way_to
 from mcc.store.store import Store, open_store
 from mcc.store.values import Health, IdleTransaction
 
@@ -42,17 +44,18 @@ def check_database(installation: Installation) -> Iterator[Finding]:
         if installation.unreachable:
             yield _unreachable(installation.unreachable)
             return
-        store = open_store(settings.database_url)
+        store = open_store(settings.database)
     except ValueError as error:
         yield Finding("database", "broken", str(error), "correct MCC_DATABASE_URL")
         return
     try:
         problem = store.schema_problem()
         if problem is not None:
-            detail, _, advice = problem.partition(": ")
-            yield Finding("database", "broken", detail, advice)
+            yield unfit_finding(problem)
         else:
             yield Finding("database", "ok", f"{store.database.dialect}, schema of this version")
+            yield from way_findings(way_to(store.database), settings.database_pooler)
+            yield from standby_findings(standbys_of(store.database))
             yield from health_findings(store.examiner.health(seconds=installation.seconds))
             yield _size(store, settings.retention_days)
             yield from _tokens(store.mcp_servers.logged_in(), database_file(settings.database_url))
@@ -61,10 +64,45 @@ def check_database(installation: Installation) -> Iterator[Finding]:
             yield _leases(found)
             yield from _problems(store.leases.registrations())
             yield _clock(store)
+    except Unfit as error:
+        yield unfit_finding(str(error))
     except StoreError as error:
         yield _unreachable(str(error))
     finally:
         store.close()
+
+
+def unfit_finding(problem: str) -> Finding:
+    """A sentence of `mcc.store.fit`, which ends with what to do."""
+    detail, _, advice = problem.rpartition(": ")
+    return Finding("database", "broken", detail, advice)
+
+
+def way_findings(way: Way | None, pooler: Pooler) -> Iterator[Finding]:
+    """How PostgreSQL is reached, where that is not simply direct."""
+    if way is None:
+        return
+    if way.pooled:
+        found = " (found out: auto)" if pooler == "auto" else ""
+        yield Finding("pooler", "ok", f"PostgreSQL is reached through a pooler, as in {way.mode} mode{found}")
+    if way.ungranted:
+        detail = f"settings of the planner are not in force: {', '.join(way.ungranted)}; long queues become slow"
+        yield Finding("pooler", "warning", detail, "set MCC_DATABASE_POOLER=transaction, or connect directly")
+
+
+def standby_findings(standbys: Standbys | None) -> Iterator[Finding]:
+    """What confirmed commits survive: a crash, and a fail-over."""
+    if standbys is None:
+        return
+    if not standbys.on_disk:
+        detail = "synchronous_commit is off: a crash of the server loses orders that were accepted"
+        yield Finding("standbys", "warning", detail, "ALTER SYSTEM SET synchronous_commit = on")
+    number = f"{standbys.count} connected" if standbys.count else "none connected now"
+    if standbys.synchronous:
+        yield Finding("standbys", "ok", f"synchronous ({number}): a fail-over loses nothing that was confirmed")
+    elif standbys.count:
+        detail = f"asynchronous ({number}): a fail-over loses what the standby had not received"
+        yield Finding("standbys", "ok", f"{detail}, and drones end the orders that this concerns as taken over")
 
 
 def _unreachable(problem: str) -> Finding:

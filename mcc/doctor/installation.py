@@ -15,7 +15,7 @@ from mcc.dispatch.fit import known_installation
 from mcc.doctor.redis import RedisSeen, look_at
 from mcc.doctor.snapshot import Node, RunningTask, Thresholds
 from mcc.settings import Settings
-from mcc.store.errors import StoreError, StoreUnavailable
+from mcc.store.errors import StoreError, StoreUnavailable, Unfit
 from mcc.store.store import Store, open_store
 
 T = TypeVar("T")
@@ -126,9 +126,12 @@ class Installation:
     @cached_property
     def unreachable(self) -> str:
         """Why the database cannot be reached; "" when it can. Raises ValueError for an invalid address."""
-        store = open_store(self.settings.database_url)
+        store = open_store(self.settings.database)
         try:
             store.schema_problem()
+        except Unfit:
+            # It answers; what it lacks is a finding of its own.
+            return ""
         except StoreUnavailable as problem:
             return str(problem)
         finally:
@@ -170,7 +173,7 @@ class Installation:
             raise StoreUnavailable(f"there is no database in {self.settings.data_dir} yet")
         if self.unreachable:
             raise StoreUnavailable(self.unreachable)
-        store = open_store(self.settings.database_url)
+        store = open_store(self.settings.database)
         try:
             if problem := store.schema_problem():
                 raise StoreUnavailable(problem)

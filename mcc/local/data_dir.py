@@ -14,6 +14,7 @@ from mcc.local.errors import UnusableDatabase, UnusableDirectory
 from mcc.redaction import FLOWER_FILE
 
 if TYPE_CHECKING:
+    from mcc.configuration.database import DatabaseAccess
     from mcc.settings import Settings
     from mcc.store.store import Store
 
@@ -162,23 +163,23 @@ def _text_of(path: Path) -> str:
         return ""
 
 
-def upgrade_database(url: str) -> str | None:
-    """Migrate the database at `url` to this version's schema. Answers what was done as a sentence, None for nothing.
+def upgrade_database(access: "DatabaseAccess | str") -> str | None:
+    """Migrate the database to this version's schema. Answers what was done as a sentence, None for nothing.
 
     Raises `UnusableDatabase`.
     """
-    from mcc.store.errors import StoreError
+    from mcc.store.errors import StoreError, Unfit
     from mcc.store.migrate import schema_problem, upgrade
 
     problem: str | None = None
     try:
-        problem = schema_problem(url)
+        problem = schema_problem(access)
         if problem is None:
             return None
-        upgrade(url)
+        upgrade(access)
+    except Unfit as error:
+        raise UnusableDatabase(f"The database cannot be used: {error}.") from error
     except (StoreError, OSError, ValueError) as error:
-        if str(error) == problem:
-            raise UnusableDatabase(f"The database cannot be used: {problem}.") from error
         raise UnusableDatabase(
             f"The database cannot be prepared ({error}): is it there, can it be written, does anyone hold it locked?"
         ) from error
@@ -201,7 +202,7 @@ def opened_store(settings: "Settings") -> "Iterator[Store]":
     if settings.has_own_database and not (settings.data_dir / "mcc.db").exists():
         raise StoreUnavailable(f"There is no database in {settings.data_dir}: name another directory with --data-dir.")
     try:
-        store = open_store(settings.database_url)
+        store = open_store(settings.database)
     except ValueError as error:
         raise BadSettings(f"MCC_DATABASE_URL cannot be used: {error}.") from error
     try:

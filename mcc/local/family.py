@@ -122,7 +122,7 @@ class Family:
         self.token = operator_token(self.settings)
         self.redis = find_redis(self.settings.redis_url, search_path=self._search_path)
         problem, done = await asyncio.gather(
-            self._commands("").refused_by_drones(), asyncio.to_thread(upgrade_database, self.settings.database_url)
+            self._commands("").refused_by_drones(), asyncio.to_thread(upgrade_database, self.settings.database)
         )
         if problem:
             raise BadSettings(problem)

@@ -28,6 +28,8 @@ OWN_PREFIXES = ("FLOWER_", "MCC_")
 
 SHARED_WITH_DRONES = (
     "DATABASE_URL",
+    "DATABASE_POOLER",
+    "DATABASE_PREPARED",
     "REDIS_URL",
     "REDIS_PREFIX",
     "DATA_DIR",
@@ -241,6 +243,8 @@ def workspace_roots(settings: Settings, inherited: Mapping[str, str], workspaces
 def _settings_of(settings: Settings, redis_url: str) -> dict[str, str]:
     chosen = {
         "MCC_DATABASE_URL": settings.database_url,
+        "MCC_DATABASE_POOLER": settings.database_pooler,
+        "MCC_DATABASE_PREPARED": "on" if settings.database_prepared else "off",
         "MCC_REDIS_URL": redis_url,
         "MCC_REDIS_PREFIX": settings.redis_prefix,
         "MCC_DATA_DIR": str(settings.data_dir),

@@ -1,4 +1,4 @@
-"""Engines for SQLite and PostgreSQL, with their connection settings, and a watchdog for silent connections."""
+"""Addresses of databases, the engine for SQLite with its settings, and a watchdog for silent connections."""
 
 import logging
 import os
@@ -15,11 +15,11 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 from sqlalchemy import event
-from sqlalchemy.dialects.postgresql.base import PGCompiler
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 from sqlalchemy.engine import URL, Connection, Dialect, Engine, make_url
 from sqlalchemy.pool import QueuePool
 
+from mcc.configuration.database import with_hosts_in_query
 from mcc.configuration.places import make_private_directory
 from mcc.store.clock import Clock, micros
 from mcc.store.errors import StoreUnavailable
@@ -104,38 +104,20 @@ def _cut(connection: Any) -> None:
         twin.shutdown(socket.SHUT_RDWR)
 
 
-POSTGRES_SETTINGS = {
-    # Statements are planned once, not for each set of values: planning takes longer than most of them take to run.
-    "plan_cache_mode": "force_generic_plan",
-    # A plan made while a table was small is kept until the server has analyzed the table: without these two, each row
-    # of a long queue would be compared with all others.
-    "enable_seqscan": "off",
-    "enable_bitmapscan": "off",
-    "jit": "off",
-    "idle_in_transaction_session_timeout": "5s",
-    "statement_timeout": "15s",
-    "default_transaction_isolation": "read\\ committed",
-}
-
-POSTGRES_ARGUMENTS = {
-    "keepalives_idle": 3,
-    "keepalives_interval": 1,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 6_000,
-}
-"""TCP settings that give a dead server up within about six seconds, half the time of a lease."""
-
 CACHE_KILOBYTES = 512
 """Page cache of one SQLite connection: enough for a transaction. A write by any other connection invalidates all of it,
 so a larger cache would only cost memory, per connection and growing with the file."""
+
+LOG_BYTES = 64_000_000
+"""The write-ahead log is cut to this size as soon as it can be: a long reader, such as a backup, lets it grow."""
 
 
 def normal_url(url: str) -> URL:
     """The address with the driver to use: psycopg 3 for PostgreSQL, whatever driver it names. Raises ValueError for
     other databases, and for SQLite in memory."""
     try:
-        made = make_url(url)
-    except sa.exc.ArgumentError as error:
+        made = make_url(with_hosts_in_query(url))
+    except (sa.exc.ArgumentError, ValueError) as error:
         raise ValueError(
             "the database address is not one: write sqlite:///PATH or postgresql://USER@HOST/NAME"
         ) from error
@@ -147,14 +129,6 @@ def normal_url(url: str) -> URL:
     if kind == "sqlite":
         return made.set(drivername="sqlite+pysqlite")
     raise ValueError(f"{kind} is not supported: write sqlite:///PATH or postgresql://USER@HOST/NAME")
-
-
-def opened(url: URL, clock: Clock, connections: int, patience: float) -> Engine:
-    """The engine for an address that `normal_url` returned. `patience`: seconds to wait for a lock, a free connection
-    or a new one."""
-    if url.get_backend_name() == "sqlite":
-        return _sqlite(url, clock, connections, patience)
-    return _postgres(url, connections, patience)
 
 
 def without_transactions(dialect: Dialect) -> dict[str, Any]:
@@ -169,40 +143,6 @@ def is_used_up(engine: Engine) -> bool:
     return isinstance(pool, QueuePool) and pool.checkedout() >= 2 * pool.size()
 
 
-def _postgres(url: URL, connections: int, patience: float) -> Engine:
-    settings = {**POSTGRES_SETTINGS, "lock_timeout": f"{round(patience * 1000)}ms"}
-    given = str(url.query.get("options", ""))
-    options = " ".join([*(f"-c {name}={value}" for name, value in settings.items()), given]).strip()
-    try:
-        engine = sa.create_engine(
-            url.difference_update_query(["options"]),
-            pool_size=connections,
-            max_overflow=connections,
-            pool_timeout=patience,
-            connect_args={
-                **POSTGRES_ARGUMENTS,
-                "connect_timeout": max(2, round(patience)),
-                "options": options,
-                "application_name": "mcc",
-            },
-        )
-    except ModuleNotFoundError as error:
-        raise StoreUnavailable("PostgreSQL needs psycopg: install the extra `mcc[postgres]`") from error
-    engine.dialect.statement_compiler = _Limiting
-    return engine
-
-
-class _Limiting(PGCompiler):
-    """Renders the number of a LIMIT into the statement: without it, a plan for all values expects a tenth of the table
-    to be read."""
-
-    def limit_clause(self, select: Any, **options: Any) -> str:
-        clause, limited = select._limit_clause, super().limit_clause
-        if clause is None or select._offset_clause is not None or not select._simple_int_clause(clause):
-            return str(limited(select, **options))  # type: ignore[no-untyped-call]
-        return f"\n LIMIT {self.process(clause.render_literal_execute(), **options)}"
-
-
 class _Hinting(SQLiteCompiler):
     """Renders the hints of a statement (INDEXED BY), which SQLAlchemy omits for SQLite."""
 
@@ -210,7 +150,9 @@ class _Hinting(SQLiteCompiler):
         return text
 
 
-def _sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine:
+def opened_sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine:
+    """The engine for an address of a file that `normal_url` returned. `patience`: seconds to wait for a lock or a free
+    connection."""
     file = Path(str(url.database))
     try:
         make_private_directory(file.parent)
@@ -244,6 +186,7 @@ def _sqlite(url: URL, clock: Clock, connections: int, patience: float) -> Engine
         raw.isolation_level = None
         raw.execute("PRAGMA synchronous=FULL")
         raw.execute(f"PRAGMA cache_size=-{CACHE_KILOBYTES}")
+        raw.execute(f"PRAGMA journal_size_limit={LOG_BYTES}")
         raw.execute("PRAGMA foreign_keys=ON")
         # Declared deterministic although they are not: SQLite then calls them once per statement, not once per row.
         raw.create_function("mcc_now", 0, lambda: micros(clock.now()), deterministic=True)

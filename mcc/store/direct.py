@@ -5,9 +5,8 @@ conversions of parameters and columns. That takes seven times as long as SQLite 
 psycopg. Here a repeated statement is compiled once (docs/decisions/18).
 """
 
-from collections import deque
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -17,7 +16,7 @@ from sqlalchemy.engine import Connection, Engine
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.engine.result import result_tuple
 
-from mcc.store.connections import Watchdog, is_used_up, without_transactions
+from mcc.store.connections import Watchdog, without_transactions
 from mcc.store.drivers import Cursor, driver_of
 
 Process: TypeAlias = Callable[[Any], Any]
@@ -198,14 +197,15 @@ class Link(Connection):
         self._statements = _statements(self.dialect.name)
         self._raw_info = self.info
         self._watchdog = watchdog
+        self.opened_at = time.monotonic()
 
     def execute(self, statement: Any, parameters: Any = None, *, execution_options: Any = None) -> Any:
         is_list = type(parameters) is list and len(parameters) > 0
         given = parameters[0] if is_list else parameters or {}
         prepared = self._statements.prepared(statement, given, self.dialect) if isinstance(given, Mapping) else None
         if prepared is None or execution_options or (is_list and prepared.returns_rows):
-            self.flush()
-            return super().execute(statement, parameters, execution_options=execution_options)
+            run = super().execute
+            return self._around(lambda: run(statement, parameters, execution_options=execution_options))
         if is_list and len(parameters) > 1:
             return prepared.result(
                 self._send(self._driver.run_for_each, prepared.text, map(prepared.values, parameters))
@@ -224,8 +224,23 @@ class Link(Connection):
             self._send(self._driver.run_later, prepared.text, values, is_list)
 
     def exec_driver_sql(self, statement: str, parameters: Any = None, execution_options: Any = None) -> Any:
-        self.flush()
-        return super().exec_driver_sql(statement, parameters, execution_options)
+        run = super().exec_driver_sql
+        return self._around(lambda: run(statement, parameters, execution_options))
+
+    def _around(self, run: Callable[[], Any]) -> Any:
+        """Let SQLAlchemy run a statement, after those that were to be executed later."""
+        if not self._driver.begins_alone or self._driver.is_in_transaction:
+            self.flush()
+            return run()
+        self.begin_now()
+        try:
+            self.flush()
+            result = run()
+            self.commit_now()
+        except BaseException:
+            self._roll_back()
+            raise
+        return result
 
     def send_later(self, text: str, parameters: Any) -> None:
         """As `send`, for a statement whose result is not needed, as in `execute_later`."""
@@ -268,12 +283,15 @@ class Link(Connection):
 
     def reset(self) -> None:
         """Roll back what is not committed, in SQLAlchemy and in the driver, and end the watch."""
+        self._roll_back()
+        if self._watchdog is not None:
+            self._watchdog.checked_in(self._raw, self._raw_info)
+
+    def _roll_back(self) -> None:
         # SQLAlchemy first, and always: after a failed commit its transaction is over, yet it refuses every statement.
         self.rollback()
         if self._driver.is_in_transaction:
             self._driver.rollback()
-        if self._watchdog is not None:
-            self._watchdog.checked_in(self._raw, self._raw_info)
 
     def _send(self, run: Callable[..., Any], text: str, *values: Any) -> Any:
         """Run a method of the driver, and translate its errors to SQLAlchemy's. `text`: the statement, for errors."""
@@ -315,66 +333,3 @@ def flush(connection: Connection) -> None:
     """Wait for statements that were to be executed later, and raise their errors."""
     if isinstance(connection, Link):
         connection.flush()
-
-
-class Links:
-    """A pool of idle `Link` connections of one engine, `most` at most. Safe for several threads."""
-
-    def __init__(self, engine: Engine, most: int, watchdog: Watchdog | None = None) -> None:
-        """`watchdog` watches the connections while they are in use."""
-        self._engine = engine
-        self._watchdog = watchdog
-        self._free: deque[Link] = deque()
-        self._most = most
-
-    @property
-    def has_listeners(self) -> bool:
-        """Whether event listeners want to see statements or commits, of which only SQLAlchemy notifies them."""
-        dispatch = self._engine.dispatch
-        return bool(dispatch.before_cursor_execute) or bool(dispatch.commit)
-
-    @contextmanager
-    def writing(self) -> Iterator[Link]:
-        """A connection with an open transaction, which is committed unless something is raised."""
-        with self.reading() as link:
-            link.begin_now()
-            yield link
-            link.commit_now()
-
-    @contextmanager
-    def reading(self) -> Iterator[Link]:
-        """A connection without a transaction: the one used last, which has prepared most of the statements."""
-        try:
-            link = self._free.pop()
-        except IndexError:
-            link = Link(self._engine, self._watchdog)
-        try:
-            link.checked_out()
-            link.refresh()
-            yield link
-        finally:
-            self._give_back(link)
-
-    def close(self) -> None:
-        """Close all idle connections; those in use are closed when they are returned."""
-        self._most = 0
-        self._clear()
-
-    def _clear(self) -> None:
-        with suppress(IndexError):
-            while True:
-                self._free.pop().close()
-
-    def _give_back(self, link: Link) -> None:
-        was_lost = link.invalidated
-        try:
-            link.reset()
-        except Exception:
-            link.invalidate()
-        if was_lost:
-            # What ended this connection has ended the idle ones as well; SQLAlchemy drops those in its own pool.
-            self._clear()
-        if len(self._free) < self._most and not link.invalidated and not is_used_up(self._engine):
-            self._free.append(link)
-        else:
-            link.close()

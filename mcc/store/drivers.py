@@ -3,10 +3,13 @@
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol
 
 from sqlalchemy.engine import Connection
+
+from mcc.store.postgres import BEGIN, Opening, opening_of
 
 PLANS_SECONDS = 2.0
 """How long PostgreSQL's plans of a connection are kept: they are made for tables as large as they were then."""
@@ -50,13 +53,23 @@ class Driver(Protocol):
     def refresh(self) -> None:
         """Forget plans that may no longer fit; called before each piece of work."""
 
+    @property
+    def begins_alone(self) -> bool:
+        """Whether a statement outside a transaction is only complete with the settings that begin one, so that whoever
+        sends it around this driver has to begin and commit a transaction."""
+
 
 def driver_of(connection: Connection) -> Driver:
     raw: Any = connection.connection.driver_connection
-    return _Sqlite(raw) if isinstance(raw, sqlite3.Connection) else _Postgres(raw)
+    if isinstance(raw, sqlite3.Connection):
+        return _Sqlite(raw)
+    opening = opening_of(connection)
+    return _Postgres(raw) if opening is None else _Pooled(raw, opening)
 
 
 class _Sqlite:
+    begins_alone = False
+
     def __init__(self, raw: sqlite3.Connection) -> None:
         self._raw = raw
         self.run = raw.execute
@@ -95,6 +108,8 @@ class _Postgres:
     BEGIN, and statements run later, are sent together with the next statement or with COMMIT, in one round trip: this
     thread and the server's process are then woken once instead of once per statement.
     """
+
+    begins_alone = False
 
     def __init__(self, raw: Any) -> None:
         """`raw` is typed Any because psycopg is installed only for PostgreSQL."""
@@ -157,6 +172,65 @@ class _Postgres:
             for one in waiting:
                 one()
             statement()
+
+
+class _Pooled(_Postgres):
+    """A psycopg connection through a pooler, which may give each transaction to another of the server's connections.
+
+    Each transaction begins with its settings, in the same round trip. A statement outside a transaction is one by
+    itself, with its COMMIT in that round trip too. No plan is forgotten, because none is kept.
+    """
+
+    begins_alone = True
+
+    def __init__(self, raw: Any, opening: Opening) -> None:
+        super().__init__(raw)
+        self._opening = opening
+        # Of its own, so that the results of the other cursor are those of the statement.
+        self._around = raw.cursor()
+
+    def run(self, text: str, values: Any) -> Cursor:
+        if self.is_in_transaction:
+            return super().run(text, values)
+        self._alone(partial(self._cursor.execute, text, values))
+        return _Fetched(self._cursor)
+
+    def run_for_each(self, text: str, values: Iterable[Any]) -> Cursor:
+        if self.is_in_transaction:
+            return super().run_for_each(text, values)
+        self.begin()
+        cursor = super().run_for_each(text, values)
+        self.commit()
+        return cursor
+
+    def run_later(self, text: str, values: Any, for_each: bool) -> None:
+        if self.is_in_transaction:
+            super().run_later(text, values, for_each)
+        else:
+            self._alone(partial(self._cursor.executemany if for_each else self._cursor.execute, text, values))
+
+    def refresh(self) -> None:
+        """There is nothing to forget."""
+
+    def begin(self) -> None:
+        self._waiting.append(self._begin)
+
+    def _begin(self) -> None:
+        self._around.execute(BEGIN, prepare=False)
+        self._around.execute(self._opening.text, self._opening.values, prepare=False)
+
+    def _alone(self, statement: Callable[[], object]) -> None:
+        """Run the statement as a transaction."""
+        try:
+            with self._raw.pipeline():
+                self._begin()
+                statement()
+                self._around.execute("COMMIT", prepare=False)
+        except BaseException:
+            # Not left open: the pooler keeps the server's connection for it. A lost connection has none.
+            with suppress(Exception):
+                self._raw.rollback()
+            raise
 
 
 class _Fetched:

@@ -1,7 +1,6 @@
 """The database: transactions, repeated when that is safe, and translation of foreign errors."""
 
 import random
-import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -10,97 +9,16 @@ from threading import Lock
 from typing import Any, NoReturn, TypeVar
 
 import sqlalchemy as sa
-from sqlalchemy import exc
 from sqlalchemy.engine import Connection
 
+from mcc.configuration.database import DatabaseAccess
 from mcc.store.clock import Clock, SystemClock, micros
-from mcc.store.connections import Watchdog, normal_url, opened, unwatched, without_transactions
-from mcc.store.direct import Links, flush
-from mcc.store.errors import BadEntry, StoreError, StoreFull, StoreUnavailable
-
-UNDONE = frozenset({"40001", "40P01"})
-"""SQLSTATEs with which PostgreSQL rolls a transaction back because of a concurrent one; repeating it is right."""
-
-FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
-"""SQLite's error codes for a full disk: for the database file, or for the index of its write-ahead log."""
-
-LOCKED = "the database is locked by another process; try again"
-DISK_FULL = "the disk of the database is full: free some space, then try again"
-SCHEMA = frozenset({"42P01", "42703", "3F000"})
-"""SQLSTATEs for a missing table, column or schema."""
-SETTLED_BY_TIME = ("08", "25", "40", "53", "55", "57", "58", "XX")
-"""SQLSTATE classes after which the same statement may succeed later: connection, resources, locks, shutdown, disk."""
-
-DATA_ERRORS: tuple[type[Exception], ...] = (exc.DataError, exc.IntegrityError, UnicodeError, OverflowError)
-
-
-class ConnectionLost(StoreUnavailable):
-    """The connection was lost, or the database rolled the transaction back.
-
-    `committing`: the transaction may have been committed nevertheless. `undone`: it was rolled back because of a
-    concurrent one, and repeating it is right.
-    """
-
-    def __init__(self, message: str, *, committing: bool, undone: bool = False) -> None:
-        super().__init__(message)
-        self.committing = committing
-        self.undone = undone
-
-
-def translated(error: Exception, *, committing: bool = False) -> Exception:
-    """The store's error for a foreign one; an unknown one is returned unchanged."""
-    if isinstance(error, StoreError):
-        return error
-    if isinstance(error, DATA_ERRORS):
-        return BadEntry(f"the database refuses this data: {_first_line(error)}")
-    if isinstance(error, exc.TimeoutError):
-        return StoreUnavailable("all connections to the database are in use; try again")
-    if isinstance(error, sqlite3.Error):
-        if _is_full(error):
-            return StoreFull(DISK_FULL)
-        if "locked" in str(error):
-            return StoreUnavailable(LOCKED)
-        return StoreUnavailable(f"the database file cannot be opened: {_first_line(error)}")
-    if isinstance(error, exc.DBAPIError):
-        return _of_driver(error, committing)
-    return error
-
-
-def _of_driver(error: exc.DBAPIError, committing: bool) -> Exception:
-    state = getattr(error.orig, "sqlstate", None) or ""
-    line = _first_line(error)
-    if state in SCHEMA or "no such table" in line or "no such column" in line or "has no column" in line:
-        return StoreUnavailable(f"the database has not the schema of this version ({line}): run `mcc db upgrade`")
-    if (
-        error.connection_invalidated
-        or state in UNDONE
-        or (
-            not state
-            and (type(error.orig).__module__.startswith("psycopg") and isinstance(error, exc.OperationalError))
-        )
-    ):
-        undone = state in UNDONE
-        what = "the database undid this because of another one" if undone else "the connection to the database was lost"
-        return ConnectionLost(f"{what}: {line}", committing=committing and not undone, undone=undone)
-    if "locked" in line:
-        return StoreUnavailable(LOCKED)
-    if state == "53100" or _is_full(error.orig):
-        return StoreFull(DISK_FULL)
-    if state.startswith(SETTLED_BY_TIME) or isinstance(error, exc.OperationalError | exc.InternalError):
-        return StoreUnavailable(f"the database cannot do this now: {line}")
-    if type(error) is exc.DatabaseError:
-        return StoreUnavailable(f"the database file is damaged or is none: {line}")
-    return error
-
-
-def _is_full(error: BaseException | None) -> bool:
-    return getattr(error, "sqlite_errorcode", None) in FULL or "disk is full" in str(error)
-
-
-def _first_line(error: Exception) -> str:
-    message = str(error.orig) if isinstance(error, exc.DBAPIError) else str(error)
-    return message.strip().partition("\n")[0]
-
+from mcc.store.connections import Watchdog, normal_url, opened_sqlite, unwatched, without_transactions
+from mcc.store.direct import flush
+from mcc.store.errors import StoreError, StoreUnavailable
+from mcc.store.foreign_errors import ConnectionLost, translated
+from mcc.store.links import Links
+from mcc.store.postgres import Sessions, opened_postgres
 
 T = TypeVar("T")
 
@@ -166,20 +84,28 @@ class WriteLock:
 
 
 class Database:
-    """One database with a connection pool of its own. `clock` None: the real clock."""
+    """One database with a connection pool of its own. `clock` None: the real clock.
+
+    `sessions`: how the connections to PostgreSQL are made; None for SQLite.
+    """
 
     def __init__(
         self,
-        url: str,
+        access: DatabaseAccess | str,
         *,
         clock: Clock | None = None,
         connections: int = 8,
         patience_seconds: float = PATIENCE_SECONDS,
         silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
-        self.url = normal_url(url)
+        self.access = DatabaseAccess(access) if isinstance(access, str) else access
+        self.url = normal_url(self.access.url)
         self.clock = clock or SystemClock()
-        self.engine = opened(self.url, self.clock, connections, patience_seconds)
+        self.sessions: Sessions | None = None
+        if self.url.get_backend_name() == "sqlite":
+            self.engine = opened_sqlite(self.url, self.clock, connections, patience_seconds)
+        else:
+            self.engine, self.sessions = opened_postgres(self.access, self.url, connections, patience_seconds)
         self.dialect = self.engine.dialect.name
         self._watchdog = Watchdog(self.engine, silence_seconds) if self.dialect == "postgresql" else None
         # On SQLite, the SQL functions of each connection call the clock, whichever it is.
@@ -194,6 +120,11 @@ class Database:
     @property
     def _is_direct(self) -> bool:
         return not self._links.has_listeners
+
+    @property
+    def _keeps_settings(self) -> bool:
+        """Whether a connection keeps its settings, so that a statement needs no transaction to have them."""
+        return self.sessions is None or self.sessions.mode != "transaction"
 
     def write(self, work: Callable[[Connection], T], *, repeatable: bool = False, single: bool = False) -> T:
         """Run `work` in one transaction. If the connection is lost before the commit, `work` is run once more.
@@ -228,7 +159,7 @@ class Database:
         except StoreError:
             raise
         except Exception as error:
-            _raise_translated(error, committing=done)
+            self._raise_translated(error, committing=done)
 
     def _connection(self, single: bool) -> AbstractContextManager[Connection]:
         if not self._is_direct:
@@ -248,11 +179,14 @@ class Database:
                 with self._links.reading() as link:
                     return work(link)
             with self.engine.connect() as connection:
+                if not self._keeps_settings:
+                    # One transaction: each statement still sees what is committed by then.
+                    return work(connection)
                 return work(connection.execution_options(**without_transactions(connection.dialect)))
         except StoreError:
             raise
         except Exception as error:
-            _raise_translated(error)
+            self._raise_translated(error)
 
     def snapshot(self, work: Callable[[Connection], T]) -> T:
         """Run `work` on a snapshot of the database, for as long as it takes; it blocks nobody."""
@@ -274,7 +208,11 @@ class Database:
         except StoreError:
             raise
         except Exception as error:
-            _raise_translated(error)
+            self._raise_translated(error)
+
+    def answers(self) -> bool:
+        """Whether the server answers on a new connection, be it one that takes no writes."""
+        return self.sessions is None or self.sessions.answers()
 
     def close(self) -> None:
         self._links.close()
@@ -282,17 +220,16 @@ class Database:
         if self._watchdog is not None:
             self._watchdog.close()
 
+    def _raise_translated(self, error: Exception, *, committing: bool = False) -> NoReturn:
+        """Raise the translated error.
 
-def _raise_translated(error: Exception, *, committing: bool = False) -> NoReturn:
-    """Raise the translated error.
-
-    The local names are deleted, because an error whose traceback contains a frame that refers to it is a reference
-    cycle, which only the garbage collector frees.
-    """
-    own = translated(error, committing=committing)
-    try:
-        if own is error:
-            raise own
-        raise own from error
-    finally:
-        del own, error
+        The local names are deleted, because an error whose traceback contains a frame that refers to it is a reference
+        cycle, which only the garbage collector frees.
+        """
+        own = translated(error, committing=committing, access=self.access)
+        try:
+            if own is error:
+                raise own
+            raise own from error
+        finally:
+            del own, error

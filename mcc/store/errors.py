@@ -2,7 +2,8 @@
 
 StoreError
 ├── StoreUnavailable      try again: the database is unreachable or locked
-│   └── StoreFull         free disk space, then try again: the disk of the database is full
+│   ├── StoreFull         free disk space, then try again: the disk of the database is full
+│   └── Unfit             change the server or the settings: the database lacks what MCC needs
 ├── Fenced                stop: another epoch holds the order; write nothing more
 ├── ControlsPending       read the controls again, then finish
 ├── WorkspaceNeeded       find the order's workspace, then claim the order with it
@@ -37,6 +38,10 @@ class StoreUnavailable(StoreError):
 
 class StoreFull(StoreUnavailable):
     pass
+
+
+class Unfit(StoreUnavailable):
+    """The database answers, and lacks something that the operator must give it; work waits until then."""
 
 
 class Fenced(StoreError):

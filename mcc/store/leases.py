@@ -84,6 +84,10 @@ class Leases:
     def __init__(self, database: Database) -> None:
         self._database = database
 
+    def answers(self) -> bool:
+        """Whether the database answers a new connection, be it with a refusal to write."""
+        return self._database.answers()
+
     def register(self, registration: Registration, *, lease_seconds: float) -> None:
         """Add a new incarnation with a lease. Raises ValueError when the incarnation exists."""
         row = {

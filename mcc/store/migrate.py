@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, TypeVar
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from mcc.configuration.database import DatabaseAccess
 from mcc.store.connections import unwatched
 from mcc.store.engine import Database
-from mcc.store.errors import StoreUnavailable
+from mcc.store.errors import Unfit
+from mcc.store.fit import unfit
 from mcc.store.tables import METADATA
 
 if TYPE_CHECKING:
@@ -30,10 +32,15 @@ _ADVICE = "run `mcc db upgrade`"
 
 
 def problem_of(database: Database) -> str | None:
-    """None when the schema is that of this version, else a sentence that says what to do."""
+    """None when the server is fit and the schema is that of this version, else a sentence that says what to do.
+
+    Raises `StoreUnavailable`.
+    """
+    if lack := unfit(database):
+        return lack
     found, wanted = database.read(_revision), revisions()[-1]
-    if unfit := unfit_for_upgrade(database):
-        return unfit
+    if foreign := _foreign_schema(database):
+        return foreign
     if found == wanted:
         return None
     if found is None:
@@ -42,8 +49,12 @@ def problem_of(database: Database) -> str | None:
 
 
 def unfit_for_upgrade(database: Database) -> str | None:
-    """A sentence if migrations cannot repair the schema: it is newer than this version, belongs to another program, or
-    lacks tables. None otherwise."""
+    """A sentence if the server is not fit, or migrations cannot repair the schema. None otherwise."""
+    return unfit(database, to_upgrade=True) or _foreign_schema(database)
+
+
+def _foreign_schema(database: Database) -> str | None:
+    """A sentence if the schema is newer than this version, belongs to another program, or lacks tables."""
     found = database.read(_revision)
     if found is not None and found.isdecimal():
         return (
@@ -121,29 +132,29 @@ def _config(connection: Connection) -> "Config":
 T = TypeVar("T")
 
 
-def upgrade(database_url: str, revision: str = "head") -> None:
+def upgrade(access: DatabaseAccess | str, revision: str = "head") -> None:
     """Upgrade the schema to `revision`; waits for another process that is upgrading it.
 
-    Raises `StoreUnavailable`, ValueError for an invalid address.
+    Raises `Unfit`, `StoreUnavailable`, ValueError for an invalid address.
     """
-    if unfit := _on(database_url, unfit_for_upgrade):
-        raise StoreUnavailable(unfit)
-    _on(database_url, prepare)
-    _on(database_url, lambda database: database.write(lambda connection: upgrade_with(connection, revision)))
+    if lack := _on(access, unfit_for_upgrade):
+        raise Unfit(lack)
+    _on(access, prepare)
+    _on(access, lambda database: database.write(lambda connection: upgrade_with(connection, revision)))
 
 
-def downgrade(database_url: str, revision: str) -> None:
+def downgrade(access: DatabaseAccess | str, revision: str) -> None:
     """Downgrade the schema to `revision` ("base" for an empty one); data of newer tables and columns is lost."""
-    _on(database_url, lambda database: database.write(lambda connection: downgrade_with(connection, revision)))
+    _on(access, lambda database: database.write(lambda connection: downgrade_with(connection, revision)))
 
 
-def schema_problem(database_url: str) -> str | None:
+def schema_problem(access: DatabaseAccess | str) -> str | None:
     """None when the schema is that of this version, else a sentence that says what to do."""
-    return _on(database_url, problem_of)
+    return _on(access, problem_of)
 
 
-def _on(database_url: str, work: Callable[[Database], T]) -> T:
-    database = Database(database_url, connections=1)
+def _on(access: DatabaseAccess | str, work: Callable[[Database], T]) -> T:
+    database = Database(access, connections=1)
     try:
         return work(database)
     finally:

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ParamSpec, TypeVar
 
+from mcc.configuration.database import DatabaseAccess
 from mcc.contracts.order import SessionWithTurns, WorkOrder
 from mcc.store.agent_changes import AgentChanges
 from mcc.store.approvals import Approvals
@@ -152,21 +153,22 @@ class Store:
 
 
 def open_store(
-    database_url: str,
+    access: DatabaseAccess | str,
     *,
     clock: Clock | None = None,
     connections: int = 8,
     patience_seconds: float = PATIENCE_SECONDS,
     max_queued: int | None = None,
 ) -> Store:
-    """A store on `sqlite:///PATH` or `postgresql://…`; close it after use. Neither creates nor changes anything.
+    """A store on `sqlite:///PATH` or `postgresql://…`; close it after use. Neither creates nor changes anything. An
+    address alone is reached as `DatabaseAccess` says by default.
 
     `patience_seconds`: how long to wait for a lock before `StoreUnavailable` is raised. `max_queued`: the most orders
     that may be queued. Raises ValueError for another kind of address.
     """
-    database = Database(database_url, clock=clock, connections=connections, patience_seconds=patience_seconds)
+    database = Database(access, clock=clock, connections=connections, patience_seconds=patience_seconds)
     beats = Database(
-        database_url, clock=clock, connections=2, patience_seconds=patience_seconds, silence_seconds=BEAT_SECONDS
+        access, clock=clock, connections=2, patience_seconds=patience_seconds, silence_seconds=BEAT_SECONDS
     )
     blueprints = Blueprints(database)
     journal = Journal(database)

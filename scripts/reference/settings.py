@@ -17,7 +17,10 @@ from scripts.reference.markdown import code, properties, shape, shown, table
 
 OF_MCC: Mapping[str, str] = {
     "data_dir": "Where a service keeps what it owns: SQLite file, token, logs, the data of an embedded Redis.",
-    "database_url": "`sqlite:///FILE` or `postgresql://USER@HOST/NAME`.",
+    "database_url": "`sqlite:///FILE` or `postgresql://USER@HOST/NAME`; several hosts as `H1:5432,H2:5432`.",
+    "database_pooler": "What is in front of PostgreSQL: nothing, or a pooler that keeps a connection for each client "
+    "(session) or for each transaction. `auto` finds out, and takes every pooler for the last kind.",
+    "database_prepared": "A pooler in transaction mode keeps prepared statements (PgBouncer from 1.21 on).",
     "redis_url": "`redis://`, `rediss://`, `unix://`, or Sentinels: "
     "[the forms](../how-to/scale-drones.md#a-redis-that-fails-over). None: `mcc up` starts a private Redis, "
     "`mcc serve` looks at `redis://127.0.0.1:6379/0`.",
@@ -43,6 +46,8 @@ OF_MCC: Mapping[str, str] = {
 OF_DRONES: Mapping[str, str] = {
     "data_dir": "Used for the default of `database_url`, and to find mcc.toml.",
     "database_url": "The same database as the service's.",
+    "database_pooler": "What is in front of PostgreSQL, as for the service.",
+    "database_prepared": "A pooler in transaction mode keeps prepared statements.",
     "redis_url": "The same Redis as the service's.",
     "redis_prefix": "The same as the service's.",
     "token": "The operator's token: a drone keeps it out of every text, and does nothing else with it.",

@@ -51,7 +51,7 @@ def step(points: Failpoints) -> type[DroneStep]:
 
     class FailingStep(DroneStep):
         def opened(self, settings: Settings, hire: Callable[[Settings], Crew]) -> Drone:
-            store = failing(open_store(settings.database_url, connections=4), points)
+            store = failing(open_store(settings.database, connections=4), points)
             return Drone(settings, store, lambda: hire(settings))
 
     return FailingStep

@@ -27,6 +27,7 @@ from tests.faults.failpoints import ArmedFile
 from tests.faults.jsonlines import JsonLines, read
 from tests.faults.members import Launched, Member, NotInTime, alive_in, clean_environment, until
 from tests.faults.observer import LeaseSamples, Observer, ResourceSamples, Sampler, State
+from tests.faults.pgbouncer import pgbouncer_before
 from tests.faults.plan import Plan
 from tests.faults.script import Play
 from tests.faults.services import Background, Redis, free_port, own_database, target_of, through
@@ -54,6 +55,7 @@ class Family:
         self.clients: Clients
         self.observer: Observer
         self.database_url = ""
+        self._way = ""
         self.provoked_stale = False
         """Set it when a drone was made to write too late."""
         self._token = secrets.token_hex(24)
@@ -69,7 +71,7 @@ class Family:
         self._faults: JsonLines
 
     def __enter__(self) -> "Family":
-        """Raises `psycopg.OperationalError` where there is no PostgreSQL."""
+        """Raises `psycopg.OperationalError` where there is no PostgreSQL, `NoPgBouncer` where none can be started."""
         try:
             self._start()
         except BaseException:
@@ -232,7 +234,10 @@ class Family:
         self._faults = JsonLines(places.faults)
         self.failpoints = ArmedFile(places.failpoints)
         self.database_url = self._undo.enter_context(own_database(plan.database, places.private, plan.server))
-        upgrade(self.database_url)
+        self._way = self.database_url
+        if plan.pooler is not None:
+            self._way = self._undo.enter_context(pgbouncer_before(self.database_url, plan.pooler))
+        upgrade(self._way)
         self._background = Background()
         self._undo.callback(self._background.close)
         self._undo.callback(self._end_all)
@@ -289,7 +294,7 @@ class Family:
     def _make_links(self, llm_port: int) -> None:
         targets = {
             "redis": ("127.0.0.1", self.redis.port),
-            "pg": target_of(self.database_url, 5432),
+            "pg": target_of(self._way, 5432),
             "llm": ("127.0.0.1", llm_port),
         }
         for name in self.plan.links:
@@ -300,7 +305,7 @@ class Family:
 
     def _environment(self, kind: str, name: str, bare: Mapping[str, str]) -> dict[str, str]:
         plan, private = self.plan, self.places.private
-        redis_url, database_url = self.redis.url, self.database_url
+        redis_url, database_url = self.redis.url, self._way
         if proxy := self.links.get(f"{kind}-redis"):
             redis_url = through(redis_url, proxy.port)
         if proxy := self.links.get(f"{kind}-pg"):

@@ -25,7 +25,7 @@ from tests.faults.ports import FailingNudger, failing
 def serve(settings: Settings, points: Failpoints) -> int:
     """As `mcc.api.serve.serve`, without the questions that it asks before."""
     set_up_logs()
-    store = failing(open_store(settings.database_url, patience_seconds=STORE_SECONDS), points)
+    store = failing(open_store(settings.database, patience_seconds=STORE_SECONDS), points)
     nudger = FailingNudger(redis_of(settings), settings.queues)
     nudger.points = points
     publisher = Publisher(redis_of(settings))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from tests.faults.assembly import MODEL
+from tests.faults.pgbouncer import Mode
 
 POSTGRES = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 
@@ -15,7 +16,7 @@ class Plan:
     """`links`: those that go through a proxy, such as drone-redis, mcc-pg, drone-llm; `settings`: environment of all.
 
     `judged`: what `run.json` says beside, such as `false_takeovers` that are allowed. `server`: the PostgreSQL to use;
-    `redis`: further settings of that server.
+    `pooler`: the mode of a PgBouncer through which all reach it; `redis`: further settings of the Redis.
     """
 
     database: Literal["sqlite", "postgres"] = "sqlite"
@@ -33,4 +34,5 @@ class Plan:
     settings: Mapping[str, str] = field(default_factory=dict)
     judged: Mapping[str, object] = field(default_factory=dict)
     server: str = POSTGRES
+    pooler: Mode | None = None
     redis: Mapping[str, str] = field(default_factory=dict)

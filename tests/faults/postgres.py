@@ -9,8 +9,10 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]
+import psycopg
 
 from tests.faults.members import until
 from tests.faults.services import free_port
@@ -75,6 +77,25 @@ class Postgres:
         if (pid := self._pid()) is not None:
             os.kill(pid, signal.SIGQUIT)
             until(lambda: not _is_server(pid), STOP_SECONDS, f"the server in {self.data} ends")
+
+    def command(self, statement: str) -> list[tuple[Any, ...]]:
+        """The rows of one statement outside a transaction. Raises `psycopg.Error`."""
+        with psycopg.connect(self.url, autocommit=True, connect_timeout=5) as link:
+            cursor = link.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def follow(self, port: int) -> None:
+        """Become a standby of the server on this port, from a copy of it where there is nothing yet."""
+        conninfo = f"host=127.0.0.1 port={port} user=postgres application_name=standby"
+        if not self.data.exists():
+            self._run("pg_basebackup", "-D", self.data, "-d", conninfo, "-c", "fast", "--no-sync")
+        (self.data / "standby.signal").touch()
+        give_to_server(self.data / "standby.signal")
+        self._settings["primary_conninfo"] = conninfo
+
+    def promote(self) -> None:
+        """Ready to be written when this returns."""
+        self._run("pg_ctl", "-D", self.data, "-w", "promote")
 
     @property
     def runs(self) -> bool:

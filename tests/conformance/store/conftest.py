@@ -1,8 +1,12 @@
-"""The stores under test: SQLite always, PostgreSQL where a server answers."""
+"""The stores under test: SQLite always, PostgreSQL where a server answers.
+
+With TEST_POSTGRES_POOLER=transaction, or =session, it is reached through a PgBouncer in that mode.
+"""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import LiteralString, cast
 from uuid import uuid4
 
 import psycopg
@@ -15,33 +19,55 @@ from mcc.store.tables import METADATA
 from mcc.testing import FakeClock, temporary_store
 from mcc.testing.store import migrated_copy
 from tests.conformance.store.scene import Scene
+from tests.faults.pgbouncer import Mode, NoPgBouncer, pgbouncer_before
 
 # DELETE, not TRUNCATE: that creates a new file for every table and index, which takes a hundred times as long here.
 CLEAR = sql.SQL("; ").join(
     sql.SQL("DELETE FROM {}").format(sql.Identifier(table.name)) for table in reversed(METADATA.sorted_tables)
 )
+POOLER = cast(Mode | None, os.environ.get("TEST_POSTGRES_POOLER"))
 SERVER = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> str:
+def postgres_server() -> Iterator[str]:
     """The address of a server where this account may create databases."""
     try:
         psycopg.connect(SERVER, connect_timeout=3).close()
     except psycopg.OperationalError as error:
         pytest.skip(f"no PostgreSQL answers at 127.0.0.1:5432: {str(error).splitlines()[0]}")
-    return SERVER
+    if POOLER is None:
+        yield SERVER
+        return
+    with pgbouncer_before(SERVER, POOLER) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def pooled_server(postgres_server: str) -> Iterator[str]:
+    """The same through a PgBouncer in transaction mode."""
+    try:
+        with pgbouncer_before(postgres_server, "transaction") as url:
+            yield url
+    except NoPgBouncer as why:
+        pytest.skip(str(why))
+
+
+@pytest.fixture(scope="session")
+def pooled_postgres(postgres_url: str, pooled_server: str) -> str:
+    """The database of `postgres_url` through a PgBouncer in transaction mode."""
+    return psycopg_url(pooled_server, postgres_url.rpartition("/")[2])
 
 
 @pytest.fixture(scope="session")
 def empty_postgres(postgres_server: str) -> Iterator[str]:
-    with _database(postgres_server) as url:
+    with NewDatabase(postgres_server) as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def postgres_url(postgres_server: str) -> Iterator[str]:
-    with _database(postgres_server) as url:
+    with NewDatabase(postgres_server) as url:
         upgrade(url)
         yield url
 
@@ -49,33 +75,34 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def filled_postgres(postgres_server: str) -> Iterator[str]:
     """For modules that fill a database once and only read it in their tests."""
-    with _database(postgres_server) as url:
+    with NewDatabase(postgres_server) as url:
         yield url
 
 
 @pytest.fixture(scope="module")
 def unused_postgres(postgres_server: str) -> Iterator[str]:
     """Where no test has left dead rows in tables and indexes, which plans depend on."""
-    with _database(postgres_server) as url:
+    with NewDatabase(postgres_server) as url:
         upgrade(url)
         yield url
 
 
-class _database:
-    """A new database, dropped at the end."""
+class NewDatabase:
+    """A new database, dropped at the end. `more`: what is added to CREATE DATABASE."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, more: LiteralString = "") -> None:
         self._server = server
+        self._more = more
         self._name = f"mcc_test_{uuid4().hex}"
 
     def __enter__(self) -> str:
-        self._run("CREATE DATABASE {}")
+        self._run(f"CREATE DATABASE {{}} {self._more}")
         return psycopg_url(self._server, self._name)
 
     def __exit__(self, *_: object) -> None:
         self._run("DROP DATABASE {} WITH (FORCE)")
 
-    def _run(self, statement: str) -> None:
+    def _run(self, statement: LiteralString) -> None:
         with psycopg.connect(self._server, autocommit=True) as connection:
             connection.execute(sql.SQL(statement).format(sql.Identifier(self._name)))
 

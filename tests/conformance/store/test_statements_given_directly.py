@@ -15,9 +15,11 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.pool import QueuePool
 
 from mcc.store.connections import is_used_up, without_transactions
-from mcc.store.direct import Links, execute_later, send, send_later
-from mcc.store.engine import ConnectionLost, Database
+from mcc.store.direct import execute_later, send, send_later
+from mcc.store.engine import Database
 from mcc.store.errors import BadEntry
+from mcc.store.foreign_errors import ConnectionLost
+from mcc.store.links import Links
 from mcc.store.tables import among
 
 TABLE = sa.Table(

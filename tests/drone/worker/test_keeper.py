@@ -20,6 +20,8 @@ class Scene:
         self.store = temporary_store(self.clock)
         self.lost: list[str] = []
         self.away = False
+        self.answering = True
+        self.helpless: list[bool] = []
         self.counting = Counting()
         self.slots = Slots(4)
         self.keeper = Keeper(
@@ -28,10 +30,14 @@ class Scene:
             heartbeat or self.heartbeat,
             LeaseTimes(12, 1, self.clock.uptime),
             on_lost=self.lost.append,
+            on_helpless=lambda: self.helpless.append(True),
         )
 
     def heartbeat(self) -> Heartbeat:
         return Heartbeat(self.slots.active, self.counting.counters)
+
+    def answers(self) -> bool:
+        return self.answering
 
     def __getattr__(self, name: str) -> Any:
         if self.away:
@@ -156,6 +162,7 @@ def test_the_thread_renews_until_it_is_stopped() -> None:
         beat,
         LeaseTimes(12, 0.01),
         on_lost=lambda _: None,
+        on_helpless=lambda: None,
     )
     keeper.register()
     keeper.start()
@@ -163,3 +170,27 @@ def test_the_thread_renews_until_it_is_stopped() -> None:
     keeper.stop()
     keeper.leave()
     assert list(store.leases.drones()) == []
+
+
+@pytest.mark.parametrize(("answering", "seconds", "gives_up"), [(True, 121, 1), (True, 119, 0), (False, 1_000, 0)])
+def test_renewals_that_fail_for_two_minutes_while_the_database_answers_end_the_drone(
+    answering: bool, seconds: float, gives_up: int
+) -> None:
+    scene = Scene()
+    scene.keeper.register()
+    scene.away, scene.answering = True, answering
+    scene.keeper.renew()
+    scene.clock.advance(seconds)
+    scene.keeper.renew()
+    assert len(scene.helpless) == gives_up
+
+
+def test_a_renewal_that_succeeds_begins_the_two_minutes_anew() -> None:
+    scene = Scene()
+    scene.keeper.register()
+    for away in (True, False, True):
+        scene.away = away
+        scene.keeper.renew()
+        scene.clock.advance(100)
+    scene.keeper.renew()
+    assert scene.helpless == []

@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Callable, Sequence
 
 import pytest
+from sqlalchemy.engine import Connection
 
 from drone.agent.control_router import NOBODY
 from drone.agent.idle_watch import Block
@@ -243,6 +244,46 @@ async def test_a_turn_that_is_handed_back_leaves_its_order_and_epoch_behind() ->
         returned = bench.store.claims.hand_back(held, drone="d1", message="bye")
         assert list(returned) == [order.id]
         assert bench.kinds(order.id)[-2:] == ["agent.started", "order.handed_back"]
+
+
+def lose_entries(bench: Bench, order: WorkOrder, left: int) -> None:
+    """As a fail-over to a standby does that had not received the last entries."""
+
+    def work(connection: Connection) -> None:
+        connection.exec_driver_sql("DELETE FROM journal WHERE order_id = ? AND seq > ?", (order.id, left))
+        connection.exec_driver_sql("UPDATE order_state SET last_seq = ? WHERE order_id = ?", (left, order.id))
+
+    bench.store.database.write(work)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_an_order_whose_entries_the_database_lost_returns_to_the_queue_with_what_is_left(cancelled: bool) -> None:
+    async with Bench() as bench:
+        order = bench.place("sleep 0.02")
+        working = asyncio.create_task(bench.runner.work(order.id))
+        await bench.crew.began.wait()
+        lose_entries(bench, order, left=2)
+        if cancelled:
+            for run in bench.executions:
+                run.halt(Stop.CANCEL)
+        assert await working is None
+        assert bench.kinds(order.id) == ["order.queued", "order.claimed", "order.handed_back"]
+        assert "lost confirmed entries" in bench.store.journal.read(order.id)[-1].data.message  # type: ignore[union-attr]
+        assert await bench.runner.work(order.id) is not None
+        assert bench.store.orders.get(order.id).status is OrderStatus.SUCCEEDED
+
+
+async def test_an_order_that_is_gone_with_the_database_leaves_nothing_behind() -> None:
+    async with Bench() as bench:
+        order = bench.place("sleep 0.02")
+        working = asyncio.create_task(bench.runner.work(order.id))
+        await bench.crew.began.wait()
+        lose_entries(bench, order, left=0)
+        bench.store.database.write(
+            lambda connection: connection.exec_driver_sql("DELETE FROM order_state WHERE order_id = ?", (order.id,))
+        )
+        assert await working is None
+        assert len(bench.executions) == 0
 
 
 async def test_no_order_is_claimed_without_an_incarnation() -> None:

@@ -123,6 +123,7 @@ class SimulatedDrone:
             lambda: Heartbeat(self._slots.active),
             LeaseTimes(LEASE_SECONDS, RENEW_SECONDS, loop.time),
             on_lost=self._fence,
+            on_helpless=lambda: None,
         )
         self._broadcaster = Broadcaster(Ears(heard))
         self._writer = Writer(store, self._keeper, self._broadcaster)

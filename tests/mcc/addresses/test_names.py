@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcc.addresses import Endpoint, HostList, Refused, endpoint_of, host_of, url_of
+from mcc.addresses import Endpoint, HostList, Refused, endpoint_of, host_of, services_in, url_of
 
 
 @pytest.mark.parametrize(
@@ -80,3 +80,20 @@ def test_a_list_refuses_what_it_would_not_understand(entry: str) -> None:
 
 def test_an_empty_list_covers_nothing() -> None:
     assert not HostList() and not HostList().covers(Endpoint("a.de", 443))
+
+
+@pytest.mark.parametrize(
+    ("address", "found"),
+    [
+        ("postgresql://u:p@h1:5433,h2/db", ["h1:5433", "h2:5432"]),
+        ("postgresql://u@/db?host=h1:5433&host=h2", ["h1:5433", "h2:5432"]),
+        ("postgresql:///db?host=h1,h2&port=1,2", ["h1:1", "h2:2"]),
+        ("postgresql:///db?host=h1,::1&port=5433", ["h1:5433", "[::1]:5433"]),
+        ("postgresql:///db?hostaddr=10.0.0.1", ["10.0.0.1:5432"]),
+        ("postgresql:///db?host=/var/run/postgresql", []),
+        ("postgresql:///db", ["localhost:5432"]),
+        ("sqlite:////tmp/mcc.db", []),
+    ],
+)
+def test_every_host_of_a_database_is_a_service_of_this_installation(address: str, found: list[str]) -> None:
+    assert [str(one) for one in services_in([address, None])] == found

@@ -118,7 +118,7 @@ def test_what_keeps_a_service_from_starting_is_told_in_a_sentence_with_its_exit_
         }
         answers = refusals(tmp_path, *({"MCC_DATA_DIR": str(places[name]), **own} for name, own in wrong.items()))
     said = {name: sentence for name, (_, sentence) in zip(wrong, answers, strict=True)}
-    assert [code for code, _ in answers] == [1, 2, 2, 1]
+    assert [code for code, _ in answers] == [3, 2, 2, 1]
     assert not any("Traceback" in sentence for sentence in said.values())
     assert "mcc db upgrade" in said["schema"]
     assert "MCC_DATABASE_URL" in said["address"]

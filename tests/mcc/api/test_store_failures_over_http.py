@@ -1,21 +1,27 @@
 """A database or broker that is unavailable: no order is accepted without being stored, and no request hangs."""
 
+import asyncio
 import threading
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
+import pytest
+from starlette.responses import Response
 
 from mcc.api.app import RedisAccess, build_app
 from mcc.api.problems import STATUS_OF
-from mcc.contracts.order import NewOrder
+from mcc.api.streams import Begun, EventStream, TextStream
+from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.settings import Settings
 from mcc.store import errors
 from mcc.store.errors import StoreUnavailable
 from mcc.store.orders import Orders, QueueBound
-from mcc.store.values import Placed
+from mcc.store.values import Page, Placed
 from mcc.testing import temporary_store
-from mcc.testing.served import TOKEN
+from mcc.testing.served import TOKEN, Served
 
 ORDERS = "/api/v1/orders"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
@@ -76,3 +82,76 @@ def test_every_error_of_the_store_has_its_status() -> None:
     ours = {cls for cls in all_of(errors.StoreError) if cls.__module__ == "mcc.store.errors"}
     elsewhere = {errors.WorkspaceNeeded, errors.AnotherWorkspace, errors.SomeRefused}
     assert ours - elsewhere == set(STATUS_OF), "no request claims an order, and a batch answers for each of its own"
+
+
+class Failing(Orders):
+    """Lists orders until `away` is set."""
+
+    away = False
+
+    def list(self, **more: Any) -> Page[WorkOrder]:
+        if self.away:
+            raise StoreUnavailable("The database is away.")
+        return super().list(**more)
+
+
+def test_a_stream_that_cannot_begin_is_refused_before_its_head(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = temporary_store()
+    failing = Failing(store.database, QueueBound(None, store.database.clock), store.documents)
+    failing.away = True
+    with Served(replace(store, orders=failing), tmp_path) as served:
+        for _ in range(3):
+            answer = httpx.get(f"{served.url}/api/v1/events", headers=HEADERS, timeout=20)
+            assert (answer.status_code, answer.json()["detail"]) == (503, "The database is away.")
+            assert int(answer.headers["retry-after"]) > 0
+        failing.away = False
+        with httpx.stream("GET", f"{served.url}/api/v1/events", headers=HEADERS, timeout=20) as begun:
+            assert next(line for line in begun.iter_lines() if line.startswith("event: ")) == "event: snapshot"
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+async def broken_after(pieces: int) -> AsyncIterator[bytes]:
+    for number in range(pieces):
+        yield str(number).encode()
+    raise StoreUnavailable("The database is away.")
+
+
+async def sent(answer: Response) -> list[Any]:
+    """What the response sends."""
+    messages: list[Any] = []
+    asked = asyncio.Event()
+
+    async def receive() -> dict[str, str]:
+        await asked.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        messages.append(message)
+
+    await answer({"type": "http", "asgi": {"spec_version": "2.4"}}, receive, send)
+    return messages
+
+
+async def test_the_first_piece_of_a_stream_is_made_before_its_head() -> None:
+    with pytest.raises(StoreUnavailable):
+        await Begun.of(broken_after(0))
+    begun = await Begun.of(broken_after(1))
+    assert await anext(begun) == b"0"
+    with pytest.raises(StoreUnavailable):
+        await anext(begun)
+    await begun.aclose()
+
+
+async def test_a_database_that_goes_ends_a_stream_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    messages = await sent(EventStream(broken_after(2), 5.0))
+    assert [one.get("body") for one in messages[-3:]] == [b"0", b"1", b""]
+    assert messages[-1]["more_body"] is False
+    assert len(caplog.records) == 1 and caplog.records[0].exc_info is None
+
+
+async def test_an_answer_that_breaks_off_is_never_taken_for_the_whole(caplog: pytest.LogCaptureFixture) -> None:
+    messages = await sent(TextStream(await Begun.of(broken_after(2))))
+    assert [one.get("body") for one in messages[1:]] == [b"0", b"1"] and messages[-1]["more_body"] is True
+    assert len(caplog.records) == 1 and caplog.records[0].exc_info is None

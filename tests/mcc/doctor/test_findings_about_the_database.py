@@ -4,10 +4,21 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from mcc.contracts.order import NewOrder
-from mcc.doctor.database import check_database, health_findings, leftovers, unswept
+from mcc.doctor.database import (
+    check_database,
+    health_findings,
+    leftovers,
+    standby_findings,
+    unfit_finding,
+    unswept,
+    way_findings,
+)
 from mcc.doctor.installation import Installation
 from mcc.local.data_dir import upgrade_database
+from mcc.store.fit import Standbys, Way
 from mcc.store.store import open_store
 from mcc.store.values import Health, IdleTransaction, LateReceipt, StaleLock
 from mcc.testing.hand_drone import HandDrone
@@ -155,3 +166,36 @@ def test_the_size_of_the_database_is_told_with_what_pruning_would_free(tmp_path:
     assert "could go" not in told()
     assert "older than 1e-09 days could go now" in told(MCC_RETENTION_DAYS="1e-9")
     assert "nothing is ever removed" in told(MCC_RETENTION_DAYS="0")
+
+
+def test_a_pooler_and_settings_that_are_not_in_force_are_told() -> None:
+    assert list(way_findings(None, "auto")) == [] and list(way_findings(Way(False, "none", ()), "auto")) == []
+    [pooled] = way_findings(Way(True, "transaction", ()), "auto")
+    assert (pooled.what, pooled.state) == ("pooler", "ok")
+    assert "transaction mode (found out: auto)" in pooled.detail
+    [named, slow] = way_findings(Way(True, "session", ("jit", "plan_cache_mode")), "session")
+    assert "found out" not in named.detail
+    assert slow.state == "warning" and "jit, plan_cache_mode" in slow.detail
+
+
+@pytest.mark.parametrize(
+    ("standbys", "states", "words"),
+    [
+        (Standbys(0, False, True), [], ""),
+        (Standbys(2, True, True), ["ok"], "synchronous (2 connected): a fail-over loses nothing"),
+        (Standbys(0, True, True), ["ok"], "none connected now"),
+        (Standbys(1, False, True), ["ok"], "asynchronous (1 connected): a fail-over loses what"),
+        (Standbys(1, False, False), ["warning", "ok"], "synchronous_commit is off: a crash of the server loses orders"),
+    ],
+)
+def test_what_a_fail_over_loses_is_told(standbys: Standbys, states: list[str], words: str) -> None:
+    found = list(standby_findings(standbys))
+    assert [one.state for one in found] == states
+    assert words in " ".join(one.detail for one in found)
+
+
+def test_a_server_that_is_not_fit_is_broken_with_what_to_do() -> None:
+    found = unfit_finding(
+        "the database x has the encoding LATIN1, and MCC needs UTF8: make another one (CREATE DATABASE y)"
+    )
+    assert (found.state, found.advice) == ("broken", "make another one (CREATE DATABASE y)")

@@ -11,8 +11,10 @@ from psycopg import errors
 from sqlalchemy import exc
 from sqlalchemy.engine import Connection
 
-from mcc.store.engine import ConnectionLost, Database, translated
-from mcc.store.errors import BadEntry, Fenced, StoreError, StoreFull, StoreUnavailable
+from mcc.configuration.database import DatabaseAccess, Pooler
+from mcc.store.engine import Database
+from mcc.store.errors import BadEntry, Fenced, StoreError, StoreFull, StoreUnavailable, Unfit
+from mcc.store.foreign_errors import ConnectionLost, translated
 from mcc.store.store import open_store
 from mcc.testing import temporary_store
 
@@ -48,7 +50,7 @@ def wrapped(kind: type[exc.DBAPIError], error: Exception, *, lost: bool = False)
         (wrapped(exc.OperationalError, errors.QueryCanceled("statement timeout")), StoreUnavailable, "timeout"),
         (wrapped(exc.OperationalError, errors.DiskFull("no space")), StoreFull, "free"),
         (wrapped(exc.OperationalError, errors.TooManyConnections("too many")), StoreUnavailable, "too many"),
-        (wrapped(exc.InternalError, errors.ReadOnlySqlTransaction("read-only")), StoreUnavailable, "read-only"),
+        (wrapped(exc.InternalError, errors.ReadOnlySqlTransaction("read-only")), ConnectionLost, "read-only"),
         (wrapped(exc.InternalError, errors.IdleInTransactionSessionTimeout("idle"), lost=True), ConnectionLost, "idle"),
         (wrapped(exc.ProgrammingError, errors.UndefinedTable("relation")), StoreUnavailable, "mcc db upgrade"),
         (wrapped(exc.ProgrammingError, errors.UndefinedColumn("column")), StoreUnavailable, "mcc db upgrade"),
@@ -65,9 +67,67 @@ def test_every_foreign_error_has_a_name_of_ours(error: Exception, own: type[Exce
     assert words in str(told)
 
 
-def test_what_is_ours_or_unknown_stays_what_it_is() -> None:
-    for error in (Fenced("stop"), KeyError("x"), wrapped(exc.ProgrammingError, errors.SyntaxError("SELEC"))):
+def test_what_is_ours_or_no_database_raised_stays_what_it_is() -> None:
+    for error in (Fenced("stop"), KeyError("x")):
         assert translated(error) is error
+
+
+STATES = {kind.sqlstate: kind for kind in vars(errors).values() if isinstance(getattr(kind, "sqlstate", None), str)}
+
+
+def test_no_code_of_postgresql_comes_out_as_it_is() -> None:
+    assert len(STATES) > 200
+    for state, kind in STATES.items():
+        base = next(exc.__dict__[one.__name__] for one in kind.__mro__ if one.__name__ in exc.__dict__)
+        told = translated(wrapped(base, kind("the words of the server")))
+        assert isinstance(told, StoreError), state
+        assert "the words of the server" in str(told) or isinstance(told, StoreFull), state
+
+
+@pytest.mark.parametrize("kind", [exc.ProgrammingError, exc.NotSupportedError, exc.InterfaceError])
+def test_no_error_of_sqlite_comes_out_as_it_is(kind: type[exc.DBAPIError]) -> None:
+    told = translated(wrapped(kind, getattr(sqlite3, kind.__name__)("near SELEC")))
+    assert type(told) is StoreError and "near SELEC" in str(told)
+
+
+GONE = (
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    errors.DatabaseDropped,
+    errors.IdleSessionTimeout,
+    errors.ObjectNotInPrerequisiteState,
+    errors.ReadOnlySqlTransaction,
+)
+
+
+@pytest.mark.parametrize("kind", GONE)
+def test_an_error_of_the_connection_is_tried_again_on_another(kind: type[psycopg.Error]) -> None:
+    assert type(translated(wrapped(exc.OperationalError, kind("gone")))) is ConnectionLost
+
+
+def test_missing_rights_name_the_statements_that_give_them() -> None:
+    access = DatabaseAccess("postgresql://worker:s3cret@db/orders")
+    denied = wrapped(exc.ProgrammingError, errors.InsufficientPrivilege("permission denied for schema public"))
+    told = translated(denied, access=access)
+    assert type(told) is Unfit and "s3cret" not in str(told)
+    assert "ALTER DATABASE orders OWNER TO worker" in str(told) and "GRANT SELECT" in str(told)
+
+
+@pytest.mark.parametrize(
+    "kind", [errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement, errors.ProtocolViolation]
+)
+@pytest.mark.parametrize(("pooler", "own"), [("auto", ConnectionLost), ("none", Unfit), ("session", Unfit)])
+def test_a_statement_that_another_connection_prepared_is_never_a_riddle(
+    kind: type[psycopg.Error], pooler: Pooler, own: type[StoreError]
+) -> None:
+    lost = wrapped(exc.ProgrammingError, kind("_pg3_0"))
+    told = translated(lost, committing=True, access=DatabaseAccess("postgresql://db/mcc", pooler))
+    assert type(told) is own
+    if isinstance(told, ConnectionLost):
+        assert not told.committing
+    else:
+        assert "MCC_DATABASE_POOLER=transaction" in str(told) and pooler in str(told)
 
 
 def test_a_commit_of_unknown_outcome_is_told_apart() -> None:
