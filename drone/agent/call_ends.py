@@ -76,8 +76,9 @@ READ_DIFFERENTLY = "arguments_read"
 """Name of the step that says what of a call's arguments was read as something else than was sent."""
 
 
-def read_call(call: ToolCall, spec: ToolSpec | None) -> ReadCall:
-    """The call with its arguments as the tool's schema admits them (`mcc.rules.reading`).
+def read_call(call: ToolCall, spec: ToolSpec | None, roots: Sequence[str] = ()) -> ReadCall:
+    """The call with its arguments as the tool's schema admits them (`mcc.rules.reading`), and with paths below one of
+    the workspace's `roots` relative to it: a rule about a path must not depend on its spelling.
 
     Text that is no object becomes one only where it can mean one: a bare JSON string is the only argument of a
     subagent's tool that has just that one, and null means no arguments where none is required.
@@ -90,9 +91,36 @@ def read_call(call: ToolCall, spec: ToolSpec | None) -> ReadCall:
         return ReadCall(call)
     is_finish = spec.group == "finish"
     read = read_as(spec.accepted or spec.parameters, given, spec.name, is_result=is_finish)
-    if read.value is not sent:
-        call = call.model_copy(update={"arguments": read.value})
+    value = _with_relative_paths(read.value, roots) if roots and spec.group in _OF_WORKSPACES else read.value
+    if value is not sent:
+        call = call.model_copy(update={"arguments": value})
     return ReadCall(call, read.notes, is_finish)
+
+
+_OF_WORKSPACES = frozenset(
+    {"workspace_read", "workspace_write", "diff_read", "git_read", "git_write", "shell_read", "shell_write"}
+)
+_PATHS = frozenset({"path", "paths", "cwd", "source", "target"})
+"""The arguments of the tools of these groups that are paths."""
+
+
+def _with_relative_paths(arguments: Mapping[str, object], roots: Sequence[str]) -> Mapping[str, object]:
+    named = {name: given for name, given in arguments.items() if name in _PATHS}
+    relative = {name: _relative(given, roots) for name, given in named.items()}
+    return arguments if relative == named else {**arguments, **relative}
+
+
+def _relative(given: object, roots: Sequence[str]) -> object:
+    if isinstance(given, list):
+        return [_relative(one, roots) for one in given]
+    if not isinstance(given, str) or not given.startswith("/"):
+        return given
+    parts = [part for part in given.split("/") if part not in ("", ".")]
+    for root in roots:
+        base = [part for part in root.split("/") if part not in ("", ".")]
+        if parts[: len(base)] == base:
+            return "/".join(parts[len(base) :]) or "."
+    return given
 
 
 def _as_object(sent: str, spec: ToolSpec) -> Mapping[str, object] | None:

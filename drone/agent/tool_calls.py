@@ -111,7 +111,7 @@ class ToolCalls:
         """The call with the arguments that are judged, run and recorded: those that it was started with, if it was."""
         if started is not None:
             call = call.model_copy(update={"arguments": started.arguments})
-        return read_call(call, self._specs.get(call.name))
+        return read_call(call, self._specs.get(call.name), self._roots)
 
     def _starting(self, open_reply: OpenReply) -> tuple[Fact, ...]:
         """The start entries to commit before any call runs; calls that must wait for a decision start later."""
