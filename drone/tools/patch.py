@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from drone.tools.text_files import TextFile, nearest
+from drone.tools.likeness import nearest
+from drone.tools.text_files import TextFile
 from drone.tools.tool import ToolFailed
 from mcc.rules.patterns import Pattern
 
