@@ -1,22 +1,17 @@
 """Texts that look alike: the part of a file that is most like what a call named, and the characters that differ."""
 
-import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
-from heapq import nlargest
 from itertools import groupby
 
+from mcc.rules.errors import close_matches
 from mcc.rules.patterns import Pattern
 
 LINES = 20_000
 """Lines of a file that are compared by likeness."""
 
-CHARACTERS = 160
-"""Characters of a line that are."""
-
 _ALIKE = 0.6
-_COMPARED = 20
+_AT_ONCE = 1_000
 _WINDOW = 200
 _PLACES = 5
 _MOST_NAMED = 5
@@ -50,13 +45,14 @@ def _folding() -> dict[int, str]:
 
 
 _FOLDING: Mapping[int, str] = _folding()
-_BLANKS = re.compile(" {2,}")
 _NUMBERED = Pattern(r"^[ ]*\d+(?:\t|[ ]?→|[ ]?\||:[ ]?)")
 
 
 def folded(text: str) -> str:
     """`text` as it looks: without accents, with plain quotes, dashes and blanks, and none at the ends of lines."""
-    plain = _BLANKS.sub(" ", text.translate(_FOLDING))
+    plain = text.translate(_FOLDING)
+    while "  " in plain:
+        plain = plain.replace("  ", " ")
     return plain.replace(" \n", "\n").replace("\n ", "\n").strip(" ")
 
 
@@ -174,15 +170,10 @@ def _by_votes(searched: Sequence[str], sought: Sequence[str]) -> int | None:
 
 def _by_likeness(searched: Sequence[str], sought: Sequence[str]) -> int | None:
     number, longest = max(enumerate(sought), key=lambda one: len(one[1]), default=(0, ""))
-    matcher = SequenceMatcher(b=longest[:CHARACTERS], autojunk=False)
-    promising: list[tuple[float, int]] = []
-    for at, line in enumerate(searched):
-        matcher.set_seq1(line[:CHARACTERS])
-        if matcher.real_quick_ratio() >= _ALIKE and (bound := matcher.quick_ratio()) >= _ALIKE:
-            promising.append((bound, -at))
-    found: list[tuple[float, int]] = []
-    for _, at in nlargest(_COMPARED, promising):
-        matcher.set_seq1(searched[-at][:CHARACTERS])
-        found.append((matcher.ratio(), at))
-    likeness, at = max(found, default=(0.0, 0))
-    return max(0, -at - number) if likeness >= _ALIKE else None
+    likest = [
+        line
+        for at in range(0, len(searched), _AT_ONCE)
+        for line in close_matches(longest, searched[at : at + _AT_ONCE], cutoff=_ALIKE)
+    ]
+    found = close_matches(longest, likest, cutoff=_ALIKE)
+    return max(0, searched.index(found[0]) - number) if found else None

@@ -1,10 +1,9 @@
 """Output as a terminal leaves it: what overwrites its line with carriage returns, backspaces or cursor moves is shown
 once, as it was in the end."""
 
-import re
-
 from drone.sandbox.child import Captured
 from drone.tools.display_text import strip_controls
+from mcc.rules.patterns import Pattern
 
 FRAMES = 16
 """Frames between carriage returns that are kept of one line while an output arrives."""
@@ -21,12 +20,10 @@ HEIGHT = 60
 PADDING = 100_000
 """Blanks that cursor moves add to a text at most; what is written behind them stands without them."""
 
-_MOVES = re.compile("[\b\r]|\x1b\\[[0-9]*[ABCDEFGJK]|\x9b[0-9]*[ABCDEFGJK]|\x1bM")
-_UP_OR_DOWN = re.compile(rb"\x1b\[[0-9]*[ABEFJ]|\x1bM")
+_MOVES = Pattern(r"(?:\x1b\[|\x{9b})[0-9]*[ABCDEFGJK]|\x1bM")
 _LINE_BEGINS = (b"\x1b[G", b"\x1b[0G", b"\x1b[1G")
 """Moves to the first column, which are carriage returns by another name."""
 
-_MANY_FRAMES = re.compile(rb"(?:\r[^\r\n]*){%d}" % (FRAMES + 1))
 _LARGEST = 10_000
 
 
@@ -48,7 +45,7 @@ class Overwriting:
             data = data.replace(begin, b"\r")
         end = data.rfind(b"\n") + 1
         finished, self._open = data[:end], _last_frames(data[end:])
-        if finished.count(b"\r") > FRAMES and _MANY_FRAMES.search(finished) is not None:
+        if finished.count(b"\r") - finished.count(b"\r\n") > FRAMES:
             finished = b"\n".join(map(_last_frames, finished.split(b"\n")))
         self._into.add(finished)
         if len(self._open) > OPEN_BYTES:
@@ -74,7 +71,12 @@ def _last_frames(line: bytes) -> bytes:
     if line.count(b"\r") <= FRAMES:
         return line
     dropped, *kept = line.rsplit(b"\r", FRAMES)
-    return line if _UP_OR_DOWN.search(dropped) else b"\r" + b"\r".join(kept)
+    return line if _goes_up_or_down(dropped) else b"\r" + b"\r".join(kept)
+
+
+def _goes_up_or_down(line: bytes) -> bool:
+    sequences = (part.lstrip(b"0123456789")[:1] for part in line.split(b"\x1b[")[1:])
+    return b"\x1bM" in line or any(last in (b"A", b"B", b"E", b"F", b"J") for last in sequences)
 
 
 def rendered(text: str) -> str:
@@ -84,20 +86,42 @@ def rendered(text: str) -> str:
     so that no earlier line is lost.
     """
     plain = text.replace("\r\n", "\n")
-    if _MOVES.search(plain) is None:
+    if not _moves(plain):
         return strip_controls(plain)
     screen = _Screen()
     for number, line in enumerate(plain.split("\n")):
         if number:
             screen.line_feed()
-        if _MOVES.search(line) is None:
-            screen.write(strip_controls(line))
-        else:
+        if _moves(line):
             _play(line, screen)
+        else:
+            screen.write(strip_controls(line))
     return screen.text()
 
 
+def _moves(text: str) -> bool:
+    return "\r" in text or "\b" in text or (_may_have_sequences(text) and _MOVES.search(text) is not None)
+
+
+def _may_have_sequences(text: str) -> bool:
+    return "\x1b" in text or "\x9b" in text
+
+
 def _play(line: str, screen: "_Screen") -> None:
+    for number, frame in enumerate(line.split("\r")):
+        if number:
+            screen.move("\r")
+        for step, part in enumerate(frame.split("\b")):
+            if step:
+                screen.move("\b")
+            if part:
+                _play_sequences(part, screen)
+
+
+def _play_sequences(line: str, screen: "_Screen") -> None:
+    if not _may_have_sequences(line):
+        screen.write(strip_controls(line))
+        return
     at = 0
     for move in _MOVES.finditer(line):
         screen.write(strip_controls(line[at : move.start()]))
