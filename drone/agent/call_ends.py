@@ -1,17 +1,20 @@
-"""Parts of running one reply's tool calls: serializing some of them, normalizing arguments, building their ends."""
+"""Parts of running one reply's tool calls: serializing some of them, reading arguments, building their ends."""
 
 import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 
 from drone.agent.messages import ToolSpec
 from drone.agent.toolset import Output
 from mcc.contracts.blocks import ToolCall
+from mcc.contracts.fact import Fact
 from mcc.contracts.fence import fenced
-from mcc.contracts.journal import Outcome, ToolFinished, ToolStarted
+from mcc.contracts.journal import AgentStep, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.shape import lean_copy
+from mcc.rules.reading import read_as
 
 OUTCOME_UNKNOWN = (
     "The outcome of this call is not known: the process that ran it was lost, and it may or may not have had its "
@@ -48,21 +51,92 @@ class InOrder:
                 self._over[call_id].set()
 
 
-_NULL = ("null", "None", '""', '"null"')
+@dataclass(frozen=True, slots=True)
+class ReadCall:
+    """A call with its arguments as they were read; `notes` say what was read as something else than was sent."""
+
+    call: ToolCall
+    notes: tuple[str, ...] = ()
+    is_finish: bool = False
+
+    def started(self, start: ToolStarted) -> tuple[Fact, ...]:
+        """The entries of the call's start; a finish tool's notes are warnings of its check."""
+        if not self.notes or self.is_finish:
+            return (start,)
+        return AgentStep(name=READ_DIFFERENTLY, message=f"{start.name}: {'; '.join(self.notes)}."), start
+
+    def telling(self, output: Output) -> Output:
+        """The output, of an error with the notes: what was read differently may be what went wrong."""
+        if not self.notes or not output.is_error or output.subagent_ids:
+            return output
+        return replace(output, content=f"{output.content}\n(As read: {'; '.join(self.notes)}.)")
 
 
-def normalized(call: ToolCall, spec: ToolSpec | None) -> ToolCall:
-    """The call with its arguments as an object. Null is none at all for a tool that requires none; a bare JSON string
-    becomes the only argument of a subagent's tool that has just that one; any other call is returned unchanged."""
+READ_DIFFERENTLY = "arguments_read"
+"""Name of the step that says what of a call's arguments was read as something else than was sent."""
+
+
+def read_call(call: ToolCall, spec: ToolSpec | None, roots: Sequence[str] = ()) -> ReadCall:
+    """The call with its arguments as the tool's schema admits them (`mcc.rules.reading`), and with paths below one of
+    the workspace's `roots` relative to it: a rule about a path must not depend on its spelling.
+
+    Text that is no object becomes one only where it can mean one: a bare JSON string is the only argument of a
+    subagent's tool that has just that one, and null means no arguments where none is required.
+    """
     sent = call.arguments
-    if spec is not None and isinstance(sent, str) and sent.strip() in _NULL and not spec.parameters.get("required"):
-        return call.model_copy(update={"arguments": {}})
-    if spec is None or not isinstance(sent, str) or not sent.startswith('"') or (sole := _only_argument(spec)) is None:
-        return call
+    if spec is None:
+        return ReadCall(call)
+    given = _as_object(sent, spec) if isinstance(sent, str) else sent
+    if given is None:
+        return ReadCall(call)
+    is_finish = spec.group == "finish"
+    read = read_as(spec.accepted or spec.parameters, given, spec.name, is_result=is_finish)
+    value = _with_relative_paths(read.value, roots) if roots and spec.group in _OF_WORKSPACES else read.value
+    if value is not sent:
+        call = call.model_copy(update={"arguments": value})
+    return ReadCall(call, read.notes, is_finish)
+
+
+_OF_WORKSPACES = frozenset(
+    {"workspace_read", "workspace_write", "diff_read", "git_read", "git_write", "shell_read", "shell_write"}
+)
+_PATHS = frozenset({"path", "paths", "cwd", "source", "target"})
+"""The arguments of the tools of these groups that are paths."""
+
+
+def _with_relative_paths(arguments: Mapping[str, object], roots: Sequence[str]) -> Mapping[str, object]:
+    named = {name: given for name, given in arguments.items() if name in _PATHS}
+    relative = {name: _relative(given, roots) for name, given in named.items()}
+    return arguments if relative == named else {**arguments, **relative}
+
+
+def _relative(given: object, roots: Sequence[str]) -> object:
+    if isinstance(given, list):
+        return [_relative(one, roots) for one in given]
+    if not isinstance(given, str) or not given.startswith("/"):
+        return given
+    parts = [part for part in given.split("/") if part not in ("", ".")]
+    for root in roots:
+        base = [part for part in root.split("/") if part not in ("", ".")]
+        if parts[: len(base)] == base:
+            return "/".join(parts[len(base) :]) or "."
+    return given
+
+
+def _as_object(sent: str, spec: ToolSpec) -> Mapping[str, object] | None:
+    """The arguments that a text can mean; None where that is not certain."""
+    if sent.strip() in _NOTHING:
+        return None if spec.parameters.get("required") else {}
+    if not sent.startswith('"') or (sole := _only_argument(spec)) is None:
+        return None
     try:
-        return call.model_copy(update={"arguments": {sole: json.loads(sent)}})
+        return {sole: json.loads(sent)}
     except ValueError:
-        return call
+        return None
+
+
+_NOTHING = frozenset({"null", "None", "[]", '""', '"null"', '"{}"'})
+"""Arguments as models send them for none."""
 
 
 def _only_argument(spec: ToolSpec) -> str | None:

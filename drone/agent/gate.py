@@ -7,20 +7,24 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from drone.agent.call_ends import ReadCall, read_call
 from drone.agent.messages import ToolSpec
 from drone.agent.receipts import Receipt, passages_shown
 from drone.agent.record import RecordState
 from drone.agent.report import GateFailed, Report, describe_or_raise, not_an_object
 from drone.agent.threads import OwnThreads
 from drone.agent.toolset import Output
-from drone.agent.transcript import REPLY, TRY_FIRST, VALIDATE, WOULD_BE_ACCEPTED
+from drone.agent.transcript import REPLY, TRY_FIRST, VALIDATE, WOULD_BE_ACCEPTED, as_submission
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.documents import RuleError
 from mcc.contracts.journal import GateChecked, Outcome
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage
+from mcc.rules.reading import json_in, read_as
 from mcc.rules.reads import Passage
 from mcc.rules.report import few
+from mcc.rules.schema import WRAPPED
 
 
 async def _nothing_kept(digest: str) -> str | None:
@@ -64,6 +68,8 @@ class Evidence:
             if content:
                 yield from ((receipt.call_id, one) for one in passages_shown(receipt.tool, receipt.arguments, content))
 
+
+CHECK_ONLY = "check_only"
 
 ATTEMPTS = 5
 """Submissions after which the run fails."""
@@ -176,9 +182,10 @@ class RunGate:
         if call.name == VALIDATE:
             return True
         asks = self._gate.check_only
-        if asks is None or self._state.landing is not None or not isinstance(call.arguments, Mapping):
+        given = self._read(call).call.arguments
+        if asks is None or self._state.landing is not None or not isinstance(given, Mapping):
             return False
-        return call.arguments.get(asks) in (True, "true")
+        return given.get(asks) is True
 
     async def accept_again(self, call: ToolCall, evidence: Evidence) -> GateChecked | None:
         """Check again what was accepted under another drone, without using an attempt; if it is not accepted any more,
@@ -189,7 +196,31 @@ class RunGate:
             return None
         return _checked(REPLY, self.tried, verdict)
 
+    def _read(self, call: ToolCall) -> ReadCall:
+        name = self._gate.finish if call.name == REPLY else call.name
+        spec = next((spec for spec in self._specs if spec.name == name), None)
+        if spec is not None and isinstance(call.arguments, str) and (found := _spelled(call.arguments, spec)):
+            call = call.model_copy(update={"arguments": found})
+        return read_call(call, spec)
+
+    def spelled(self, reply: ModelReplied | None) -> ToolCall | None:
+        """The submission that a reply without a tool call spells as JSON, alone or in a code fence; None: none."""
+        if reply is None or self._state.gate.accepted is not None or self.tried >= self._attempts:
+            return None
+        call = as_submission(reply)
+        return call if isinstance(self._read(call).call.arguments, Mapping) else None
+
+    async def reply(self, spelled: ToolCall, evidence: Evidence) -> GateChecked | None:
+        """Check such a submission; the entry that accepts it, or None."""
+        verdict = _refuse_untried(await self._judged(spelled, evidence), evidence)
+        if not verdict.ok:
+            return None
+        self._verdicts[spelled.call_id] = verdict
+        said = f"the reply was no call of {self._gate.finish}; its text is the result and was taken"
+        return _checked(REPLY, self.tried + 1, replace(verdict, warnings=(said, *verdict.warnings)))
+
     async def _judged(self, call: ToolCall, evidence: Evidence) -> Verdict:
+        call, notes = (read := self._read(call)).call, read.notes
         if not isinstance(call.arguments, Mapping):
             return Verdict((not_an_object(call.name, call.arguments),))
         offered = {name: given for name, given in call.arguments.items() if name != self._gate.check_only}
@@ -200,7 +231,7 @@ class RunGate:
             said = f"The check itself broke, so nothing could be accepted: {broke}. Hand the result in again."
             return Verdict((said,))
         shown = [few(sentences, MAX_ERRORS, ERROR_CHARACTERS) for sentences in (verdict.errors, verdict.faults)]
-        warnings = few(verdict.warnings, MAX_ERRORS, ERROR_CHARACTERS)
+        warnings = few((*notes, *verdict.warnings), MAX_ERRORS, ERROR_CHARACTERS)
         return replace(verdict, errors=shown[0], faults=shown[1], warnings=warnings)
 
     async def best(self, evidence: Evidence) -> Verdict | None:
@@ -236,6 +267,18 @@ _ACCEPTED_ALREADY = "The result is accepted already; nothing more is needed."
 _BROKEN = " (The rule itself breaks, as it did before: nothing that you hand in can mend it, and your work ends here.)"
 
 
+def _spelled(text: str, spec: ToolSpec) -> Mapping[str, object] | None:
+    """The arguments of a finish tool that a text spells; None where it spells none, or could be meant as a text."""
+    properties = spec.parameters.get("properties")
+    if not isinstance(properties, Mapping) or not properties:
+        return None
+    found, is_wrapped = json_in(text), {*properties} - {CHECK_ONLY} == {WRAPPED}
+    if isinstance(found, Mapping) and (not is_wrapped or WRAPPED in found):
+        return found
+    read = read_as(spec.parameters, {WRAPPED: text}).value if is_wrapped else {}
+    return None if isinstance(read.get(WRAPPED, ""), str) else read
+
+
 def _checked(tool: str, attempt: int, verdict: Verdict, *, check_only: bool = False) -> GateChecked:
     return GateChecked(
         tool=tool,
@@ -258,9 +301,10 @@ def _refuse_untried(verdict: Verdict, evidence: Evidence) -> Verdict:
 
 
 def _complaint(verdict: Verdict) -> str:
+    told = f"\n(As read: {'; '.join(verdict.warnings)}.)" if verdict.warnings else ""
     if len(verdict.errors) == 1:
-        return f"Not accepted: {verdict.errors[0]}"
-    return "Not accepted:" + "".join(f"\n- {error}" for error in verdict.errors)
+        return f"Not accepted: {verdict.errors[0]}{told}"
+    return "Not accepted:" + "".join(f"\n- {error}" for error in verdict.errors) + told
 
 
 DONE = "done"

@@ -18,7 +18,7 @@ from drone.agent.turn import Task, Turn, until_ready, wait_for_provider, wait_wh
 from drone.agent.verifier import Verifying, rejection
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
-from mcc.contracts.journal import AgentStep
+from mcc.contracts.journal import AgentStep, GateChecked
 from mcc.contracts.record import AgentEnd, RecordStatus
 
 _ENDS: dict[object, AgentEnd] = {"blocked": RecordStatus.BLOCKED, "failed": RecordStatus.FAILED}
@@ -73,6 +73,8 @@ class Loop:
                 if not state.open.started:  # started calls continue their children, which wait out pauses themselves
                     await self._wait_while_paused()
                 await self._tool_calls.act(state.open)
+            elif (accepted_text := await self._accepted_as_text()) is not None:
+                await self._write(accepted_text)
             elif state.landing is not None and state.landed and state.gate.accepted is None:
                 raise LimitReached(state.landing.limit, state.landing.allowed)
             elif finish is not None and self._replied_without_call:
@@ -92,7 +94,15 @@ class Loop:
     def _replied_without_call(self) -> bool:
         """Whether the last reply calls no tool, and has caused neither a nudge nor a stop."""
         state = self._state
-        return state.answer is not None and state.nudge is None and state.stopped is None
+        settled = state.nudge is None and state.stopped is None and state.gate.accepted is None
+        return state.answer is not None and settled
+
+    async def _accepted_as_text(self) -> GateChecked | None:
+        """The entry that accepts the text of the last reply as the result, if that is what it is."""
+        if self._finish is None or not self._replied_without_call or self._agent_control.mail:
+            return None
+        await self._wait_while_paused()
+        return await self._tool_calls.accept_reply()
 
     @property
     def _has_mail_after_answer(self) -> bool:

@@ -152,7 +152,8 @@ class ToolSpec:
     continues what it had begun. `untrusted`: third parties may have written its output, so models are shown it within a
     fence. `seconds`: its time limit, None = the turn's. `deferred`: shown to models only after they have searched for
     it. `reads_as`: the group in which agents without write access get it, restricted to reading (`OnlyReading`); empty
-    = they do not get it. `networked`: programs that it runs may reach the hosts that the operator named.
+    = they do not get it. `networked`: programs that it runs may reach the hosts that the operator named. `accepted`:
+    the schema of all that it takes, where models are shown only a part of that.
     """
 
     name: str
@@ -168,6 +169,7 @@ class ToolSpec:
     deferred: bool = False
     reads_as: str = ""
     networked: bool = False
+    accepted: Mapping[str, object] | None = field(default=None, compare=False, repr=False)
     encoded: dict[str, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     @property

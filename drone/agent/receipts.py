@@ -9,7 +9,7 @@ from drone.agent.artifacts import READ_ARTIFACT
 from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fence import unfenced
-from mcc.contracts.journal import Outcome, ToolFinished
+from mcc.contracts.journal import Outcome, ToolFinished, ToolStarted
 from mcc.rules.patterns import Found, Pattern
 from mcc.rules.reads import Passage
 
@@ -174,8 +174,10 @@ class Receipt:
         return self.paths[0] if self.paths else None
 
     @classmethod
-    def of(cls, call: ToolCall, done: ToolFinished) -> "Receipt":
-        given = call.arguments if isinstance(call.arguments, Mapping) else {}
+    def of(cls, call: ToolCall, done: ToolFinished, started: ToolStarted | None = None) -> "Receipt":
+        """`started`: the call's start, which has its arguments as they were read."""
+        sent = call.arguments if started is None else started.arguments
+        given = sent if isinstance(sent, Mapping) else {}
         listed = given.get("paths")
         named = (given.get("path"), *(listed if isinstance(listed, list | tuple) else ()))
         return cls(

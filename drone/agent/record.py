@@ -10,7 +10,7 @@ from drone.agent.messages import AssistantMessage, Picture, ToolResult, ToolResu
 from drone.agent.progress import AnswerCheck, Progress
 from drone.agent.receipts import Receipt
 from drone.agent.report import Cause, Halt, Judged, Report, Stopped
-from drone.agent.transcript import NOT_SENT, NUDGE, REPLY, Estimate, Transcript, text_for_model
+from drone.agent.transcript import NOT_SENT, NUDGE, REPLY, Estimate, Transcript, as_submission, text_for_model
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode, merged
 from mcc.contracts.entry import Origin
@@ -98,7 +98,8 @@ class GateState:
     def fails_again(self, faults: Iterable[str]) -> bool:
         return not self.faults.isdisjoint(faults)
 
-    def apply(self, checked: GateChecked) -> None:
+    def apply(self, checked: GateChecked, reply: ModelReplied | None) -> None:
+        """`reply`: the last reply, if it called no tool; its text may be the result."""
         self._only_asked = checked.check_only
         if checked.check_only:
             return
@@ -107,7 +108,7 @@ class GateState:
         self.broken = self.broken or next((fault for fault in checked.faults if fault in self.faults), "")
         self.faults |= {*checked.faults}
         self._refused = not checked.ok and checked.tool != REPLY
-        self.accepted = None
+        self.accepted = as_submission(reply) if checked.ok and self.only_replied and reply is not None else None
 
     def sent_back(self) -> None:
         """A verifier sent back the accepted result: attempts start over, and that result stays the best so far."""
@@ -269,7 +270,7 @@ class RecordState:
                 self.asked, self.waits_for_provider = None, isinstance(known, ModelRetried)
                 self.waited_seconds = known.wait_seconds if isinstance(known, ModelRetried) else 0.0
             case GateChecked():
-                self.gate.apply(known)
+                self.gate.apply(known, self.answer)
                 self._add_text(known)
             case VerifyChecked():
                 self._verified(known)
@@ -357,7 +358,7 @@ class RecordState:
         self.open.finished[call.call_id] = done
         self.found.update(dict.fromkeys(done.found))
         if call.name not in self.finish_tools:
-            self.receipts.append(Receipt.of(call, done))
+            self.receipts.append(Receipt.of(call, done, self.open.started.get(call.call_id)))
             self.child_ids.extend(done.subagent_ids)
             self.calls += done.outcome is not Outcome.DENIED
         else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from drone.agent.gate import ATTEMPTS, Evidence, Verdict
+from drone.agent.gate import ATTEMPTS, CHECK_ONLY, Evidence, Verdict
 from drone.agent.messages import ToolSpec
 from drone.agent.receipts import Receipt
 from drone.agent.report import Report, describe_or_raise
@@ -21,8 +21,6 @@ from mcc.rules.rule import check, compiled
 from mcc.rules.schema import checked_schema
 
 SUBMIT = "submit_result"
-
-CHECK_ONLY = "check_only"
 
 LONGEST = 2_000
 """Most characters that rules see of a string in a call's arguments, or of a child's text."""

@@ -9,7 +9,7 @@ from functools import partial
 from drone.agent.agent_control import AgentControl
 from drone.agent.allowance import Allowance
 from drone.agent.artifacts import LEAST, READ_ARTIFACT, TOGETHER, not_kept
-from drone.agent.call_ends import InOrder, finished, normalized, outcome_unknown, refusal
+from drone.agent.call_ends import InOrder, ReadCall, finished, outcome_unknown, read_call, refusal
 from drone.agent.gate import Evidence, RunGate, Verdict
 from drone.agent.messages import Message, ToolSpec
 from drone.agent.model_call import Context
@@ -60,6 +60,7 @@ class ToolCalls:
         self._shown = 0
         self._gate = PermissionGate(agent, turn, state)
         self._late_starts: dict[str, ToolStarted] = {}
+        self._reads: dict[str, ReadCall] = {}
 
     def recall(self, earlier: Iterable[Message]) -> None:
         """Count the tool calls of the earlier conversation as evidence, too."""
@@ -106,7 +107,13 @@ class ToolCalls:
         """Whether the tool submits a result: all that an agent may do with its last reply."""
         return self._finish is not None and self._finish.owns(spec.name) and spec.name != VALIDATE
 
-    def _starting(self, open_reply: OpenReply) -> tuple[ToolStarted, ...]:
+    def _read(self, call: ToolCall, started: ToolStarted | None) -> ReadCall:
+        """The call with the arguments that are judged, run and recorded: those that it was started with, if it was."""
+        if started is not None:
+            call = call.model_copy(update={"arguments": started.arguments})
+        return read_call(call, self._specs.get(call.name), self._roots)
+
+    def _starting(self, open_reply: OpenReply) -> tuple[Fact, ...]:
         """The start entries to commit before any call runs; calls that must wait for a decision start later."""
         calls = open_reply.calls
         starts = {
@@ -117,7 +124,7 @@ class ToolCalls:
                 round=open_reply.reply.round,
                 index=index,
                 name=call.name,
-                arguments=call.arguments,
+                arguments=self._reads[call.call_id].call.arguments,
                 idempotent=(spec := self._specs.get(call.name)) is not None and spec.idempotent,
                 approval_id=None,
             )
@@ -127,13 +134,13 @@ class ToolCalls:
         self._late_starts = {
             call_id: starts.pop(call_id) for call_id in self._waiting_calls(calls) if call_id in starts
         }
-        return tuple(starts.values())
+        return tuple(fact for start in starts.values() for fact in self._reads[start.call_id].started(start))
 
     def _waiting_calls(self, calls: Iterable[ToolCall]) -> Iterator[str]:
         """Ids of the calls that are not allowed outright, and of ordered calls behind one of them."""
         waits = False
         for call in calls:
-            spec, arguments = self._specs.get(call.name), normalized(call, self._specs.get(call.name)).arguments
+            spec, arguments = self._specs.get(call.name), self._reads[call.call_id].call.arguments
             if spec is None or call.name in self._state.finish_tools or not isinstance(arguments, Mapping):
                 continue
             held = self._gate.word(spec, arguments) != "allow"
@@ -150,6 +157,8 @@ class ToolCalls:
         begun, journal = frozenset(open_reply.started), self._turn.journal
         self._shared_room = self._context.room()
         self._shown = sum(len(done.content) for done in open_reply.finished.values())
+        started = open_reply.started
+        self._reads = {call.call_id: self._read(call, started.get(call.call_id)) for call in open_reply.calls}
         await journal.write(self._state.origin, *self._outcome_unknown(open_reply), *self._starting(open_reply))
         wanted = [call for call in open_reply.calls if call.call_id not in open_reply.finished]
         last = [call for call in wanted if call.name in self._state.finish_tools]
@@ -188,7 +197,7 @@ class ToolCalls:
     ) -> tuple[Fact, ...]:
         """Run a call once it may run; returns its last entries. A call that waits for a person does not take up one of
         the `parallel_tool_calls` slots. `crowded`: there are more calls than slots."""
-        call, later = normalized(call, self._specs.get(call.name)), self._late_starts.pop(call.call_id, None)
+        call, later = self._reads[call.call_id].call, self._late_starts.pop(call.call_id, None)
         if later is not None:
             return await self._run_after_decision(call, later, width)
         async with width:
@@ -217,9 +226,10 @@ class ToolCalls:
                 if passed is None or await self._still_approved(passed, call):
                     approval_id = passed.approval_id if passed is not None else None
                     taken = start.model_copy(update={"approval_id": approval_id})
-                    await self._turn.journal.write(self._state.origin, taken)
+                    await self._turn.journal.write(self._state.origin, *self._reads[call.call_id].started(taken))
                     return (await self._execute(call, taken=True),)
-        return (start, finished(call, passed, began, untrusted=False))
+        begun = self._reads[call.call_id].started(start)
+        return (*begun, finished(call, passed, began, untrusted=False))
 
     async def _decide(self, call: ToolCall) -> Decision:
         spec = self._specs[call.name]
@@ -268,7 +278,7 @@ class ToolCalls:
     async def _run_to_end(self, call: ToolCall, refused: Output | None) -> ToolFinished:
         started = time.monotonic()
         try:
-            output = refused or await self._run(call)
+            output = self._reads[call.call_id].telling(refused or await self._run(call))
             await self._close_abandoned()
         except BaseException as error:
             # `describe_tool_error` re-raises what concerns the run itself (cancellation, journal), not the tool.
@@ -355,6 +365,12 @@ class ToolCalls:
         """Let the gate check again what it accepted under another drone; the entry if it no longer accepts it."""
         assert self._finish is not None
         return await self._finish.accept_again(call, self._evidence())
+
+    async def accept_reply(self) -> GateChecked | None:
+        """The entry that accepts the last reply, whose text spells the result; None where it does not."""
+        assert self._finish is not None
+        spelled = self._finish.spelled(self._state.answer)
+        return None if spelled is None else await self._finish.reply(spelled, self._evidence())
 
     async def best(self) -> Verdict | None:
         """The verdict on the best submission that was not accepted."""

@@ -13,10 +13,12 @@ from drone.agent.messages import (
     picture_characters,
     without_pictures,
 )
+from mcc.contracts.blocks import ToolCall
 from mcc.contracts.control import SteerMode
 from mcc.contracts.fact import Fact
 from mcc.contracts.fence import noticed
 from mcc.contracts.journal import AgentStep, BudgetWarned, Clipped, ControlApplied, GateChecked, VerifyChecked
+from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import EarlierTurn
 from mcc.contracts.usage import Usage
 
@@ -263,6 +265,11 @@ def length(message: Message) -> int:
             return len(message.text) + len(message.thinking)
         case _:
             return len(message.text)
+
+
+def as_submission(reply: ModelReplied) -> ToolCall:
+    """A reply without a tool call as the call that it stands for: its text are the arguments."""
+    return ToolCall(call_id=f"{REPLY}_{reply.round}", name=REPLY, arguments=reply.text)
 
 
 def text_for_model(fact: Fact) -> str | None:

@@ -62,14 +62,19 @@ _NO_FILE = _Decoded("")
 
 
 def file_diff(before: bytes | None, after: bytes | None, path: str) -> FileDiff:
-    """The difference between two contents of a file, None = no file; bytes that are not UTF-8 appear as U+FFFD."""
+    """The difference between two contents of a file, None = no file; bytes that are not UTF-8 appear as U+FFFD.
+
+    Text in UTF-16 with a byte order mark is compared as text; its encoding stands behind its name.
+    """
     if before == after:
         return FileDiff("", 0, 0)
+    old, new = _readable(before), _readable(after)
     names = [f"{mark}/{quoted(path)}" for mark in "ab"]
-    if any(data is not None and b"\0" in data[:_SNIFFED] for data in (before, after)):
+    for at, file in enumerate((old, new)):
+        names[at] += f"\t({file.form})" if file is not None and file.form else ""
+    if old is None or new is None or (old.form != new.form and old.text == new.text):
         old_name, new_name = _names(names, before, after)
         return FileDiff(f"Binary files {old_name} and {new_name} differ\n", 0, 0)
-    old, new = (_NO_FILE if data is None else _Decoded(data.decode("utf-8", "replace")) for data in (before, after))
     return _text_diff(old, new, _names(names, before, after))
 
 
@@ -123,6 +128,17 @@ def on_one_line(path: str) -> str:
 
 
 _QUOTED = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t"})
+
+
+def _readable(data: bytes | None) -> _Decoded | None:
+    """The text of a file for readers, who need not tell all contents apart; None for a binary file."""
+    if data is None:
+        return _NO_FILE
+    for mark, encoding in _UTF_16:
+        if data.startswith(mark):
+            with suppress(UnicodeDecodeError):
+                return _Decoded(data[len(mark) :].decode(encoding), encoding.upper())
+    return None if b"\0" in data[:_SNIFFED] else _Decoded(data.decode("utf-8", "replace"))
 
 
 def _decoded(data: bytes | None) -> _Decoded | None:

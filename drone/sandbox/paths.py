@@ -62,12 +62,16 @@ _SENTENCES: Mapping[int, str] = {
 }
 
 
+MOUNTED = "/workspace"
+"""The workspace's path in the sandbox: what commands print is a path for every tool."""
+
 _NOTHING = Private()
 
 
 class Workspace:
     """A directory held open: every path is resolved from its descriptor, never from a string that was checked before.
 
+    `spellings`: the absolute paths of the root, as it was named, without links, and as programs in the sandbox see it.
     `fd` is an open descriptor of `root`, which this object takes over; without it `root` is opened by name. `also` is
     another spelling of the root, for people who reach it through a link. `private`: files that may lie in there and
     that no tool sees. `by_components` forces the component-wise walk, which is otherwise used only without `openat2`
@@ -90,7 +94,7 @@ class Workspace:
             raise PathError(f"The workspace {shown(str(root))} is not a directory that can be opened.") from error
         weakref.finalize(self, os.close, self.fd)
         self.root = Path(root) if fd is not None else Path(os.path.realpath(root))
-        self.spellings = (os.path.abspath(root if also is None else also), str(self.root))
+        self.spellings = (os.path.abspath(root if also is None else also), str(self.root), MOUNTED)
         self.private = private
         self._guarded = private.may_be_below(self.fd)
         self.by_components = by_components or self._guarded or not works()

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from drone.sandbox.limits import Limits
 from drone.sandbox.mounts import path_of
-from drone.sandbox.paths import Workspace
+from drone.sandbox.paths import MOUNTED, Workspace
 from drone.sandbox.worktree import COMMON, GIT, Worktree
 
-WORKSPACE = "/workspace"
+WORKSPACE = MOUNTED
 """The path of the workspace inside the sandbox."""
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -145,7 +145,7 @@ def own_paths(workspace: Workspace) -> Iterator[str]:
     Each is a symbolic link in the sandbox's root, made before anything is mounted there. A path that leads into a
     mounted directory gets none, and neither does one in /tmp, which stays empty.
     """
-    asked, real = map(os.path.normpath, workspace.spellings)
+    asked, real = map(os.path.normpath, workspace.spellings[:2])
     own = [asked] if isinstance(workspace, Worktree) else [real]
     if os.path.commonpath((asked, real)) not in (asked, real):
         own.append(asked)

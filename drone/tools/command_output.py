@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from drone.sandbox.child import Captured
 from drone.tools.display_text import strip_controls, word_after, word_before
+from drone.tools.terminal import Overwriting, rendered
 from mcc.redaction import Redactor, Stream
 
 KEPT_BYTES = 1_000_000
@@ -37,45 +38,49 @@ class OutputText:
 
 @dataclass(frozen=True, slots=True)
 class CapturedOutput:
-    """A snapshot of an output: the kept bytes of both ends, and the size of the whole in bytes."""
+    """A snapshot of an output: the kept bytes of both ends, the size in bytes of all that was not overwritten, and how
+    many bytes were `written`."""
 
     head: bytes
     tail: bytes
     size: int
+    written: int
 
     @classmethod
-    def of(cls, output: Captured) -> "CapturedOutput":
-        return cls(output.head, output.tail, output.total)
+    def of(cls, output: Overwriting) -> "CapturedOutput":
+        return cls(output.head, output.tail, output.total, output.written)
 
 
-def captured() -> Captured:
+def captured() -> Overwriting:
     """A new capture, for an output of any length."""
-    return Captured(KEPT_BYTES, KEPT_BYTES)
+    return Overwriting(Captured(KEPT_BYTES, KEPT_BYTES))
 
 
 def output_text(kept: CapturedOutput, redactor: Redactor) -> OutputText:
-    """The text of an output, without secrets. Blocks for some 50 ms if the output is long."""
+    """The text of an output as a terminal leaves it, without secrets. Blocks for some 50 ms if the output is long."""
     head, tail = kept.head, kept.tail
     if len(head) + len(tail) == kept.size:
-        return _cut(redactor.text(_text(head + tail)), kept.size)
+        return _cut(redactor.text(_text(head + tail)), 0, kept.written)
     head = head[: head.rfind(b"\n") + 1] or head[: word_before(head, len(head) - 1)]
     tail = tail[tail.find(b"\n") + 1 :] or tail[word_after(tail, 1, len(tail)) :]
-    gap = f"\n… [{kept.size - len(head) - len(tail):,} bytes were not kept] …\n"
-    return _cut(redactor.text(_text(head)) + gap + redactor.text(_text(tail)), kept.size)
+    missing = kept.size - len(head) - len(tail)
+    gap = f"\n… [{missing:,} bytes were not kept] …\n"
+    return _cut(redactor.text(_text(head)) + gap + redactor.text(_text(tail)), missing, kept.written)
 
 
 def _text(data: bytes) -> str:
-    return strip_controls(data.decode("utf-8", "replace"))
+    return rendered(data.decode("utf-8", "replace"))
 
 
-def _cut(whole: str, size: int) -> OutputText:
+def _cut(whole: str, missing: int, size: int) -> OutputText:
+    """`missing`: bytes that `whole` lacks; `size`: bytes that the command wrote."""
     data = whole.encode()
     if len(data) <= HEAD_BYTES + TAIL_BYTES:
         return OutputText(whole, None, size)
     head, tail = data[:HEAD_BYTES], data[-TAIL_BYTES:]
     head = head[: head.rfind(b"\n") + 1] or head[: word_before(data, HEAD_BYTES)]
     tail = tail[tail.find(b"\n") + 1 :] or data[word_after(data, len(data) - TAIL_BYTES, len(data)) :]
-    left_out = max(1, size - len(head) - len(tail))
+    left_out = max(1, len(data) + missing - len(head) - len(tail))
     gap = f"… [{left_out:,} bytes left out] …"
     return OutputText(f"{head.decode().rstrip()}\n{gap}\n{tail.decode()}", whole, size)
 
@@ -120,6 +125,6 @@ class Live:
         lines, self._pending = self._pending[:end], self._pending[end:]
         if self._stream is None:
             self._stream = self._redactor.stream()
-        if text := self._stream.feed(_text(lines)):
+        if text := self._stream.feed(strip_controls(lines.decode("utf-8", "replace"))):
             self._send(self._offset, text)
             self._offset += len(text)

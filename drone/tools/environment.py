@@ -19,6 +19,7 @@ from drone.tools.display_text import cut, display_path, strip_controls
 from drone.tools.files import workspace_of
 from drone.tools.git_program import Git
 from drone.tools.manifests import EntryPoint, Manifests
+from drone.tools.submodules import as_entries, submodules_of
 from drone.tools.tool import ToolContext, ToolFailed, failure, tool
 from drone.tools.walk import Found, Kind, Walk, read_up_to
 from mcc.contracts.fence import fenced
@@ -340,7 +341,11 @@ async def _changed_files(workspace: Workspace, git: Git, threads: OwnThreads) ->
         checkout = await git.opened(workspace, threads)
         checkout.needs_files()
         command = ("status", "--porcelain", "--no-renames", "--untracked-files=normal", "--ignore-submodules=dirty")
-        return _few("changed", (await checkout.text(*command)).splitlines()) or "nothing is changed since the commit"
+        if changed := (await checkout.text(*command)).splitlines():
+            return _few("changed", changed)
+        inner = await submodules_of(checkout)
+        nothing = "nothing is changed since the commit" + (", but maybe in its submodules" if inner.unseen else "")
+        return _few("changed", as_entries(inner)) or nothing
     except (ToolFailed, PathError):
         return ""
 

@@ -1,15 +1,13 @@
-"""The tools `list_files` and `find_files`, and glob matching for tools that take paths."""
+"""The tools `list_files` and `find_files`, and what tools that take paths have in common."""
 
 import os
-from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
-import re2
 from pydantic import Field
 
 from drone.sandbox.paths import PathError, PathMissing, Workspace
 from drone.tools.display_text import display_path
-from drone.tools.pattern import GlobError, expression
+from drone.tools.glob import Glob
 from drone.tools.tool import ToolContext, ToolFailed, tool
 from drone.tools.walk import Found, Kind, Walk, folded, plural
 from mcc.contracts.shape import Text
@@ -64,12 +62,13 @@ def find_files(context: ToolContext, pattern: Text, path: Text = ".", limit: Lim
         path: The directory to look in.
         limit: Lines at most.
     """
-    fits = matcher(pattern)
     walk = Walk(workspace_of(context), path, None, context.stop)
-    files = [entry for entry in _entries(walk) if entry.kind is Kind.FILE]
-    found = [file for file in files if not context.stop.is_set() and (fits(file.path) or fits(file.below))]
-    head = f"{plural(len(found), 'file')} of {len(files):,} in {display_path(path)} match {display_path(pattern)}"
-    return "\n".join([head, *folded(found, limit), *(f"[{note}]" for note in walk.notes)])
+    glob = Glob(pattern, walk.workspace)
+    entries = _entries(walk)
+    found, files = glob.files(entries, context.stop), sum(entry.kind is Kind.FILE for entry in entries)
+    head = f"{plural(len(found), 'file')} of {files:,} in {display_path(path)} match {display_path(pattern)}"
+    why = glob.notes if found else glob.on_nothing(walk, entries)
+    return "\n".join([head, *folded(found, limit), *(f"[{note}]" for note in (*why, *walk.notes))])
 
 
 def workspace_of(context: ToolContext) -> Workspace:
@@ -84,24 +83,6 @@ def _entries(walk: Walk) -> list[Found]:
         return list(walk.entries())
     except PathMissing as missing:
         raise with_nearest(walk.workspace, missing, walk.start) from missing
-
-
-def matcher(glob: str) -> Callable[[str], bool]:
-    """A test whether a path matches the glob: against its last name if the glob has no slash, else the whole path.
-
-    Raises `ToolFailed` when the glob is malformed.
-    """
-    bare = glob.removeprefix("./")
-    try:
-        bare.encode()
-        source = ("" if "/" in bare else "(?s:.*/)?") + expression(bare, braces=True)
-        options = re2.Options()
-        options.log_errors = False
-        compiled: Any = re2.compile(source, options)
-    except (GlobError, UnicodeEncodeError, re2.error) as error:
-        reason = error if isinstance(error, GlobError) else "it cannot be read."
-        raise ToolFailed(f"The glob {glob[:200]!r} cannot be used: {reason}") from error
-    return lambda path: compiled.fullmatch(os.fsencode(path)) is not None
 
 
 def with_nearest(workspace: Workspace, missing: PathMissing, path: str) -> ToolFailed:

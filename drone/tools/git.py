@@ -11,6 +11,7 @@ from drone.tools.display_text import cut, display_path
 from drone.tools.files import LineNumber, workspace_of
 from drone.tools.git_program import PATCH, SECONDS, SHOWN_BYTES, Checkout, Git, names_in, readable
 from drone.tools.git_repository import pathspec
+from drone.tools.submodules import joined, submodules_of
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from mcc.contracts.shape import Text
 
@@ -51,6 +52,7 @@ class GitTools:
         text = await checkout.text(
             "status", "--long", "--no-column", "--untracked-files=normal", "--ignore-submodules=dirty"
         )
+        text = joined(text, await submodules_of(checkout))
         return _lines(text, "Name a path in git_diff, or list_files, to see the rest.")
 
     @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
@@ -71,7 +73,10 @@ class GitTools:
         compared, description = await _comparison(checkout, ref, staged)
         patch = await checkout.output("diff", *PATCH, *compared, *narrowed)
         about = f"{description}{f', only {display_path(path)}' if path and narrowed else ''}"
-        return f"{about}:\n\n{_patch(patch, path)}" if patch.total else f"No difference: {about}."
+        if patch.total:
+            return f"{about}:\n\n{_patch(patch, path)}"
+        inner = [] if ref or staged else list((await submodules_of(checkout)).lines())
+        return "\n".join((f"No difference: {about}.", *inner))
 
     @tool(idempotent=True, seconds=_TIMEOUT, effects="read")
     async def git_show(self, context: ToolContext, ref: Text, path: Text | None = None) -> str:

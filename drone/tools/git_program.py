@@ -11,7 +11,13 @@ from drone.sandbox.child import Bounds, Captured, Ended
 from drone.sandbox.paths import Workspace
 from drone.sandbox.worktree import COMMON, GIT, Worktree
 from drone.tools.display_text import cut, strip_controls, word_before
-from drone.tools.git_repository import Repository, repository_of, sanitized_config, unreadable_working_file
+from drone.tools.git_repository import (
+    Repository,
+    repository_of,
+    sanitized_config,
+    submodule_at,
+    unreadable_working_file,
+)
 from drone.tools.tool import ToolFailed
 from mcc.contracts.journal import Outcome
 from mcc.rules.patterns import Pattern
@@ -99,17 +105,7 @@ class Git:
         if self.sandbox is None or self.problem is not None:
             raise ToolFailed(f"The git tools are off on this machine: {self.problem}", Outcome.DENIED)
         repository = await threads.tool(repository_of, workspace)
-        checkout = Checkout(self.sandbox, workspace, repository, {}, threads)
-        if not repository.configured:
-            return checkout
-        listed = await checkout.run(
-            *("config", "--file", repository.config, "--no-includes", "--null", "--list"),
-            bounds=Bounds(SECONDS, _CONFIG_BYTES, 0),
-        )
-        if listed.status or listed.stdout.left_out:
-            why = _error_line(listed.stderr) or f"it has more than {_CONFIG_BYTES:,} bytes"
-            raise ToolFailed(f"The configuration of this repository cannot be read: {why}")
-        return replace(checkout, instead={repository.config: sanitized_config(listed.stdout.head)})
+        return await Checkout(self.sandbox, workspace, repository, {}, threads).sanitized()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +131,28 @@ class Checkout:
     instead: Mapping[str, bytes]
     threads: OwnThreads
     extras: Extras = Extras()
+
+    async def sanitized(self) -> "Checkout":
+        """A copy in which git sees only the permitted part of the repository's configuration. Raises `ToolFailed`."""
+        repository = self.repository
+        if not repository.configured:
+            return self
+        listed = await self.run(
+            *("config", "--file", repository.config, "--no-includes", "--null", "--list"),
+            bounds=Bounds(SECONDS, _CONFIG_BYTES, 0),
+        )
+        if listed.status or listed.stdout.left_out:
+            why = _error_line(listed.stderr) or f"it has more than {_CONFIG_BYTES:,} bytes"
+            raise ToolFailed(f"The configuration of this repository cannot be read: {why}")
+        return replace(self, instead={repository.config: sanitized_config(listed.stdout.head)})
+
+    async def at(self, directory: str, files: str) -> "Checkout":
+        """The checkout of a submodule whose git directory and working files lie in this one's workspace, for reading.
+
+        Raises `ToolFailed` and `PathError`.
+        """
+        repository = await self.threads.tool(submodule_at, self.workspace, directory, files)
+        return await replace(self, repository=repository, instead={}, extras=Extras()).sanitized()
 
     def with_pathspec_magic(self) -> "Checkout":
         """A copy in which paths may carry pathspec magic, such as `:(top,literal)`."""

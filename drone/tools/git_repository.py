@@ -53,13 +53,15 @@ whenever someone reads it.
 class Repository:
     """A repository: `directory` is its git directory, relative to the workspace; `configured`: it has a file `config`.
 
-    `linked`: the repository lies elsewhere, and the workspace is one of its worktrees.
+    `linked`: the repository lies elsewhere, and the workspace is one of its worktrees. `files`: the directory of its
+    working files.
     """
 
     directory: str
     bare: bool = False
     configured: bool = True
     linked: bool = False
+    files: str = "."
 
     @property
     def config(self) -> str:
@@ -74,7 +76,7 @@ class Repository:
             return {"GIT_DIR": GIT, "GIT_COMMON_DIR": COMMON, "GIT_WORK_TREE": workspace}
         directory = workspace if self.bare else f"{workspace}/{self.directory}"
         place = {"GIT_DIR": directory, "GIT_COMMON_DIR": directory}
-        return place if self.bare else {**place, "GIT_WORK_TREE": workspace}
+        return place if self.bare else {**place, "GIT_WORK_TREE": posixpath.normpath(f"{workspace}/{self.files}")}
 
 
 def repository_of(workspace: Workspace) -> Repository:
@@ -93,6 +95,32 @@ def repository_of(workspace: Workspace) -> Repository:
     except PathError:
         return _by_pointer(workspace)
     return _at(workspace, ".git")
+
+
+def git_directory_of(workspace: Workspace, path: str) -> str:
+    """The git directory of the repository whose files begin at `path`, relative to the workspace.
+
+    Raises `PathMissing` if there is none, `PathError` if it does not lie in the workspace, and `ToolFailed`.
+    """
+    try:
+        os.close(workspace.open_directory(f"{path}/.git", symlinks=False))
+        return f"{path}/.git"
+    except PathMissing:
+        raise
+    except PathError:
+        target = _pointer(workspace, f"{path}/.git")
+    own = target if target.startswith("/") else f"{path}/{target}"
+    directory = os.fsdecode(posixpath.normpath(workspace.relative(own)))
+    try:
+        os.close(workspace.open_directory(directory, symlinks=False))
+    except PathMissing as missing:  # not the same as a submodule without a `.git`
+        raise PathError(str(missing)) from missing
+    return directory
+
+
+def submodule_at(workspace: Workspace, directory: str, files: str) -> Repository:
+    """The repository of a submodule. Raises `ToolFailed` and `PathError` if it may not be used."""
+    return replace(_at(workspace, directory), files=files)
 
 
 def sanitized_config(listed: bytes) -> bytes:
@@ -121,14 +149,9 @@ def _at(workspace: Workspace, directory: str) -> Repository:
 
 def _by_pointer(workspace: Workspace) -> Repository:
     """The repository that a file `.git` points to, if it lies inside the workspace."""
-    with workspace.open_file(".git", symlinks=False) as file:
-        line = os.fsdecode(read_up_to(file.fileno(), _POINTER_BYTES)).strip()
-    if not line.startswith("gitdir:"):
-        raise ToolFailed(
-            "The file .git of this workspace does not say where its repository is; there is none to look at."
-        )
+    target = _pointer(workspace, ".git")
     try:
-        directory = os.fsdecode(posixpath.normpath(workspace.relative(line.removeprefix("gitdir:").strip())))
+        directory = os.fsdecode(posixpath.normpath(workspace.relative(target)))
         os.close(workspace.open_directory(directory, symlinks=False))
     except PathError as error:
         raise ToolFailed(
@@ -137,6 +160,15 @@ def _by_pointer(workspace: Workspace) -> Repository:
             Outcome.DENIED,
         ) from error
     return _at(workspace, directory)
+
+
+def _pointer(workspace: Workspace, path: str) -> str:
+    """Where a file `.git` says that its repository is."""
+    with workspace.open_file(path, symlinks=False) as file:
+        line = os.fsdecode(read_up_to(file.fileno(), _POINTER_BYTES)).strip()
+    if not line.startswith("gitdir:"):
+        raise ToolFailed(f"The file {display_path(path)} does not say where its repository is; there is none to see.")
+    return line.removeprefix("gitdir:").strip()
 
 
 def _bare(workspace: Workspace) -> Repository:

@@ -19,6 +19,7 @@ from drone.tools.display_text import controls_refused, display_path
 from drone.tools.files import workspace_of
 from drone.tools.git_program import PATCH, SECONDS, Checkout, Git, exact, names_in, readable
 from drone.tools.git_repository import pathspec
+from drone.tools.submodules import gitlinks
 from drone.tools.tool import ToolContext, ToolFailed, threads_of, tool
 from mcc.contracts.git_facts import WorkspaceCommitted
 from mcc.contracts.journal import Outcome
@@ -36,7 +37,6 @@ _FILTERED = (":(top,literal).git", ":(top,exclude,attr:!filter)", ":(top,exclude
 """Pathspecs that leave only files with a filter. The first matches nothing that git lists; it is there because git
 2.39, when all pathspecs lie in one directory, looks attributes up by the path below that directory and finds none."""
 
-_GITLINK = "160000 "
 NAMES = Bounds(SECONDS, 8_000_000, 0)
 IDENTITY = {
     f"GIT_{who}_{what}": value
@@ -235,9 +235,7 @@ async def excluded_paths(checkout: Checkout, others: Sequence[str]) -> tuple[str
     git would have to run.
     """
     hidden = await checkout.threads.tool(lambda: [name for name, _ in checkout.workspace.hidden()])
-    listed = names_in(await checkout.output("ls-files", "-z", "--stage", bounds=NAMES))
-    modules = [path for mode, _, path in (entry.partition("\t") for entry in listed) if mode.startswith(_GITLINK)]
-    return (*hidden, *modules, *(path[:-1] for path in others if path.endswith("/")))
+    return (*hidden, *await gitlinks(checkout), *(path[:-1] for path in others if path.endswith("/")))
 
 
 async def untracked(checkout: Checkout) -> list[str]:
@@ -248,8 +246,17 @@ async def untracked(checkout: Checkout) -> list[str]:
 async def _staged(checkout: Checkout) -> str:
     command = ("diff", "--cached", "--name-status", "--no-renames", "--no-ext-diff", "--ignore-submodules=dirty", "-z")
     words = names_in(await checkout.output(*command, bounds=NAMES))
-    lines = [f"{how} {display_path(path)}" for how, path in zip(words[::2], words[1::2], strict=False)]
-    if not lines:
-        return "Nothing is staged: these paths are as they were committed."
+    found = list(zip(words[::2], words[1::2], strict=False))
+    lines = [f"{how} {display_path(path)}" for how, path in found if how != _UNMERGED]
+    unmerged = [display_path(path) for how, path in found if how == _UNMERGED]
     more = [f"[{len(lines) - LISTED:,} more]"] if len(lines) > LISTED else []
+    if unmerged:
+        others = f" and {len(unmerged) - LISTED:,} more" if len(unmerged) > LISTED else ""
+        more.append(f"In conflict, and not staged: {', '.join(unmerged[:LISTED])}{others}.")
+    if not lines:
+        return "\n".join(("Nothing is staged." if unmerged else _AS_COMMITTED, *more))
     return "\n".join((f"Staged, {len(lines):,} in all:", *lines[:LISTED], *more))
+
+
+_UNMERGED = "U"
+_AS_COMMITTED = "Nothing is staged: these paths are as they were committed."

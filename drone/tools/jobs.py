@@ -9,8 +9,9 @@ from enum import StrEnum
 
 from drone.checkpoints.recording import NOTHING_CHANGED, Closed
 from drone.sandbox.bubblewrap import Running
-from drone.sandbox.child import Captured, Ended
+from drone.sandbox.child import Ended
 from drone.sandbox.paths import Workspace
+from drone.tools.terminal import Overwriting
 
 MOST = 4
 """The default limit on the jobs of one order that run at the same time."""
@@ -45,7 +46,7 @@ class Job:
     handle: str
     command: str
     profile: str
-    output: Captured
+    output: Overwriting
     running: Running
     workspace: Workspace
     unwanted: Callable[[], bool]

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from drone.tools.text_files import TextFile, nearest
+from drone.tools.likeness import nearest
+from drone.tools.text_files import TextFile
 from drone.tools.tool import ToolFailed
 from mcc.rules.patterns import Pattern
 
@@ -12,6 +13,9 @@ MOST_CHARACTERS = 2_000_000
 
 _HEAD = Pattern(r"^@@ -(?P<at>\d{1,9})(?:,(?P<old>\d{1,9}))? \+\d{1,9}(?:,(?P<new>\d{1,9}))? @@")
 _NOWHERE = "/dev/null"
+_FENCES = ("```", "~~~")
+_BETWEEN_FILES = ("diff ", "Index: ")
+"""Beginnings of a line before the head of a file."""
 _NO_END = "\\"
 _MOST_PLACES = 1_000
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "a": b"\a", "b": b"\b", "f": b"\f", "v": b"\v"}
@@ -79,11 +83,12 @@ def parsed(patch: str) -> list[FilePatch]:
     """The parts of a unified diff, one for each file. Raises `ToolFailed` with what is wrong and where."""
     if len(patch) > MOST_CHARACTERS:
         raise ToolFailed(f"The patch has more than {MOST_CHARACTERS:,} characters: apply it in parts.")
-    if patch.lstrip().startswith("*** "):
+    lines = _unfenced(patch.replace("\r\n", "\n").split("\n"))
+    if next((line for line in lines if line.strip()), "").startswith("*** "):
         raise ToolFailed(
             'This is no unified diff: it begins with "*** ". Write "--- a/PATH", "+++ b/PATH", and parts with "@@".'
         )
-    found = list(_files(patch.replace("\r\n", "\n").split("\n")))
+    found = list(_files(lines))
     if not found:
         raise ToolFailed('The patch names no file: a unified diff has "--- a/PATH", "+++ b/PATH" and "@@" lines.')
     if len(found) > MOST_FILES:
@@ -91,12 +96,40 @@ def parsed(patch: str) -> list[FilePatch]:
     return found
 
 
+def _unfenced(lines: Sequence[str]) -> Sequence[str]:
+    """The lines with blank ones in place of code fences and of the prose outside of them.
+
+    A fence begins its line: a line of a file has a sign before it. The patch may also have begun before the first
+    fence, which then closes it. Nothing is taken away if what stands outside looks like a part of a patch, too.
+    """
+    begins = (at for at in range(len(lines)) if _begins_a_part(lines, at))
+    fences = (at for at, line in enumerate(lines) if line.startswith(_FENCES))
+    within = next(fences, len(lines)) > next(begins, 0)
+    kept: list[str] = []
+    for at, line in enumerate(lines):
+        is_bare = not line.strip("`~ \t")
+        if line.startswith(_FENCES) and (is_bare or not within):
+            within = not within
+            kept.append("")
+        elif within:
+            kept.append(line)
+        elif _begins_a_part(lines, at):
+            return lines
+        else:
+            kept.append("")
+    return kept
+
+
+def _begins_a_part(lines: Sequence[str], at: int) -> bool:
+    return lines[at].startswith((*_BETWEEN_FILES, "@@", "*** ")) or _begins_a_file(lines, at)
+
+
 def _files(lines: Sequence[str]) -> Iterator[FilePatch]:
     draft: _Draft | None = None
     at = 0
     while at < len(lines):
         line = lines[at]
-        if line.startswith("diff --git "):
+        if line.startswith(_BETWEEN_FILES):
             if draft is not None:
                 yield draft.finished()
             draft = _Draft()
@@ -117,6 +150,8 @@ def _files(lines: Sequence[str]) -> Iterator[FilePatch]:
             continue
         elif line.startswith(("Binary files ", "GIT binary patch")):
             raise ToolFailed(f"Line {at + 1} of the patch is about a binary file, and only texts are patched.")
+        elif _is_signature(lines, at):
+            at += 1
         elif draft is not None and draft.hunks and line.strip():
             raise ToolFailed(f"Line {at + 1} of the patch belongs to nothing: {line[:80]!r}.")
         at += 1
@@ -163,7 +198,7 @@ def _hunk(lines: Sequence[str], at: int) -> tuple[Hunk, int]:
         if line.startswith(_NO_END) and body:
             for side in {"-": (0,), "+": (1,)}.get(body[-1][:1], (0, 1)):
                 ended[side] = False
-        elif line[:1] in ("", " ", "+", "-") and (max(left) > 0 or not _begins_a_file(lines, at)):
+        elif line[:1] in ("", " ", "+", "-") and not _ends_a_part(lines, at, left):
             body.append(line)
             left[0] -= line[:1] != "+"
             left[1] -= line[:1] != "-"
@@ -175,6 +210,26 @@ def _hunk(lines: Sequence[str], at: int) -> tuple[Hunk, int]:
     if not any(line.startswith(("+", "-")) for line in body):
         raise ToolFailed(f"The part of the patch that ends at line {at} adds nothing and takes nothing away.")
     return Hunk(start, tuple(line or " " for line in body), (ended[0], ended[1])), at
+
+
+def _ends_a_part(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
+    """Whether this line belongs to no part any more, though it has a sign: it is the head of the next file, or the
+    signature of a mail. `left`: old and new lines that the part's head still promises.
+
+    Two lines of a part may look like a head, and the counts may be wrong. They are a head if a part follows that is
+    about one file by their names, or that the counts do not end at.
+    """
+    if max(left) <= 0:
+        return _is_signature(lines, at) or _begins_a_file(lines, at)
+    if not _begins_a_file(lines, at) or not "".join(lines[at + 2 : at + 3]).startswith("@@"):
+        return False
+    old, new = _name(lines[at][4:], "a/"), _name(lines[at + 1][4:], "b/")
+    return old == new or None in (old, new) or list(left) != [1, 1]
+
+
+def _is_signature(lines: Sequence[str], at: int) -> bool:
+    """Whether the end of a mail by git begins here: its mark, then git's version."""
+    return lines[at] == "-- " and "".join(lines[at + 1 : at + 2])[:1].isdecimal()
 
 
 def _begins_a_file(lines: Sequence[str], at: int) -> bool:

@@ -1,7 +1,7 @@
 """Patterns for text, in RE2's syntax and matched line by line; globs for paths, in the syntax of git and shells."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import re2
 
@@ -144,7 +144,11 @@ class GlobError(ValueError):
     """The glob is malformed; the message is a sentence that says why."""
 
 
-def expression(glob: str, *, braces: bool = False) -> str:
+Brackets = Literal["sets", "names", "either"]
+"""How brackets in a glob are read: as sets of characters, as the characters themselves, or each as both."""
+
+
+def expression(glob: str, *, braces: bool = False, brackets: Brackets = "sets") -> str:
     """A regular expression (RE2 syntax, to be matched against the whole path) for one glob.
 
     `*` and `?` match within a name, `**` as a whole component matches any number of directories, `[a-z]` and `[!a-z]`
@@ -153,14 +157,15 @@ def expression(glob: str, *, braces: bool = False) -> str:
     """
     if len(glob) > _LONGEST:
         raise GlobError(f"A glob has at most {_LONGEST:,} characters.")
-    return "(?s:" + "".join(_Translation(glob, braces).parts()) + ")"
+    return "(?s:" + "".join(_Translation(glob, braces, brackets).parts()) + ")"
 
 
 class _Translation:
     """The translation of one glob, from its first character to its last."""
 
-    def __init__(self, glob: str, braces: bool) -> None:
+    def __init__(self, glob: str, braces: bool, brackets: Brackets) -> None:
         self._glob = glob
+        self._brackets = brackets
         self._braces = braces and glob.count("{") == glob.count("}")
         self._at = 0
         self._open = 0
@@ -174,7 +179,7 @@ class _Translation:
                 case "?":
                     yield self._single("[^/]")
                 case "[":
-                    yield self._set()
+                    yield self._bracket()
                 case "\\":
                     yield self._backslash()
                 case "{" | "}" | "," if self._braces:
@@ -218,6 +223,13 @@ class _Translation:
             self._open -= 1
             return ")"
         return "|"
+
+    def _bracket(self) -> str:
+        if self._brackets == "names":
+            return self._single(r"\[")
+        start, allowed = self._at, self._set()
+        itself = "".join(map(_escaped, self._glob[start : self._at]))
+        return f"(?:{allowed}|{itself})" if self._brackets == "either" else allowed
 
     def _set(self) -> str:
         self._at += 1

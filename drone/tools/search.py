@@ -11,7 +11,8 @@ from pydantic import Field
 
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
 from drone.tools.display_text import display_path, strip_controls, word_after, word_before
-from drone.tools.files import MAX_WHOLE_BYTES, matcher, with_nearest, workspace_of
+from drone.tools.files import MAX_WHOLE_BYTES, with_nearest, workspace_of
+from drone.tools.glob import Glob
 from drone.tools.pattern import Pattern, PatternError
 from drone.tools.ripgrep import Ripgrep
 from drone.tools.tool import ToolContext, ToolFailed, tool
@@ -92,13 +93,10 @@ class Scope:
 
     @classmethod
     def of(cls, workspace: Workspace, path: str, glob: str | None, context: ToolContext) -> "Scope":
-        fits = _glob(glob)
         walk = Walk(workspace, path, None, context.stop)
         try:
-            if (single := _single(workspace, path)) is not None:
-                found = [single]
-            else:
-                found = [entry for entry in walk.entries() if entry.kind is Kind.FILE and fits(entry)]
+            single = _single(workspace, path)
+            found = _matching(walk, glob) if single is None else [single]
         except PathMissing as missing:
             raise with_nearest(workspace, missing, path) from missing
         files = [file for file in found if file.size <= MAX_WHOLE_BYTES]
@@ -119,12 +117,20 @@ def _single(workspace: Workspace, path: str) -> Found | None:
         return None
 
 
-def _glob(glob: str | None) -> Callable[[Found], bool]:
+def _matching(walk: Walk, glob: str | None) -> list[Found]:
+    """The files of the walk that the glob matches, or does not match after an exclamation mark."""
+    entries = list(walk.entries())
     if glob is None:
-        return lambda found: True
-    fits = matcher(glob.removeprefix("!"))
-    wanted = not glob.startswith("!")
-    return lambda found: (fits(found.path) or fits(found.below)) is wanted
+        return [entry for entry in entries if entry.kind is Kind.FILE]
+    tested = Glob(glob.removeprefix("!"), walk.workspace)
+    fitting = tested.files(entries, walk.stop)
+    if glob.startswith("!"):
+        left_out = {entry.path for entry in fitting}
+        fitting = [entry for entry in entries if entry.kind is Kind.FILE and entry.path not in left_out]
+    elif not fitting:
+        walk.notes += tested.on_nothing(walk, entries)
+    walk.notes += tested.notes
+    return fitting
 
 
 @dataclass

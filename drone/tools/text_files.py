@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from drone.tools.files import MAX_WHOLE_BYTES
+from drone.tools.likeness import differences, nearest, without_numbers
 from drone.tools.tool import ToolFailed
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 _SNIFFED = 8_192
-_LINES = 20_000
-_WINDOW = 200
 _SHOWN_LINES = 12
 _SHOWN_CHARACTERS = 200
 _PLACES = 5
@@ -114,32 +113,34 @@ def _dropped_returns(text: str) -> list[int]:
 
 
 def _not_found(text: str, wanted: str, shown: str) -> str:
+    """Why `wanted` is not in `text`: line numbers before its lines, characters that look alike, or what is nearest."""
     problem = f"old does not stand in {shown}. "
-    match = nearest(text.split("\n"), wanted.strip("\n").split("\n"))
+    bare = without_numbers(wanted)
+    if bare is not None and (bare in text or differences(text, bare) is not None):
+        problem += "Its lines begin with line numbers, which are not in the file: leave them out. "
+        wanted = bare
+        if bare in text:
+            return f"{problem}Without them it is at line {text.count(chr(10), 0, text.index(bare)) + 1}."
+    lines: Sequence[str] = text.split("\n")
+    if (alike := differences(text, wanted)) is not None:
+        start, named = alike
+        what = "; ".join(named) or "the white space around it is another"
+        region = lines[start : start + wanted.strip("\n").count("\n") + 1]
+        problem += f"At line {start + 1} stands what looks like it: {what}. "
+        return f"{problem}Copy it exactly, without the numbers:\n{_listed(region, start)}"
+    match = nearest(lines, wanted.strip("\n").split("\n"))
     if match is None:
         return f"{problem}Nothing in it looks like it: read the file again."
-    start, lines = match
-    cut = [line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]} …" for line in lines[:_SHOWN_LINES]]
-    listed = "\n".join(f"{number}\t{line}" for number, line in enumerate(cut, start=start + 1))
-    return f"{problem}The nearest is at line {start + 1}; copy it exactly, without the numbers:\n{listed}"
+    start, region = match
+    return (
+        f"{problem}The nearest is at line {start + 1}; copy it exactly, without the numbers:\n{_listed(region, start)}"
+    )
 
 
-def nearest(lines: Sequence[str], wanted: Sequence[str]) -> tuple[int, Sequence[str]] | None:
-    """The part that has most lines in common with `wanted`, ignoring indentation: index of its first line, its lines.
-
-    Each line that both share votes for the start which would align the two; the start with most votes wins. None if
-    they share no line.
-    """
-    searched, sought = [line.strip() for line in lines[:_LINES]], [line.strip() for line in wanted[:_WINDOW]]
-    offsets: dict[str, list[int]] = {}
-    for number, line in enumerate(sought):
-        if line:
-            offsets.setdefault(line, []).append(number)
-    votes: dict[int, int] = {}
-    for number, line in enumerate(searched):
-        for offset in offsets.get(line, ())[:_PLACES]:
-            votes[number - offset] = votes.get(number - offset, 0) + 1
-    if not votes:
-        return None
-    start = max(0, max(votes, key=lambda candidate: (votes[candidate], -candidate)))
-    return start, lines[start : start + len(sought)]
+def _listed(lines: Sequence[str], start: int) -> str:
+    """The first lines with their numbers: as they are, and escaped where they are not ASCII."""
+    listed = []
+    for number, line in enumerate(lines[:_SHOWN_LINES], start=start + 1):
+        cut = line if len(line) <= _SHOWN_CHARACTERS else f"{line[:_SHOWN_CHARACTERS]} …"
+        listed.append(f"{number}\t{cut}" + ("" if cut.isascii() else f"\n\t(in ASCII: {cut!a})"))
+    return "\n".join(listed)

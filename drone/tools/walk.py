@@ -52,7 +52,8 @@ class Found:
 class Walk:
     """One walk from the directory `start` (relative to the workspace) down to `depth` levels; `stop` ends it early.
 
-    While `entries` runs, `notes` collects sentences on what was left out or could not be read. Not thread-safe.
+    `heeds`: whether it leaves out what ignore files name. While `entries` runs, `notes` collects sentences on what was
+    left out or could not be read. Not thread-safe.
     """
 
     workspace: Workspace
@@ -61,6 +62,7 @@ class Walk:
     stop: Event = field(default_factory=Event)
     limit: int = ENTRY_LIMIT
     seconds: float = SECONDS
+    heeds: bool = True
     notes: list[str] = field(default_factory=list)
     _until: float = float("inf")
     _seen: int = 0
@@ -149,6 +151,8 @@ class Walk:
 
     def _plus(self, ignored: Ignored, reader: IgnoreReader, directory: bytes, path: bytes) -> Ignored:
         """`ignored` and the rules of the ignore file at `path`, which apply below `directory`."""
+        if not self.heeds:
+            return ignored
         try:
             with self.workspace.open_file(os.fsdecode(path), symlinks=False) as file:
                 data = read_up_to(file.fileno(), MAX_BYTES + 1)

@@ -131,6 +131,6 @@ async def test_where_the_workspace_is_stands_in_the_kept_set_up(tmp_path: Path) 
     assert isinstance(world.journal, MemoryJournal)
     started = next(entry.data for entry in world.entries if isinstance(entry.data, AgentStarted))
     kept = json.loads(world.journal.texts[started.setup_digest or ""])
-    assert set(kept["gate"]["roots"]) == {str(tmp_path / "workspace")}
+    assert set(kept["gate"]["roots"]) == {str(tmp_path / "workspace"), "/workspace"}
     again = Tree.of(world.entries)
     assert [one.content for one in next(iter(again.records.values())).receipts] == [world.results()[0].content]

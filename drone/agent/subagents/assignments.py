@@ -286,7 +286,10 @@ def _subagents_run(names: list[str], most: int, models: Sequence[str]) -> ToolSp
         agent["model"] = {"type": "string", "enum": list(models), "description": "Left out: that of its role."}
     agents = {**_list(_object(agent, ["role", "task"]), "The pieces of work."), "minItems": 1, "maxItems": most}
     mode = {"type": "string", "enum": list(MODES)}
-    return _spec(SUBAGENTS_RUN, description, {"agents": agents, "mode": mode}, ["agents"])
+    taken = {"id": _string(), "model": _string(), **agent, "allowed_tool_groups": _TEXTS}
+    items = _object(taken, ["role", "task"])
+    also = {"agents": {**agents, "items": items}, **_NOT_SHOWN}
+    return _spec(SUBAGENTS_RUN, description, {"agents": agents, "mode": mode}, ["agents"], also)
 
 
 def _subagent_send() -> ToolSpec:
@@ -301,8 +304,27 @@ def _subagent_send() -> ToolSpec:
     return _spec(SUBAGENT_SEND, description, properties, ["record_id", "message"])
 
 
-def _spec(name: str, description: str, properties: Mapping[str, object], required: list[str]) -> ToolSpec:
-    return ToolSpec(name, description, _object(properties, required), group=GROUP, resumable=True)
+_TEXTS: Mapping[str, object] = {"type": "array", "items": {"type": "string"}}
+_NOT_SHOWN: Mapping[str, object] = {
+    "max_concurrency": {"type": "integer"},
+    "policy": {"type": "string", "enum": list(POLICIES)},
+    "quorum": {"type": "integer"},
+    "item_seconds": {"type": "number"},
+    "total_seconds": {"type": "number"},
+}
+"""Arguments of `subagents_run` that are meant for programs."""
+
+
+def _spec(
+    name: str,
+    description: str,
+    properties: Mapping[str, object],
+    required: list[str],
+    also: Mapping[str, object] | None = None,
+) -> ToolSpec:
+    """`also`: properties that are taken and not shown, or with more in them than is shown."""
+    accepted = None if also is None else _object({**properties, **also}, required)
+    return ToolSpec(name, description, _object(properties, required), group=GROUP, resumable=True, accepted=accepted)
 
 
 def _object(properties: Mapping[str, object], required: list[str]) -> dict[str, object]:

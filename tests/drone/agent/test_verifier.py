@@ -140,7 +140,7 @@ async def test_a_model_that_fails_in_a_revision_leaves_the_answer_that_was_sent_
 
 async def test_a_verdict_that_is_none_is_asked_for_again_and_then_given_up(tmp_path: Path) -> None:
     wrong: list[Said] = [
-        '{"passed": true, "points": []}',
+        '{"passed": "perhaps", "points": []}',
         Line(calls=(call("submit_result", passed="yes", points=[]),)),
         Line(calls=(call("submit_result", points=["More."]),)),
         verdict(False),

@@ -12,7 +12,7 @@ import pytest
 from drone.sandbox.beneath import MAX_DEPTH
 from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
 from drone.tools.display_text import display_path
-from drone.tools.files import matcher
+from drone.tools.glob import matcher
 from drone.tools.ignore import MAX_BYTES, MAX_CHARACTERS, MAX_RULES, IgnoreFile
 from drone.tools.pattern import GlobError, expression
 from drone.tools.tool import ToolFailed

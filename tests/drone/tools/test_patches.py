@@ -180,3 +180,60 @@ async def test_a_patch_keeps_bytes_around_it_that_are_no_utf_8(tmp_path: Path) -
     halves = await bench.use("apply_patch", patch=patch.replace("two", "\udce9").replace("-one", "-two"))
     assert halves.is_error and "half a character" in halves.content
     assert (bench.root / "a").read_bytes() == b"caf\xe9\ntwo\n"
+
+
+TWO = "--- a/two\n+++ b/two\n@@ {} @@\n a\n-b\n+B\n c\n{}--- a/three\n+++ b/three\n@@ -1,3 +1,3 @@\n x\n-y\n+Y\n z\n"
+
+
+@pytest.mark.parametrize("counts", ["-1,9 +1,9", "-1,3 +1,3", "-1,4 +1,4", "-1,1 +1,1", "-1 +1", "-1,99 +1,2", ""])
+@pytest.mark.parametrize(
+    "between", ["", "\n", "diff --git a/three b/three\n", "diff -u a/three b/three\n", "Index: three\n"]
+)
+def test_the_head_of_the_next_file_ends_a_part_whatever_the_counts_say(counts: str, between: str) -> None:
+    first, second = parsed(TWO.format(counts, between))
+    assert applied(first, TextFile.of(b"a\nb\nc\n", "two")).text == "a\nB\nc\n"
+    assert applied(second, TextFile.of(b"x\ny\nz\n", "three")).text == "x\nY\nz\n"
+
+
+def test_files_that_are_made_and_deleted_end_a_part_too() -> None:
+    made = "--- /dev/null\n+++ b/new\n@@ -0,0 +1,9 @@\n+n\n--- a/old\n+++ /dev/null\n@@ -1,9 +0,0 @@\n-o\n"
+    assert [(part.source, part.target) for part in parsed(made)] == [(None, "new"), ("old", None)]
+    assert [part.hunks[0].lines for part in parsed(made)] == [("+n",), ("-o",)]
+
+
+def test_comments_that_look_like_a_head_are_lines_where_the_counts_say_so() -> None:
+    sql = "@@ -1,3 +1,3 @@\n a\n b\n--- old words\n+++ new words\n@@ -5 +5 @@\n-x\n+y\n"
+    assert patched(NAMES + sql, "a\nb\n-- old words\nd\nx\n") == "a\nb\n++ new words\nd\ny\n"
+
+
+PLAIN = "--- a/a\n+++ b/a\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n"
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "```diff\n{}```",
+        "```\n{}```\n",
+        "~~~patch\n{}~~~\nThat is all.\n- It changes a line.\n",
+        "Here it is:\n\n```diff\n{}```\n\nThat is all.",
+        "{}```\nThat is all.",
+        "````diff\n{}````",
+        "```diff\n{}",
+        "{}-- \n2.39.5\n",
+    ],
+)
+def test_what_stands_around_a_patch_does_not_matter(around: str) -> None:
+    assert patched(around.format(PLAIN)) == BEFORE.replace("two", "2")
+
+
+def test_fences_that_belong_to_a_file_stay_and_patches_in_several_fences_are_one() -> None:
+    fenced = "--- a/a\n+++ b/a\n@@ -1,3 +1,4 @@\n ```sh\n-run\n+run it\n ```\n+```\n"
+    assert patched(f"```diff\n{fenced}```", "```sh\nrun\n```\n") == "```sh\nrun it\n```\n```\n"
+    other = PLAIN.replace("a/a", "a/c").replace("b/a", "b/c")
+    assert [part.name for part in parsed(f"```diff\n{PLAIN}```\nand\n```diff\n{other}```\n")] == ["a", "c"]
+
+
+def test_no_part_is_dropped_because_it_stands_outside_of_a_fence() -> None:
+    other = PLAIN.replace("a/a", "a/c").replace("b/a", "b/c")
+    with pytest.raises(ToolFailed, match="belongs to nothing"):
+        parsed(f"```diff\n{PLAIN}```\n{other}")
