@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcc.contracts.permission import Effects, LayerName, Mode, SavedRule, Why, Word
-from mcc.permission.commands import Command, commands_in
+from mcc.permission.commands import commands_in
 from mcc.permission.layers import SHELL, STEPS, STRICTNESS, Decision, Facts, Layer, fits
 from mcc.permission.saving import saved
+from mcc.permission.simple_commands import Command
 from mcc.rules.errors import Fault
 from mcc.rules.kinds import JsonCopy, Partial
 
