@@ -64,7 +64,8 @@ class _Runner:
             found = self.shell(options_of(self.words, SHELLS[self.name], plus=True))
             return Inner(within(found, why), why if found else "")
         found = self.program(PROGRAMS[self.name])
-        return Inner(within(found, why), f"{self.name} runs other commands")
+        is_plain = self.name == "jobs" and not found
+        return Inner(within(found, why), "" if is_plain else f"{self.name} runs other commands")
 
     def unknown(self, why: str = "") -> Command:
         return unknown(why or f"{self.name} runs a command that is not known from its words")
@@ -135,8 +136,8 @@ class _Runner:
         return commands + self.following(program, found, rest)
 
     def following(self, program: Program, found: Options, rest: list[Word]) -> list[Command]:
-        if self.name == "flock" and rest[0].is_known and rest[0].text in ("-c", "--command"):
-            return self.text(rest[1:2], posix=True) or [self.unknown()]
+        if self.name in ("flock", "sg") and rest[0].is_known and rest[0].text in ("-c", "--command"):
+            return self.text(rest[1:2], posix=True) if rest[1:] else [self.unknown()]
         if self.name == "ssh":
             again = options_of([self.words[0], *rest], PROGRAMS["ssh"])
             rest = list(again.rest) if again is not None else rest
@@ -205,8 +206,8 @@ class _Runner:
             elif not word.is_known and word.text.lstrip("{").startswith("-"):
                 found.append(self.unknown("the words of find are not known"))
         why = "find runs other commands" if found else ""
-        many = any(not word.is_one for word in self.words)
-        if many and self.reading.variables.executes:
+        self.reading.finds_others |= any(not word.is_one for word in self.words)
+        if any(word is _MORE for word in self.words):
             found.append(self.unknown("the words of find are not known"))
         return Inner(within(found, "find runs it"), why)
 
@@ -231,7 +232,8 @@ class _Runner:
     def script(self, found: Options) -> list[Command]:
         """A shell that runs a file: unknown only where the file may be its input, or an option."""
         file = found.rest[0]
-        if is_input(file) or not file.is_one or (found.is_doubtful and self.reading.variables.opts):
+        self.reading.runs_files |= found.is_doubtful
+        if is_input(file) or not file.is_one:
             return [self.unknown("a shell reads its input")]
         return self.text(found.rest[1:2]) if found.is_doubtful and found.rest[1:] else []
 
@@ -280,5 +282,6 @@ def _filled(text: str) -> str:
 _READERS: Mapping[str, Callable[[_Runner], Inner]] = {
     "xargs": _Runner.xargs,
     "parallel": _Runner.parallel,
+    "sem": _Runner.parallel,
     "find": _Runner.find,
 }

@@ -1,5 +1,6 @@
 """Builtins of sh and bash that read text as commands, evaluate it, or change what later words mean."""
 
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -8,24 +9,25 @@ from mcc.permission.shell_programs import Program
 from mcc.permission.shell_words import HOLE, Word
 from mcc.permission.simple_commands import Command, Inner, Reading, is_name, unknown, within
 
-_INPUTS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/", "/proc/thread-self/fd/")
 _MAPFILE = Program("t", "dnOsuCc")
 _COMPGEN = Program("abcdefgjksuvprDEI", "oAGWFCXPSV")
 
 
 def is_input(word: Word) -> bool:
     """Whether the file that the word names is the input of the command, or what another one prints."""
-    path = word.text
-    within_proc = path.startswith("/proc/") and "/fd/" in path
-    return word.from_process or path.startswith(_INPUTS) or within_proc
+    *before, name = posixpath.normpath(word.text).split("/")
+    within_devices = before[:2] == ["", "dev"] and name != "null"
+    return word.from_process or within_devices or name == "stdin" or name.isdecimal() or "fd" in before
 
 
 def assigned_commands(name: str, value: str, word: Word, reading: Reading, level: int) -> list[Command]:
     """What is run because a variable gets this value."""
     if name in ("PS0", "PS1", "PS2", "PS4"):
         reading.prompts = True
+        if HOLE in value and name in ("PS0", "PS4"):
+            return [unknown(f"{name} has commands that only a shell could expand")]
         return reading.evaluated(value, level)
-    if name == "POSIXLY_CORRECT":
+    if name in ("POSIXLY_CORRECT", "SHELLOPTS", "BASHOPTS"):
         reading.expands_aliases = True
     if name in ("BASH_ENV", "ENV"):
         if HOLE in value or is_input(Word(value, from_process=word.from_process)):
@@ -164,8 +166,6 @@ class Builtin:
     def names(self) -> Inner:
         """`read` and its like take names of variables, which they set."""
         for word in self.words[1:]:
-            if word.text == "PROMPT_COMMAND":
-                return self.runs([unknown(f"{self.name} sets PROMPT_COMMAND")])
             if is_name(word.text):
                 self.reading.variables.set_elsewhere(word.text)
             elif HOLE in word.text and not word.text.startswith("-") and self.name != "wait":

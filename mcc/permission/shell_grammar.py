@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mcc.permission.inner_commands import inner_commands
 from mcc.permission.shell_builtins import assigned_commands
-from mcc.permission.shell_text import NAMED, Unclear
+from mcc.permission.shell_text import NAMED, Unclear, is_assignment
 from mcc.permission.shell_words import Reader, Word
 from mcc.permission.simple_commands import Command, Reading, unknown, within
 
@@ -103,7 +103,7 @@ class Parser(Reader):
         self.found += self._reading.evaluated(text, self._level)
 
     def prompted(self) -> None:
-        self._reading.prompts = True
+        self.found.append(unknown("a variable is expanded as a prompt"))
 
     def set_here(self, name: str) -> None:
         self._reading.variables.set_elsewhere(name)
@@ -171,10 +171,10 @@ class Parser(Reader):
     def _bracket(self) -> str:
         """Read commands in brackets, or a calculation in two. Answers why it is not plain."""
         self.at += 1
+        self.skip_joins()
         if self.peek() == "(" and not self._posix:
             self.enter()
-            end = self.closing(self.at + 1, "(", ")")
-            if self.starts(")", end + 1):
+            if (end := self.end_of_calculation()) is not None:
                 self.at += 1
                 self.calculation(end)
                 self.leave()
@@ -195,10 +195,13 @@ class Parser(Reader):
         word = self.word()
         if self.at == start:
             raise Unclear("it has a sign that is not understood")
-        raw = self.since(start)
+        raw = self.joined_since(start)
+        if not words and raw.isdecimal() and self.peek() and self.peek() in "<>" and not self.at_process():
+            # The number of a descriptor whose line was joined.
+            return "it redirects"
         if not words and not word.quoted and word.text in _READ and word.text == raw:
             return self._keyword(word.text, words)
-        if self.is_assignment(start):
+        if is_assignment(raw):
             if self.peek() == "(" and raw.endswith("="):
                 word.why = word.why or "it sets variables"
                 self._array(word)
@@ -393,7 +396,7 @@ class Parser(Reader):
         """Read the mark that ends a here-document: a shell removes its quotes, but expands nothing in it."""
         start, found = self.at, len(self.found)
         mark = self.word()
-        raw = self.since(start)
+        raw = self.joined_since(start)
         if mark.is_known:
             text = mark.text
         elif not any(one in raw for one in "'\"\\"):

@@ -126,6 +126,13 @@ PROGRAMS: Mapping[str, Program] = {
     "pkexec": Program(long="user= disable-internal-agent keep-cwd" + _HELP, ends=_ENDS, alone="shell"),
     "gosu": Program(operands=1),
     "su-exec": Program(operands=1),
+    "sg": Program(operands=1, follows="text", alone="shell"),
+    "choom": Program("Vh", "np", long="adjust= pid=" + _HELP, ends=_ENDS | {"p", "pid"}),
+    "uclampset": Program(
+        "asRvhV", "mMp", long="all-tasks system reset-on-fork verbose pid= max= util-min= util-max=" + _HELP, ends=_ENDS
+    ),
+    "runcon": Program("c", "utrl", long="compute type= user= role= range=" + _HELP, operands=1, ends=_ENDS),
+    "ssh-agent": Program("csDdkT", "aEOPt", ends=_names("k")),
     "chroot": Program(long="groups= userspec= skip-chdir" + _HELP, operands=1, alone="shell", ends=_ENDS),
     "fakeroot": Program("huv", "lsibc", long="lib= faked= unknown-is-real" + _HELP, ends=_ENDS, alone="shell"),
     "eatmydata": Program(),

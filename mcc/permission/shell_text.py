@@ -27,6 +27,15 @@ class ShellText:
     def since(self, start: int) -> str:
         return self._text[start : self.at]
 
+    def joined_since(self, start: int) -> str:
+        """What was read since `start`, with its lines joined where a backslash ends one."""
+        return self.since(start).replace("\\\n", "")
+
+    def skip_joins(self) -> None:
+        """Skip backslashes that join lines; a shell sees none of them, even within a sign."""
+        while self.starts("\\\n"):
+            self.at += 2
+
     def starts(self, sign: str | tuple[str, ...], place: int | None = None) -> bool:
         return self._text.startswith(sign, self.at if place is None else place)
 
@@ -67,8 +76,9 @@ class ShellText:
             end = len(self._text) if end < 0 else end
             line, before = self._text[self.at : end], self.at
             self.at = min(end + 1, len(self._text))
-            continues = joined and (len(line) - len(line.rstrip("\\"))) % 2 == 1
+            continues = joined and end < len(self._text) and (len(line) - len(line.rstrip("\\"))) % 2 == 1
             if continues and (line[:-1].lstrip("\t") if tabs else line[:-1]) in (mark, ""):
+                self.at = before
                 raise Unclear("the end of a here-document is joined with another line")
             if not within and (line.lstrip("\t") if tabs else line) == mark:
                 return self._text[start:before]
@@ -93,17 +103,6 @@ class ShellText:
     def at_process(self) -> bool:
         """Whether a process substitution `<(…)` or `>(…)` begins here; it is a word that only a shell can expand."""
         return self.starts(("<(", ">("))
-
-    def is_assignment(self, start: int) -> bool:
-        """Whether the text read since `start` is a variable assignment."""
-        end = start
-        while self._text[end : end + 1] in NAMED or (end > start and self._text[end : end + 1] in DIGITS):
-            end += 1
-        if not start < end < self.at:
-            return False
-        read = self.since(start)
-        indexed = self.starts("[", end) and ("]=" in read or "]+=" in read)
-        return self.starts(("=", "+="), end) or indexed
 
     def closing(self, start: int, opening: str, closing: str) -> int:
         """The place of the bracket that closes the one before `start`; quotes and substitutions are passed over.
@@ -138,6 +137,15 @@ class ShellText:
             self.at = len(self._text)
             raise Unclear("a quote is not closed")
         return end + 1
+
+
+def is_assignment(raw: str) -> bool:
+    """Whether a word, as it is written, is a variable assignment."""
+    end = 0
+    while end < len(raw) and (raw[end] in NAMED or (end and raw[end] in DIGITS)):
+        end += 1
+    indexed = raw.startswith("[", end) and ("]=" in raw or "]+=" in raw)
+    return end > 0 and (raw.startswith(("=", "+="), end) or indexed)
 
 
 _ESCAPES = {

@@ -71,7 +71,7 @@ class Reader(ShellText):
         raise NotImplementedError
 
     def prompted(self) -> None:
-        """Note that the shell expands the value of a variable once more."""
+        """Note that the shell expands the value of a variable once more, as it does with a prompt."""
         raise NotImplementedError
 
     def set_here(self, name: str) -> None:
@@ -144,7 +144,7 @@ class Reader(ShellText):
         parts.append(HOLE)
 
     def _quoted(self, sign: str, word: Word, parts: list[str]) -> None:
-        word.quoted = word.quoted or sign != "$"
+        word.quoted = word.quoted or (sign != "$" and not self.starts("\\\n"))
         if sign == "'":
             for one in self._single():
                 self._literal(one, word, parts)
@@ -204,8 +204,10 @@ class Reader(ShellText):
 
     def _expanded(self, word: Word, parts: list[str], *, within: bool) -> None:
         """Read what a `$` begins; `within`: inside double quotes."""
-        following = self.peek(1)
-        self.at += 2
+        self.at += 1
+        self.skip_joins()
+        following = self.peek()
+        self.at += 1
         if following == "(":
             self.enter()
             if (end := self._arithmetic()) is not None:
@@ -254,17 +256,25 @@ class Reader(ShellText):
     def _arithmetic(self) -> int | None:
         """The place of the first closing bracket if `((` opens a calculation; the reader stands at the second
         bracket. None where two commands in brackets stand there."""
-        if self.peek() != "(":
-            return None
+        self.skip_joins()
+        return self.end_of_calculation() if self.peek() == "(" else None
+
+    def end_of_calculation(self) -> int | None:
+        """As `_arithmetic`; the second bracket stands here."""
         end = self.closing(self.at + 1, "(", ")")
-        return end if self.starts(")", end + 1) else None
+        after = end + 1
+        while self.starts("\\\n", after):
+            after += 2
+        return end if self.starts(")", after) else None
 
     def calculation(self, end: int) -> None:
         """Read what is calculated, and the two brackets at the place `end`."""
         start = self.at
         found = self.text_to(end)
         self.calculated(found.text + " " + self.since(start))
-        self.at = end + 2
+        self.at = end + 1
+        self.skip_joins()
+        self.at += 1
 
     def _braced(self, word: Word, *, within: bool) -> None:
         """Read the rest of a `${…}`, including substitutions in it."""

@@ -22,6 +22,9 @@ _HARMLESS = NAMED | DIGITS | frozenset("./:@%+,=-") | {HOLE}
 
 _NUMBERS = frozenset({"RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SHLVL", "OPTIND"})
 _USUAL = frozenset({"HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "HOSTNAME", "TMPDIR", "PATH", "SHELL", "LANG"})
+_COMMANDS = frozenset({"PS0", "PS4", "BASH_ENV", "ENV", "PROMPT_COMMAND"})
+"""Variables whose values, or what they name, a shell runs."""
+
 _EXPANDED = frozenset({"PS0", "PS1", "PS2", "PS4", "BASH_ENV", "ENV"})
 """Variables whose values shells expand by themselves."""
 
@@ -75,6 +78,7 @@ class Variables:
 
     harmless: set[str] = field(default_factory=lambda: {*_NUMBERS, *_USUAL})
     other: set[str] = field(default_factory=set)
+    elsewhere: set[str] = field(default_factory=set)
     trusted: set[str] = field(default_factory=set)
     bracketed: set[str] = field(default_factory=set)
     calculated: set[str] = field(default_factory=set)
@@ -90,10 +94,11 @@ class Variables:
         if (value.is_known or value.is_safe) and name != "IFS" and all(one in _HARMLESS for one in text):
             self.harmless.add(name)
         else:
-            self.set_elsewhere(name)
+            self.other.add(name)
 
     def set_elsewhere(self, name: str) -> None:
         self.other.add(name)
+        self.elsewhere.add(name)
 
     def is_harmless(self, name: str) -> bool:
         return name in self.harmless and name not in self.other and self.any_trusted
@@ -127,6 +132,8 @@ class Reading:
         self.calculates = False
         self.prompts = False
         self.has_patterns = False
+        self.finds_others = False
+        self.runs_files = False
         self.literals: list[str] = []
 
     def read(self, text: str, level: int, *, posix: bool = False, expands: bool = False) -> list[Command]:
@@ -171,7 +178,8 @@ class Reading:
 
     def evaluated(self, text: str, level: int) -> list[Command]:
         """The commands in the substitutions of a literal text that the shell evaluates."""
-        return self.read(text, level + 1, expands=True) if any(one in text for one in _EXPAND) else []
+        joined = text.replace("\\\n", "")
+        return self.read(joined, level + 1, expands=True) if any(one in joined for one in _EXPAND) else []
 
     def at_end(self) -> list[Command]:
         """What the whole text tells beyond its single commands."""
@@ -181,6 +189,12 @@ class Reading:
             for text in dict.fromkeys(self.literals):
                 if self.prompts or "[" in text:
                     found += within(self.evaluated(text, 0), "it is evaluated")
+        if self.finds_others and self.variables.executes:
+            found.append(unknown("find has words that come from a variable"))
+        if self.runs_files and self.variables.opts:
+            found.append(unknown("a shell has options that come from a variable"))
+        if self.variables.elsewhere & _COMMANDS:
+            found.append(unknown("a variable whose value a shell runs is set to what is not known"))
         if self.expands_aliases and self.aliases & self.names:
             found.append(unknown("an alias stands for it"))
         if doubt := self.variables.doubt():
