@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 
+from mcc.permission.command_text import CommandText
 from mcc.permission.inner_commands import inner_commands
 from mcc.permission.shell_builtins import assigned_commands
 from mcc.permission.shell_text import NAMED, Unclear, is_assignment
-from mcc.permission.shell_words import Reader, Word
-from mcc.permission.simple_commands import Command, Reading, unknown, within
+from mcc.permission.shell_words import Word
+from mcc.permission.simple_commands import Command, unknown, within
 
 _SKIPPED = frozenset({"if", "then", "else", "elif", "fi", "do", "done", "while", "until"})
 _MARKS = frozenset("!{}")
@@ -19,16 +20,8 @@ _ARITHMETIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"})
 """Tests in `[[ … ]]` that calculate with their operands."""
 
 
-class Parser(Reader):
-    """Parses one text; `found` are the commands in it. `posix`: a shell without the syntax of bash may read it."""
-
-    def __init__(self, text: str, level: int, reading: Reading, *, posix: bool = False) -> None:
-        super().__init__(text)
-        self._level = level
-        self._reading = reading
-        self._posix = posix
-        self.found: list[Command] = []
-        self._here: list[tuple[str, bool, bool]] = []
+class Parser(CommandText):
+    """Parses one text."""
 
     def read_all(self) -> None:
         """Parse everything. Raises `Unclear`; commands before that are in `found`."""
@@ -57,7 +50,7 @@ class Parser(Reader):
                 return
             self.at += 1
             if following == "\n":
-                self._read_here_documents()
+                self.read_here_documents()
 
     def _at_end_of_alternative(self) -> bool:
         self._skip_lines()
@@ -71,13 +64,7 @@ class Parser(Reader):
             if self.peek() != "\n":
                 return
             self.at += 1
-            self._read_here_documents()
-
-    def enter(self) -> None:
-        self._reading.enter()
-
-    def leave(self) -> None:
-        self._reading.leave()
+            self.read_here_documents()
 
     def read_substitution(self) -> bool:
         before, here, self._here = len(self.found), self._here, []
@@ -90,26 +77,6 @@ class Parser(Reader):
         self._here = here + self._here
         found = self.found[before:]
         return len(found) == 1 and found[0].plain and found[0].whole and found[0].argv[0] in _SAFE_PROGRAMS
-
-    def read_nested(self, text: str) -> None:
-        self.found += self._reading.read(text, self._level + 1, posix=self._posix)
-
-    def calculated(self, text: str) -> None:
-        if self._reading.variables.calculate(text):
-            self._reading.calculates = True
-        self.evaluated(text)
-
-    def evaluated(self, text: str) -> None:
-        self.found += self._reading.evaluated(text, self._level)
-
-    def prompted(self) -> None:
-        self.found.append(unknown("a variable is expanded as a prompt"))
-
-    def set_here(self, name: str) -> None:
-        self._reading.variables.set_elsewhere(name)
-
-    def is_safe_name(self, name: str) -> bool:
-        return self._reading.variables.is_harmless(name)
 
     def _command(self) -> None:
         words: list[Word] = []
@@ -141,7 +108,7 @@ class Parser(Reader):
                     grouped = True
             elif not self.at_process() and self.at_redirection():
                 parted = len(words) if self.starts("&>") and words else parted
-                why = self._redirected() or why
+                why = self.redirected() or why
             else:
                 not_plain = self._next_word(words)
                 why = why or not_plain
@@ -374,49 +341,6 @@ class Parser(Reader):
             self.calculated(" ".join([*texts, self.since(start)]))
         elif self._posix:
             self.evaluated(" ".join(texts))
-
-    def _redirected(self) -> str:
-        """Read a redirection. Answers why it is not plain, "" if it involves no file but /dev/null."""
-        sign = self.redirection()
-        self.skip_blanks()
-        if self.at_end_of_word() and not self.at_process():
-            raise Unclear("a redirection names nothing")
-        if sign in ("<<", "<<-"):
-            self._announce_here_document(tabs=sign == "<<-")
-            return "it has a here-document"
-        target = self.word()
-        if sign == "<<<":
-            self._reading.note(target.text)
-            self._reading.variables.assign("@", target, target.text)
-        into_nothing = target.is_known and target.text == "/dev/null" and sign not in ("<<<", "<>")
-        copied = sign in (">&", "<&") and target.is_known and (target.text.isdecimal() or target.text == "-")
-        return "" if into_nothing or copied else "it redirects"
-
-    def _announce_here_document(self, *, tabs: bool) -> None:
-        """Read the mark that ends a here-document: a shell removes its quotes, but expands nothing in it."""
-        start, found = self.at, len(self.found)
-        mark = self.word()
-        raw = self.joined_since(start)
-        if mark.is_known:
-            text = mark.text
-        elif not any(one in raw for one in "'\"\\"):
-            text = raw
-        else:
-            raise Unclear("the mark of a here-document is quoted and expanded")
-        if self._posix and "$" in raw:
-            raise Unclear("the mark of a here-document is quoted and expanded")
-        del self.found[found:]
-        self._here.append((text, mark.quoted, tabs))
-
-    def _read_here_documents(self) -> None:
-        """Read the here-documents after a line with `<<`; a shell expands one whose mark is not quoted."""
-        announced, self._here = self._here, []
-        for mark, quoted, tabs in announced:
-            body = self.lines_until(mark, tabs=tabs, joined=not quoted)
-            if quoted:
-                self._reading.note(body)
-            else:
-                self.evaluated(body)
 
     def _add(self, words: Sequence[Word], *, whole: bool, why: str) -> None:
         known = next((place for place, word in enumerate(words) if not word.is_known), len(words))
