@@ -9,7 +9,7 @@ from mcc.permission.shell_text import Unclear
 from mcc.permission.shell_words import HOLE, Word
 from mcc.permission.simple_commands import EXECUTE, TOO_DEEP, Command, Inner, Reading, unknown, within
 
-_TRIED = 20
+_TRIED = 8
 """Most places at which an inner command is assumed to begin, behind a word that may be an option."""
 
 _ARCHITECTURES = ("linux32", "linux64", "i386", "i486", "i586", "i686", "x86_64", "uname26", "arm", "aarch64", "ppc")

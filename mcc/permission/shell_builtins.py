@@ -130,6 +130,10 @@ class Builtin:
         self.reading.expands_aliases |= "expand_aliases" in options or any(HOLE in one for one in options)
         return Inner()
 
+    def cd(self) -> Inner:
+        self.reading.variables.go(self.words[1:])
+        return Inner()
+
     def let(self) -> Inner:
         for word in self.words[1:]:
             self.reading.calculates |= self.reading.variables.calculate(word.text)
@@ -215,6 +219,7 @@ BUILTINS: Mapping[str, Callable[[Builtin], Inner]] = {
     "set": Builtin.set,
     "shopt": Builtin.shopt,
     "let": Builtin.let,
+    **dict.fromkeys(("cd", "pushd"), Builtin.cd),
     **dict.fromkeys(("declare", "typeset", "local", "export", "readonly"), Builtin.declare),
     **dict.fromkeys(("read", "unset", "wait", "getopts"), Builtin.names),
     **dict.fromkeys(("test", "["), Builtin.test),

@@ -13,9 +13,6 @@ _SKIPPED = frozenset({"if", "then", "else", "elif", "fi", "do", "done", "while",
 _MARKS = frozenset("!{}")
 _COMPOUND = ("{", "(", "[[", "if", "while", "until", "for", "select", "case")
 _READ = frozenset({"case", "[[", "for", "select", "function", "coproc", "time", *_SKIPPED, *_MARKS})
-_SAFE_PROGRAMS = frozenset({"mktemp", "nproc", "uname", "whoami", "hostname", "arch", "true", "false"})
-"""Programs whose output has no character that means something to a shell, if their words have none."""
-
 _ARITHMETIC = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"})
 """Tests in `[[ … ]]` that calculate with their operands."""
 
@@ -76,7 +73,7 @@ class Parser(CommandText):
             self.found.append(unknown("a here-document ends outside of its brackets"))
         self._here = here + self._here
         found = self.found[before:]
-        return len(found) == 1 and found[0].plain and found[0].whole and found[0].argv[0] in _SAFE_PROGRAMS
+        return len(found) == 1 and self._reading.variables.is_harmless_output(found[0])
 
     def _command(self) -> None:
         words: list[Word] = []

@@ -216,7 +216,7 @@ class Reader(ShellText):
                 self.calculation(end)
             else:
                 safe = self.read_substitution()
-                word.unknown("it substitutes", one=within, safe=safe)
+                word.unknown("it substitutes", one=within or safe, safe=safe)
             self.leave()
         elif following == "{":
             self.enter()

@@ -20,6 +20,9 @@ TOO_DEEP = "commands stand within commands too often"
 _HARMLESS = NAMED | DIGITS | frozenset("./:@%+,=-") | {HOLE}
 """Characters that mean nothing to a shell within a word."""
 
+_SAFE_PROGRAMS = frozenset({"mktemp", "pwd", "nproc", "whoami", "hostname", "arch", "true", "false"})
+"""Programs whose output is one word without a character that means something to a shell, if their words have none."""
+
 _NUMBERS = frozenset({"RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SHLVL", "OPTIND"})
 _USUAL = frozenset({"HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "HOSTNAME", "TMPDIR", "PATH", "SHELL", "LANG"})
 _COMMANDS = frozenset({"PS0", "PS4", "BASH_ENV", "ENV", "PROMPT_COMMAND"})
@@ -95,6 +98,19 @@ class Variables:
             self.harmless.add(name)
         else:
             self.other.add(name)
+
+    def is_harmless_output(self, command: Command) -> bool:
+        """Whether what the command prints has no character that means something to a shell."""
+        if not (command.plain and command.whole and command.argv and command.argv[0] in _SAFE_PROGRAMS):
+            return False
+        name = {"mktemp": "TMPDIR", "pwd": "PWD"}.get(command.argv[0], "HOME")
+        return self.is_harmless(name) and all(one in _HARMLESS for word in command.argv for one in word)
+
+    def go(self, words: Sequence[Word]) -> None:
+        """Note a change of directory, whose name is then a value of `PWD`."""
+        known = all(word.is_known or word.is_safe for word in words)
+        if not known or not all(one in _HARMLESS or one == "~" for word in words for one in word.text):
+            self.other |= {"PWD", "OLDPWD"}
 
     def set_elsewhere(self, name: str) -> None:
         self.other.add(name)

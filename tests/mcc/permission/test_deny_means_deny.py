@@ -80,3 +80,21 @@ def test_mutilated_texts_are_judged_without_an_error(seed: int) -> None:
     whole = "\n".join(forms("pushing.txt"))
     start = chance.randrange(len(whole) - MOST_CHARACTERS)
     assert judged(whole[start : start + MOST_CHARACTERS]) == "deny"
+
+
+SAID = {
+    "bash < x": ("a shell reads its input", "give the commands after `-c`"),
+    "bash --other -c ls": ("bash has options that are not known", "call the inner command by itself"),
+    'eval "$x"': ("only a shell could expand", "single quotes"),
+    "git $X": ("Its further words are not known before it runs", "write the words themselves"),
+    "$X push": ("The command that would run is not known before it runs", "write the words themselves"),
+    "git pu*": ("in place of a pattern", "write the words themselves"),
+}
+
+
+@pytest.mark.parametrize(("command", "sentences"), SAID.items())
+def test_a_denial_says_what_was_unknown_and_how_to_write_it(command: str, sentences: tuple[str, ...]) -> None:
+    rules = (PermissionRule(when=PUSHING, then="deny"),)
+    request = PermissionRequest("run_shell", "shell_write", "execute", {"command": command})
+    message = judge(request, [Layer("operator", {"run_shell": rules})]).message
+    assert all(one in message for one in sentences), message

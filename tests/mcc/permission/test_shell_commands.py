@@ -153,6 +153,7 @@ def test_words_in_quotes_are_these_words(words: list[str]) -> None:
 PIECES = [
     *("git", " ", "push", "$(", ")", "`", "'", '"', "\\", "\n", ";", "&", "|", "<<EOF", "EOF", "${", "}", "{", "("),
     *("eval ", "sh -c ", "env ", "*", "~", "=", "#", "$", "\r", "a", "2>&1", ">", "<(", "[[", "then", "$'", "-exec "),
+    *("((", "))", "]]", "case x in ", "esac", ";;", "f() ", "a=(", "a[", "]", "@(", "{fd}>", "xargs ", "trap ", "\\\n"),
 ]
 
 
@@ -164,7 +165,23 @@ def test_any_text_is_taken_apart(text: str) -> None:
     assert all(one.plain is not bool(one.why) for one in found)
 
 
-GROWING = ("env eval ", "eval 'sh -c \"", "sudo find -exec eval env ", "a;", "`", "${", '"$(', "<<a\n", "1>", "a=b ")
+GROWING = (
+    *("env eval ", "eval 'sh -c \"", "sudo find -exec eval env ", "a;", "`", "${", '"$(', "<<a\n", "1>", "a=b "),
+    *(
+        "((",
+        "$((",
+        "case x in x) ",
+        "[[ a ",
+        "f() { ",
+        "a[",
+        "@(",
+        'env "$x" ',
+        "x='a[$(b)]' ",
+        "((x)) ",
+        "a=(",
+        "$\\\n",
+    ),
+)
 
 
 @pytest.mark.parametrize("piece", GROWING)
