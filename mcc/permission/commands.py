@@ -9,7 +9,7 @@ from elsewhere, one is listed of which no word is known.
 from dataclasses import replace
 
 from mcc.permission.shell_grammar import Parser
-from mcc.permission.shell_text import Unclear
+from mcc.permission.shell_text import Unclear, Undecided
 from mcc.permission.simple_commands import TOO_DEEP, Command, Reading, unknown
 
 MOST_CHARACTERS = 20_000
@@ -53,7 +53,8 @@ class _NestedReading(Reading):
         except Unclear as unclear:
             why = str(unclear)
             found = [replace(one, plain=False, why=one.why or why) for one in parser.found]
-            return found if parser.is_read else [*found, unknown(why)]
+            is_over = parser.is_read and not isinstance(unclear, Undecided)
+            return found if is_over else [*found, unknown(why)]
         finally:
             self.depth = depth
         return parser.found

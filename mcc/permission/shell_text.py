@@ -14,6 +14,10 @@ class Unclear(Exception):
     """The text cannot be parsed for certain; the message is a phrase that says why."""
 
 
+class Undecided(Unclear):
+    """A shell may pair the quotes and brackets in another way, so that it runs what seems to be without an end."""
+
+
 class ShellText:
     """A text and the position in it."""
 

@@ -3,7 +3,7 @@
 import unicodedata
 from dataclasses import dataclass, field
 
-from mcc.permission.shell_text import DIGITS, NAMED, ShellText, Unclear, unescaped
+from mcc.permission.shell_text import DIGITS, NAMED, ShellText, Unclear, Undecided, unescaped
 
 HOLE = "\ue000"
 """Stands in the text of a word for a piece that only a shell could expand."""
@@ -288,7 +288,10 @@ class Reader(ShellText):
         if name == "}":
             raise Unclear("a substitution names nothing")
         after = self.at
-        self._to_brace(inner, parts, within=within)
+        try:
+            self._to_brace(inner, parts, within=within)
+        except Unclear as unclear:
+            raise Undecided(str(unclear)) from unclear
         operation, raw = self._text[after : self.at - 1], self.since(start)
         if operation.startswith(("=", ":=")):
             self.set_here(name)
