@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from mcc.permission.command_text import CommandText
 from mcc.permission.inner_commands import inner_commands
 from mcc.permission.shell_builtins import assigned_commands
-from mcc.permission.shell_text import NAMED, Unclear, is_assignment
+from mcc.permission.shell_text import NAMED, Unclear, Undecided, is_assignment
 from mcc.permission.shell_words import Word
 from mcc.permission.simple_commands import Command, unknown, within
 
@@ -169,6 +169,8 @@ class Parser(CommandText):
             if self.peek() == "(" and raw.endswith("="):
                 word.why = word.why or "it sets variables"
                 self._array(word)
+                if not self.at_end_of_word():
+                    raise Undecided("an array has more behind its bracket")
             if not words:
                 self._assigned(word)
                 return "it sets variables"
