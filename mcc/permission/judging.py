@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcc.contracts.permission import Effects, LayerName, Mode, SavedRule, Why, Word
-from mcc.permission.commands import Command, commands_in
+from mcc.permission.commands import commands_in
 from mcc.permission.layers import SHELL, STEPS, STRICTNESS, Decision, Facts, Layer, fits
 from mcc.permission.saving import saved
+from mcc.permission.simple_commands import Command
 from mcc.rules.errors import Fault
 from mcc.rules.kinds import JsonCopy, Partial
 
@@ -163,6 +164,18 @@ def _sentence(message: str) -> str:
 _INSTEAD = (
     "It did not run, and the same call again is answered the same: go another way, or say what could not be done."
 )
+_REMEDIES = {
+    "reads its input": "give the commands after `-c` in single quotes, or one call each",
+    "options that are not known": "leave these options away, or call the inner command by itself",
+    "only a shell could expand": "write the text in single quotes, and pass values as words after it (`sh -c '…' _ X`)",
+    "is not closed": "close every quote and bracket",
+    "too often": "call the inner command by itself",
+    "longer than": "put the text into a file and run the file",
+    "more than": "make several calls",
+    "alias": "write the command that the alias stands for",
+}
+"""By a sign in the reason."""
+
 _SHOWN = 200
 
 
@@ -172,9 +185,18 @@ def _because_of(command: Command | None) -> str:
 
 
 def _unclear(command: Command | None) -> str:
-    if command is None or command.plain:
+    if command is None or (command.plain and command.whole):
         return ""
-    return f" What it does is not plain, since {command.why}: write simple commands, one call each."
+    if command.whole:
+        return f" What it does is not plain, since {command.why}: write simple commands, one call each."
+    what = "Its further words are" if command.argv else "The command that would run is"
+    why = command.why or "a shell puts file names or other words in place of a pattern"
+    return f" {what} not known before it runs, since {why}: {_remedy(why)}."
+
+
+def _remedy(why: str) -> str:
+    """How to write a command otherwise, of which a part was unknown for this reason."""
+    return next((say for sign, say in _REMEDIES.items() if sign in why), "write the words themselves, one call each")
 
 
 def _rule(request: PermissionRequest, why: Why) -> str:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from mcc.contracts.permission import SavedRule
-from mcc.permission.commands import Command
+from mcc.permission.simple_commands import Command
 
 LONGEST = 2_000
 """Most characters of a condition; nobody would read a longer one, so nothing is saved then."""

@@ -1,146 +1,153 @@
 """Reader of shell words: quotes, escapes, and expansions that only a shell could resolve."""
 
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-_ENDS = frozenset(" \t\n;|&()<>")
-_NAMED = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
-_DIGITS = frozenset("0123456789")
-_SPECIAL = frozenset("@*#?-$!") | _DIGITS
-_SIGNS = ("&>>", "<<<", "<<-", "&>", ">>", "<<", ">&", "<&", ">|", "<>", ">", "<")
-"""Redirections, the longest first."""
+from mcc.permission.shell_text import DIGITS, NAMED, ShellText, Unclear, Undecided, unescaped
 
+HOLE = "\ue000"
+"""Stands in the text of a word for a piece that only a shell could expand."""
 
-NESTED = 20
-"""Deepest nesting of brackets and substitutions."""
+_SPECIAL = frozenset("@*#?-$!") | DIGITS
+_NUMBERS = frozenset("#?$!")
+"""Parameters whose values are numbers."""
 
-
-class Unclear(Exception):
-    """The text cannot be parsed for certain; the message is a phrase that says why."""
+_PATTERNS = frozenset("?*+@!")
+"""Signs that begin an extended pattern, such as `@(a|b)`."""
 
 
 @dataclass(slots=True)
 class Word:
-    """`text` is the word after quote removal, as far as known; `quoted`: part of it was quoted or escaped.
+    """`text` is the word after quote removal, with `HOLE` for each unknown piece; `quoted`: part of it was quoted or
+    escaped.
 
-    `is_known` False: only a shell could expand it, possibly to several words. `why` is a phrase that says why the
+    `is_known` False: only a shell could expand it; then `is_one` tells whether to exactly one word, and `is_safe`
+    whether the unknown pieces are without characters that mean something to a shell, as far as the variables that
+    it `trusts` are. `from_process`: it names the output of a process substitution. `why` is a phrase that says why the
     command is not plain; it is empty for mere file name patterns.
     """
 
     text: str = ""
     quoted: bool = False
     is_known: bool = True
+    is_one: bool = True
+    is_safe: bool = True
+    from_process: bool = False
+    trusts: set[str] = field(default_factory=set)
     why: str = ""
 
-    def unknown(self, why: str = "") -> None:
+    def unknown(self, why: str = "", *, one: bool = False, safe: bool = False) -> None:
         self.is_known = False
+        self.is_one = self.is_one and one
+        self.is_safe = self.is_safe and safe
         self.why = self.why or why
 
 
-class Reader:
-    """A text and the position in it; the parser of commands extends it."""
+class Reader(ShellText):
+    """Reads words; the parser of commands extends it."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._depth = 0
-        self.at = 0
+    def enter(self) -> None:
+        """One bracket or substitution deeper. Raises `Unclear` where that is too deep."""
+        raise NotImplementedError
 
-    def read_substitution(self) -> None:
-        """Read the commands of a substitution, including the closing bracket."""
+    def leave(self) -> None:
+        raise NotImplementedError
+
+    def read_substitution(self) -> bool:
+        """Read the commands of a substitution, including the closing bracket. Answers whether what they print has no
+        characters that mean something to a shell."""
         raise NotImplementedError
 
     def read_nested(self, text: str) -> None:
         """Read commands from a nested text (backticks)."""
         raise NotImplementedError
 
-    def peek(self, ahead: int = 0) -> str:
-        return self._text[self.at + ahead : self.at + ahead + 1]
+    def calculated(self, text: str) -> None:
+        """Note that the shell calculates with the text, literal or with holes."""
+        raise NotImplementedError
 
-    def since(self, start: int) -> str:
-        return self._text[start : self.at]
+    def evaluated(self, text: str) -> None:
+        """Read the substitutions in a literal text that the shell evaluates."""
+        raise NotImplementedError
 
-    def at_end_of_word(self) -> bool:
-        following = self.peek()
-        return not following or following in _ENDS
+    def prompted(self) -> None:
+        """Note that the shell expands the value of a variable once more, as it does with a prompt."""
+        raise NotImplementedError
 
-    def skip_blanks(self) -> None:
-        while (following := self.peek()) and (following in " \t" or self._text.startswith("\\\n", self.at)):
-            self.at += 1 if following in " \t" else 2
+    def set_here(self, name: str) -> None:
+        """Note that an expansion sets the variable."""
+        raise NotImplementedError
 
-    @property
-    def is_read(self) -> bool:
-        """Whether only blanks are left."""
-        return not self._text[self.at :].strip()
-
-    def skip_line(self) -> None:
-        end = self._text.find("\n", self.at)
-        self.at = len(self._text) if end < 0 else end
-
-    def lines_until(self, mark: str, tabs: bool) -> str:
-        """The lines before the line `mark`, which is read too; all lines where there is none."""
-        start = self.at
-        while self.at < len(self._text):
-            end = self._text.find("\n", self.at)
-            end = len(self._text) if end < 0 else end
-            line, before = self._text[self.at : end], self.at
-            self.at = min(end + 1, len(self._text))
-            if (line.lstrip("\t") if tabs else line) == mark:
-                return self._text[start:before]
-        return self._text[start:]
-
-    def at_redirection(self) -> bool:
-        """Whether a redirection begins here, with or without a file descriptor."""
-        place = self.at
-        while self._text[place : place + 1] in _DIGITS and place < self.at + 10:
-            place += 1
-        following = self._text[place : place + 1]
-        return following in ("<", ">") or (place == self.at and self._text.startswith("&>", place))
-
-    def redirection(self) -> str:
-        while self.peek() in _DIGITS:
-            self.at += 1
-        sign = next(one for one in _SIGNS if self._text.startswith(one, self.at))
-        self.at += len(sign)
-        return sign
-
-    def at_process(self) -> bool:
-        """Whether a process substitution `<(…)` or `>(…)` begins here; it is a word that only a shell can expand."""
-        return self._text.startswith(("<(", ">("), self.at)
-
-    def is_assignment(self, start: int) -> bool:
-        """Whether the text read since `start` is a variable assignment."""
-        end = start
-        while self._text[end : end + 1] in _NAMED or (end > start and self._text[end : end + 1] in _DIGITS):
-            end += 1
-        return start < end < self.at and self._text.startswith(("=", "+=", "["), end)
+    def is_safe_name(self, name: str) -> bool:
+        """Whether the value of the variable has no characters that mean something to a shell."""
+        raise NotImplementedError
 
     def word(self) -> Word:
         """The word that begins here. Raises `Unclear`."""
         word, parts = Word(), list[str]()
         opened = braced = False
         start = self.at
-        while not self.at_end_of_word():
+        while not self.at_end_of_word() or self.at_process():
             one = self.peek()
             if one in "'\"\\$`":
                 self._quoted(one, word, parts)
                 continue
-            if one in "*?" or (one == "]" and opened) or (one == "~" and self.at == start):
+            if one in "<>":
+                self._process(word, parts)
+                continue
+            if one in _PATTERNS and self.peek(1) == "(":
+                self._pattern(word, parts)
+                continue
+            if one in "*?" or (one == "]" and opened):
                 word.unknown()
+            if one == "~" and self.at == start:
+                word.unknown(one=True)
             opened = opened or one == "["
             braced = braced or one == "{"
-            if braced and (one == "," or self._text.startswith("..", self.at)):
+            if braced and (one == "," or self.starts("..")):
                 word.unknown()
-            if not _shows(one):
-                word.why = "it has characters that do not show"
-            parts.append(one)
+            self._literal(one, word, parts)
             self.at += 1
         word.text = "".join(parts)
         return word
 
+    def _literal(self, one: str, word: Word, parts: list[str]) -> None:
+        if one == HOLE:
+            word.unknown("it substitutes", one=True, safe=True)
+        elif not shows(one):
+            word.why = "it has characters that do not show"
+        parts.append(one)
+
+    def _process(self, word: Word, parts: list[str]) -> None:
+        self.at += 2
+        self.read_substitution()
+        word.unknown("it substitutes", one=True)
+        word.from_process = True
+        parts.append(HOLE)
+
+    def _pattern(self, word: Word, parts: list[str]) -> None:
+        """Read an extended pattern with its alternatives."""
+        word.unknown()
+        self.at += 2
+        depth = 1
+        while depth:
+            one = self.peek()
+            if not one:
+                raise Unclear("a bracket is not closed")
+            if one in "'\"\\$`":
+                self._quoted(one, word, parts)
+            elif self.at_process():
+                self._process(word, parts)
+            else:
+                depth += {"(": 1, ")": -1}.get(one, 0)
+                self.at += 1
+        parts.append(HOLE)
+
     def _quoted(self, sign: str, word: Word, parts: list[str]) -> None:
-        word.quoted = word.quoted or sign != "$"
+        word.quoted = word.quoted or (sign != "$" and not self.starts("\\\n"))
         if sign == "'":
-            parts.append(self._single())
+            for one in self._single():
+                self._literal(one, word, parts)
         elif sign == '"':
             self.at += 1
             self._double(word, parts)
@@ -149,21 +156,18 @@ class Reader:
             if not following:
                 self.at += 1
                 raise Unclear("it ends with a backslash")
-            parts.append("" if following == "\n" else following)
+            if following != "\n":
+                self._literal(following, word, parts)
             self.at += 2
         elif sign == "$":
             self._expanded(word, parts, within=False)
         else:
-            self._backticks(word)
+            self._backticks(word, parts, within=False)
 
     def _single(self) -> str:
-        end = self._text.find("'", self.at + 1)
-        if end < 0:
-            self.at = len(self._text)
-            raise Unclear("a quote is not closed")
-        found = self._text[self.at + 1 : end]
-        self.at = end + 1
-        return found
+        start = self.at + 1
+        self.at = self.end_of_single(self.at)
+        return self.since(start)[:-1]
 
     def _double(self, word: Word, parts: list[str]) -> None:
         """Read up to the closing double quote; the opening one was read."""
@@ -171,86 +175,184 @@ class Reader:
             if one == '"':
                 self.at += 1
                 return
-            if one == "\\" and self.peek(1) in ("$", "`", '"', "\\", "\n"):
-                parts.append(self.peek(1).replace("\n", ""))
-                self.at += 2
-            elif one == "$":
-                self._expanded(word, parts, within=True)
-            elif one == "`":
-                self._backticks(word)
-            else:
-                if not _shows(one):
-                    word.why = "it has characters that do not show"
-                parts.append(one)
-                self.at += 1
+            self._in_double(one, word, parts, '$`"\\\n')
         raise Unclear("a quote is not closed")
+
+    def _in_double(self, one: str, word: Word, parts: list[str], escaped: str) -> None:
+        """Read one piece of a text within double quotes, in which a backslash escapes the characters of `escaped`."""
+        if one == "\\" and self.peek(1) and self.peek(1) in escaped:
+            if self.peek(1) != "\n":
+                self._literal(self.peek(1), word, parts)
+            self.at += 2
+        elif one == "$":
+            self._expanded(word, parts, within=True)
+        elif one == "`":
+            self._backticks(word, parts, within=True)
+        else:
+            self._literal(one, word, parts)
+            self.at += 1
+
+    def text_to(self, end: int, escaped: str = "$`\\\n") -> Word:
+        """The text up to the place `end`, read as if within double quotes. Raises `Unclear`."""
+        word, parts = Word(), list[str]()
+        while self.at < end:
+            self._in_double(self.peek(), word, parts, escaped)
+        if self.at != end:
+            raise Unclear("brackets and quotes cross")
+        word.text = "".join(parts)
+        return word
 
     def _expanded(self, word: Word, parts: list[str], *, within: bool) -> None:
         """Read what a `$` begins; `within`: inside double quotes."""
-        following = self.peek(1)
-        self.at += 2
-        if following and following in "({":
-            self._depth += 1
-            if self._depth > NESTED:
-                raise Unclear("brackets stand within brackets too often")
+        self.at += 1
+        self.skip_joins()
+        following = self.peek()
+        self.at += 1
         if following == "(":
-            word.unknown("it substitutes")
-            self.read_substitution()
-            self._depth -= 1
-        elif following == "{":
-            word.unknown("it substitutes")
-            self._braced(within=within)
-            self._depth -= 1
-        elif following == "'" and not within:
-            word.unknown("it has quotes with escapes")
-            self._escaped()
-        elif following == '"' and not within:
-            word.unknown("it has quotes that are translated")
-            self._double(Word(), [])
-        elif following == "[":
-            raise Unclear("it calculates")
-        elif following in _NAMED and following:
-            word.unknown("it substitutes")
-            while (one := self.peek()) and (one in _NAMED or one in _DIGITS):
+            self.enter()
+            if (end := self._arithmetic()) is not None:
+                word.unknown("it substitutes", one=True, safe=True)
                 self.at += 1
+                self.calculation(end)
+            else:
+                safe = self.read_substitution()
+                word.unknown("it substitutes", one=within or safe, safe=safe)
+            self.leave()
+        elif following == "{":
+            self.enter()
+            self._braced(word, within=within)
+            self.leave()
+        elif following == "'" and not within:
+            self._escaped(word, parts)
+            return
+        elif following == '"' and not within:
+            word.quoted = True
+            word.why = word.why or "it has quotes that are translated"
+            self._double(word, parts)
+            return
+        elif following == "[":
+            word.unknown("it calculates", one=True, safe=True)
+            self.calculated(self.text_to(self.closing(self.at, "[", "]")).text)
+            self.at += 1
+        elif following in NAMED and following:
+            self.at -= 1
+            name = self.name()
+            word.unknown("it substitutes", one=within or self._trusted(name, word), safe=self._trusted(name, word))
         elif following in _SPECIAL and following:
-            word.unknown("it substitutes")
+            number = following in _NUMBERS
+            word.unknown("it substitutes", one=number or (within and following != "@"), safe=number)
         else:
             self.at -= 1
             parts.append("$")
+            return
+        parts.append(HOLE)
 
-    def _braced(self, *, within: bool) -> None:
+    def _trusted(self, name: str, word: Word) -> bool:
+        safe = self.is_safe_name(name)
+        if safe:
+            word.trusts.add(name)
+        return safe
+
+    def _arithmetic(self) -> int | None:
+        """The place of the first closing bracket if `((` opens a calculation; the reader stands at the second
+        bracket. None where two commands in brackets stand there."""
+        self.skip_joins()
+        return self.end_of_calculation() if self.peek() == "(" else None
+
+    def end_of_calculation(self) -> int | None:
+        """As `_arithmetic`; the second bracket stands here."""
+        end = self.closing(self.at + 1, "(", ")")
+        after = end + 1
+        while self.starts("\\\n", after):
+            after += 2
+        return end if self.starts(")", after) else None
+
+    def calculation(self, end: int) -> None:
+        """Read what is calculated, and the two brackets at the place `end`."""
+        start = self.at
+        found = self.text_to(end)
+        self.calculated(found.text + " " + self.since(start))
+        self.at = end + 1
+        self.skip_joins()
+        self.at += 1
+
+    def _braced(self, word: Word, *, within: bool) -> None:
         """Read the rest of a `${…}`, including substitutions in it."""
-        inner = Word()
+        if self.peek() and self.peek() in " \t\n|(":
+            raise Unclear("it substitutes what commands in braces print")
+        start, inner, parts = self.at, Word(), list[str]()
+        sign = self.peek() if self.peek() and self.peek() in "!#" and self.peek(1) != "}" else ""
+        self.at += len(sign)
+        name = self.name() or self.peek()
+        self.at += 0 if name[:1] in NAMED or not name else 1
+        if name == "}":
+            raise Unclear("a substitution names nothing")
+        after = self.at
+        try:
+            self._to_brace(inner, parts, within=within)
+        except Unclear as unclear:
+            raise Undecided(str(unclear)) from unclear
+        operation, raw = self._text[after : self.at - 1], self.since(start)
+        if operation.startswith(("=", ":=")):
+            self.set_here(name)
+        if sign == "!" or operation.startswith("[") or (operation[:1] == ":" and operation[1:2] not in set("-=?+")):
+            self.calculated("".join(parts) + " " + raw)
+        if "@" in operation and operation.endswith("P"):
+            self.prompted()
+        if any(one in "".join(parts) for one in ("$(", "`")):
+            self.evaluated("".join(parts))
+        if sign == "#":
+            word.unknown("it substitutes", one=True, safe=True)
+        else:
+            safe = not operation and self._trusted(name, word)
+            word.unknown("it substitutes", one=safe or (within and "@" not in raw), safe=safe)
+
+    def _to_brace(self, inner: Word, parts: list[str], *, within: bool) -> None:
         while one := self.peek():
             if one == "}":
                 self.at += 1
                 return
             if one == "\\":
+                parts.append(self.peek(1))
                 self.at += 2
             elif one == "'" and not within:
-                self._single()
+                parts.append(self._single())
             elif one == '"':
                 self.at += 1
-                self._double(inner, [])
+                self._double(inner, parts)
             elif one == "$":
-                self._expanded(inner, [], within=within)
+                self._expanded(inner, parts, within=within)
             elif one == "`":
-                self._backticks(inner)
+                self._backticks(inner, parts, within=within)
+            elif self.at_process() and not within:
+                self._process(inner, parts)
             else:
+                parts.append(one)
                 self.at += 1
         raise Unclear("a bracket is not closed")
 
-    def _escaped(self) -> None:
+    def _escaped(self, word: Word, parts: list[str]) -> None:
         """Read the rest of `$'…'`."""
+        start = self.at
         while one := self.peek():
             self.at += 2 if one == "\\" else 1
             if one == "'":
-                return
-        raise Unclear("a quote is not closed")
+                break
+        else:
+            raise Unclear("a quote is not closed")
+        word.quoted = True
+        found = unescaped(self.since(start)[:-1])
+        if found is None:
+            word.unknown("it has quotes with escapes", one=True)
+            parts.append(HOLE)
+            return
+        word.why = word.why or "it has quotes with escapes"
+        for one in found:
+            self._literal(one, word, parts)
 
-    def _backticks(self, word: Word) -> None:
-        word.unknown("it substitutes")
+    def _backticks(self, word: Word, parts: list[str], *, within: bool) -> None:
+        word.unknown("it substitutes", one=within)
+        parts.append(HOLE)
         self.at += 1
         inner: list[str] = []
         while one := self.peek():
@@ -258,12 +360,12 @@ class Reader:
                 self.at += 1
                 self.read_nested("".join(inner))
                 return
-            escapes = one == "\\" and self.peek(1) in ("`", "\\", "$")
+            escapes = one == "\\" and self.peek(1) in ("`", "\\", "$", '"' if within else "\\")
             inner.append(self.peek(1) if escapes else one)
             self.at += 2 if escapes else 1
         raise Unclear("a quote is not closed")
 
 
-def _shows(one: str) -> bool:
+def shows(one: str) -> bool:
     """Whether the character is visible as itself: no control, invisible, reordering or space-like character."""
     return " " <= one <= "~" or one in "\t\n" or unicodedata.category(one)[0] not in "CZ"

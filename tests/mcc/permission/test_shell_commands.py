@@ -7,7 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mcc.permission.commands import MOST_CHARACTERS, MOST_JUDGED, MOST_PARTS, Command, commands_in
+from mcc.permission.commands import MOST_CHARACTERS, MOST_JUDGED, MOST_PARTS, commands_in
+from mcc.permission.simple_commands import Command
 
 PLAIN = {
     "git push": [["git", "push"]],
@@ -114,6 +115,9 @@ HIDDEN = (
     "g''it pu\\sh",
     "git \\\n push",
     "a <<E\nb\nE\ngit push",
+    "a <<E\n$(git push)\nE",
+    "f() { git push; }; f",
+    "case x in y) git push;; esac",
     "a; " * (MOST_PARTS + 5) + "git push",
 )
 
@@ -127,12 +131,9 @@ def test_a_command_that_stands_within_another_one_is_found(text: str) -> None:
     "text",
     [
         "$X push",
-        "f() { git push; }; f",
-        "case x in y) git push;; esac",
-        "a <<E\n$(git push)\nE",
         "eval $X",
         "env $X",
-        "(" * 30 + "git push" + ")" * 30,
+        "( " * 30 + "git push" + " )" * 30,
         "env " * 60 + "git push",
     ],
 )
@@ -152,6 +153,7 @@ def test_words_in_quotes_are_these_words(words: list[str]) -> None:
 PIECES = [
     *("git", " ", "push", "$(", ")", "`", "'", '"', "\\", "\n", ";", "&", "|", "<<EOF", "EOF", "${", "}", "{", "("),
     *("eval ", "sh -c ", "env ", "*", "~", "=", "#", "$", "\r", "a", "2>&1", ">", "<(", "[[", "then", "$'", "-exec "),
+    *("((", "))", "]]", "case x in ", "esac", ";;", "f() ", "a=(", "a[", "]", "@(", "{fd}>", "xargs ", "trap ", "\\\n"),
 ]
 
 
@@ -163,7 +165,23 @@ def test_any_text_is_taken_apart(text: str) -> None:
     assert all(one.plain is not bool(one.why) for one in found)
 
 
-GROWING = ("env eval ", "eval 'sh -c \"", "sudo find -exec eval env ", "a;", "`", "${", '"$(', "<<a\n", "1>", "a=b ")
+GROWING = (
+    *("env eval ", "eval 'sh -c \"", "sudo find -exec eval env ", "a;", "`", "${", '"$(', "<<a\n", "1>", "a=b "),
+    *(
+        "((",
+        "$((",
+        "case x in x) ",
+        "[[ a ",
+        "f() { ",
+        "a[",
+        "@(",
+        'env "$x" ',
+        "x='a[$(b)]' ",
+        "((x)) ",
+        "a=(",
+        "$\\\n",
+    ),
+)
 
 
 @pytest.mark.parametrize("piece", GROWING)

@@ -1,0 +1,86 @@
+"""A text of commands and what is found in it: its nested texts and variables, redirections and here-documents."""
+
+from mcc.permission.shell_text import Unclear
+from mcc.permission.shell_words import Reader
+from mcc.permission.simple_commands import Command, Reading, unknown
+
+
+class CommandText(Reader):
+    """`found` are the commands in the text. `posix`: a shell without the syntax of bash may read it."""
+
+    def __init__(self, text: str, level: int, reading: Reading, *, posix: bool = False) -> None:
+        super().__init__(text)
+        self._level = level
+        self._reading = reading
+        self._posix = posix
+        self.found: list[Command] = []
+        self._here: list[tuple[str, bool, bool]] = []
+
+    def enter(self) -> None:
+        self._reading.enter()
+
+    def leave(self) -> None:
+        self._reading.leave()
+
+    def read_nested(self, text: str) -> None:
+        self.found += self._reading.read(text, self._level + 1, posix=self._posix)
+
+    def calculated(self, text: str) -> None:
+        if self._reading.variables.calculate(text):
+            self._reading.calculates = True
+        self.evaluated(text)
+
+    def evaluated(self, text: str) -> None:
+        self.found += self._reading.evaluated(text, self._level)
+
+    def prompted(self) -> None:
+        self.found.append(unknown("a variable is expanded as a prompt"))
+
+    def set_here(self, name: str) -> None:
+        self._reading.variables.set_elsewhere(name)
+
+    def is_safe_name(self, name: str) -> bool:
+        return self._reading.variables.is_harmless(name)
+
+    def redirected(self) -> str:
+        """Read a redirection. Answers why it is not plain, "" if it involves no file but /dev/null."""
+        sign = self.redirection()
+        self.skip_blanks()
+        if self.at_end_of_word() and not self.at_process():
+            raise Unclear("a redirection names nothing")
+        if sign in ("<<", "<<-"):
+            self._announce_here_document(tabs=sign == "<<-")
+            return "it has a here-document"
+        target = self.word()
+        if sign == "<<<":
+            self._reading.note(target.text)
+            self._reading.variables.assign("@", target, target.text)
+        into_nothing = target.is_known and target.text == "/dev/null" and sign not in ("<<<", "<>")
+        copied = sign in (">&", "<&") and target.is_known and (target.text.isdecimal() or target.text == "-")
+        return "" if into_nothing or copied else "it redirects"
+
+    def _announce_here_document(self, *, tabs: bool) -> None:
+        """Read the mark that ends a here-document: a shell removes its quotes, but expands nothing in it."""
+        start, found = self.at, len(self.found)
+        mark = self.word()
+        raw = self.joined_since(start)
+        if mark.is_known:
+            text = mark.text
+        elif not any(one in raw for one in "'\"\\"):
+            text = raw
+        else:
+            raise Unclear("the mark of a here-document is quoted and expanded")
+        if self._posix and "$" in raw:
+            raise Unclear("the mark of a here-document is quoted and expanded")
+        del self.found[found:]
+        self._here.append((text, mark.quoted, tabs))
+
+    def read_here_documents(self) -> None:
+        """Read the here-documents after a line with `<<`; a shell expands one whose mark is not quoted."""
+        announced, self._here = self._here, []
+        for mark, quoted, tabs in announced:
+            body = self.lines_until(mark, tabs=tabs, joined=not quoted)
+            if quoted:
+                self._reading.note(body)
+            else:
+                self.evaluated(body)

@@ -1,0 +1,234 @@
+"""Simple commands, and what is known of a whole command text while its parts are read."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mcc.permission.shell_text import DIGITS, NAMED, Unclear
+from mcc.permission.shell_words import HOLE, Word
+
+NESTED = 20
+"""Deepest nesting of brackets, substitutions and programs that run others."""
+
+LEVELS = 4
+"""Deepest nesting of commands in the text of commands (`sh -c '…'`, `eval`, backticks)."""
+
+MOST_STEPS = 500
+"""Most programs in one text whose inner commands are looked into; what the rest runs is unknown."""
+
+TOO_DEEP = "commands stand within commands too often"
+
+_HARMLESS = NAMED | DIGITS | frozenset("./:@%+,=-") | {HOLE}
+"""Characters that mean nothing to a shell within a word."""
+
+_SAFE_PROGRAMS = frozenset({"mktemp", "pwd", "nproc", "whoami", "hostname", "arch", "true", "false"})
+"""Programs whose output is one word without a character that means something to a shell, if their words have none."""
+
+_NUMBERS = frozenset({"RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SHLVL", "OPTIND"})
+_USUAL = frozenset({"HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "HOSTNAME", "TMPDIR", "PATH", "SHELL", "LANG"})
+_COMMANDS = frozenset({"PS0", "PS4", "BASH_ENV", "ENV", "PROMPT_COMMAND"})
+"""Variables whose values, or what they name, a shell runs."""
+
+_EXPANDED = frozenset({"PS0", "PS1", "PS2", "PS4", "BASH_ENV", "ENV"})
+"""Variables whose values shells expand by themselves."""
+
+EXECUTE = ("-exec", "-execdir", "-ok", "-okdir")
+"""What makes `find` run commands."""
+
+_EXPAND = ("$(", "`", "${", "$[")
+"""What begins an expansion that may run commands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One simple command: its words, with quotes and escapes resolved.
+
+    `whole` False: only the first words are known, the others, or the command itself where there are none, come from
+    elsewhere. `plain` False: it does, or may do, more than the words say; `why` is a phrase that says what.
+    """
+
+    argv: tuple[str, ...] = ()
+    whole: bool = True
+    plain: bool = True
+    why: str = ""
+
+
+@dataclass(slots=True)
+class Inner:
+    """The commands that a command runs, and why it is not plain, "" where it is."""
+
+    commands: list[Command] = field(default_factory=list)
+    why: str = ""
+
+
+def unknown(why: str) -> Command:
+    """A command of which no word is known."""
+    return Command((), False, False, why)
+
+
+def within(found: list[Command], why: str) -> list[Command]:
+    """The commands that another one runs: they are not plain."""
+    return [replace(one, plain=False, why=one.why or why) for one in found]
+
+
+@dataclass(slots=True)
+class Variables:
+    """What a text says of variables: which are set to harmless values, and which are set from elsewhere.
+
+    A value is harmless where it has no character that means something to a shell, whatever is in its holes.
+    `executes`: one was set to a text that makes `find` run commands; `opts`: one to an option, or to a path that
+    stands for input. `trusted`: names whose values must stay harmless, since a command text has them.
+    """
+
+    harmless: set[str] = field(default_factory=lambda: {*_NUMBERS, *_USUAL})
+    other: set[str] = field(default_factory=set)
+    elsewhere: set[str] = field(default_factory=set)
+    trusted: set[str] = field(default_factory=set)
+    bracketed: set[str] = field(default_factory=set)
+    calculated: set[str] = field(default_factory=set)
+    any_trusted: bool = True
+    executes: bool = False
+    opts: bool = False
+
+    def assign(self, name: str, value: Word, text: str) -> None:
+        self.executes = self.executes or any(one in text for one in EXECUTE)
+        self.opts = self.opts or text.startswith(("-", "/dev/", "/proc/"))
+        if "[" in text:
+            self.bracketed.add(name)
+        if (value.is_known or value.is_safe) and name != "IFS" and all(one in _HARMLESS for one in text):
+            self.harmless.add(name)
+        else:
+            self.other.add(name)
+
+    def is_harmless_output(self, command: Command) -> bool:
+        """Whether what the command prints has no character that means something to a shell."""
+        if not (command.plain and command.whole and command.argv and command.argv[0] in _SAFE_PROGRAMS):
+            return False
+        name = {"mktemp": "TMPDIR", "pwd": "PWD"}.get(command.argv[0], "HOME")
+        return self.is_harmless(name) and all(one in _HARMLESS for word in command.argv for one in word)
+
+    def go(self, words: Sequence[Word]) -> None:
+        """Note a change of directory, whose name is then a value of `PWD`."""
+        known = all(word.is_known or word.is_safe for word in words)
+        if not known or not all(one in _HARMLESS or one == "~" for word in words for one in word.text):
+            self.other |= {"PWD", "OLDPWD"}
+
+    def set_elsewhere(self, name: str) -> None:
+        self.other.add(name)
+        self.elsewhere.add(name)
+
+    def is_harmless(self, name: str) -> bool:
+        return name in self.harmless and name not in self.other and self.any_trusted
+
+    def calculate(self, text: str) -> bool:
+        """Note the names in a calculation. Answers whether there are any, or pieces that are unknown."""
+        names = _names(text)
+        self.calculated |= names
+        return bool(names) or HOLE in text or "$" in text
+
+    def doubt(self) -> str:
+        """Why what stands above is not enough to know what runs; "" if it is."""
+        if self.trusted & self.other or (self.trusted and ("IFS" in self.other or not self.any_trusted)):
+            return "a variable in a command text is set in several ways"
+        if self.calculated & self.bracketed:
+            return "it calculates with a variable that was set to a text with brackets"
+        return ""
+
+
+class Reading:
+    """One command text with all texts nested in it; `characters` bounds their total length."""
+
+    def __init__(self, characters: int) -> None:
+        self._left = characters
+        self._steps = MOST_STEPS
+        self._depth = 0
+        self.variables = Variables()
+        self.aliases: set[str] = set()
+        self.names: set[str] = set()
+        self.expands_aliases = False
+        self.calculates = False
+        self.prompts = False
+        self.has_patterns = False
+        self.finds_others = False
+        self.runs_files = False
+        self.literals: list[str] = []
+
+    def read(self, text: str, level: int, *, posix: bool = False, expands: bool = False) -> list[Command]:
+        """The commands in a text; `expands`: those in the substitutions of a text that a shell expands."""
+        raise NotImplementedError
+
+    def affords(self, text: str, level: int) -> bool:
+        self._left -= len(text)
+        return level <= LEVELS and self._left >= 0
+
+    def enter(self) -> None:
+        self._depth += 1
+        if self._depth > NESTED:
+            self._depth -= 1
+            raise Unclear("brackets stand within brackets too often")
+
+    def leave(self) -> None:
+        self._depth -= 1
+
+    @property
+    def depth(self) -> int:
+        return self._depth
+
+    @depth.setter
+    def depth(self, value: int) -> None:
+        self._depth = value
+
+    def trust(self, words: Sequence[Word]) -> None:
+        """Rely on it that the variables in the words have harmless values, wherever the text sets them."""
+        for word in words:
+            self.variables.trusted |= word.trusts
+
+    def step(self) -> bool:
+        """Whether one more program may be looked into."""
+        self._steps -= 1
+        return self._steps >= 0
+
+    def note(self, text: str) -> None:
+        """Keep a literal text that a calculation or prompt of the same command text may evaluate."""
+        if any(one in text for one in _EXPAND):
+            self.literals.append(text)
+
+    def evaluated(self, text: str, level: int) -> list[Command]:
+        """The commands in the substitutions of a literal text that the shell evaluates."""
+        joined = text.replace("\\\n", "")
+        return self.read(joined, level + 1, expands=True) if any(one in joined for one in _EXPAND) else []
+
+    def at_end(self) -> list[Command]:
+        """What the whole text tells beyond its single commands."""
+        found: list[Command] = []
+        self.prompts |= not _EXPANDED.isdisjoint(self.variables.other | self.variables.harmless)
+        if self.calculates or self.prompts:
+            for text in dict.fromkeys(self.literals):
+                if self.prompts or "[" in text:
+                    found += within(self.evaluated(text, 0), "it is evaluated")
+        if self.finds_others and self.variables.executes:
+            found.append(unknown("find has words that come from a variable"))
+        if self.runs_files and self.variables.opts:
+            found.append(unknown("a shell has options that come from a variable"))
+        if self.variables.elsewhere & _COMMANDS:
+            found.append(unknown("a variable whose value a shell runs is set to what is not known"))
+        if self.expands_aliases and self.aliases & self.names:
+            found.append(unknown("an alias stands for it"))
+        if doubt := self.variables.doubt():
+            found.append(unknown(doubt))
+        return found
+
+
+def is_name(text: str) -> bool:
+    """Whether the text is a name that a variable may have."""
+    return text.isascii() and text.isidentifier()
+
+
+def _names(text: str) -> set[str]:
+    names, now = set[str](), ""
+    for one in f"{text} ":
+        if one in NAMED or (now and one in DIGITS):
+            now += one
+        elif now:
+            names.add(now)
+            now = ""
+    return names
