@@ -9,8 +9,8 @@ from typing import Any
 
 from drone.agent.idle_watch import Block
 from drone.agent.journal import JournalError
-from drone.agent.record import Restraints
 from drone.agent.report import Ended
+from drone.agent.restraints import Restraints
 from mcc.contracts.control import Control, SteerMode
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import ControlApplied

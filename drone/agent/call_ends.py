@@ -14,7 +14,14 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.fence import fenced
 from mcc.contracts.journal import AgentStep, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.shape import lean_copy
+from mcc.definitions.rights import TOOL_GROUPS
+from mcc.rules.errors import close_matches
 from mcc.rules.reading import read_as
+
+_FINISH_TOOLS = frozenset(TOOL_GROUPS["finish"])
+
+NAME = 200
+"""Most characters of an unknown tool's name that are compared and repeated to the model."""
 
 OUTCOME_UNKNOWN = (
     "The outcome of this call is not known: the process that ran it was lost, and it may or may not have had its "
@@ -174,3 +181,24 @@ def finished(call: ToolCall, output: Output, started: float, *, untrusted: bool)
         found=output.found,
     )
     return lean_copy(ended)
+
+
+def unknown(name: str, there: Sequence[ToolSpec], *, has_gate: bool) -> str:
+    """The answer to a call of a tool that the agent does not have; `there` are those that it has."""
+    if name in _FINISH_TOOLS and not has_gate:
+        return f"You need no tool to finish: your reply without a tool call is your result. {available_tools(there)}"
+    near = close_matches(name[:NAME], [spec.name for spec in there], n=1)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return f"There is no tool {name[:NAME]!r} here.{hint} {available_tools(there)}"
+
+
+def available_tools(there: Sequence[ToolSpec]) -> str:
+    names = ", ".join(spec.name for spec in there)
+    return f"You have: {names}." if names else "You have no tools."
+
+
+def what_is_left(finish: Sequence[ToolSpec]) -> str:
+    """What an agent without tool calls left can still do; `finish` are the tools of its gate."""
+    if not finish:
+        return "no tool runs any more. Answer"
+    return f"no tool but {' and '.join(spec.name for spec in finish)} runs any more. Finish"

@@ -1,8 +1,8 @@
 """The state of one agent's run, computed by applying its journal entries one by one."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, assert_never, cast
+from typing import assert_never, cast
 
 from drone.agent.artifacts import READ_ARTIFACT
 from drone.agent.inbox_item import Item, item_id
@@ -10,9 +10,10 @@ from drone.agent.messages import AssistantMessage, Picture, ToolResult, ToolResu
 from drone.agent.progress import AnswerCheck, Progress
 from drone.agent.receipts import Receipt
 from drone.agent.report import Cause, Halt, Judged, Report, Stopped
-from drone.agent.transcript import NOT_SENT, NUDGE, REPLY, Estimate, Transcript, as_submission, text_for_model
+from drone.agent.restraints import GateState, Restraints
+from drone.agent.transcript import NOT_SENT, NUDGE, Estimate, Transcript, text_for_model
 from mcc.contracts.blocks import ToolCall
-from mcc.contracts.control import SteerMode, merged
+from mcc.contracts.control import SteerMode
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade
@@ -73,70 +74,6 @@ class OpenReply:
 
     def call(self, call_id: str) -> ToolCall | None:
         return self._by_id.get(call_id)
-
-
-@dataclass(slots=True)
-class GateState:
-    """The outcomes of a run's submissions. `tried`: their number, replies without a tool call included.
-
-    `accepted`: the call whose result was accepted, unless something came after it. `only_replied`: the last attempt was
-    a reply without a tool call. `errors`: those of the last attempt. `best`: the refused call with the fewest errors,
-    the latest of several. `faults`: errors of rules that could not be evaluated; `broken`: the first that came twice.
-    """
-
-    tried: int = 0
-    only_replied: bool = False
-    errors: tuple[str, ...] = ()
-    accepted: ToolCall | None = None
-    best: ToolCall | None = None
-    faults: frozenset[str] = frozenset()
-    broken: str = ""
-    _fewest: int = 0
-    _refused: bool = False
-    _only_asked: bool = False
-
-    def fails_again(self, faults: Iterable[str]) -> bool:
-        return not self.faults.isdisjoint(faults)
-
-    def apply(self, checked: GateChecked, reply: ModelReplied | None) -> None:
-        """`reply`: the last reply, if it called no tool; its text may be the result."""
-        self._only_asked = checked.check_only
-        if checked.check_only:
-            return
-        self.tried, self.errors = checked.attempt, checked.errors
-        self.only_replied = checked.tool == REPLY
-        self.broken = self.broken or next((fault for fault in checked.faults if fault in self.faults), "")
-        self.faults |= {*checked.faults}
-        self._refused = not checked.ok and checked.tool != REPLY
-        self.accepted = as_submission(reply) if checked.ok and self.only_replied and reply is not None else None
-
-    def sent_back(self) -> None:
-        """A verifier sent back the accepted result: attempts start over, and that result stays the best so far."""
-        self.best, self._fewest, self.tried = self.accepted or self.best, 0, 0
-
-    def ended(self, call: ToolCall, done: ToolFinished) -> None:
-        """A call of a finish tool has ended; the last check entry belongs to it."""
-        if not done.is_error and not self._only_asked:
-            self.accepted = call
-        if self._refused and (self.best is None or len(self.errors) <= self._fewest):
-            self.best, self._fewest = call, len(self.errors)
-        self._refused = False
-
-
-@dataclass(slots=True)
-class Restraints:
-    """The lasting effects of people's controls: a pause, removed tools (names and groups), metadata."""
-
-    paused: bool = False
-    tools_removed: frozenset[str] = frozenset()
-    metadata: Mapping[str, Any] = field(default_factory=dict)
-
-    def apply(self, asked: ControlApplied) -> None:
-        if asked.metadata is not None:
-            self.metadata = merged(self.metadata, asked.metadata)
-        self.paused = asked.paused(self.paused)
-        if asked.tools_removed:
-            self.tools_removed |= {*asked.tools_removed}
 
 
 @dataclass(slots=True)

@@ -9,7 +9,18 @@ from functools import partial
 from drone.agent.agent_control import AgentControl
 from drone.agent.allowance import Allowance
 from drone.agent.artifacts import LEAST, READ_ARTIFACT, TOGETHER, not_kept
-from drone.agent.call_ends import InOrder, ReadCall, finished, outcome_unknown, read_call, refusal
+from drone.agent.call_ends import (
+    NAME,
+    InOrder,
+    ReadCall,
+    available_tools,
+    finished,
+    outcome_unknown,
+    read_call,
+    refusal,
+    unknown,
+    what_is_left,
+)
 from drone.agent.gate import Evidence, RunGate, Verdict
 from drone.agent.messages import Message, ToolSpec
 from drone.agent.model_call import Context
@@ -27,8 +38,6 @@ from mcc.contracts.fact import Fact
 from mcc.contracts.journal import GateChecked, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import unchecked
-from mcc.definitions.rights import TOOL_GROUPS
-from mcc.rules.errors import close_matches
 
 
 class ToolCalls:
@@ -282,7 +291,7 @@ class ToolCalls:
             await self._close_abandoned()
         except BaseException as error:
             # `describe_tool_error` re-raises what concerns the run itself (cancellation, journal), not the tool.
-            output = Output(f"The tool {call.name[:_NAME]} broke: {describe_tool_error(error)}", True, Outcome.ERROR)
+            output = Output(f"The tool {call.name[:NAME]} broke: {describe_tool_error(error)}", True, Outcome.ERROR)
             await self._close_abandoned()
         return finished(call, output, started, untrusted=self._is_untrusted(call.name, output))
 
@@ -327,39 +336,21 @@ class ToolCalls:
             return refusal("Not run: that was your last reply, and no tool runs any more.", Outcome.DENIED)
         spec = self._specs.get(call.name)
         if spec is None:
-            return refusal(self._unknown(call.name))
+            return refusal(unknown(call.name, self.specs(), has_gate=self._finish is not None))
         if (taken := self._removed(spec)) is not None:
             return taken
         if not isinstance(call.arguments, Mapping):
             return refusal(not_an_object(call.name, call.arguments))
         if not self._allowance.take_tool_call(call.call_id):
             reached = f"The limit tool_calls ({self._allowance.share.tool_calls}) is reached"
-            return refusal(f"{reached}: {self._what_is_left()} with what you have.", Outcome.DENIED)
+            return refusal(f"{reached}: {what_is_left(self._finish_specs)} with what you have.", Outcome.DENIED)
         return None
 
     def _removed(self, spec: ToolSpec) -> Output | None:
         if self.is_available(spec):
             return None
-        return refusal(f"A person took the tool {spec.name} away from you. {self._available_tools()}", Outcome.DENIED)
-
-    def _what_is_left(self) -> str:
-        """What an agent without tool calls left can still do."""
-        if not self._finish_specs:
-            return "no tool runs any more. Answer"
-        return f"no tool but {' and '.join(spec.name for spec in self._finish_specs)} runs any more. Finish"
-
-    def _unknown(self, name: str) -> str:
-        if name in _FINISH_TOOLS and self._finish is None:
-            return (
-                f"You need no tool to finish: your reply without a tool call is your result. {self._available_tools()}"
-            )
-        near = close_matches(name[:_NAME], [spec.name for spec in self.specs()], n=1)
-        hint = f" Did you mean {near[0]}?" if near else ""
-        return f"There is no tool {name[:_NAME]!r} here.{hint} {self._available_tools()}"
-
-    def _available_tools(self) -> str:
-        names = ", ".join(spec.name for spec in self.specs())
-        return f"You have: {names}." if names else "You have no tools."
+        taken = f"A person took the tool {spec.name} away from you. {available_tools(self.specs())}"
+        return refusal(taken, Outcome.DENIED)
 
     async def accept_again(self, call: ToolCall) -> GateChecked | None:
         """Let the gate check again what it accepted under another drone; the entry if it no longer accepts it."""
@@ -400,10 +391,5 @@ class ToolCalls:
             kept=self._turn.journal.kept,
         )
 
-
-_FINISH_TOOLS = frozenset(TOOL_GROUPS["finish"])
-
-_NAME = 200
-"""Most characters of an unknown tool's name that are compared and repeated to the model."""
 
 _READ_FIRST = "Not looked at yet: somebody wrote to you in the meantime. Read that, then hand your result in again."

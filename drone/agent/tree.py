@@ -8,8 +8,9 @@ from typing import Any
 from drone.agent.journal import Journal, TextDelta
 from drone.agent.messages import Message, UserMessage
 from drone.agent.receipts import Receipt
-from drone.agent.record import RecordState, Restraints
+from drone.agent.record import RecordState
 from drone.agent.report import Report
+from drone.agent.restraints import Restraints
 from drone.agent.transcript import first_message
 from mcc.contracts.control import merged
 from mcc.contracts.entry import Draft, Entry, Origin

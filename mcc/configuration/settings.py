@@ -4,17 +4,15 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     PrivateAttr,
     SecretStr,
-    StringConstraints,
     ValidationError,
     field_validator,
     model_validator,
@@ -22,16 +20,15 @@ from pydantic import (
 
 from mcc.addresses import unreadable
 from mcc.addresses.redis import redis_problem
-from mcc.configuration import protected_names
 from mcc.configuration.database import DatabaseAccess, Pooler
 from mcc.configuration.file import NAMED_BY, OVERLAY_NAMED_BY, ConfigProblem, Configuration, configuration
+from mcc.configuration.operator_permission import Approvals as Approvals
+from mcc.configuration.operator_permission import OperatorPermission as OperatorPermission
 from mcc.configuration.places import NotPrivate, default_data_dir, own_blueprints, own_directories, paths_in
 from mcc.configuration.running import Presence, find_family
 from mcc.configuration.service_links import mistaken_links, without_service_links
 from mcc.configuration.workspaces import Workspaces
-from mcc.contracts.permission import OnAsk, Permission, PermissionKey, WordOrRules
 from mcc.contracts.wire import KEY_PREFIX
-from mcc.permission.declared import problems, problems_of
 from mcc.redaction import FLOWER_FILE, TOKEN_FILE, secrets_among, text_of
 from mcc.rules.errors import close_matches, did_you_mean
 from mcc.rules.patterns import Pattern
@@ -75,57 +72,6 @@ class DocumentFunctions(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     functions: tuple[ModuleName, ...] = ()
-
-
-def _permission_key(key: str) -> str:
-    for problem in problems({key: "deny"}):
-        raise ValueError(problem.sentence)
-    return key
-
-
-def _unprotected(glob: str) -> str:
-    if (problem := protected_names.problem_of(glob)) is not None:
-        raise ValueError(problem)
-    return glob
-
-
-def _permission_rules(rules: WordOrRules) -> WordOrRules:
-    for problem in problems_of(rules):
-        raise ValueError(f"rule [{problem.place[0]}].when: {problem.sentence}")
-    return rules
-
-
-Glob = Annotated[str, StringConstraints(min_length=1, max_length=1_000)]
-
-
-class OperatorPermission(BaseModel):
-    """The table [permission]. `protected` are globs of paths that no tool may write, besides the built-in list;
-    `unprotected` are globs of names that are taken out of that list. Every other key is a permission rule."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
-    __pydantic_extra__: dict[
-        Annotated[PermissionKey, AfterValidator(_permission_key)],
-        Annotated[WordOrRules, AfterValidator(_permission_rules)],
-    ]
-
-    protected: tuple[Glob, ...] = ()
-    unprotected: tuple[Annotated[Glob, AfterValidator(_unprotected)], ...] = ()
-
-    @property
-    def rules(self) -> Permission:
-        return cast(Permission, self.model_extra or {})
-
-
-class Approvals(BaseModel):
-    """The table [approvals]: how long a call waits for a person's decision, and the default `on_ask` of orders.
-
-    `on_ask` None: "wait" for attended orders, "deny" for all others.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    expire_seconds: Annotated[int, Field(ge=1, le=31_536_000)] = 86_400
-    on_ask: OnAsk | None = None
 
 
 SHARED_TABLES = frozenset({"documents", "permission", "approvals", "workspaces"})

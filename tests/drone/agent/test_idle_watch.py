@@ -11,7 +11,7 @@ from drone.agent.agent_control import AgentControl
 from drone.agent.budget import Budget
 from drone.agent.idle_watch import LONGEST_WAIT, Block, IdleWatch, combined
 from drone.agent.messages import ToolSpec
-from drone.agent.record import Restraints
+from drone.agent.restraints import Restraints
 from drone.agent.toolset import Call, Output
 from drone.models.scripted import Line, call
 from drone.tools.tool import FunctionTools, tool
