@@ -24,6 +24,7 @@ from drone.worker.mcp_state import StorePins, StoreTokens
 from drone.worker.runner import Runner
 from drone.worker.shortage import DiskWatch, MemoryWatch
 from drone.worker.site import site_of
+from drone.worker.strays import Strays
 from drone.worker.tidying import Tidying
 from drone.worker.trials import ModelChecks, ServerTrials
 from drone.worker.workspaces import Workspaces
@@ -99,8 +100,7 @@ class Workshop:
         self._store = AsyncStore(store)
         self._nudges = Offload(1, "nudges")
         self._publisher = AsyncPublisher(redis_of(settings), monitored(settings))
-        times = ExecutionTimes(park_after_seconds=settings.park_after_seconds)
-        self._executions = Executions(lambda: settings.redactor, times)
+        self._executions = Executions(lambda: settings.redactor, ExecutionTimes(settings.park_after_seconds))
         self._broadcaster = Broadcaster(self._publisher)
         limit = allowed_bytes(settings.memory_mb, settings.memory_shares)
         self._memory = MemoryWatch(limit, self._executions, self._store, give_up=exits.give_up)
@@ -122,6 +122,7 @@ class Workshop:
             self._writer,
             Finisher(self._store, self._broadcaster, self._suspects),
         )
+        self._strays = Strays(self._store, claimant, self._executions)
         self._model_checks = ModelChecks(crew, redis_of(settings), settings.name)
         crew.share(StorePins(self._store), StoreTokens(self._store))
         self._trials = ServerTrials(crew, self._store, redis_of(settings), settings.name)
@@ -154,6 +155,7 @@ class Workshop:
             group.create_task(self._writer.run())
             group.create_task(self._broadcaster.run())
             group.create_task(self._control.run())
+            group.create_task(self._strays.run())
             group.create_task(self._disk.run())
             group.create_task(self._memory.run())
             group.create_task(self._beat(BEAT_SECONDS))

@@ -57,6 +57,11 @@ _AFTER_PARKING = sa.select(JOURNAL.c.kind, JOURNAL.c.epoch).where(
 )
 
 
+_HELD_BY = sa.select(STATE.c.order_id, STATE.c.epoch).where(
+    STATE.c.incarnation == sa.bindparam("holder"), is_status(STATE.c.status, OrderStatus.RUNNING)
+)
+
+
 @lru_cache(maxsize=8)
 def _waiting(most: int) -> sa.Select[Any]:
     return (
@@ -146,6 +151,11 @@ class Claims:
     def _group(self, requests: Sequence[ClaimRequest], claimant: ClaimingDrone) -> GroupClaim:
         at = micros(self._database.clock.now())
         return GroupClaim(requests, claimant, at, self._database.time, skip_locked=len(requests) > 1)
+
+    def held_by(self, incarnation: str) -> Sequence[tuple[str, int]]:
+        """The running orders that this incarnation holds, each with the epoch of its claim."""
+        rows = self._database.read(lambda connection: connection.execute(_HELD_BY, {"holder": incarnation}).all())
+        return [(row.order_id, row.epoch) for row in rows]
 
     def hand_back(self, held: Sequence[tuple[str, int]], *, drone: str, message: str) -> Sequence[str]:
         """Requeue those of these (order id, epoch) pairs that are still held; answers their ids.

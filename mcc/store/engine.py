@@ -210,6 +210,11 @@ class Database:
         except Exception as error:
             self._raise_translated(error)
 
+    @property
+    def losses(self) -> int:
+        """How many times a connection was lost so far: after each, another server may answer."""
+        return self._links.losses
+
     def answers(self) -> bool:
         """Whether the server answers on a new connection, be it one that takes no writes."""
         return self.sessions is None or self.sessions.answers()

@@ -23,6 +23,7 @@ class Links:
         self._most = most
         self._lost_at = -inf
         """When a connection was lost last: what was opened before leads to the same server."""
+        self.losses = 0
 
     @property
     def has_listeners(self) -> bool:
@@ -62,6 +63,7 @@ class Links:
     def _end_elders(self) -> None:
         """Close the idle connections of now; those in use that are as old are closed when they are returned."""
         self._lost_at = time.monotonic()
+        self.losses += 1
         with suppress(IndexError):
             while True:
                 link = self._free.pop()
