@@ -99,7 +99,6 @@ class GateState:
         return not self.faults.isdisjoint(faults)
 
     def apply(self, checked: GateChecked, reply: ModelReplied | None) -> None:
-        """`reply`: the last reply, if it called no tool; its text may be the result."""
         self._only_asked = checked.check_only
         if checked.check_only:
             return

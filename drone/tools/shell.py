@@ -16,7 +16,7 @@ from drone.checkpoints.diff import on_one_line
 from drone.checkpoints.recording import NOTHING_CHANGED, Closed
 from drone.egress.egress import Egress, ProxiedNetwork
 from drone.sandbox.bubblewrap import PATH, Bubblewrap, Profile
-from drone.sandbox.child import Bounds, Captured, Ended
+from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.paths import PathMissing
 from drone.tools.aftermath import Aftermath
 from drone.tools.command_answers import (
@@ -33,6 +33,7 @@ from drone.tools.command_output import CapturedOutput, Live, OutputText, capture
 from drone.tools.display_text import controls_refused
 from drone.tools.files import with_nearest, workspace_of
 from drone.tools.jobs import Job, Jobs, JobState, TooManyJobs
+from drone.tools.terminal import Overwriting
 from drone.tools.tool import FunctionTool, ToolContext, ToolFailed, threads_of, tool
 from mcc.contracts.journal import Outcome
 from mcc.contracts.record import RecordStatus
@@ -354,7 +355,7 @@ def _aftermath(context: ToolContext, ended: Ended | None) -> Aftermath:
     return after
 
 
-async def _text_of(output: Captured, context: ToolContext, after: Aftermath) -> OutputText:
+async def _text_of(output: Overwriting, context: ToolContext, after: Aftermath) -> OutputText:
     kept, redactor = CapturedOutput.of(output), _redactor(context)
     text = await after.recorded(threads_of(context).tool(output_text, kept, redactor), None)
     # Blocks for some milliseconds, which is better than a command without its output.
