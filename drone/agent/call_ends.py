@@ -13,7 +13,7 @@ from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
 from mcc.contracts.fence import fenced
 from mcc.contracts.journal import AgentStep, Outcome, ToolFinished, ToolStarted
-from mcc.contracts.shape import lean_copy
+from mcc.contracts.shape import lean_copy, unchecked
 from mcc.definitions.rights import TOOL_GROUPS
 from mcc.rules.errors import close_matches
 from mcc.rules.reading import read_as
@@ -65,6 +65,20 @@ class ReadCall:
     call: ToolCall
     notes: tuple[str, ...] = ()
     is_finish: bool = False
+
+    def start(self, round_: int, index: int, idempotent: bool) -> ToolStarted:
+        """The start of the call, the one with this `index` in the reply of this round."""
+        return unchecked(
+            ToolStarted,
+            call_id=self.call.call_id,
+            provider_id=self.call.provider_id,
+            round=round_,
+            index=index,
+            name=self.call.name,
+            arguments=self.call.arguments,
+            idempotent=idempotent,
+            approval_id=None,
+        )
 
     def started(self, start: ToolStarted) -> tuple[Fact, ...]:
         """The entries of the call's start; a finish tool's notes are warnings of its check."""

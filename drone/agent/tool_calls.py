@@ -37,7 +37,6 @@ from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import GateChecked, Outcome, ToolFinished, ToolStarted
 from mcc.contracts.record import RecordStatus
-from mcc.contracts.shape import unchecked
 
 
 class ToolCalls:
@@ -126,16 +125,8 @@ class ToolCalls:
         """The start entries to commit before any call runs; calls that must wait for a decision start later."""
         calls = open_reply.calls
         starts = {
-            call.call_id: unchecked(
-                ToolStarted,
-                call_id=call.call_id,
-                provider_id=call.provider_id,
-                round=open_reply.reply.round,
-                index=index,
-                name=call.name,
-                arguments=self._reads[call.call_id].call.arguments,
-                idempotent=(spec := self._specs.get(call.name)) is not None and spec.idempotent,
-                approval_id=None,
+            call.call_id: self._reads[call.call_id].start(
+                open_reply.reply.round, index, (spec := self._specs.get(call.name)) is not None and spec.idempotent
             )
             for index, call in enumerate(calls)
             if call.call_id not in open_reply.started
