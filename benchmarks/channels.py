@@ -13,11 +13,11 @@ from statistics import median
 from benchmarks.stored import stored_turns
 from benchmarks.workload import LIMITS, fake_provider, lookup, measured, models, side_by_side, table
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import Journal
-from drone.agent.model import Model
-from drone.agent.turn import Task, Turn
-from drone.tools.tool import FunctionTools
+from drone.agent.ports.journal import Journal
+from drone.agent.ports.model import Model
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.turn import Task, Turn
+from drone.tools.frame.tool import FunctionTools
 from drone.worker.broadcaster import Broadcaster
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry

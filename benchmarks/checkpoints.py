@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
 
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.turn import Turn
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.revert import Revert
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import OrderKind, OrderOrigin, WorkOrder

@@ -13,7 +13,7 @@ from benchmarks.peers.contender import Scenario, Setup, Turn, run
 from benchmarks.runtime import in_memory
 from benchmarks.stored import stored_turns
 from benchmarks.workload import bare_httpx, models
-from mcc.store.resources import tune_allocator, tune_collector
+from mcc.resources import tune_allocator, tune_collector
 
 
 @asynccontextmanager

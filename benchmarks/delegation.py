@@ -22,18 +22,18 @@ from benchmarks.workload import (
     table,
 )
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import Model
-from drone.agent.report_gate import gate_for
+from drone.agent.gates.report_gate import gate_for
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import Model
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation, Wanted
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.turn import Task, Turn
 from drone.crew import Crew
 from drone.local_run import order_from
 from drone.models.scripted import Line, ScriptedModel, by_prompt, call
 from drone.order_context import OrderContext
 from drone.settings import Settings
-from drone.tools.tool import FunctionTools, Joined
+from drone.tools.frame.tool import FunctionTools, Joined
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.limits import Limits

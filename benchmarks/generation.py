@@ -9,10 +9,10 @@ from statistics import median
 from types import MappingProxyType
 
 from benchmarks.workload import table
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import UserMessage
-from drone.agent.model import Ask
-from drone.agent.tree import Tree
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.model import Ask
+from drone.agent.state.tree import Tree
 from drone.generation.library import GenerationReport, generate
 from drone.models.scripted import Line, ScriptedModel, call
 from mcc.contracts.ids import fresh_id
@@ -25,7 +25,7 @@ from mcc.documents.functions import Functions
 from mcc.documents.judging import judge
 from mcc.documents.staleness import assessed
 from mcc.documents.state import State
-from mcc.store.resources import tune_collector
+from mcc.resources import tune_collector
 
 MODEL_SECONDS = 0.2
 CONCURRENCY = 50

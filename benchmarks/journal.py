@@ -33,9 +33,9 @@ from mcc.contracts.order import NewOrder
 from mcc.contracts.record import ModelChoice
 from mcc.contracts.shape import now
 from mcc.contracts.usage import Usage
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
+from mcc.store.rows.values import Batch, Claim
 from mcc.store.store import Store, open_store
-from mcc.store.values import Batch, Claim
 
 SERVER = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")
 ORDERS = 100

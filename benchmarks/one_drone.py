@@ -32,8 +32,8 @@ from drone.settings import load
 from drone.worker.drone import Drone
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import FINAL, OrderStatus
-from mcc.store.migrate import upgrade
-from mcc.store.resources import tune_collector
+from mcc.resources import tune_collector
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import Store, open_store
 
 ORDERS, WARM = 200, 24

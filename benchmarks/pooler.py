@@ -11,7 +11,7 @@ from benchmarks.journal import postgres_url
 from benchmarks.summary import Promise
 from benchmarks.workload import table
 from mcc.contracts.order import NewOrder
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import Store, open_store
 from mcc.testing.hand_drone import HandDrone
 from tests.faults.pgbouncer import NoPgBouncer, pgbouncer_before

@@ -46,7 +46,7 @@ def calls(*, stream: bool, stored: bool) -> float:
 async def _turns(address: str, stream: bool, stored: bool) -> float:
     from benchmarks.stored import stored_turns
     from benchmarks.workload import models, order_id, our_turn
-    from drone.agent.journal import MemoryJournal
+    from drone.agent.ports.journal import MemoryJournal
 
     ours = models(address, latency_ms=0, stream=stream)
     model = ours.get("fake")

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from drone.agent.definitions import Definitions
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import ToolResults
-from drone.agent.model import Ask, Model, WantedCall
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import ToolResults
+from drone.agent.ports.model import Ask, Model, WantedCall
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.local_run import order_from
 from drone.models.scripted import Line, ScriptedModel
 from drone.order_context import OrderContext

@@ -21,9 +21,9 @@ from benchmarks.workload import (
     side_by_side,
     table,
 )
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import Model
-from mcc.store.resources import tune_collector
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import Model
+from mcc.resources import tune_collector
 
 REPEATS = 5
 TARGETS = {"runtime, memory journal": 0.5, "runtime, SQLite store": 0.9}

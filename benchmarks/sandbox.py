@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.workload import table
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 
 CALLS = 50
 FILES = 10_000

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from benchmarks.stored import stored_turns
 from benchmarks.summary import Promise
 from benchmarks.workload import fake_provider, models, side_by_side, table
-from mcc.store.retention import Cleared
 from mcc.store.store import Store, open_store
+from mcc.store.upkeep.retention import Cleared
 
 TURNS = 40
 TARGET_KILOBYTES = 60

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from typing import TypeAlias
 
 from benchmarks.workload import LIMITS, our_turn, prompt_of_a_turn
-from drone.agent.journal import Journal
-from drone.agent.model import Model
-from drone.agent.tree import Tree
+from drone.agent.ports.journal import Journal
+from drone.agent.ports.model import Model
+from drone.agent.state.tree import Tree
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.ending import Finisher
 from drone.worker.executions import Executions, Refusals
@@ -20,7 +20,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder, Outcome, WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.dispatch.publisher import Message
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import Store, open_store
 
 LEASE_SECONDS = 600.0

@@ -26,9 +26,9 @@ from benchmarks.workload import table
 from mcc.contracts.drones import Registration
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
+from mcc.store.rows.values import BatchOrder, ClaimingDrone, ClaimRequest
 from mcc.store.store import Store, open_store
-from mcc.store.values import BatchOrder, ClaimingDrone, ClaimRequest
 
 ORDERS, GROUP, SINGLE, CLAIMED, WARM = 2_000, 500, 200, 400, 50
 TARGET = 1_000

@@ -22,14 +22,14 @@ from pathlib import Path
 import httpx
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import Journal
-from drone.agent.model import Model
+from drone.agent.ports.journal import Journal
+from drone.agent.ports.model import Model
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation, Wanted
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.turn import Task, Turn
 from drone.models.registry import Models
 from drone.settings import ModelConfig, Settings
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.limits import Limits

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 from mcc.loading import gc_paused
 
 if TYPE_CHECKING:
-    from drone.agent.gate import StateGate as StateGate
-    from drone.agent.journal import MemoryJournal as MemoryJournal
-    from drone.agent.report import Report as Report
-    from drone.agent.report_gate import ReportGate as ReportGate
+    from drone.agent.gates.gate import StateGate as StateGate
+    from drone.agent.gates.report_gate import ReportGate as ReportGate
+    from drone.agent.ports.journal import MemoryJournal as MemoryJournal
+    from drone.agent.ports.report import Report as Report
+    from drone.agent.state.tree import Tree as Tree
     from drone.agent.subagents.children import DepthExceeded as DepthExceeded
     from drone.agent.subagents.runner import DelegationTools as DelegationTools
     from drone.agent.subagents.runner import Fork as Fork
@@ -24,9 +25,8 @@ if TYPE_CHECKING:
     from drone.agent.subagents.subagent import SubAgent as SubAgent
     from drone.agent.subagents.subagent import SubAgentSession as SubAgentSession
     from drone.agent.subagents.subagent import SubAgentTool as SubAgentTool
-    from drone.agent.toolset import Preview as Preview
-    from drone.agent.tree import Tree as Tree
-    from drone.agent.turn import Steering as Steering
+    from drone.agent.turns.toolset import Preview as Preview
+    from drone.agent.turns.turn import Steering as Steering
     from drone.crew import Crew as Crew
     from drone.in_process import InProcessRunner as InProcessRunner
     from drone.library import Agent as Agent
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from drone.models.registry import Models as Models
     from drone.order_context import OrderContext as OrderContext
     from drone.settings import Settings as Settings
-    from drone.tools.tool import FunctionTools as FunctionTools
-    from drone.tools.tool import Joined as Joined
-    from drone.tools.tool import tool as tool
-    from drone.tools.wrappers import Redacted as Redacted
+    from drone.tools.frame.tool import FunctionTools as FunctionTools
+    from drone.tools.frame.tool import Joined as Joined
+    from drone.tools.frame.tool import tool as tool
+    from drone.tools.frame.wrappers import Redacted as Redacted
     from mcc.contracts.agents import AgentDefinition as AgentDefinition
     from mcc.contracts.limits import Limits as Limits
     from mcc.redaction import Redactor as Redactor
@@ -53,29 +53,29 @@ _HOMES = {
     "DepthExceeded": "drone.agent.subagents.children",
     "Fork": "drone.agent.subagents.runner",
     "ForkResult": "drone.agent.subagents.runner",
-    "FunctionTools": "drone.tools.tool",
+    "FunctionTools": "drone.tools.frame.tool",
     "InProcessRunner": "drone.in_process",
-    "Joined": "drone.tools.tool",
+    "Joined": "drone.tools.frame.tool",
     "Limits": "mcc.contracts.limits",
-    "MemoryJournal": "drone.agent.journal",
+    "MemoryJournal": "drone.agent.ports.journal",
     "Models": "drone.models.registry",
     "OrderContext": "drone.order_context",
-    "Preview": "drone.agent.toolset",
-    "Report": "drone.agent.report",
-    "Redacted": "drone.tools.wrappers",
+    "Preview": "drone.agent.turns.toolset",
+    "Report": "drone.agent.ports.report",
+    "Redacted": "drone.tools.frame.wrappers",
     "RedactedModel": "drone.models.guards",
     "Redactor": "mcc.redaction",
-    "ReportGate": "drone.agent.report_gate",
+    "ReportGate": "drone.agent.gates.report_gate",
     "Settings": "drone.settings",
-    "Steering": "drone.agent.turn",
+    "Steering": "drone.agent.turns.turn",
     "SubAgent": "drone.agent.subagents.subagent",
     "SubAgentSession": "drone.agent.subagents.subagent",
     "SubAgentTool": "drone.agent.subagents.subagent",
     "SubagentRunner": "drone.agent.subagents.runner",
-    "Tree": "drone.agent.tree",
+    "Tree": "drone.agent.state.tree",
     "load_agent": "drone.library",
-    "StateGate": "drone.agent.gate",
-    "tool": "drone.tools.tool",
+    "StateGate": "drone.agent.gates.gate",
+    "tool": "drone.tools.frame.tool",
 }
 
 __all__ = sorted(_HOMES)

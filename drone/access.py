@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drone.agent.threads import in_thread
 from drone.egress.egress import Egress
 from drone.egress.plan import ConfiguredSecret, Plan
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.contained import Contained
-from drone.sandbox.paths import Roots
-from drone.sandbox.private import Private
-from drone.sandbox.protected import Protected
+from drone.sandbox.places.paths import Roots
+from drone.sandbox.places.private import Private
+from drone.sandbox.protection.protected import Protected
 from drone.settings import Settings
+from drone.threads import in_thread
 from drone.tools.catalog import Toolbox
-from drone.tools.own import OwnTools
-from drone.tools.web import WebTools
+from drone.tools.frame.own import OwnTools
+from drone.tools.web.reading import WebTools
 from mcc.addresses import AddressRule, look_up, url_of
 from mcc.configuration.network import endpoints_of
 from mcc.configuration.running import AddedRoots

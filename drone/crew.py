@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING
 
 from drone.access import CHECKOUTS, WORKTREES, addresses_of_servers, roots_of, toolbox_of
 from drone.agent.agent import Agent
-from drone.agent.definitions import Definitions
-from drone.agent.journal import Journal, RedactedJournal
+from drone.agent.gates.report_gate import ReportGate
 from drone.agent.parts import AgentParts
-from drone.agent.permits import Permits
-from drone.agent.report import outcome_of
-from drone.agent.report_gate import ReportGate
+from drone.agent.ports.journal import Journal, RedactedJournal
+from drone.agent.ports.permits import Permits
+from drone.agent.ports.report import outcome_of
 from drone.agent.subagents.assignments import offers
 from drone.agent.subagents.children import CannotHire
-from drone.agent.threads import Pools, in_thread
-from drone.agent.toolset import ToolSet
-from drone.agent.turn import Task, Turn, title_of
+from drone.agent.turns.toolset import ToolSet
+from drone.agent.turns.turn import Task, Turn, title_of
 from drone.checkpoints.directory import CheckpointDirectory
+from drone.definitions import Definitions
 from drone.egress.egress import Egress, egress_for_order
 from drone.generation.chat import GROUPS, open_chat
 from drone.generation.node_agents import NodeAgentRequest
@@ -35,18 +34,19 @@ from drone.models.registry import Models
 from drone.order_context import OrderContext, OrderTools, Seen
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.custody import Custody
-from drone.sandbox.paths import PathError, Workspace
-from drone.sandbox.private import Private
+from drone.sandbox.places.paths import PathError, Workspace
+from drone.sandbox.places.private import Private
 from drone.settings import Settings
-from drone.tools.capabilities import capability
+from drone.threads import Pools, in_thread
 from drone.tools.catalog import MCP, SHELL_WRITE, Toolbox, passed_on, provision
 from drone.tools.environment import DETECTION, Detected, Look, Survey
-from drone.tools.jobs import Jobs
+from drone.tools.frame.capabilities import capability
+from drone.tools.frame.jobs import Jobs
+from drone.tools.frame.own import NO_OWN, own_tools
+from drone.tools.frame.tool import Joined
+from drone.tools.frame.wrappers import Redacted, only_reading
 from drone.tools.notes import NOTE_GROUPS
-from drone.tools.own import NO_OWN, own_tools
 from drone.tools.rules_and_skills import with_agents_of
-from drone.tools.tool import Joined
-from drone.tools.wrappers import Redacted, only_reading
 from drone.worktrees.ending import clear_up
 from drone.worktrees.git_changes import used_git, with_current_head, with_git_facts
 from drone.worktrees.places import WorktreeHome

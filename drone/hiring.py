@@ -5,27 +5,27 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from drone.agent.agent import Agent
-from drone.agent.artifacts import READ_ARTIFACT
-from drone.agent.budget import Share
-from drone.agent.definitions import Definitions
-from drone.agent.gate import Gate
-from drone.agent.messages import ToolSpec
-from drone.agent.model import Model
+from drone.agent.gates.gate import Gate
+from drone.agent.gates.report_gate import gate_for
+from drone.agent.gates.verifier import VERIFY, Verifier, as_verifier
 from drone.agent.parts import Hired, NoTools
-from drone.agent.permits import Permits
-from drone.agent.report_gate import gate_for
+from drone.agent.ports.artifacts import READ_ARTIFACT
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.ports.model import Model
+from drone.agent.ports.permits import Permits
+from drone.agent.ports.transcript import note_of
+from drone.agent.spending.budget import Share
 from drone.agent.subagents.children import CannotHire, Wanted
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, Delegation
-from drone.agent.toolset import ToolSet
-from drone.agent.transcript import note_of
-from drone.agent.turn import Turn
-from drone.agent.verifier import VERIFY, Verifier, as_verifier
+from drone.agent.turns.toolset import ToolSet
+from drone.agent.turns.turn import Turn
+from drone.definitions import Definitions
 from drone.models.guards import ModelSource, UnknownModel
 from drone.models.prices import unsupported_level
 from drone.tools.catalog import SHELL_WRITE, passed_on, provision
-from drone.tools.tool import Joined
-from drone.tools.tool_search import Searchable
-from drone.tools.wrappers import Only, OnlyReading, Timed
+from drone.tools.frame.tool import Joined
+from drone.tools.frame.tool_search import Searchable
+from drone.tools.frame.wrappers import Only, OnlyReading, Timed
 from drone.worktrees.isolation import Isolated, Worktrees
 from mcc.contracts.agents import INHERIT, AgentDefinition, DefinitionOrigin
 from mcc.contracts.journal import AgentStep

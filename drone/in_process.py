@@ -7,30 +7,30 @@ from functools import cached_property
 from pathlib import Path
 
 from drone.agent import agent
-from drone.agent.budget import Budget
-from drone.agent.definitions import Definitions
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import WRITING_GROUPS, ToolSpec
-from drone.agent.model import Model
-from drone.agent.report import Report, describe_or_raise
+from drone.agent.gates.verifier import VERIFY
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import WRITING_GROUPS, ToolSpec
+from drone.agent.ports.model import Model
+from drone.agent.ports.report import Report, describe_or_raise
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.assignments import PREVIOUS
 from drone.agent.subagents.children import CannotHire, CannotSpawn, Wanted, check_depth, run_child
 from drone.agent.subagents.runner import Fork, ForkResult
-from drone.agent.toolset import ToolSet
-from drone.agent.turn import Task, Turn, title_of
-from drone.agent.verifier import VERIFY
+from drone.agent.turns.toolset import ToolSet
+from drone.agent.turns.turn import Task, Turn, title_of
 from drone.checkpoints.recording import OrderCheckpoints
+from drone.definitions import Definitions
 from drone.hiring import Hiring, Parent, Place
 from drone.library import Tool, toolset
 from drone.models.guards import ModelSource, NamedModels, UnknownModel
-from drone.sandbox.paths import PathDenied, PathError, Workspace
+from drone.sandbox.places.paths import PathDenied, PathError, Workspace
 from drone.tools.artifacts import ArtifactTools
 from drone.tools.catalog import SHELL_WRITE, Toolbox, UnknownToolName, chosen, provision, selects_any
 from drone.tools.environment import Detected
-from drone.tools.jobs import Jobs
+from drone.tools.frame.jobs import Jobs
+from drone.tools.frame.tool import FunctionTools, Joined
+from drone.tools.frame.wrappers import Only, OnlyReading, only_reading
 from drone.tools.rules_and_skills import with_agents_of
-from drone.tools.tool import FunctionTools, Joined
-from drone.tools.wrappers import Only, OnlyReading, only_reading
 from drone.worktrees.isolation import IN_A_WORKSPACE
 from mcc.configuration.trust import AgentConsent
 from mcc.contracts.agents import AgentDefinition

@@ -5,19 +5,19 @@ from pathlib import Path
 from typing import TypeAlias, cast
 
 from drone.agent import agent
-from drone.agent.budget import Share
-from drone.agent.definitions import shipped_prompts
-from drone.agent.gate import Gate
-from drone.agent.model import Model
+from drone.agent.gates.gate import Gate
+from drone.agent.gates.report_gate import gate_for
+from drone.agent.gates.verifier import VERIFY, Verifier, as_verifier
 from drone.agent.parts import Hired
-from drone.agent.report_gate import gate_for
+from drone.agent.ports.model import Model
+from drone.agent.spending.budget import Share
 from drone.agent.subagents.runner import DelegationTools, SubagentRunner
 from drone.agent.subagents.subagent import SubAgent, SubAgentTool
-from drone.agent.toolset import ToolSet
-from drone.agent.verifier import VERIFY, Verifier, as_verifier
+from drone.agent.turns.toolset import ToolSet
+from drone.definitions import shipped_prompts
 from drone.models.guards import ModelSource, NamedModels
-from drone.tools.tool import FunctionTools, Joined
-from drone.tools.wrappers import Only, OnlyReading, Timed
+from drone.tools.frame.tool import FunctionTools, Joined
+from drone.tools.frame.wrappers import Only, OnlyReading, Timed
 from mcc.contracts.agents import INHERIT, AgentDefinition
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits

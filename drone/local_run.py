@@ -11,13 +11,13 @@ from typing import Protocol
 
 from pydantic import ValidationError
 
-from drone.agent.approver import Asking
-from drone.agent.journal import DeltaKind, MemoryJournal
-from drone.agent.threads import in_thread
+from drone.agent.control.approver import Asking
+from drone.agent.ports.journal import DeltaKind, MemoryJournal
 from drone.crew import Crew
 from drone.models.registry import Models
 from drone.order_context import OrderContext
 from drone.settings import Settings
+from drone.threads import in_thread
 from mcc.contracts.answers import ModelCheck
 from mcc.contracts.approvals import AnyItem, NewAnswer, NewDecision
 from mcc.contracts.entry import Entry, Origin

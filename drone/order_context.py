@@ -5,25 +5,25 @@ from collections.abc import Collection
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
-from drone.agent.budget import Budget
-from drone.agent.control_router import ControlRouter
-from drone.agent.definitions import Definitions
-from drone.agent.inbox import People
-from drone.agent.journal import Journal, RedactedJournal
-from drone.agent.threads import OwnThreads
-from drone.agent.toolset import ToolSet
-from drone.agent.tree import Tree
-from drone.agent.turn import Turn
+from drone.agent.control.control_router import ControlRouter
+from drone.agent.control.inbox import People
+from drone.agent.ports.journal import Journal, RedactedJournal
+from drone.agent.spending.budget import Budget
+from drone.agent.state.tree import Tree
+from drone.agent.turns.toolset import ToolSet
+from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
+from drone.definitions import Definitions
 from drone.generation.port import Documents
 from drone.hiring import Place
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
+from drone.threads import OwnThreads
 from drone.tools.catalog import Toolbox
 from drone.tools.environment import Detected, Look, Survey
-from drone.tools.jobs import Jobs
-from drone.tools.notes_port import Notes
-from drone.tools.tool import Joined
-from drone.tools.wrappers import Redacted
+from drone.tools.frame.jobs import Jobs
+from drone.tools.frame.notes_port import Notes
+from drone.tools.frame.tool import Joined
+from drone.tools.frame.wrappers import Redacted
 from drone.worktrees.isolation import Worktrees
 from drone.worktrees.places import WorktreeHome
 from mcc.contracts.limits import Limits

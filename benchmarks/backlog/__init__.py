@@ -19,7 +19,7 @@ from benchmarks.backlog.plans import full_scans, plans
 from benchmarks.backlog.seed import seed
 from benchmarks.journal import postgres_url
 from benchmarks.workload import table
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import open_store
 
 SIZES = (1_000, 10_000, 100_000)

@@ -14,9 +14,9 @@ from mcc.contracts.status import OrderStatus
 from mcc.doctor.examination import judge
 from mcc.doctor.snapshot import Thresholds, take_snapshot
 from mcc.feed.statuses import StatusStream
-from mcc.store.packing import Packing
-from mcc.store.retention import Cleared, Retention
 from mcc.store.store import Offload, Store
+from mcc.store.upkeep.packing import Packing
+from mcc.store.upkeep.retention import Cleared, Retention
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 
 Work = Callable[[], object]

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import event
 
-from mcc.store.engine import Database
-from mcc.store.tables import METADATA
+from mcc.store.database.engine import Database
+from mcc.store.database.tables import METADATA
 
 Sent = tuple[str, Any]
 EXPLAIN = {"sqlite": "EXPLAIN QUERY PLAN ", "postgresql": "EXPLAIN "}

@@ -29,10 +29,10 @@ from mcc.contracts.record import RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
-from mcc.store.columns import Row
-from mcc.store.connections import unwatched
+from mcc.store.database.columns import Row
+from mcc.store.database.connections import unwatched
+from mcc.store.rows.values import Ending, Parking
 from mcc.store.store import Store, open_store
-from mcc.store.values import Ending, Parking
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 
 DAYS = 29

@@ -11,8 +11,8 @@ from benchmarks.one_drone import drone_here, run
 from benchmarks.summary import Promise
 from benchmarks.workload import FACT, MASTER_PROMPT, fake_provider, lookup, models, table
 from drone.agent.agent import Agent
-from drone.agent.model import Ask, Listener, Model, Reply
-from drone.tools.tool import FunctionTools
+from drone.agent.ports.model import Ask, Listener, Model, Reply
+from drone.tools.frame.tool import FunctionTools
 from drone.worker.drone import Drone
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import Limits

@@ -14,15 +14,15 @@ from benchmarks.journal import agent_started, postgres_url, round_of, sqlite_url
 from benchmarks.stored import stored_turns
 from benchmarks.summary import Promise
 from benchmarks.workload import table
-from drone.agent.journal import Journal
-from drone.agent.model import Model
+from drone.agent.ports.journal import Journal
+from drone.agent.ports.model import Model
 from drone.models.scripted import ScriptedModel
 from mcc.contracts.entry import Origin
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished
 from mcc.contracts.record import RecordStatus
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import Store, open_store
 
 LENGTHS = (100, 1_000, 5_000, 20_000)

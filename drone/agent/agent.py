@@ -4,18 +4,18 @@ import asyncio
 import logging
 from dataclasses import replace
 
-from drone.agent.agent_control import AgentControl
-from drone.agent.approver import Approver, Asking
-from drone.agent.budget import Budget
-from drone.agent.journal import Journal, MemoryJournal
+from drone.agent.control.agent_control import AgentControl
+from drone.agent.control.approver import Approver, Asking
 from drone.agent.loop import Loop
-from drone.agent.messages import Message, UserMessage
-from drone.agent.model import ModelError
 from drone.agent.parts import AgentParts, Setup
-from drone.agent.report import Cause, LimitReached, Report, Stopped, describe_or_raise
-from drone.agent.transcript import first_message, messages_of
-from drone.agent.tree import Tree
-from drone.agent.turn import Task, Turn, title_of
+from drone.agent.ports.journal import Journal, MemoryJournal
+from drone.agent.ports.messages import Message, UserMessage
+from drone.agent.ports.model import ModelError
+from drone.agent.ports.report import Cause, LimitReached, Report, Stopped, describe_or_raise
+from drone.agent.ports.transcript import first_message, messages_of
+from drone.agent.spending.budget import Budget
+from drone.agent.state.tree import Tree
+from drone.agent.turns.turn import Task, Turn, title_of
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id, root_record_id
 from mcc.contracts.journal import AgentFinished, AgentReused

@@ -3,19 +3,19 @@
 import asyncio
 from dataclasses import replace
 
-from drone.agent.agent_control import AgentControl
-from drone.agent.allowance import Allowance
-from drone.agent.budget import Reservation, Share
-from drone.agent.gate import RunGate, Verdict
-from drone.agent.model import Ask, AskLater, ContextOverflow, ModelError
+from drone.agent.control.agent_control import AgentControl
+from drone.agent.gates.gate import RunGate, Verdict
+from drone.agent.gates.verifier import Verifying, rejection
 from drone.agent.model_call import Context, ModelCall, ask, cut_short, failed
 from drone.agent.parts import AgentParts, Setup
-from drone.agent.record import RecordState
-from drone.agent.report import Cause, LimitReached, Report
+from drone.agent.ports.model import Ask, AskLater, ContextOverflow, ModelError
+from drone.agent.ports.report import Cause, LimitReached, Report
+from drone.agent.ports.transcript import ANNOUNCED
+from drone.agent.spending.allowance import Allowance
+from drone.agent.spending.budget import Reservation, Share
+from drone.agent.state.record import RecordState
 from drone.agent.tool_calls import ToolCalls
-from drone.agent.transcript import ANNOUNCED
-from drone.agent.turn import Task, Turn, until_ready, wait_for_provider, wait_while_paused
-from drone.agent.verifier import Verifying, rejection
+from drone.agent.turns.turn import Task, Turn, until_ready, wait_for_provider, wait_while_paused
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import AgentStep, GateChecked

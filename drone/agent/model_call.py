@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import count
 
-from drone.agent.artifacts import TOGETHER
-from drone.agent.budget import Reservation
-from drone.agent.journal import DeltaKind, GrowingCall, Journal, TextDelta
-from drone.agent.messages import ToolResult, picture_characters, with_picture_bytes
-from drone.agent.model import (
+from drone.agent.ports.artifacts import TOGETHER
+from drone.agent.ports.journal import DeltaKind, GrowingCall, Journal, TextDelta
+from drone.agent.ports.messages import ToolResult, picture_characters, with_picture_bytes
+from drone.agent.ports.model import (
     Ask,
     Bill,
     ContextOverflow,
@@ -21,10 +20,11 @@ from drone.agent.model import (
     WantedCall,
     context_tokens,
 )
-from drone.agent.record import MODEL_FAILED, RecordState
-from drone.agent.report import describe_or_raise
-from drone.agent.transcript import CHARACTERS_PER_TOKEN, NOT_SENT, to_clip, to_cut
-from drone.agent.turn import Turn
+from drone.agent.ports.report import describe_or_raise
+from drone.agent.ports.transcript import CHARACTERS_PER_TOKEN, NOT_SENT, to_clip, to_cut
+from drone.agent.spending.budget import Reservation
+from drone.agent.state.record import MODEL_FAILED, RecordState
+from drone.agent.turns.turn import Turn
 from mcc.contracts.blocks import AnyBlock, ToolCallBlock
 from mcc.contracts.fact import Fact
 from mcc.contracts.fence import unfenced

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Protocol
 
-from drone.agent.budget import Share
-from drone.agent.gate import Gate
-from drone.agent.identity_cache import IdentityCache
-from drone.agent.messages import ToolSpec
-from drone.agent.model import Model
-from drone.agent.permits import Permits
-from drone.agent.report import Report
-from drone.agent.toolset import Call, Output, ToolSet
-from drone.agent.turn import Task, Turn, title_of
-from drone.agent.verifier import Verifier
+from drone.agent.gates.gate import Gate
+from drone.agent.gates.verifier import Verifier
+from drone.agent.ports.identity_cache import IdentityCache
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.ports.model import Model
+from drone.agent.ports.permits import Permits
+from drone.agent.ports.report import Report
+from drone.agent.spending.budget import Share
+from drone.agent.turns.toolset import Call, Output, ToolSet
+from drone.agent.turns.turn import Task, Turn, title_of
 from mcc.contracts.agents import AgentDefinition, DefinitionOrigin
 from mcc.contracts.fence import EXPLAINED
 from mcc.contracts.git_facts import WorktreeEnded

@@ -7,15 +7,15 @@ from datetime import timedelta
 from hashlib import sha256
 from typing import TypeAlias
 
-from drone.agent.call_ends import refusal
-from drone.agent.idle_watch import Block
-from drone.agent.inbox_item import Item, in_full, invisible_in, shown_arguments
-from drone.agent.messages import WRITING_GROUPS, ToolSpec
+from drone.agent.control.idle_watch import Block
 from drone.agent.parts import AgentParts
-from drone.agent.permits import effects_of
-from drone.agent.record import RecordState
-from drone.agent.toolset import Call, Output, Preview, preview_of
-from drone.agent.turn import Turn
+from drone.agent.ports.inbox_item import Item, in_full, invisible_in, shown_arguments
+from drone.agent.ports.messages import WRITING_GROUPS, ToolSpec
+from drone.agent.ports.permits import effects_of
+from drone.agent.state.record import RecordState
+from drone.agent.turns.call_ends import refusal
+from drone.agent.turns.toolset import Call, Output, Preview, preview_of
+from drone.agent.turns.turn import Turn
 from mcc.contracts.ids import derived_id
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, ShownPreview
 from mcc.contracts.invisible import count_invisible

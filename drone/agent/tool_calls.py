@@ -6,10 +6,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from drone.agent.agent_control import AgentControl
-from drone.agent.allowance import Allowance
-from drone.agent.artifacts import LEAST, READ_ARTIFACT, TOGETHER, not_kept
-from drone.agent.call_ends import (
+from drone.agent.control.agent_control import AgentControl
+from drone.agent.gates.gate import Evidence, RunGate, Verdict
+from drone.agent.model_call import Context
+from drone.agent.parts import AgentParts, Setup
+from drone.agent.permission_gate import Approval, Decision, PermissionGate
+from drone.agent.ports.artifacts import LEAST, READ_ARTIFACT, TOGETHER, not_kept
+from drone.agent.ports.messages import Message, ToolSpec
+from drone.agent.ports.receipts import Receipt, reading, recalled
+from drone.agent.ports.report import describe_tool_error, not_an_object
+from drone.agent.ports.transcript import VALIDATE
+from drone.agent.spending.allowance import Allowance
+from drone.agent.state.record import OpenReply, RecordState
+from drone.agent.turns.call_ends import (
     NAME,
     InOrder,
     ReadCall,
@@ -21,18 +30,9 @@ from drone.agent.call_ends import (
     unknown,
     what_is_left,
 )
-from drone.agent.gate import Evidence, RunGate, Verdict
-from drone.agent.messages import Message, ToolSpec
-from drone.agent.model_call import Context
-from drone.agent.parts import AgentParts, Setup
-from drone.agent.permission_gate import Approval, Decision, PermissionGate
-from drone.agent.receipts import Receipt, reading, recalled
-from drone.agent.record import OpenReply, RecordState
-from drone.agent.report import describe_tool_error, not_an_object
-from drone.agent.threads import side_by_side
-from drone.agent.toolset import Call, Output
-from drone.agent.transcript import VALIDATE
-from drone.agent.turn import Turn
+from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.turn import Turn
+from drone.threads import side_by_side
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import GateChecked, Outcome, ToolFinished, ToolStarted

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from drone.sandbox.bubblewrap import WORKSPACE, Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Ended
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.places.workspace_writer import delete_tree
 from drone.sandbox.profile import Network
-from drone.sandbox.workspace_writer import delete_tree
-from drone.tools.display_text import cut, strip_controls
-from drone.tools.git_program import ENVIRONMENT, SETTINGS
+from drone.tools.frame.display_text import cut, strip_controls
+from drone.tools.git.program import ENVIRONMENT, SETTINGS
 from mcc.configuration.places import make_private_directory
 from mcc.configuration.workspaces import GitAddress
 from mcc.rules.patterns import Pattern

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from drone.agent.threads import OwnThreads
 from drone.checkouts.mirror import CannotFetch, Mirrors, NotNow, is_broken
-from drone.sandbox.paths import Workspace
-from drone.sandbox.private import Private
-from drone.sandbox.workspace_writer import delete_tree
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.places.private import Private
+from drone.sandbox.places.workspace_writer import delete_tree
+from drone.threads import OwnThreads
 from mcc.configuration.places import make_private_directory, private_opener
 from mcc.configuration.workspaces import GitAddress, Workspaces, git_address
 from mcc.contracts.shape import Closed, to_json

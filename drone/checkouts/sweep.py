@@ -6,14 +6,14 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from drone.agent.threads import OwnThreads
 from drone.checkouts.mirror import LOCK, CannotFetch
 from drone.checkouts.sessions import PAGE, SESSIONS, Checkout, Checkouts
-from drone.sandbox.paths import PathError
-from drone.sandbox.workspace_writer import delete_tree
-from drone.tools.display_text import display_path
-from drone.tools.git_program import Git, names_in
-from drone.tools.tool import ToolFailed
+from drone.sandbox.places.paths import PathError
+from drone.sandbox.places.workspace_writer import delete_tree
+from drone.threads import OwnThreads
+from drone.tools.frame.display_text import display_path
+from drone.tools.frame.tool import ToolFailed
+from drone.tools.git.program import Git, names_in
 from mcc.configuration.places import private_opener
 from mcc.configuration.workspaces import KEPT_CHECKOUTS, KeptCheckout, KeptCheckouts, git_address
 from mcc.contracts.shape import to_json

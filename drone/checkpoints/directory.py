@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
 
-from drone.agent.journal import Journal
-from drone.agent.threads import NoThread, OwnThreads
-from drone.agent.turn import Turn
+from drone.agent.ports.journal import Journal
+from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.revert import Revert
 from drone.checkpoints.scan import Stopped
 from drone.checkpoints.store import CheckpointStore, StoreBroken
 from drone.checkpoints.summary import Summary
 from drone.checkpoints.tree import EMPTY, Trees
-from drone.sandbox.paths import Workspace, WorkspaceGone
+from drone.sandbox.places.paths import Workspace, WorkspaceGone
+from drone.threads import NoThread, OwnThreads
 from mcc.contracts.changes import Changes
 from mcc.contracts.order import Outcome, WorkOrder
 

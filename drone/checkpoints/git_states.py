@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from drone.checkpoints.tree import Node, Trees, at, cached, entries
-from drone.sandbox.git_directories import is_git_directory, is_guarded, is_mark
+from drone.sandbox.protection.git_directories import is_git_directory, is_guarded, is_mark
 
 MOST_STATES = 50
 """Most earlier states that are compared; as a rule the first one decides."""

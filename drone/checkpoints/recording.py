@@ -9,15 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from threading import Event, Lock
 
-from drone.agent.toolset import Call
-from drone.agent.turn import Turn
+from drone.agent.turns.toolset import Call
+from drone.agent.turns.turn import Turn
 from drone.checkpoints.scan import MOST_NAMES, Scan, ScanReport
 from drone.checkpoints.store import Checkpoint, CheckpointStore, StoreBroken
 from drone.checkpoints.summary import Summary, summary
 from drone.checkpoints.tree import EMPTY, Node, at, differences, parents
-from drone.sandbox.host_lock import workspace_key
-from drone.sandbox.paths import Workspace
-from drone.sandbox.workspace_writer import WorkspaceWriter
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.places.workspace_key import workspace_key
+from drone.sandbox.places.workspace_writer import WorkspaceWriter
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentStep, WorkspaceCheckpointed
 

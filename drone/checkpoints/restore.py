@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from drone.checkpoints.store import CheckpointStore
 from drone.checkpoints.summary import PathChange
 from drone.checkpoints.tree import Node, Trees, at, cached, entries, parents
-from drone.sandbox.paths import PathError, PathMissing, Workspace
-from drone.sandbox.protected import GIT
-from drone.sandbox.workspace_writer import WorkspaceWriter
+from drone.sandbox.places.paths import PathError, PathMissing, Workspace
+from drone.sandbox.places.workspace_writer import WorkspaceWriter
+from drone.sandbox.protection.protected import GIT
 
 _INDEX = f"{GIT}/index".encode()
 _OBJECTS = f"{GIT}/objects/".encode()

@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from threading import Event
 
-from drone.agent.artifacts import NOT_RECORDED
-from drone.agent.toolset import Call
-from drone.agent.turn import Turn
+from drone.agent.ports.artifacts import NOT_RECORDED
+from drone.agent.turns.toolset import Call
+from drone.agent.turns.turn import Turn
 from drone.checkpoints.git_states import unsafe_targets
 from drone.checkpoints.recording import CallCheckpoints, OrderCheckpoints
 from drone.checkpoints.restore import RestorePlan, plan_restore, restore
@@ -15,7 +15,7 @@ from drone.checkpoints.scan import Stopped, unwatched
 from drone.checkpoints.store import Checkpoint, CheckpointStore, StoreBroken
 from drone.checkpoints.summary import path_changes
 from drone.checkpoints.tree import SHUT, Trees, at, cached, shut_directories
-from drone.sandbox.paths import PathError, shown
+from drone.sandbox.places.paths import PathError, shown
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import AgentFinished, AgentStarted

@@ -16,9 +16,9 @@ from threading import Event
 
 from drone.checkpoints.store import PIECE, CheckpointStore
 from drone.checkpoints.tree import EMPTY, SHUT, Listing, Node, at, digest_of, watched_names, with_paths
-from drone.sandbox import placeholders
-from drone.sandbox.host_lock import MARKER
-from drone.sandbox.paths import PathError, Workspace, kind_of, shown
+from drone.sandbox.places.paths import PathError, Workspace, kind_of, shown
+from drone.sandbox.places.workspace_key import MARKER
+from drone.sandbox.protection import placeholders
 
 MOST_NAMES = 250_000
 """Most files, links and directories of one checkpoint; further ones are left out and reported."""

@@ -8,7 +8,7 @@ from typing import Literal
 from drone.checkpoints.diff import FileDiff, file_diff, quoted
 from drone.checkpoints.store import Checkpoint, CheckpointStore
 from drone.checkpoints.tree import Node, Trees, differences
-from drone.sandbox.protected import GIT
+from drone.sandbox.protection.protected import GIT
 from mcc.contracts.changes import ChangedFile, CheckpointTaken
 
 MOST_FILES = 10_000

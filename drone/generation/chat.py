@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from drone.agent.messages import ToolSpec
-from drone.agent.toolset import Call, Output
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.turns.toolset import Call, Output
 from drone.generation.document_tools import DocumentTools, Editor, refused, spec_of
 from drone.generation.node_check import judge_open_functions
 from drone.generation.port import DocumentLost, Documents

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from drone.agent.gate import ATTEMPTS, DONE, Evidence, Verdict
-from drone.agent.messages import ToolSpec
-from drone.agent.transcript import VALIDATE
+from drone.agent.gates.gate import ATTEMPTS, DONE, Evidence, Verdict
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.ports.transcript import VALIDATE
 from mcc.contracts.documents import GateAnswer, RuleError
 from mcc.contracts.shape import to_json
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from drone.agent.messages import ToolSpec
-from drone.agent.toolset import Call, Output
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.turns.toolset import Call, Output
 from drone.generation.port import DocumentLost, Documents
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id

@@ -5,21 +5,21 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import Model
 from drone.agent.parts import AgentParts, Hired
-from drone.agent.toolset import ToolSet
-from drone.agent.tree import Tree
-from drone.agent.turn import Turn
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import Model
+from drone.agent.spending.budget import Budget
+from drone.agent.state.tree import Tree
+from drone.agent.turns.toolset import ToolSet
+from drone.agent.turns.turn import Turn
 from drone.generation.node_agents import NodeAgentRequest
 from drone.generation.orchestrator import Orchestrator, Request
 from drone.generation.port import LiveDocument, MemoryDocuments
 from drone.generation.results import Generated
 from drone.library import Tool, toolset
 from drone.tools.catalog import provision
-from drone.tools.tool import Joined
-from drone.tools.wrappers import Only
+from drone.tools.frame.tool import Joined
+from drone.tools.frame.wrappers import Only
 from mcc.contracts.documents import Counts
 from mcc.contracts.generation import CONCURRENCY, LIMITS, Generation, OnFailure
 from mcc.contracts.ids import fresh_id

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from drone.agent.gate import Evidence
+from drone.agent.gates.gate import Evidence
 from drone.agent.parts import AgentParts
-from drone.agent.record import RecordState
-from drone.agent.report import Cause, Report, failure_reason
+from drone.agent.ports.report import Cause, Report, failure_reason
+from drone.agent.state.record import RecordState
 from drone.agent.subagents.children import run_child, take_spawn
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.turn import Task, Turn
 from drone.generation.document_gate import DocumentGate
 from drone.generation.document_tools import DocumentTools, Editor
 from drone.generation.jobs import Job, Part, StampBasis

@@ -4,11 +4,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from drone.agent.gate import Evidence
-from drone.agent.report_gate import variables
-from drone.agent.threads import OwnThreads
+from drone.agent.gates.gate import Evidence
+from drone.agent.gates.report_gate import variables
 from drone.generation.jobs import Job, of_children
 from drone.generation.port import Documents
+from drone.threads import OwnThreads
 from mcc.contracts.documents import RuleError
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id

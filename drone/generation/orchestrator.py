@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 
-from drone.agent.agent_control import AgentControl
-from drone.agent.allowance import LAST_REPLY_TOKENS, OWN_CLOCK_SECONDS, headroom_output, headroom_seconds
-from drone.agent.idle_watch import Block
-from drone.agent.report import Cause, LimitReached, Report, Stopped, failure_reason
+from drone.agent.control.agent_control import AgentControl
+from drone.agent.control.idle_watch import Block
+from drone.agent.ports.report import Cause, LimitReached, Report, Stopped, failure_reason
+from drone.agent.spending.allowance import LAST_REPLY_TOKENS, OWN_CLOCK_SECONDS, headroom_output, headroom_seconds
 from drone.agent.subagents.children import CannotHire, SpawnsExceeded
-from drone.agent.threads import side_by_side
-from drone.agent.turn import Turn, wait_while_paused
+from drone.agent.turns.turn import Turn, wait_while_paused
 from drone.generation.jobs import STRUCTURE, WHOLE, Job, Part, due, functions_of, record_of
 from drone.generation.node_agents import Hire, NodeAgents
 from drone.generation.node_check import judge_open_functions
@@ -22,6 +21,7 @@ from drone.generation.port import DocumentLost, Documents
 from drone.generation.progress import Progress
 from drone.generation.results import Generated, Halt
 from drone.generation.root_record import RootRecord, Selection
+from drone.threads import side_by_side
 from mcc.contracts.documents import Counts
 from mcc.contracts.generation import Generation
 from mcc.contracts.ids import derived_id, root_record_id

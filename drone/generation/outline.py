@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from drone.agent.idle_watch import Block
-from drone.agent.turn import Turn
+from drone.agent.control.idle_watch import Block
+from drone.agent.turns.turn import Turn
 from drone.generation.port import Documents
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Protocol
 
-from drone.agent.journal import Journal
+from drone.agent.ports.journal import Journal
 from mcc.contracts.entry import Origin
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author, Change, Step, facts_of

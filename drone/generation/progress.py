@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from drone.agent.turn import Turn
+from drone.agent.turns.turn import Turn
 from mcc.contracts.wire import GenerationProgress
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.staleness import assessed

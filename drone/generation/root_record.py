@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from drone.agent.agent_control import AgentControl
-from drone.agent.budget import Share
-from drone.agent.report import Cause
-from drone.agent.turn import Turn, title_of
+from drone.agent.control.agent_control import AgentControl
+from drone.agent.ports.report import Cause
+from drone.agent.spending.budget import Share
+from drone.agent.turns.turn import Turn, title_of
 from drone.generation.node_agents import GENERATOR
 from drone.generation.port import Documents
 from drone.generation.results import Generated, Halt

@@ -4,11 +4,11 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TypeAlias
 
-from drone.agent.gate import Evidence
-from drone.agent.journal import DeltaKind, MemoryJournal
-from drone.agent.model import Model
-from drone.agent.report import Report
-from drone.agent.toolset import ToolSet
+from drone.agent.gates.gate import Evidence
+from drone.agent.ports.journal import DeltaKind, MemoryJournal
+from drone.agent.ports.model import Model
+from drone.agent.ports.report import Report
+from drone.agent.turns.toolset import ToolSet
 from drone.generation.document_gate import Check, DocumentGate
 from drone.library import Agent, Tool
 from mcc.contracts.agents import AgentDefinition

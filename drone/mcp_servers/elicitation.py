@@ -7,7 +7,7 @@ from typing import Any
 
 import mcp_types as types
 
-from drone.tools.display_text import shortened
+from drone.tools.frame.display_text import shortened
 
 MOST_FIELDS = 20
 MOST_CHOICES = 50

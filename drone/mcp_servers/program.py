@@ -10,9 +10,9 @@ from pathlib import Path
 
 from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile, Running
 from drone.sandbox.child import Bounds, Captured
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.sandbox.profile import SYSTEM, Network
-from drone.tools.display_text import one_line
+from drone.tools.frame.display_text import one_line
 from mcc.configuration.mcp_servers import McpServer
 
 _VENV = "pyvenv.cfg"

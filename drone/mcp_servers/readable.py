@@ -15,7 +15,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from pydantic import TypeAdapter, ValidationError
 
 from drone.mcp_servers.elicitation import NotAnswered
-from drone.tools.display_text import one_line
+from drone.tools.frame.display_text import one_line
 from mcc.rules.patterns import Pattern
 
 ORIGINAL = "mcc/original"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import ValidationError
 
-from drone.agent.artifacts import Artifacts
-from drone.agent.toolset import Output
-from drone.tools.display_text import one_line, strip_controls
-from drone.tools.documents import LARGEST_PICTURE, BadPicture, is_picture, measured
+from drone.agent.ports.artifacts import Artifacts
+from drone.agent.turns.toolset import Output
+from drone.tools.files.documents import LARGEST_PICTURE, BadPicture, is_picture, measured
+from drone.tools.frame.display_text import one_line, strip_controls
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.journal import Outcome
 from mcc.contracts.shape import to_json

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from drone.agent.messages import ToolSpec
+from drone.agent.ports.messages import ToolSpec
 from drone.mcp_servers.connection import Connection, Unavailable
 from drone.mcp_servers.definitions import GROUP, Definition, Listing, listing, name_of
 from drone.mcp_servers.results import output_of, reason_of
 from drone.mcp_servers.server_state import Pins
-from drone.tools.capabilities import capability, tokens
+from drone.tools.frame.capabilities import capability, tokens
 from mcc.configuration.mcp_servers import SEPARATOR, McpServer
 from mcc.contracts.drones import Capability, ToolState
 from mcc.contracts.tool_tests import ToolTest, ToolTested

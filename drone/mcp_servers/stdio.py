@@ -13,7 +13,7 @@ from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 from drone.mcp_servers.program import RunningProgram
 from drone.mcp_servers.readable import response_in
 from drone.mcp_servers.results import MOST_BYTES
-from drone.tools.display_text import one_line
+from drone.tools.frame.display_text import one_line
 
 CLOSE_SECONDS = 2.0
 """How long a program may take to end after its input was closed; then it is killed."""

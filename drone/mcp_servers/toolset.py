@@ -6,15 +6,15 @@ from datetime import timedelta
 from itertools import count
 from typing import TYPE_CHECKING
 
-from drone.agent.journal import GrowingCall, TextDelta
-from drone.agent.messages import ToolSpec
-from drone.agent.toolset import Call, Output
+from drone.agent.ports.journal import GrowingCall, TextDelta
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.turns.toolset import Call, Output
 from drone.mcp_servers.results import output_of
 from drone.mcp_servers.server import Lost, Refused, Server
-from drone.tools.aftermath import Aftermath
 from drone.tools.asking import answered
-from drone.tools.display_text import one_line
-from drone.tools.tool import unknown_tool
+from drone.tools.frame.aftermath import Aftermath
+from drone.tools.frame.display_text import one_line
+from drone.tools.frame.tool import unknown_tool
 from mcc.configuration.mcp_servers import SEPARATOR
 from mcc.contracts.ids import derived_id
 from mcc.contracts.inbox_facts import QuestionAsked

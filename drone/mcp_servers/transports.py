@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from drone.agent.threads import in_thread
 from drone.mcp_servers.connection import Open, OpenConnection
 from drone.mcp_servers.program import CannotStart, Program, required_variable
 from drone.mcp_servers.server_state import MemoryTokens, Tokens
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.profile import Network
+from drone.threads import in_thread
 from mcc.addresses import AddressRule
 from mcc.configuration.mcp_servers import McpServer
 

@@ -7,8 +7,8 @@ from typing import TypeAlias, TypeVar
 
 import httpx
 
-from drone.agent.messages import AssistantMessage, Message, each_result, has_pictures, without_pictures
-from drone.agent.model import Ask
+from drone.agent.ports.messages import AssistantMessage, Message, each_result, has_pictures, without_pictures
+from drone.agent.ports.model import Ask
 from mcc.contracts.blocks import AnyBlock, OpaqueBlock, RedactedBlock, ThinkingBlock
 
 UNREADABLE_ARGUMENTS = "arguments_that_were_not_a_json_object"

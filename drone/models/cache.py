@@ -4,7 +4,7 @@ import hashlib
 from collections import OrderedDict
 from dataclasses import replace
 
-from drone.agent.model import Ask, Listener, Model, ModelWrapper, Reply
+from drone.agent.ports.model import Ask, Listener, Model, ModelWrapper, Reply
 from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
 

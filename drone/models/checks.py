@@ -4,10 +4,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
 
-from drone.agent.journal import DeltaKind, GrowingCall
-from drone.agent.messages import ToolSpec, UserMessage
-from drone.agent.model import Ask, Bill, ModelError, Reply, context_tokens
-from drone.agent.report import describe_or_raise
+from drone.agent.ports.journal import DeltaKind, GrowingCall
+from drone.agent.ports.messages import ToolSpec, UserMessage
+from drone.agent.ports.model import Ask, Bill, ModelError, Reply, context_tokens
+from drone.agent.ports.report import describe_or_raise
 from drone.models.guards import UnknownModel
 from drone.models.registry import Models, Unusable
 from drone.models.remote import Endpoint, Remote

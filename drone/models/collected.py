@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Literal, TypeAlias
 
-from drone.agent.journal import DeltaKind, GrowingCall
-from drone.agent.model import Listener, ModelError, Reply, ReplyBlock, WantedCall
+from drone.agent.ports.journal import DeltaKind, GrowingCall
+from drone.agent.ports.model import Listener, ModelError, Reply, ReplyBlock, WantedCall
 from drone.models.json_text import arguments, joined
 from drone.models.prices import Price, Spent, estimated
 from drone.models.tool_specs import agent_names, plain_name

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from drone.agent.model import BadReply, ModelError
+from drone.agent.ports.model import BadReply, ModelError
 from drone.models.json_text import read, write
 from drone.models.overflow import overflow_of
 from mcc.rules.patterns import Pattern

@@ -4,9 +4,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from drone.agent.journal import DeltaKind, GrowingCall
-from drone.agent.model import Ask, BadReply, Listener, Model, ModelError, ModelWrapper, Reply, ReplyBlock, WantedCall
-from drone.agent.report import describe_or_raise
+from drone.agent.ports.journal import DeltaKind, GrowingCall
+from drone.agent.ports.model import (
+    Ask,
+    BadReply,
+    Listener,
+    Model,
+    ModelError,
+    ModelWrapper,
+    Reply,
+    ReplyBlock,
+    WantedCall,
+)
+from drone.agent.ports.report import describe_or_raise
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, ThinkingBlock
 from mcc.contracts.usage import Usage
 from mcc.redaction import Redactor, Stream

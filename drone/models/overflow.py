@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from drone.agent.model import ContextOverflow
+from drone.agent.ports.model import ContextOverflow
 from mcc.rules.patterns import Found, Pattern
 
 LEAST_TOKENS = 256

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
-from drone.agent.model import BadReply, ModelError
+from drone.agent.ports.model import BadReply, ModelError
 from drone.settings import Settings
 from mcc.addresses import is_loopback
 from mcc.configuration.providers import OLLAMA, PROVIDERS, Provider, provider

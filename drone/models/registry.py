@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drone.agent.model import (
+from drone.agent.ports.model import (
     Ask,
     Listener,
     Model,

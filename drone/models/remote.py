@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 from pydantic import SecretStr
 
-from drone.agent.model import Ask, ContextOverflow, Listener, ModelError, Reply
+from drone.agent.ports.model import Ask, ContextOverflow, Listener, ModelError, Reply
 from drone.models.body import (
     MAX_EVENT_BYTES,
     Event,
@@ -24,12 +24,12 @@ from drone.models.body import (
     with_readable_pictures,
 )
 from drone.models.collected import Collected
-from drone.models.dialects.window_questions import ELSEWHERE, QUESTIONS, Question
 from drone.models.failures import parsed, refused
 from drone.models.prices import UNKNOWN, KnownModel, Price
 from drone.models.providers import KeyCommand, address_problem
 from drone.models.server_window import ServerWindow
 from drone.models.transport import Answer, Target, Unreachable, Wire
+from drone.models.window_questions import ELSEWHERE, QUESTIONS, Question
 from mcc.configuration.providers import OPENAI
 from mcc.contracts.order import Thinking
 

@@ -6,8 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from drone.agent.messages import AssistantMessage
-from drone.agent.model import (
+from drone.agent.ports.messages import AssistantMessage
+from drone.agent.ports.model import (
     Ask,
     AskLater,
     BadReply,

@@ -10,8 +10,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field, ValidationError
 
-from drone.agent.messages import AssistantMessage, ToolResults, UserMessage
-from drone.agent.model import (
+from drone.agent.ports.messages import AssistantMessage, ToolResults, UserMessage
+from drone.agent.ports.model import (
     Ask,
     Listener,
     ModelError,

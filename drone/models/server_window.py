@@ -6,12 +6,12 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from drone.agent.model import ModelError
+from drone.agent.ports.model import ModelError
 from drone.models.body import body_of
-from drone.models.dialects.window_questions import Question
 from drone.models.json_text import read, write
 from drone.models.overflow import plausible_window
 from drone.models.transport import Target, Wire
+from drone.models.window_questions import Question
 
 MOST_TRIES = 3
 """Calls that carry the question along before the server is given up on."""

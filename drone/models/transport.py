@@ -15,7 +15,7 @@ import aiohttp
 import certifi
 import httpx
 
-from drone.agent.model import BadReply, ModelError
+from drone.agent.ports.model import BadReply, ModelError
 from drone.models.body import LongBody, ShortBody
 from mcc.addresses import is_loopback
 

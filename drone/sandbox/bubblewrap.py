@@ -24,13 +24,13 @@ from drone.sandbox.command import (
     restore_protected,
 )
 from drone.sandbox.custody import Custody
-from drone.sandbox.guard import FIXED, Guard
 from drone.sandbox.limits import DEFAULT, Limits
 from drone.sandbox.meter import Meter, Metered
-from drone.sandbox.paths import Workspace
-from drone.sandbox.placeholders import Placeholders
+from drone.sandbox.places.paths import Workspace
 from drone.sandbox.profile import PATH, WORKSPACE, Mount, Profile
-from drone.sandbox.protected import Protected
+from drone.sandbox.protection.guard import FIXED, Guard
+from drone.sandbox.protection.placeholders import Placeholders
+from drone.sandbox.protection.protected import Protected
 from mcc.processors import PROCESSORS
 
 __all__ = ["PATH", "WORKSPACE", "Bubblewrap", "Mount", "Profile", "Running"]

@@ -7,10 +7,9 @@ from typing import Protocol, TypedDict, TypeVar
 
 from drone.sandbox import seccomp
 from drone.sandbox.child import Bounds
-from drone.sandbox.guard import Guard
 from drone.sandbox.limits import Limits
 from drone.sandbox.masks import Hidden, Overlays, hidden, in_memory, mask
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.sandbox.profile import (
     READ_ONLY,
     WORKSPACE,
@@ -22,6 +21,7 @@ from drone.sandbox.profile import (
     own_paths,
     workspace_mount,
 )
+from drone.sandbox.protection.guard import Guard
 
 T = TypeVar("T")
 

@@ -9,12 +9,12 @@ from drone.sandbox import launcher, seccomp
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.command import Call, CommandLine, Preparation, SandboxProgram
 from drone.sandbox.custody import Custody
-from drone.sandbox.guard import FIXED
 from drone.sandbox.limits import DEFAULT, Limits
 from drone.sandbox.masks import in_memory
 from drone.sandbox.meter import Meter
 from drone.sandbox.profile import ENVIRONMENT
-from drone.sandbox.protected import Protected
+from drone.sandbox.protection.guard import FIXED
+from drone.sandbox.protection.protected import Protected
 from mcc.contracts.drones import MISSING, STANDS, Walls
 
 KIND = "container"

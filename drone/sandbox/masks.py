@@ -3,8 +3,8 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from drone.sandbox.paths import Workspace
-from drone.sandbox.private import Private
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.places.private import Private
 from drone.sandbox.profile import SYSTEM, WORKSPACE
 
 Hidden = Mapping[str, bool]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from drone.sandbox.limits import Limits
-from drone.sandbox.mounts import path_of
-from drone.sandbox.paths import MOUNTED, Workspace
-from drone.sandbox.worktree import COMMON, GIT, Worktree
+from drone.sandbox.places.mounts import path_of
+from drone.sandbox.places.paths import MOUNTED, Workspace
+from drone.sandbox.places.worktree import COMMON, GIT, Worktree
 
 WORKSPACE = MOUNTED
 """The path of the workspace inside the sandbox."""

@@ -14,7 +14,7 @@ from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.contained import KIND as CONTAINER
 from drone.sandbox.contained import Contained
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from mcc.contracts.drones import MISSING, STANDS, SandboxState, Walls
 
 KIND = "bubblewrap"

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from drone.agent.artifacts import handle_of
-from drone.tools.display_text import show_controls
-from drone.tools.tool import FunctionTools, ToolContext, ToolFailed, tool
+from drone.agent.ports.artifacts import handle_of
+from drone.tools.frame.display_text import show_controls
+from drone.tools.frame.tool import FunctionTools, ToolContext, ToolFailed, tool
 from mcc.contracts.shape import Text
 
 DEFAULT_LENGTH = 20_000

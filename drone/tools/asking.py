@@ -6,9 +6,9 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from drone.agent.idle_watch import Block
-from drone.agent.turn import Turn
-from drone.tools.tool import ToolContext, ToolFailed, tool
+from drone.agent.control.idle_watch import Block
+from drone.agent.turns.turn import Turn
+from drone.tools.frame.tool import ToolContext, ToolFailed, tool
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import derived_id
 from mcc.contracts.inbox_facts import QuestionAnswered, QuestionAsked

@@ -5,44 +5,44 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from drone.agent.definitions import shipped_prompts
-from drone.agent.identity_cache import IdentityCache
-from drone.agent.messages import SHELL_READ, ToolSpec
-from drone.agent.threads import OwnThreads
-from drone.agent.toolset import ToolSet
+from drone.agent.ports.identity_cache import IdentityCache
+from drone.agent.ports.messages import SHELL_READ, ToolSpec
+from drone.agent.turns.toolset import ToolSet
 from drone.checkpoints.recording import OrderCheckpoints
+from drone.definitions import shipped_prompts
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.contained import KIND as CONTAINER
 from drone.sandbox.contained import Contained
 from drone.sandbox.custody import Custody
-from drone.sandbox.guard import FIXED
 from drone.sandbox.limits import Limits
-from drone.sandbox.paths import Workspace
-from drone.sandbox.protected import Protected
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.protection.guard import FIXED
+from drone.sandbox.protection.protected import Protected
 from drone.sandbox.walls import state_of
+from drone.threads import OwnThreads
 from drone.tools.artifacts import ArtifactTools
 from drone.tools.asking import ASKING_TOOLS
-from drone.tools.capabilities import capability
 from drone.tools.environment import Detected, EnvironmentGate, Look, Survey, detection_tool, first_look
-from drone.tools.files import find_files, list_files
-from drone.tools.git import GitTools
-from drone.tools.git_program import Git
-from drone.tools.git_writing import GitWriteTools
-from drone.tools.jobs import Jobs
+from drone.tools.files.listing import find_files, list_files
+from drone.tools.files.outline import outline
+from drone.tools.files.reading import read_file
+from drone.tools.files.ripgrep import Ripgrep
+from drone.tools.files.search import search_tool
+from drone.tools.files.symbols import problem as outline_problem
+from drone.tools.files.writing import WritingTools
+from drone.tools.frame.capabilities import capability
+from drone.tools.frame.jobs import Jobs
+from drone.tools.frame.notes_port import Notes
+from drone.tools.frame.own import NO_OWN, OwnTools
+from drone.tools.frame.tool import FunctionTool, FunctionTools
+from drone.tools.frame.wrappers import only_reading
+from drone.tools.git.program import Git
+from drone.tools.git.reading import GitTools
+from drone.tools.git.writing import GitWriteTools
 from drone.tools.notes import NOTE_TOOLS
-from drone.tools.notes_port import Notes
-from drone.tools.outline import outline
-from drone.tools.own import NO_OWN, OwnTools
-from drone.tools.reading import read_file
-from drone.tools.ripgrep import Ripgrep
 from drone.tools.rules_and_skills import RULE_TOOLS, SkillTools
-from drone.tools.search import search_tool
-from drone.tools.shell import NO_SHELL, Shell, ShellTools
-from drone.tools.symbols import problem as outline_problem
-from drone.tools.tool import FunctionTool, FunctionTools
-from drone.tools.web import NO_WEB, WebTools
-from drone.tools.wrappers import only_reading
-from drone.tools.writing import WritingTools
+from drone.tools.shell.commands import NO_SHELL, Shell, ShellTools
+from drone.tools.web.reading import NO_WEB, WebTools
 from mcc.configuration.network import Sandbox
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import Capability, SandboxState

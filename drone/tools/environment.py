@@ -11,17 +11,17 @@ from dataclasses import asdict, dataclass
 from threading import Event
 from typing import Any
 
-from drone.agent.messages import ToolSpec
-from drone.agent.threads import OwnThreads
-from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
-from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
-from drone.tools.display_text import cut, display_path, strip_controls
-from drone.tools.files import workspace_of
-from drone.tools.git_program import Git
-from drone.tools.manifests import EntryPoint, Manifests
-from drone.tools.submodules import as_entries, submodules_of
-from drone.tools.tool import ToolContext, ToolFailed, failure, tool
-from drone.tools.walk import Found, Kind, Walk, read_up_to
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.turns.toolset import Call, Output, Preview, ToolSet, preview_of
+from drone.sandbox.places.paths import PathDenied, PathError, PathMissing, Workspace
+from drone.threads import OwnThreads
+from drone.tools.files.listing import workspace_of
+from drone.tools.files.manifests import EntryPoint, Manifests
+from drone.tools.files.walk import Found, Kind, Walk, read_up_to
+from drone.tools.frame.display_text import cut, display_path, strip_controls
+from drone.tools.frame.tool import ToolContext, ToolFailed, failure, tool
+from drone.tools.git.program import Git
+from drone.tools.git.submodules import as_entries, submodules_of
 from mcc.contracts.fence import fenced
 from mcc.contracts.journal import Outcome
 from mcc.rules.patterns import Pattern

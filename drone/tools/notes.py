@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from drone.agent.toolset import Output
-from drone.tools.display_text import cut, strip_controls
-from drone.tools.notes_port import NoteRefused, Notes
-from drone.tools.tool import ToolContext, ToolFailed, tool
+from drone.agent.turns.toolset import Output
+from drone.tools.frame.display_text import cut, strip_controls
+from drone.tools.frame.notes_port import NoteRefused, Notes
+from drone.tools.frame.tool import ToolContext, ToolFailed, tool
 from mcc.contracts.notes import TEXT_CHARACTERS, TITLE_CHARACTERS, NewNote, Note, NoteKind, TaskStatus
 from mcc.contracts.shape import Text, now
 from mcc.rules.errors import close_matches

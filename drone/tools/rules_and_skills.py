@@ -11,14 +11,14 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from drone.agent.definitions import Definitions
-from drone.agent.toolset import Output
-from drone.sandbox.paths import PathError, PathMissing, Workspace
+from drone.agent.turns.toolset import Output
+from drone.definitions import Definitions
+from drone.sandbox.places.paths import PathError, PathMissing, Workspace
 from drone.sandbox.side_process import CutOff, SideProcess
-from drone.tools.display_text import cut, display_path, strip_controls, word_before
-from drone.tools.files import workspace_of
-from drone.tools.tool import ToolContext, ToolFailed, tool
-from drone.tools.walk import read_up_to
+from drone.tools.files.listing import workspace_of
+from drone.tools.files.walk import read_up_to
+from drone.tools.frame.display_text import cut, display_path, strip_controls, word_before
+from drone.tools.frame.tool import ToolContext, ToolFailed, tool
 from mcc.configuration.trust import AgentConsent
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.shape import Text, to_json

@@ -20,9 +20,9 @@ from drone.worker.workspaces import Plan, Workspaces
 from mcc.contracts.drones import DroneCounters, DroneStatus
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.claiming import ClaimAnswer
-from mcc.store.errors import AnotherWorkspace, StoreUnavailable, WorkspaceNeeded
-from mcc.store.values import Claim, ClaimingDrone, ClaimRequest
+from mcc.store.database.errors import AnotherWorkspace, StoreUnavailable, WorkspaceNeeded
+from mcc.store.rows.values import Claim, ClaimingDrone, ClaimRequest
+from mcc.store.work.claiming import ClaimAnswer
 
 log = structlog.get_logger("drone.claiming")
 

@@ -25,7 +25,7 @@ from drone.settings import Settings
 from drone.worker.redis_transport import LOGGED_CHARACTERS
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.wire import CANARY_TASK, worker_name
-from mcc.store.resources import tune_allocator, tune_collector
+from mcc.resources import tune_allocator, tune_collector
 
 if TYPE_CHECKING:
     from drone.crew import Crew

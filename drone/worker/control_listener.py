@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from drone.agent.journal import JournalError
+from drone.agent.ports.journal import JournalError
 from drone.worker.executions import Executions
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
@@ -13,7 +13,7 @@ from mcc.contracts.control import Control
 from mcc.contracts.wire import control_channel
 from mcc.dispatch.broker import FOREIGN, RedisAt, connect_async
 from mcc.dispatch.hearing import hearing
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
 
 log = structlog.get_logger("drone.control_listener")
 

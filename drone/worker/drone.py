@@ -13,9 +13,9 @@ from typing import Literal
 
 import structlog
 
-from drone.agent.threads import in_thread
 from drone.crew import Crew
 from drone.settings import Settings
+from drone.threads import in_thread
 from drone.worker.claiming import Claimant, Counting, Slots
 from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
 from drone.worker.liveness import Stall
@@ -29,7 +29,7 @@ from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import Publisher
 from mcc.dispatch.sweep import SweepLoop
 from mcc.processors import PROCESSORS
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
 from mcc.store.store import Store
 
 log = structlog.get_logger("drone")

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import structlog
 
-from drone.agent.idle_watch import combined
-from drone.agent.journal import JournalError
+from drone.agent.control.idle_watch import combined
+from drone.agent.ports.journal import JournalError
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.executions import Execution, is_cancel
 from drone.worker.loop import AsyncStore, Grouped
@@ -20,9 +20,9 @@ from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.store.errors import BadEntry, ControlsPending, Fenced, StoreError
-from mcc.store.transitions import applied_draft, order_draft
-from mcc.store.values import Claim, Claimable, Ended, Ending, Parking
+from mcc.store.database.errors import BadEntry, ControlsPending, Fenced, StoreError
+from mcc.store.rows.transitions import applied_draft, order_draft
+from mcc.store.rows.values import Claim, Claimable, Ended, Ending, Parking
 
 log = structlog.get_logger("drone.ending")
 

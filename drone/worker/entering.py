@@ -5,17 +5,17 @@ from collections.abc import Callable
 
 import structlog
 
-from drone.agent.journal import Fenced as JournalFenced
+from drone.agent.ports.journal import Fenced as JournalFenced
 from drone.crew import Crew
 from drone.order_context import Seen
-from drone.sandbox.guard import sweep_placeholders
 from drone.sandbox.host_lock import HostLock, Overtaken
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.protection.guard import sweep_placeholders
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
 from mcc.contracts.order import OrderKind
-from mcc.store.errors import StoreUnavailable
-from mcc.store.values import Claim
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.rows.values import Claim
 
 log = structlog.get_logger("drone.workspaces")
 
@@ -47,7 +47,7 @@ class Entrance:
         placeholders that a killed process left there for its programs. Answers what was seen there first; None where
         the workspace is not open yet.
 
-        Raises `Busy`, and `drone.agent.journal.Fenced` when another drone holds the order by now.
+        Raises `Busy`, and `drone.agent.ports.journal.Fenced` when another drone holds the order by now.
         """
         threads = self._crew.pools.of(claim.order.id)
         try:

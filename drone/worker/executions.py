@@ -8,11 +8,11 @@ from enum import Enum, auto
 
 import structlog
 
-from drone.agent.control_router import ControlRouter
-from drone.agent.idle_watch import Block, IdleWatch
-from drone.agent.inbox import People
-from drone.agent.tree import Tree
-from drone.sandbox.paths import Workspace
+from drone.agent.control.control_router import ControlRouter
+from drone.agent.control.idle_watch import Block, IdleWatch
+from drone.agent.control.inbox import People
+from drone.agent.state.tree import Tree
+from drone.sandbox.places.paths import Workspace
 from drone.worker.journal import OrderJournal
 from drone.worker.loop import AsyncStore
 from mcc.contracts.control import Control, ControlKind
@@ -20,7 +20,7 @@ from mcc.contracts.entry import Origin
 from mcc.contracts.order import Outcome
 from mcc.contracts.status import WaitingReason
 from mcc.redaction import Redactor
-from mcc.store.values import Claim, WorkspaceHold
+from mcc.store.rows.values import Claim, WorkspaceHold
 
 log = structlog.get_logger("drone.executions")
 

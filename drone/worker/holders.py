@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from drone.checkpoints.store import StoreBroken
 from drone.crew import Crew
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
 from mcc.contracts.git_facts import WorktreeMade

@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from drone.agent.journal import Fenced, TextDelta, Unwritable
+from drone.agent.ports.journal import Fenced, TextDelta, Unwritable
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.keeper import Keeper
 from drone.worker.loop import AsyncStore
@@ -18,10 +18,10 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.record import AgentEnd
 from mcc.contracts.shape import now
 from mcc.contracts.wire import Delta, GenerationProgress, Hint, Progress
-from mcc.store.agent_changes import AgentCommands, Committed, Group, OrderParts, Part, PartResult
-from mcc.store.document_changes import Done
+from mcc.store.documents.changes import Done
+from mcc.store.rows.texts import STRING_BYTES, text_digest
 from mcc.store.store import Store
-from mcc.store.texts import STRING_BYTES, text_digest
+from mcc.store.work.agent_changes import AgentCommands, Committed, Group, OrderParts, Part, PartResult
 
 log = structlog.get_logger("drone.journal")
 
@@ -34,7 +34,7 @@ TRUST_SECONDS = 0.05
 
 class OrderJournal:
     """The journal of one order under one epoch, with the fold of its committed entries. Implements
-    `drone.agent.journal.Journal`."""
+    `drone.agent.ports.journal.Journal`."""
 
     def __init__(self, writer: "Writer", order_id: str, epoch: int, fold: Fold, incarnation: str = "") -> None:
         self._writer = writer

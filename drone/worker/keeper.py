@@ -9,8 +9,8 @@ import structlog
 from mcc.contracts.drones import NOTHING_COUNTED, DroneCounters, Registration
 from mcc.contracts.ids import fresh_id
 from mcc.dispatch.sweep import boot_seconds
-from mcc.store.errors import StoreUnavailable
-from mcc.store.leases import Leases
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.work.leases import Leases
 
 log = structlog.get_logger("drone.keeper")
 

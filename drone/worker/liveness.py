@@ -6,7 +6,7 @@ from collections.abc import Callable
 import structlog
 from kombu.entity import Queue
 
-from drone.agent.threads import Pools
+from drone.threads import Pools
 from drone.worker.claiming import Slots
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.wire import CANARY_TASK

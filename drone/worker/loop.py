@@ -13,7 +13,7 @@ import uvloop
 
 from mcc.contracts.entry import Entry
 from mcc.dispatch.sweep import boot_seconds
-from mcc.store.errors import StoreUnavailable, Unfit
+from mcc.store.database.errors import StoreUnavailable, Unfit
 from mcc.store.store import Offload, Store
 
 T = TypeVar("T")

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from drone.agent.journal import Fenced as JournalFenced
+from drone.agent.ports.journal import Fenced as JournalFenced
 from drone.generation.port import DocumentLost
-from drone.tools.notes_port import NoteRefused
+from drone.tools.frame.notes_port import NoteRefused
 from drone.worker.journal import OrderJournal
 from drone.worker.loop import AsyncStore
 from mcc.contracts.entry import Origin
@@ -19,10 +19,10 @@ from mcc.documents.change import Author, Change
 from mcc.documents.commands import Command
 from mcc.documents.functions import Functions
 from mcc.documents.state import State
-from mcc.store.agent_changes import AgentCommands
-from mcc.store.errors import Fenced, TooManyNotes, UnknownDocument, UnknownNote
-from mcc.store.notes import Writing
+from mcc.store.database.errors import Fenced, TooManyNotes, UnknownDocument, UnknownNote
 from mcc.store.store import Store
+from mcc.store.work.agent_changes import AgentCommands
+from mcc.store.work.notes import Writing
 
 T = TypeVar("T")
 
@@ -87,7 +87,7 @@ class OrderDocuments:
 
 
 class OrderNotes:
-    """The notes of an order's project, written under the order's epoch. Implements `drone.tools.notes_port.Notes`."""
+    """The notes of an order's project, written under the order's epoch: `drone.tools.frame.notes_port.Notes`."""
 
     def __init__(self, store: AsyncStore, journal: OrderJournal, order: WorkOrder, workspace_key: str | None) -> None:
         """The project is the workspace; for a repository that is cloned for each session, its address; without a
@@ -130,7 +130,7 @@ class OrderNotes:
 
 class OrderPeople:
     """The people that an order's agents can ask: questions stand in the inbox, answers arrive as controls. Implements
-    `drone.agent.inbox.People`.
+    `drone.agent.control.inbox.People`.
 
     `expire_seconds`: how long a call waits for an approval; the sweep ends the wait.
     """

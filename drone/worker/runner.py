@@ -6,10 +6,10 @@ from typing import Any
 
 import structlog
 
-from drone.agent.idle_watch import Block
-from drone.agent.journal import Fenced, JournalError
-from drone.agent.report import is_exhausted
-from drone.agent.tree import Tree
+from drone.agent.control.idle_watch import Block
+from drone.agent.ports.journal import Fenced, JournalError
+from drone.agent.ports.report import is_exhausted
+from drone.agent.state.tree import Tree
 from drone.checkouts.mirror import CannotFetch, NotNow
 from drone.crew import Crew
 from drone.generation.outline import OrderParked
@@ -28,7 +28,7 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.order import EarlierTurn, OrderKind, Outcome, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.store.values import Claim
+from mcc.store.rows.values import Claim
 
 log = structlog.get_logger("drone.runner")
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import structlog
 
-from drone.agent.idle_watch import Block
+from drone.agent.control.idle_watch import Block
 from drone.worker.executions import Execution, Executions
 from drone.worker.loop import AsyncStore
 from mcc.contracts.order import Outcome
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.store.errors import StoreUnavailable
-from mcc.store.resources import MEGABYTE, Reserve, resident_bytes, trim_heap
+from mcc.resources import MEGABYTE, Reserve, resident_bytes, trim_heap
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.rows.values import Waiting
 from mcc.store.store import Offload
-from mcc.store.values import Waiting
 
 log = structlog.get_logger("drone.shortage")
 

@@ -10,13 +10,13 @@ from enum import Enum, auto
 from pathlib import Path
 
 from drone.access import CHECKOUTS, roots_of
-from drone.agent.idle_watch import LONGEST_WAIT, Block
+from drone.agent.control.idle_watch import LONGEST_WAIT, Block
 from drone.checkouts.mirror import Mirrors
 from drone.checkouts.sessions import Checkouts
 from drone.crew import Crew
 from drone.sandbox.host_lock import Locks, locks_of_this_host
-from drone.sandbox.paths import PathError, Roots, Workspace, without_links
-from drone.sandbox.private import Private
+from drone.sandbox.places.paths import PathError, Roots, Workspace, without_links
+from drone.sandbox.places.private import Private
 from drone.settings import Settings
 from mcc.contracts.drones import Registration
 from mcc.contracts.order import WorkOrder

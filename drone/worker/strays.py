@@ -8,7 +8,7 @@ from drone.worker.claiming import Claimant
 from drone.worker.ending import ENTRIES_LOST
 from drone.worker.executions import Executions
 from drone.worker.loop import AsyncStore
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
 
 log = structlog.get_logger("drone.strays")
 

@@ -12,20 +12,20 @@ from pathlib import Path
 import structlog
 
 from drone.access import CHECKOUTS
-from drone.agent.threads import in_thread
 from drone.checkouts.sweep import Sweep
 from drone.crew import Crew
 from drone.sandbox.host_lock import Holder, HostLock, Locks
 from drone.settings import Settings
-from drone.tools.git_program import Git
+from drone.threads import in_thread
+from drone.tools.git.program import Git
 from drone.worker.loop import AsyncStore
 from drone.worker.site import Site, live_incarnations
 from mcc.configuration.workspaces import KeptCheckouts
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FINAL, UNFINISHED, OrderStatus
-from mcc.store.errors import StoreUnavailable, UnknownOrder
+from mcc.store.database.errors import StoreUnavailable, UnknownOrder
+from mcc.store.rows.values import Page
 from mcc.store.store import Store
-from mcc.store.values import Page
 
 log = structlog.get_logger("drone.tidying")
 

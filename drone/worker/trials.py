@@ -14,7 +14,7 @@ from mcc.contracts.shape import Closed, to_json
 from mcc.contracts.tool_tests import ToolTested
 from mcc.contracts.wire import CheckModels, TryServer, check_key
 from mcc.dispatch.broker import FOREIGN, RedisAt, connect_async
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
 
 R = TypeVar("R", bound=Closed)
 log = structlog.get_logger("drone.trials")

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import structlog
 
-from drone.agent.report import is_exhausted
-from drone.agent.threads import in_thread
+from drone.agent.ports.report import is_exhausted
 from drone.crew import Crew
 from drone.sandbox.custody import Custody
 from drone.settings import Settings
+from drone.threads import in_thread
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.claiming import Claimant, Claiming, Poll
 from drone.worker.control_listener import ControlListener
@@ -35,10 +35,10 @@ from mcc.dispatch.broker import DispatchError, RedisAt
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher
 from mcc.dispatch.task_events import TaskEvents
-from mcc.store.errors import Refused, StoreUnavailable
-from mcc.store.resources import Reserve, allowed_bytes
+from mcc.resources import Reserve, allowed_bytes
+from mcc.store.database.errors import Refused, StoreUnavailable
+from mcc.store.rows.values import Claim
 from mcc.store.store import Offload, Store
-from mcc.store.values import Claim
 
 log = structlog.get_logger("drone.workshop")
 

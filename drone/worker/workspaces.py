@@ -11,13 +11,14 @@ from typing import TypeVar
 
 import structlog
 
-from drone.agent.threads import NoThread
 from drone.checkouts.mirror import CannotFetch
 from drone.crew import Crew
 from drone.order_context import Seen
-from drone.sandbox.host_lock import Holder, HostLock, Locks, keys_above, workspace_key
-from drone.sandbox.paths import PathError, Workspace
+from drone.sandbox.host_lock import Holder, HostLock, Locks
+from drone.sandbox.places.paths import PathError, Workspace
+from drone.sandbox.places.workspace_key import keys_above, workspace_key
 from drone.sandbox.reaper import Process
+from drone.threads import NoThread
 from drone.worker.entering import GRACE_SECONDS, Entrance
 from drone.worker.holders import Holders
 from drone.worker.keeper import Keeper
@@ -30,9 +31,9 @@ from mcc.contracts.drones import Registration
 from mcc.contracts.order import OrderKind, WorkOrder
 from mcc.contracts.status import WaitingReason
 from mcc.dispatch.sweep import boot_seconds
-from mcc.store.errors import ControlsPending, Fenced
-from mcc.store.transitions import cancels_order
-from mcc.store.values import Claim, Parking, Waiting, WorkspaceHold
+from mcc.store.database.errors import ControlsPending, Fenced
+from mcc.store.rows.transitions import cancels_order
+from mcc.store.rows.values import Claim, Parking, Waiting, WorkspaceHold
 
 T = TypeVar("T")
 log = structlog.get_logger("drone.workspaces")

@@ -5,14 +5,14 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drone.agent.threads import OwnThreads
 from drone.checkpoints.store import StoreBroken
-from drone.sandbox.paths import PathError, Workspace
-from drone.sandbox.worktree import Worktree, common_of
-from drone.tools.display_text import display_path
-from drone.tools.git_program import Git
-from drone.tools.git_repository import repository_of
-from drone.tools.tool import ToolFailed
+from drone.sandbox.places.paths import PathError, Workspace
+from drone.sandbox.places.worktree import Worktree, common_of
+from drone.threads import OwnThreads
+from drone.tools.frame.display_text import display_path
+from drone.tools.frame.tool import ToolFailed
+from drone.tools.git.program import Git
+from drone.tools.git.repository import repository_of
 from drone.worktrees.places import WorktreeDirectory, WorktreeHome, WorktreePage
 from drone.worktrees.repository import Saved, WorktreeRepository
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeState

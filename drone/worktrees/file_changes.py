@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from drone.sandbox.paths import PathError, PathMissing, Workspace
-from drone.sandbox.protected import ATTRIBUTES, Protected, plain, refused_attributes
-from drone.sandbox.refusals import PathChange, refusals
+from drone.sandbox.places.paths import PathError, PathMissing, Workspace
+from drone.sandbox.protection.protected import ATTRIBUTES, Protected, plain, refused_attributes
+from drone.sandbox.protection.refusals import PathChange, refusals
 
 _GITLINK = "160000"
 _ATTRIBUTES_BYTES = 1_000_000

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 
-from drone.agent.threads import OwnThreads
-from drone.sandbox.paths import PathError, Workspace
-from drone.tools.git_program import Git, readable
-from drone.tools.tool import ToolFailed
+from drone.sandbox.places.paths import PathError, Workspace
+from drone.threads import OwnThreads
+from drone.tools.frame.tool import ToolFailed
+from drone.tools.git.program import Git, readable
 from mcc.contracts.changes import Changes, CommitMade, WorktreeChange
 from mcc.contracts.fact import Fact
 from mcc.contracts.git_facts import WorkspaceCommitted, WorktreeEnded, WorktreeMade, WorktreeState

@@ -7,19 +7,19 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from threading import Event
 
-from drone.agent.messages import ToolSpec
-from drone.agent.report import Report
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.ports.report import Report
 from drone.agent.subagents.children import CannotHire
-from drone.agent.toolset import Call, Output, Preview, ToolSet, preview_of
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.toolset import Call, Output, Preview, ToolSet, preview_of
+from drone.agent.turns.turn import Task, Turn
 from drone.checkpoints.recording import NOTHING_CHANGED, CallCheckpoints, OrderCheckpoints
-from drone.sandbox.paths import Workspace, WorkspaceGone
-from drone.sandbox.protected import Protected
-from drone.sandbox.worktree import Worktree
-from drone.tools.aftermath import Aftermath
-from drone.tools.git_program import Git
-from drone.tools.jobs import Jobs
-from drone.tools.tool import ToolFailed, failure
+from drone.sandbox.places.paths import Workspace, WorkspaceGone
+from drone.sandbox.places.worktree import Worktree
+from drone.sandbox.protection.protected import Protected
+from drone.tools.frame.aftermath import Aftermath
+from drone.tools.frame.jobs import Jobs
+from drone.tools.frame.tool import ToolFailed, failure
+from drone.tools.git.program import Git
 from drone.worktrees.ending import TROUBLE, SavedWork, WorktreeOutcome, save, worktree_at, worktree_repository
 from drone.worktrees.merging import Merging
 from drone.worktrees.places import WorktreeDirectory, WorktreeHome, WorktreePage

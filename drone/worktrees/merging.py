@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
-from drone.agent.threads import OwnThreads
-from drone.sandbox.paths import Workspace
-from drone.sandbox.protected import Protected
-from drone.tools.tool import ToolFailed
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.protection.protected import Protected
+from drone.threads import OwnThreads
+from drone.tools.frame.tool import ToolFailed
 from drone.worktrees.file_changes import apply_changes
 from drone.worktrees.places import WorktreeDirectory, WorktreePage
 from drone.worktrees.repository import Merge, Repository

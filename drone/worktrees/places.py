@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.sandbox.paths import Workspace
-from drone.sandbox.workspace_writer import delete_tree
-from drone.sandbox.worktree import COMMON
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.places.workspace_writer import delete_tree
+from drone.sandbox.places.worktree import COMMON
 from mcc.configuration.places import make_private_directory, private_opener
 from mcc.contracts.shape import Closed, to_json
 

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from drone.sandbox.guard import FIXED
-from drone.sandbox.host_lock import MARKER
-from drone.sandbox.paths import PathError, PathMissing, Workspace
-from drone.sandbox.protected import Protected
-from drone.sandbox.worktree import Worktree, common_of
-from drone.tools.git_program import Checkout, names_in
-from drone.tools.git_writing import IDENTITY, NAMES, excluded_paths, pathspecs, untracked
-from drone.tools.tool import ToolFailed
+from drone.sandbox.places.paths import PathError, PathMissing, Workspace
+from drone.sandbox.places.workspace_key import MARKER
+from drone.sandbox.places.worktree import Worktree, common_of
+from drone.sandbox.protection.guard import FIXED
+from drone.sandbox.protection.protected import Protected
+from drone.tools.frame.tool import ToolFailed
+from drone.tools.git.program import Checkout, names_in
+from drone.tools.git.writing import IDENTITY, NAMES, excluded_paths, pathspecs, untracked
 from drone.worktrees.file_changes import Change, parse_changes
 
 LARGEST_FILE = 50_000_000

@@ -1,7 +1,7 @@
 """Tools of one's own: every function here that is declared is given to agents that have its group."""
 
 import drone
-from drone.tools.tool import ToolContext, ToolFailed
+from drone.tools.frame.tool import ToolContext, ToolFailed
 
 
 @drone.tool(group="workspace_read", idempotent=True, effects="read")

@@ -47,8 +47,8 @@ from mcc.documents.functions import Functions
 from mcc.documents.own_functions import own_functions
 from mcc.feed.feed import Feed, Pace
 from mcc.feed.subscription import Connect
+from mcc.resources import Reserve
 from mcc.settings import Settings, watched_secrets
-from mcc.store.resources import Reserve
 from mcc.store.store import BoundedOffload, Store
 
 TEXT_SECONDS = 60.0

@@ -12,7 +12,7 @@ from mcc.contracts.answers import Listing
 from mcc.contracts.approvals import AnyApproval, AnyItem, Grant, ItemStatus, NewAnswer, NewDecision, QuestionItem
 from mcc.contracts.ids import is_identifier
 from mcc.contracts.status import OrderStatus
-from mcc.store.approvals import APPROVAL_KINDS, QUESTION_KINDS, Decided
+from mcc.store.work.approvals import APPROVAL_KINDS, QUESTION_KINDS, Decided
 
 router = APIRouter(prefix=API, tags=["inbox"])
 

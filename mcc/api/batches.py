@@ -18,8 +18,8 @@ from mcc.contracts.answers import Listing, PlacedOrder
 from mcc.contracts.order import NewOrders
 from mcc.contracts.shape import now
 from mcc.documents.reading import BlueprintError
-from mcc.store.errors import SomeRefused
-from mcc.store.values import BatchOrder, Placed
+from mcc.store.database.errors import SomeRefused
+from mcc.store.rows.values import BatchOrder, Placed
 
 EXAMPLE: dict[str, Example] = {
     "questions": {

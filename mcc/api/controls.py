@@ -16,7 +16,7 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
 from mcc.definitions.rights import TOOL_GROUPS, expanded, known_names
 from mcc.rules.errors import did_you_mean
-from mcc.store.errors import StoreError
+from mcc.store.database.errors import StoreError
 from mcc.store.store import Store
 
 router = APIRouter(prefix=API, tags=["controls"])

@@ -36,9 +36,9 @@ from mcc.documents.export import MEDIA_TYPES, Format, Spent, exported
 from mcc.documents.node import ROOT
 from mcc.documents.state import MAX_LEVELS, State, UnknownNode
 from mcc.documents.views import PAGE, Envelope, Page, document_view
-from mcc.store.documents import Begun
-from mcc.store.errors import StoreError
+from mcc.store.database.errors import StoreError
 from mcc.store.store import Store
+from mcc.store.work.documents import Begun
 
 MOST_NODES = 1_000
 """The most nodes of one page."""

@@ -17,7 +17,7 @@ from mcc.documents.functions import Functions
 from mcc.documents.judging import judge_functions
 from mcc.documents.node import Node
 from mcc.documents.state import State
-from mcc.store.errors import StoreError
+from mcc.store.database.errors import StoreError
 from mcc.store.store import Offload, Store
 
 PATIENCE_SECONDS = 3.0

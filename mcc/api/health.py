@@ -15,7 +15,7 @@ from mcc.api.problems import RETRY_SECONDS, problem
 from mcc.api.service import Service, ServiceHere, answer
 from mcc.contracts.drones import DroneCounters, DroneStatus
 from mcc.contracts.status import OrderStatus
-from mcc.store.errors import StoreError
+from mcc.store.database.errors import StoreError
 from mcc.store.store import Store
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

@@ -32,10 +32,10 @@ from mcc.contracts.order import Label, NewFork, NewOrder, NewSession, Session, S
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import Identifier, now, to_json
 from mcc.contracts.status import OrderStatus
-from mcc.store.errors import StoreError, StoreFull
-from mcc.store.forking import same_input
+from mcc.store.database.errors import StoreError, StoreFull
+from mcc.store.rows.forking import same_input
+from mcc.store.rows.values import Placed
 from mcc.store.store import Store
-from mcc.store.values import Placed
 
 JOURNAL_LIMIT = 1_000
 JOURNAL_BYTES = 4_000_000

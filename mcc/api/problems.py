@@ -21,7 +21,7 @@ from mcc.documents import change
 from mcc.documents.reading import BlueprintError
 from mcc.redaction import Redactor
 from mcc.rules.mistakes import Mistake, mistakes
-from mcc.store import errors
+from mcc.store.database import errors
 
 log = logging.getLogger(__name__)
 

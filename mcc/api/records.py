@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 
 from mcc.contracts.fold import Fold
 from mcc.contracts.shape import to_json
-from mcc.store.errors import Pruned, UnknownOrder
+from mcc.store.database.errors import Pruned, UnknownOrder
+from mcc.store.rows.texts import Outline, TextPlace
 from mcc.store.store import Offload, Store
-from mcc.store.texts import Outline, TextPlace
 
 log = logging.getLogger(__name__)
 

@@ -28,9 +28,9 @@ from mcc.dispatch.sweep import SweepLoop
 from mcc.dispatch.task_events import TaskEvents
 from mcc.feed.subscription import connector
 from mcc.logs import log_crashes, set_up_logs
+from mcc.resources import tune_allocator
 from mcc.settings import BadSettings, Settings, operator_token, refuse_open_door, watched_secrets
-from mcc.store.errors import StoreError
-from mcc.store.resources import tune_allocator
+from mcc.store.database.errors import StoreError
 from mcc.store.store import STORE_SECONDS, Store, open_store
 
 HEAD_SECONDS = 10.0

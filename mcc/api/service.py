@@ -27,11 +27,11 @@ from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher, Message, newest_entries, status_hint
 from mcc.feed.feed import Feed
 from mcc.redaction import Redactor
+from mcc.resources import Reserve
 from mcc.settings import Settings
-from mcc.store.errors import BadCursor, StoreError
-from mcc.store.resources import Reserve
+from mcc.store.database.errors import BadCursor, StoreError
+from mcc.store.rows.values import Page, Placed
 from mcc.store.store import BoundedOffload, Offload, Store
-from mcc.store.values import Page, Placed
 
 BATCH_MESSAGES = 200
 """How many messages are sent to Redis together."""

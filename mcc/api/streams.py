@@ -14,7 +14,7 @@ from mcc.api.service import API, ERRORS, OrderId, ServiceHere
 from mcc.contracts.status import FINAL
 from mcc.feed.feed import Feed
 from mcc.feed.frames import retry_frame
-from mcc.store.errors import StoreError, UnknownOrder
+from mcc.store.database.errors import StoreError, UnknownOrder
 
 RETRY_MILLISECONDS = 1_000
 

@@ -13,7 +13,7 @@ from mcc.cli.command import AsJson, DataDir, fail, plain_errors, print_json
 from mcc.view.output import exact_line
 
 if TYPE_CHECKING:
-    from mcc.store.backup import Contents
+    from mcc.store.upkeep.backup import Contents
 
 
 def backup(
@@ -32,7 +32,7 @@ def backup(
     import mcc
     from mcc.local.data_dir import opened_store
     from mcc.settings import load
-    from mcc.store.backup import write_backup
+    from mcc.store.upkeep.backup import write_backup
 
     with plain_errors():
         settings = load(data_dir=data_dir)
@@ -64,9 +64,9 @@ def restore(
     from mcc.local.data_dir import prepare_directory
     from mcc.local.presence import Hold
     from mcc.settings import BadSettings, load
-    from mcc.store.backup import BadBackup, OccupiedDatabase
-    from mcc.store.backup import restore as restored
-    from mcc.store.engine import Database
+    from mcc.store.database.engine import Database
+    from mcc.store.upkeep.backup import BadBackup, OccupiedDatabase
+    from mcc.store.upkeep.backup import restore as restored
 
     with plain_errors():
         settings = load(data_dir=data_dir)

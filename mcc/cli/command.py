@@ -48,7 +48,7 @@ def plain_errors() -> Iterator[None]:
     """Turn errors of settings, of the local processes and of the store into a sentence and an exit code."""
     from mcc.local.errors import FamilyError, UnfitRedis, UnusableDatabase
     from mcc.settings import BadSettings
-    from mcc.store.errors import StoreError, Unfit
+    from mcc.store.database.errors import StoreError, Unfit
 
     try:
         yield

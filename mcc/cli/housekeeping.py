@@ -10,8 +10,8 @@ from mcc.cli.command import AsJson, DataDir, clock, fail, plain_errors, print_js
 
 if TYPE_CHECKING:
     from mcc.settings import Settings
-    from mcc.store.retention import Cleared
     from mcc.store.store import Store
+    from mcc.store.upkeep.retention import Cleared
 
 UNITS = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}
 LONGEST = timedelta(days=36_500)
@@ -40,7 +40,7 @@ def prune(
     """
     from mcc.local.data_dir import opened_store
     from mcc.settings import load
-    from mcc.store.retention import Cleared
+    from mcc.store.upkeep.retention import Cleared
 
     with plain_errors():
         settings = load(data_dir=data_dir)

@@ -59,7 +59,7 @@ def up(
 
 def _drones(wanted: str) -> int:
     from mcc.local.programs import drones_for
-    from mcc.store.resources import cores_here
+    from mcc.resources import cores_here
 
     if wanted == "auto":
         return drones_for(cores_here())
@@ -171,8 +171,8 @@ async def _run(family: "Family", as_json: bool) -> None:
 
 def _facts(family: "Family") -> dict[str, Any]:
     from mcc.local.redis import ConfiguredRedis
+    from mcc.resources import cores_here
     from mcc.settings import token_file
-    from mcc.store.resources import cores_here
 
     settings = family.settings
     return {

@@ -17,8 +17,8 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.wire import installation_key
 from mcc.dispatch.broker import RedisAt, client_url, connect, translated
 from mcc.dispatch.links import UnknownMaster
+from mcc.store.rows.values import KEEPER
 from mcc.store.store import Store
-from mcc.store.values import KEEPER
 
 OLDEST = (6, 0)
 """The first release with RESP3 and accounts."""

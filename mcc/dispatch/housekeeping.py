@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import structlog
 
-from mcc.store.errors import StoreError
-from mcc.store.retention import Cleared
+from mcc.store.database.errors import StoreError
+from mcc.store.rows.values import KEEPER
 from mcc.store.store import Store
-from mcc.store.values import KEEPER
+from mcc.store.upkeep.retention import Cleared
 
 ANNOUNCED = "retention.announced"
 """Kind of the audit note that records when the first deletion was announced."""

@@ -14,8 +14,8 @@ from mcc.contracts.drones import Drone, DroneStatus
 from mcc.contracts.wire import RUN_ORDER_TASK, nudged_key
 from mcc.dispatch.broker import DispatchUnavailable, RedisAt, UnknownQueue, connect, make_app, queue_keys, translated
 from mcc.dispatch.fit import KEPT_SECONDS, installation_of, occupy
+from mcc.store.rows.values import Claimable
 from mcc.store.store import Store
-from mcc.store.values import Claimable
 
 AWAY_SECONDS = 2.0
 """After a failure, calls fail at once for this long instead of trying Redis again."""

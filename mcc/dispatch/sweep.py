@@ -10,9 +10,9 @@ import structlog
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import Publisher, newest_entries, status_hint
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.rows.values import Swept
 from mcc.store.store import Store
-from mcc.store.values import Swept
 
 STEADY_SECONDS = 3.0
 """The sweeper's own heartbeats must have succeeded for this long before it may declare drones lost."""

@@ -14,11 +14,11 @@ from mcc.doctor.finding import FIX_COMMAND, Finding, duration
 from mcc.doctor.installation import START_DRONES, Installation
 from mcc.doctor.machine import database_file, others_may_read
 from mcc.doctor.snapshot import Snapshot
-from mcc.store.clock import moment
-from mcc.store.errors import StoreError, Unfit
-from mcc.store.fit import Standbys, Way, standbys_of, way_to
+from mcc.store.database.clock import moment
+from mcc.store.database.errors import StoreError, Unfit
+from mcc.store.database.fit import Standbys, Way, standbys_of, way_to
+from mcc.store.rows.values import Health, IdleTransaction
 from mcc.store.store import Store, open_store
-from mcc.store.values import Health, IdleTransaction
 
 IDLE_SECONDS = 5.0
 """The server closes MCC's own connections that are idle in a transaction for longer."""
@@ -73,7 +73,7 @@ def check_database(installation: Installation) -> Iterator[Finding]:
 
 
 def unfit_finding(problem: str) -> Finding:
-    """A sentence of `mcc.store.fit`, which ends with what to do."""
+    """A sentence of `mcc.store.database.fit`, which ends with what to do."""
     detail, _, advice = problem.rpartition(": ")
     return Finding("database", "broken", detail, advice)
 

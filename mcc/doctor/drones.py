@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from mcc.contracts.status import OrderStatus
 from mcc.doctor.finding import FIX_COMMAND, Finding, duration, kill, process_of
 from mcc.doctor.snapshot import Node, ProcessState, RunningTask, Snapshot
-from mcc.store.values import SeenDrone, SeenOrder
+from mcc.store.rows.values import SeenDrone, SeenOrder
 
 LEAVING_SECONDS = 30.0
 """The process of a drone that has left ends within this time."""

@@ -28,7 +28,7 @@ from mcc.doctor.snapshot import Snapshot, take_snapshot
 from mcc.local.errors import NoRedis
 from mcc.local.redis import RedisBinary, find_redis
 from mcc.settings import Settings
-from mcc.store.errors import StoreError
+from mcc.store.database.errors import StoreError
 from mcc.store.store import Store
 
 Check = Callable[[Installation], Iterable[Finding]]

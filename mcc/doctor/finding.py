@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from mcc.store.values import SeenDrone
+from mcc.store.rows.values import SeenDrone
 
 State = Literal["ok", "warning", "broken"]
 Fix = Literal["sweep", "nudge", "messages", "locks", "receipts"]

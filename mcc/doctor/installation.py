@@ -15,7 +15,7 @@ from mcc.dispatch.fit import known_installation
 from mcc.doctor.redis import RedisSeen, look_at
 from mcc.doctor.snapshot import Node, RunningTask, Thresholds
 from mcc.settings import Settings
-from mcc.store.errors import StoreError, StoreUnavailable, Unfit
+from mcc.store.database.errors import StoreError, StoreUnavailable, Unfit
 from mcc.store.store import Store, open_store
 
 T = TypeVar("T")

@@ -17,7 +17,7 @@ from mcc.contracts.drones import AS_ROOT, AS_ROOT_ADVICE, OFF, SandboxState, Wal
 from mcc.doctor.finding import Finding, State
 from mcc.doctor.installation import Installation
 from mcc.local.programs import drones_for
-from mcc.store.resources import cores_here, existing
+from mcc.resources import cores_here, existing
 from mcc.view import figures
 
 CHECK_SECONDS = 20.0

@@ -6,7 +6,7 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.doctor.finding import FIX_COMMAND, Finding, duration, kill, process_of
 from mcc.doctor.snapshot import OpenCalls, Snapshot
-from mcc.store.values import SeenOrder
+from mcc.store.rows.values import SeenOrder
 
 TIMED = frozenset(
     {

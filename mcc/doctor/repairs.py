@@ -13,9 +13,9 @@ from mcc.dispatch.sweep import STEADY_SECONDS, SweepLoop, boot_seconds
 from mcc.doctor.finding import Fix
 from mcc.doctor.redis import clear
 from mcc.doctor.snapshot import Snapshot
-from mcc.store.errors import StoreError
+from mcc.store.database.errors import StoreError
+from mcc.store.rows.values import DOCTOR, Swept
 from mcc.store.store import Store
-from mcc.store.values import DOCTOR, Swept
 
 PAUSE_SECONDS = 0.5
 

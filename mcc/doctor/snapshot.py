@@ -14,8 +14,8 @@ from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.open_calls import OpenCall, OpenCallTracker
 from mcc.contracts.status import OrderStatus
+from mcc.store.rows.values import Examined, SeenDrone, SeenOrder
 from mcc.store.store import Store
-from mcc.store.values import Examined, SeenDrone, SeenOrder
 
 ENTRIES = 2_000
 """How many of an order's newest entries are read to find its open calls."""

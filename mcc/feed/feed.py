@@ -12,9 +12,9 @@ from mcc.contracts.wire import KEY_PREFIX, Delta, Hint, Progress
 from mcc.feed.frames import PING, Frame, PageCache, SharedJournal, entry_frame, plain_frame
 from mcc.feed.statuses import StatusStream
 from mcc.feed.subscription import Connect, Subscription
-from mcc.store.errors import StoreError
+from mcc.store.database.errors import StoreError
+from mcc.store.rows.values import Reached
 from mcc.store.store import Offload, Store
-from mcc.store.values import Reached
 
 CHUNK_BYTES = 128 * 1024
 """The most sent to one viewer at once, so that a slow viewer occupies little memory. A single entry may be larger."""

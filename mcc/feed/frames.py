@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from mcc.contracts.entry import Entry
 from mcc.contracts.order_facts import OrderClaimed, OrderFinished
 from mcc.contracts.shape import to_json
-from mcc.store.errors import Pruned, StoreError
+from mcc.store.database.errors import Pruned, StoreError
 
 PAGE_ENTRIES = 32
 CACHE_BYTES = 32 * 1024 * 1024

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from mcc.contracts.answers import OrderSummary
 from mcc.contracts.status import FINAL, UNFINISHED, OrderStatus
 from mcc.feed.frames import PING, plain_frame
-from mcc.store.errors import StoreError, UnknownOrder
+from mcc.store.database.errors import StoreError, UnknownOrder
 from mcc.store.store import Offload, Store
 
 SETTLE_SECONDS = 0.02

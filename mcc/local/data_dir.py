@@ -168,8 +168,8 @@ def upgrade_database(access: "DatabaseAccess | str") -> str | None:
 
     Raises `UnusableDatabase`.
     """
-    from mcc.store.errors import StoreError, Unfit
-    from mcc.store.migrate import schema_problem, upgrade
+    from mcc.store.database.errors import StoreError, Unfit
+    from mcc.store.database.migrate import schema_problem, upgrade
 
     problem: str | None = None
     try:
@@ -196,7 +196,7 @@ def opened_store(settings: "Settings") -> "Iterator[Store]":
     version's schema.
     """
     from mcc.settings import BadSettings
-    from mcc.store.errors import StoreUnavailable
+    from mcc.store.database.errors import StoreUnavailable
     from mcc.store.store import open_store
 
     if settings.has_own_database and not (settings.data_dir / "mcc.db").exists():

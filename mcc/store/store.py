@@ -8,29 +8,29 @@ from typing import ParamSpec, TypeVar
 
 from mcc.configuration.database import DatabaseAccess
 from mcc.contracts.order import SessionWithTurns, WorkOrder
-from mcc.store.agent_changes import AgentChanges
-from mcc.store.approvals import Approvals
-from mcc.store.audit import Audit
-from mcc.store.blueprints import Blueprints
-from mcc.store.claims import Claims
-from mcc.store.clock import Clock
-from mcc.store.controls import Controls
-from mcc.store.document_changes import StateCache
-from mcc.store.documents import Documents
-from mcc.store.engine import PATIENCE_SECONDS, Database
-from mcc.store.errors import StoreUnavailable
-from mcc.store.examine import Examiner, Mender
-from mcc.store.grants import Grants
-from mcc.store.journal import Journal, Texts
-from mcc.store.leases import Leases
-from mcc.store.mcp_servers import McpServers
-from mcc.store.migrate import problem_of
-from mcc.store.notes import Notes
-from mcc.store.orders import Orders, QueueBound
-from mcc.store.packing import Packing
-from mcc.store.retention import Retention
-from mcc.store.sessions import Sessions
-from mcc.store.sweep import Sweeper
+from mcc.store.database.clock import Clock
+from mcc.store.database.engine import PATIENCE_SECONDS, Database
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.database.migrate import problem_of
+from mcc.store.documents.blueprints import Blueprints
+from mcc.store.documents.changes import StateCache
+from mcc.store.rows.audit import Audit
+from mcc.store.rows.grants import Grants
+from mcc.store.upkeep.examine import Examiner, Mender
+from mcc.store.upkeep.packing import Packing
+from mcc.store.upkeep.retention import Retention
+from mcc.store.work.agent_changes import AgentChanges
+from mcc.store.work.approvals import Approvals
+from mcc.store.work.claims import Claims
+from mcc.store.work.controls import Controls
+from mcc.store.work.documents import Documents
+from mcc.store.work.journal import Journal, Texts
+from mcc.store.work.leases import Leases
+from mcc.store.work.mcp_servers import McpServers
+from mcc.store.work.notes import Notes
+from mcc.store.work.orders import Orders, QueueBound
+from mcc.store.work.sessions import Sessions
+from mcc.store.work.sweep import Sweeper
 
 P = ParamSpec("P")
 R = TypeVar("R")

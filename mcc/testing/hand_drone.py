@@ -14,8 +14,8 @@ from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
+from mcc.store.rows.values import Batch, Claim, Ending
 from mcc.store.store import Store
-from mcc.store.values import Batch, Claim, Ending
 
 
 @dataclass

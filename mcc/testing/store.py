@@ -15,13 +15,13 @@ from uuid import uuid4
 
 from sqlalchemy import event
 
-from mcc.store.clock import Clock
-from mcc.store.migrate import upgrade
+from mcc.store.database.clock import Clock
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import Store, open_store
 
 
 class FakeClock:
-    """A `mcc.store.clock.Clock` that tests move; `advance` moves wall clock and uptime together."""
+    """A `mcc.store.database.clock.Clock` that tests move; `advance` moves wall clock and uptime together."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)) -> None:
         self._now = start

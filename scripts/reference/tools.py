@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.definitions import MASTER, Definitions
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import ToolSpec
-from drone.agent.report_gate import ReportGate
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.turn import Turn
+from drone.agent.turns.turn import Turn
+from drone.definitions import MASTER, Definitions
 from drone.tools.artifacts import ArtifactTools
 from drone.tools.catalog import Toolbox
-from drone.tools.git_program import Git
-from drone.tools.web import NO_WEB
+from drone.tools.git.program import Git
+from drone.tools.web.reading import NO_WEB
 from mcc.configuration.network import Web, WebSearch
 from mcc.contracts.limits import Limits
 from mcc.definitions.rights import TOOL_GROUPS

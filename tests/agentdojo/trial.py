@@ -34,7 +34,7 @@ from agentdojo.task_suite.load_suites import get_suites
 from agentdojo.task_suite.task_suite import TaskSuite
 from agentdojo.types import text_content_block_from_string
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.tool import FunctionTool, ToolFailed
+from drone.tools.frame.tool import FunctionTool, ToolFailed
 from mcc.contracts.permission import Effects
 from tests.agentdojo.obeying import steps
 

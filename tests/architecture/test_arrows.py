@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from graphlib import TopologicalSorter
 
@@ -18,8 +19,12 @@ FLOOR = (
     "mcc.documents",
     "mcc.loading",
     "mcc.processors",
+    "mcc.resources",
 )
 """Pure rooms of mcc that drones share."""
+
+AGENT_PORTS = ("drone.agent.ports", "drone.agent.turns")
+"""What tools know of agents."""
 
 ALLOWED: dict[str, tuple[str, ...]] = {
     "mcc.addresses": (),
@@ -42,7 +47,20 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "mcc.loading": (),
     "mcc.processors": (),
     "mcc.logs": ("mcc.contracts", "mcc.redaction"),
+    "mcc.resources": (),
     "mcc.store": ("mcc.contracts", "mcc.configuration", "mcc.rules", "mcc.documents"),
+    "mcc.store.database": ("mcc.contracts", "mcc.configuration"),
+    "mcc.store.migrations": ("mcc.store.database",),
+    "mcc.store.rows": ("mcc.store.database", "mcc.contracts", "mcc.rules", "mcc.documents"),
+    "mcc.store.documents": ("mcc.store.database", "mcc.store.rows", "mcc.contracts", "mcc.documents"),
+    "mcc.store.work": (
+        "mcc.store.database",
+        "mcc.store.rows",
+        "mcc.store.documents",
+        "mcc.contracts",
+        "mcc.documents",
+    ),
+    "mcc.store.upkeep": ("mcc.store.database", "mcc.store.rows", "mcc.store.work", "mcc.contracts"),
     "mcc.dispatch": ("mcc.addresses", "mcc.contracts", "mcc.redaction", "mcc.store"),
     "mcc.feed": ("mcc.contracts", "mcc.store", "mcc.dispatch"),
     "mcc.doctor": (*FLOOR, "mcc.settings", "mcc.store", "mcc.dispatch", "mcc.local", "mcc.view"),
@@ -64,12 +82,65 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "mcc.demo": ("mcc.settings", "mcc.configuration", "mcc.local", "mcc.client", "mcc.view", "mcc.cli"),
     "mcc.testing": ("mcc.contracts", "mcc.settings", "mcc.store", "mcc.feed", "mcc.api"),
     "mcc": (),
-    "drone.agent": ("drone.agent", *FLOOR),
+    "drone.threads": (),
+    "drone.definitions": FLOOR,
+    "drone.agent": ("drone.agent", "drone.threads", *FLOOR),
+    "drone.agent.ports": ("drone.threads", *FLOOR),
+    "drone.agent.state": ("drone.agent.ports", *FLOOR),
+    "drone.agent.control": ("drone.agent.ports", "drone.agent.state", *FLOOR),
+    "drone.agent.spending": ("drone.agent.ports", "drone.agent.state", *FLOOR),
+    "drone.agent.turns": (
+        "drone.agent.ports",
+        "drone.agent.state",
+        "drone.agent.control",
+        "drone.agent.spending",
+        "drone.threads",
+        *FLOOR,
+    ),
+    "drone.agent.gates": (
+        "drone.agent.ports",
+        "drone.agent.state",
+        "drone.agent.spending",
+        "drone.agent.turns",
+        "drone.threads",
+        *FLOOR,
+    ),
     "drone.models": ("drone.models", "drone.agent", "drone.settings", *FLOOR),
-    "drone.tools": ("drone.tools", "drone.agent", "drone.checkpoints", "drone.egress", "drone.sandbox", *FLOOR),
+    "drone.tools": (
+        "drone.agent",
+        "drone.checkpoints",
+        "drone.definitions",
+        "drone.egress",
+        "drone.sandbox",
+        "drone.threads",
+        *FLOOR,
+    ),
+    "drone.tools.frame": (*AGENT_PORTS, "drone.checkpoints", "drone.sandbox", "drone.threads", *FLOOR),
+    "drone.tools.files": (*AGENT_PORTS, "drone.tools.frame", "drone.checkpoints", "drone.sandbox", *FLOOR),
+    "drone.tools.git": (
+        *AGENT_PORTS,
+        "drone.tools.frame",
+        "drone.tools.files",
+        "drone.checkpoints",
+        "drone.sandbox",
+        "drone.threads",
+        *FLOOR,
+    ),
+    "drone.tools.shell": (
+        *AGENT_PORTS,
+        "drone.tools.frame",
+        "drone.tools.files",
+        "drone.checkpoints",
+        "drone.egress",
+        "drone.sandbox",
+        *FLOOR,
+    ),
+    "drone.tools.web": (*AGENT_PORTS, "drone.tools.frame", "drone.sandbox", *FLOOR),
     "drone.checkpoints": ("drone.checkpoints", "drone.agent", "drone.sandbox", *FLOOR),
     "drone.mcp_servers": ("drone.mcp_servers", "drone.tools", "drone.agent", "drone.sandbox", *FLOOR),
-    "drone.sandbox": ("drone.sandbox", *FLOOR),
+    "drone.sandbox": FLOOR,
+    "drone.sandbox.places": FLOOR,
+    "drone.sandbox.protection": ("drone.sandbox.places", *FLOOR),
     "drone.egress": ("drone.egress", "drone.sandbox", *FLOOR),
     "drone.access": ("drone.agent", "drone.egress", "drone.sandbox", "drone.settings", "drone.tools", *FLOOR),
     "drone.settings": FLOOR,
@@ -125,19 +196,6 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 }
 """Room -> what it may import of ours besides itself; the longest matching room counts. Of `mcc` every room is named."""
 
-AGENT_LAYERS = (
-    ("subagents",),
-    ("agent", "loop", "tool_calls", "permission_gate", "model_call", "parts", "verifier"),
-    ("gate", "report_gate"),
-    ("call_ends", "toolset", "turn"),
-    ("agent_control", "control_router", "idle_watch", "inbox", "approver", "allowance", "budget"),
-    ("tree", "record", "progress"),
-)
-"""Modules of `drone.agent`, and its one group of modules, the highest layer first; all others are the lowest layer."""
-
-CONTROLS, SPENDING = {"agent_control", "control_router", "idle_watch", "inbox", "approver"}, {"allowance", "budget"}
-"""Of one layer, and neither knows the other."""
-
 MODULES = {module for module, _ in modules()}
 SERVICES = {"celery", "kombu", "redis", "sqlalchemy", "sqlmodel", "alembic"}
 
@@ -169,33 +227,27 @@ def test_every_room_is_there() -> None:
     assert not [room for room in ALLOWED if not any(inside(module, (room,)) for module in MODULES)]
 
 
-def agent_layer(name: str) -> int:
-    """How high a module or group of `drone.agent` stands; 0 is the lowest layer."""
-    return next((len(AGENT_LAYERS) - depth for depth, names in enumerate(AGENT_LAYERS) if name in names), 0)
+def test_an_agent_does_not_know_that_tools_may_be_agents() -> None:
+    beneath = [(module, path) for module, path in modules() if module.startswith("drone.agent.")]
+    beneath = [(module, path) for module, path in beneath if not module.startswith("drone.agent.subagents")]
+    assert not told(
+        {
+            module: {name for name in imported_modules(path, MODULES) if name.startswith("drone.agent.subagents")}
+            for module, path in beneath
+        }
+    )
 
 
-def part_of_agent(module: str) -> str:
-    return module.removeprefix("drone.agent.").partition(".")[0]
+FULL = 30
+"""Files in one folder, from which on it is two."""
+
+LARGER = {"mcc/documents", "mcc/contracts", "mcc/cli"}
+"""Folders that stay flat: the parts of documents know each other, and the other two are lists of their kind."""
 
 
-AGENT_MODULES = [(module, path) for module, path in modules() if module.startswith("drone.agent.")]
-
-
-def test_an_agents_module_imports_nothing_of_a_higher_layer() -> None:
-    offences: dict[str, set[str]] = {}
-    for module, path in AGENT_MODULES:
-        own = part_of_agent(module)
-        names = {name for name in imported_modules(path, MODULES) if name.startswith("drone.agent.")}
-        others = {part_of_agent(name) for name in names} - {own}
-        above = {name for name in others if agent_layer(name) > agent_layer(own)}
-        beside = others & (SPENDING if own in CONTROLS else CONTROLS if own in SPENDING else set())
-        offences[module] = above | beside
-    assert not told(offences)
-
-
-def test_every_layer_of_an_agent_names_modules_that_are_there() -> None:
-    there = {part_of_agent(module) for module, _ in AGENT_MODULES}
-    assert {name for names in AGENT_LAYERS for name in names} <= there
+def test_no_folder_is_so_full_that_nobody_finds_a_thing_in_it() -> None:
+    counts = Counter(str(path.parent.relative_to(ROOT)) for _, path in modules())
+    assert {folder for folder, count in counts.items() if count > FULL} <= LARGER
 
 
 def test_the_arrows_between_the_rooms_of_mcc_make_no_circle() -> None:

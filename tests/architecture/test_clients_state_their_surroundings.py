@@ -91,7 +91,7 @@ def test_every_client_states_which_settings_of_the_environment_it_takes() -> Non
         ("mcc.client.async_connection", "httpx.AsyncClient"),
         ("mcc.client.sync_connection", "httpx.Client"),
         ("drone.models.transport", "aiohttp.ClientSession"),
-        ("drone.tools.web_wire", "aiohttp.ClientSession"),
+        ("drone.tools.web.wire", "aiohttp.ClientSession"),
         ("drone.mcp_servers.http", "httpx2.AsyncClient"),
         ("drone.mcp_servers.http", "httpx2.AsyncHTTPTransport"),
     }

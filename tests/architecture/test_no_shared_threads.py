@@ -25,7 +25,7 @@ def shared_threads(source: str) -> list[int]:
 def test_a_drone_does_nothing_in_threads_that_all_orders_share() -> None:
     paths = sorted((ROOT / "drone").rglob("*.py"))
     found = {str(path): lines for path in paths if (lines := shared_threads(path.read_text()))}
-    assert paths and not found, f"use drone.agent.threads: {found}"
+    assert paths and not found, f"use drone.threads: {found}"
 
 
 def test_such_calls_are_seen() -> None:

@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 import drone
-from drone.agent.definitions import Definitions
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import AssistantMessage
-from drone.agent.model import Ask
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import AssistantMessage
+from drone.agent.ports.model import Ask
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.local_run import order_from
 from drone.models.guards import NamedModels
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.order_context import OrderContext
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
-from drone.tools.own import OwnTools
-from drone.tools.tool import FunctionTool, FunctionTools, ToolContext
+from drone.tools.frame.own import OwnTools
+from drone.tools.frame.tool import FunctionTool, FunctionTools, ToolContext
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.record import ChatRecord
 from mcc.definitions.scopes import Agents

@@ -7,7 +7,7 @@ import pytest
 from drone.agent.subagents.children import Wanted
 from drone.hiring import Parent, Place
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.tool import FunctionTools, ToolContext, tool
+from drone.tools.frame.tool import FunctionTools, ToolContext, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.definitions.rights import narrowed
 from tests.drone.test_hiring import file, hiring

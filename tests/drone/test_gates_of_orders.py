@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from drone.agent.definitions import Definitions
-from drone.agent.journal import MemoryJournal
+from drone.agent.ports.journal import MemoryJournal
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.local_run import order_from
 from drone.models.scripted import ScriptedModel
 from drone.order_context import OrderContext

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.definitions import Definitions
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import ToolSpec
-from drone.agent.permits import Permits
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.ports.permits import Permits
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import CannotHire, Wanted
-from drone.agent.toolset import Call, Output
-from drone.agent.turn import Turn
+from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.turn import Turn
+from drone.definitions import Definitions
 from drone.hiring import Hiring, ModelNames, Parent, Terms
 from drone.models.registry import Models
 from drone.models.scripted import Line, ScriptedModel, call

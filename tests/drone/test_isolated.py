@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import drone
-from drone.agent.definitions import Definitions
-from drone.agent.model import Ask, ModelError
+from drone.agent.ports.model import Ask, ModelError
+from drone.definitions import Definitions
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
 from mcc.contracts.fence import fenced, unfenced
 from mcc.contracts.record import RecordStatus

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import Ask
-from drone.agent.tree import Tree
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import Ask
+from drone.agent.state.tree import Tree
 from drone.models.scripted import Said, call
 from mcc.contracts.journal import AgentStarted, GateChecked
 from mcc.contracts.order import Rule

@@ -9,7 +9,7 @@ import pytest
 import drone
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from mcc.contracts.agents import AgentDefinition
 from mcc.definitions.rights import expanded
 

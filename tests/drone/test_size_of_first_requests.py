@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.definitions import Definitions
-from drone.agent.messages import UserMessage
-from drone.agent.model import Ask
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.model import Ask
+from drone.definitions import Definitions
 from drone.models.scripted import Said
 from tests.parity.world import World
 

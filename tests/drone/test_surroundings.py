@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from drone.agent.messages import UserMessage
-from drone.agent.model import Ask
-from drone.agent.transcript import request_in
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.model import Ask
+from drone.agent.ports.transcript import request_in
 from drone.models.scripted import call
 from tests.parity.world import Said, World, calls
 

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from drone.access import toolbox_of
-from drone.agent.definitions import Definitions
-from drone.agent.journal import MemoryJournal
-from drone.agent.tree import Tree
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.state.tree import Tree
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.models.registry import Models
 from drone.order_context import OrderContext
 from drone.settings import ModelConfig, Settings
 from drone.tools.catalog import Toolbox
-from drone.tools.own import NO_OWN
+from drone.tools.frame.own import NO_OWN
 from mcc.contracts.entry import Entry
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import NewOrder, WorkOrder

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 
 import mcc.contracts.shape
-import mcc.store.clock
+import mcc.store.database.clock
 
 SKEW = "FAULTS_CLOCK_SKEW_SECONDS"
 LIBRARIES = ("/usr/lib/*/faketime", "/usr/lib/faketime", "/usr/lib64/faketime", "/usr/local/lib/faketime")
@@ -33,7 +33,7 @@ def set_wrong() -> None:
             return datetime.now(tz) + shift
 
     time.time = lambda: right() + seconds
-    for module in (mcc.contracts.shape, mcc.store.clock):
+    for module in (mcc.contracts.shape, mcc.store.database.clock):
         vars(module)["datetime"] = Shifted
 
 

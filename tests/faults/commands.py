@@ -13,16 +13,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.toolset import Call
-from drone.agent.turn import Turn
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.toolset import Call
+from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.paths import Workspace
-from drone.tools.jobs import Jobs
-from drone.tools.shell import Shell, ShellTools
-from drone.tools.tool import FunctionTools
+from drone.sandbox.places.paths import Workspace
+from drone.tools.frame.jobs import Jobs
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.shell.commands import Shell, ShellTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.limits import Limits
 

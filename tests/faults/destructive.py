@@ -21,12 +21,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.turn import Turn
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.revert import Revert
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import OrderKind, OrderOrigin, WorkOrder
 from mcc.contracts.shape import now

@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from drone.agent.definitions import Definitions
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.settings import Settings, load
 from drone.worker.app import DroneApp, serve
 from drone.worker.components import DroneStep

@@ -22,7 +22,7 @@ from typing import Literal, TypeVar, get_args
 
 import psutil  # type: ignore[import-untyped]
 
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
 from tests.faults.script import Play
 
 T = TypeVar("T")

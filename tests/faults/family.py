@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from mcc.local.presence import Service
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from tests.faults.assembly import Places
 from tests.faults.clients import Clients
 from tests.faults.failpoints import ArmedFile

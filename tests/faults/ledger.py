@@ -15,9 +15,9 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 
 from drone import tool
-from drone.agent.journal import Journal, RedactedJournal
-from drone.agent.tree import TreeJournal
-from drone.tools.tool import ToolContext, ToolFailed
+from drone.agent.ports.journal import Journal, RedactedJournal
+from drone.agent.state.tree import TreeJournal
+from drone.tools.frame.tool import ToolContext, ToolFailed
 from drone.worker.journal import OrderJournal
 from mcc.local import launch
 from tests.faults.script import IDEM, KEEP, LINGER, ONCE, lingered, wrote

@@ -231,7 +231,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "lost model calls cost nothing",
         (
             Patch(
-                "drone/agent/tree.py",
+                "drone/agent/state/tree.py",
                 "        asked = max(0, call.reserved_tokens - output)\n",
                 "        asked = output = 0\n",
             ),

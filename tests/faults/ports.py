@@ -10,23 +10,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from drone.agent.journal import DeltaKind, Journal, RedactedJournal
-from drone.agent.messages import ToolSpec, UserMessage
-from drone.agent.model import Ask, Listener, Model, Reply
-from drone.agent.toolset import Call, Output, ToolSet
-from drone.agent.tree import TreeJournal
+from drone.agent.ports.journal import DeltaKind, Journal, RedactedJournal
+from drone.agent.ports.messages import ToolSpec, UserMessage
+from drone.agent.ports.model import Ask, Listener, Model, Reply
+from drone.agent.state.tree import TreeJournal
+from drone.agent.turns.toolset import Call, Output, ToolSet
 from drone.models.registry import Models, Unusable
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
-from drone.tools.tool import FunctionTools, Joined
+from drone.tools.frame.tool import FunctionTools, Joined
 from mcc.contracts.entry import Entry
 from mcc.contracts.journal import ToolFinished, ToolStarted
 from mcc.dispatch.nudge import Nudger
-from mcc.store.claiming import ClaimAnswer
-from mcc.store.errors import StoreError
+from mcc.store.database.errors import StoreError
+from mcc.store.rows.values import Appended, Batch, Claim, ClaimingDrone, ClaimRequest, Ended, Ending, Placed, Swept
 from mcc.store.store import Store
-from mcc.store.values import Appended, Batch, Claim, ClaimingDrone, ClaimRequest, Ended, Ending, Placed, Swept
+from mcc.store.work.claiming import ClaimAnswer
 from tests.faults.failpoints import Failpoints
 from tests.faults.ledger import Ledger, ledger_tools
 from tests.faults.poison import poison_tools

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from tests.faults.__main__ import main
 from tests.faults.bad_calls import BAD, ENDLESS, GIVES_UP, TIMES, bad_prompt, bad_step
 from tests.faults.campaigns.catalog import CAMPAIGNS, LEFT_OUT

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from tests.faults.checker import INVARIANTS, evidence_of, main, violations
 from tests.faults.figures import figures
 from tests.faults.hand_made import Run, make_run

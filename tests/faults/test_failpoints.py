@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
 from tests.faults.failpoints import Armed, ArmedFile, Broken, Failpoints, UnknownPlace
 from tests.faults.jsonlines import read
 from tests.faults.members import ROOT

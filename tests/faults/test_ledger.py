@@ -3,9 +3,9 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from drone.agent.toolset import Call
-from drone.sandbox.paths import Workspace
-from drone.tools.tool import FunctionTools
+from drone.agent.turns.toolset import Call
+from drone.sandbox.places.paths import Workspace
+from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.entry import Origin
 from tests.faults.ledger import KEPT_TIMES, Effect, Ledger, effects, kept_file, ledger_tools
 from tests.faults.script import IDEM, KEEP, LINGER, ONCE, lingered, wrote

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from drone.agent.messages import UserMessage
-from drone.agent.model import Ask, ModelError, Reply
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.model import Ask, ModelError, Reply
 from drone.models.dialects.anthropic import anthropic_model
 from drone.models.dialects.chat import openai_model
 from drone.models.remote import Endpoint

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.journal import MemoryJournal
+from drone.agent.ports.journal import MemoryJournal
 from drone.crew import Crew
 from drone.local_run import order_from
 from drone.mcp_servers.transports import load

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from drone.sandbox.protected import Protected
+from drone.sandbox.protection.protected import Protected
 from tests.drone.tools.git_scene import ANN, Scene
 
 CANARY = "ran-on-the-host"

@@ -3,8 +3,8 @@
 import os
 import sys
 
-from drone.sandbox.paths import PathDenied, Workspace
-from drone.sandbox.private import Private
+from drone.sandbox.places.paths import PathDenied, Workspace
+from drone.sandbox.places.private import Private
 
 
 def main(root: str, private: str, *files: str) -> None:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from drone.agent.definitions import Definitions
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import Ask, WantedCall
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import Ask, WantedCall
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel
 from drone.order_context import OrderContext

@@ -15,17 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drone.agent.definitions import Definitions
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import ToolResults, UserMessage
-from drone.agent.model import Ask, WantedCall
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import ToolResults, UserMessage
+from drone.agent.ports.model import Ask, WantedCall
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.order_context import OrderContext
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
-from drone.tools.web import WebTools
+from drone.tools.web.reading import WebTools
 from mcc.addresses import AddressRule, Endpoint
 from mcc.configuration.mcp_servers import McpServer
 from mcc.configuration.network import Web

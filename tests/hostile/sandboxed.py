@@ -5,8 +5,8 @@ import sys
 
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import Workspace
-from drone.sandbox.private import Private
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.places.private import Private
 
 
 async def main(secret: str, root: str, *private: str) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drone.sandbox.custody import Custody
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.sandbox.reaper import boot_seconds
-from drone.tools.pattern import Pattern
-from drone.tools.ripgrep import Ripgrep
+from drone.tools.files.pattern import Pattern
+from drone.tools.files.ripgrep import Ripgrep
 
 ALL = ["file"]
 

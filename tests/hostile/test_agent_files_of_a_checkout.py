@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.model import Ask
+from drone.agent.ports.model import Ask
 from drone.models.scripted import Said, call
 from mcc.configuration.trust import forget_agents, trust_agents
 from mcc.contracts.agents import DefinitionOrigin

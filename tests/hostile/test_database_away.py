@@ -7,7 +7,7 @@ import pytest
 
 from drone.worker.loop import schema_problem
 from mcc.contracts.status import OrderStatus
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
 from tests.drone.worker.test_celery_worker import Site
 from tests.waiting import until
 

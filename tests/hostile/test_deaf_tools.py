@@ -6,15 +6,15 @@ from threading import Event
 
 import pytest
 
-from drone.agent.budget import Budget
-from drone.agent.gate import Evidence
-from drone.agent.journal import MemoryJournal
-from drone.agent.report_gate import ReportGate
-from drone.agent.threads import Pools
-from drone.agent.toolset import Call, Output
-from drone.agent.turn import Turn
-from drone.tools.tool import FunctionTools, tool
-from drone.tools.wrappers import Timed
+from drone.agent.gates.gate import Evidence
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.turn import Turn
+from drone.threads import Pools
+from drone.tools.frame.tool import FunctionTools, tool
+from drone.tools.frame.wrappers import Timed
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
 from mcc.contracts.limits import Limits

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.model import WantedCall
+from drone.agent.ports.model import WantedCall
 from drone.models.scripted import call
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import Roots, Workspace
+from drone.sandbox.places.paths import Roots, Workspace
 from drone.worker.site import Site
 from drone.worker.workspaces import Workspaces
 from mcc.contracts.status import OrderStatus
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import open_store
 from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drone.models.body import EventStream
-from drone.sandbox.paths import PathError, Workspace
-from drone.tools.schema import Arguments, BadArguments
-from drone.tools.tool import ToolContext
+from drone.sandbox.places.paths import PathError, Workspace
+from drone.tools.frame.schema import Arguments, BadArguments
+from drone.tools.frame.tool import ToolContext
 from mcc.definitions.front_matter import DefinitionError, YamlProblem, split
 from mcc.definitions.yaml_text import parse
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.toolset import Call, Output
+from drone.agent.turns.toolset import Call, Output
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import Workspace
-from drone.sandbox.protected import Protected
-from drone.tools.reading import read_file
-from drone.tools.tool import FunctionTools
-from drone.tools.writing import WritingTools
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.protection.protected import Protected
+from drone.tools.files.reading import read_file
+from drone.tools.files.writing import WritingTools
+from drone.tools.frame.tool import FunctionTools
 from drone.worktrees.file_changes import Change, apply_changes
 from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.writing_bench import ORIGIN
@@ -185,9 +185,9 @@ async def test_no_order_of_creation_makes_a_repository(root: Path, order: tuple[
 RACE = """
 import os, sys
 from pathlib import Path
-from drone.sandbox.paths import PathDenied, Workspace
-from drone.sandbox.protected import Protected
-from drone.tools.changing import Effect, apply
+from drone.sandbox.places.paths import PathDenied, Workspace
+from drone.sandbox.protection.protected import Protected
+from drone.tools.files.changing import Effect, apply
 
 root = Path(sys.argv[1])
 (root / "fresh/objects").mkdir(parents=True)

@@ -11,7 +11,7 @@ from mcc.api.app import build_app
 from mcc.contracts.fold import Fold
 from mcc.contracts.shape import to_json
 from mcc.settings import Settings
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import Store, open_store
 from mcc.testing import FakeClock
 from mcc.testing.served import TOKEN

@@ -10,16 +10,16 @@ import httpx
 import pytest
 from pydantic import BaseModel, Field
 
-from drone.agent.model import WantedCall
-from drone.agent.report import Report
-from drone.agent.report_gate import ReportGate
-from drone.agent.toolset import Call
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.model import WantedCall
+from drone.agent.ports.report import Report
+from drone.agent.turns.toolset import Call
 from drone.models.json_text import MOST_REPAIRED, arguments
 from drone.models.scripted import Line, call
-from drone.sandbox.paths import Workspace
-from drone.tools.files import list_files
-from drone.tools.reading import read_file
-from drone.tools.tool import FunctionTools, tool
+from drone.sandbox.places.paths import Workspace
+from drone.tools.files.listing import list_files
+from drone.tools.files.reading import read_file
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.api.app import build_app
 from mcc.contracts.entry import Origin
 from mcc.contracts.fence import unfenced

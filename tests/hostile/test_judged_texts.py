@@ -46,7 +46,7 @@ from mcc.contracts.record import ModelChoice
 from mcc.documents.inert import in_html, in_markdown
 from mcc.permission.judging import PermissionRequest, judge
 from mcc.permission.layers import Layer
-from mcc.store.notes import Writing
+from mcc.store.work.notes import Writing
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.served import TOKEN, Served

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from drone.agent.messages import UserMessage
-from drone.agent.model import Ask, ModelError
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.model import Ask, ModelError
 from drone.models.registry import Models
 from drone.models.transport import Wire
 from drone.settings import ModelConfig, Settings, load

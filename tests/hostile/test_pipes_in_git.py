@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.toolset import Call, Output
-from drone.sandbox.paths import Workspace
+from drone.agent.turns.toolset import Call, Output
+from drone.sandbox.places.paths import Workspace
 from drone.tools.environment import detection_tool
-from drone.tools.git import GitTools
-from drone.tools.git_program import Git
-from drone.tools.tool import FunctionTools
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.git.program import Git
+from drone.tools.git.reading import GitTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.journal import Outcome
 from tests.drone.sandbox.machine import found_git

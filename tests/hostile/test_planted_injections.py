@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from drone.agent.model import WantedCall
+from drone.agent.ports.model import WantedCall
 from mcc.contracts.journal import Outcome
 from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene

@@ -9,17 +9,17 @@ from threading import Event
 
 import pytest
 
-from drone.agent.definitions import Definitions
-from drone.agent.toolset import Output
-from drone.sandbox.paths import Workspace
+from drone.agent.turns.toolset import Output
+from drone.definitions import Definitions
+from drone.sandbox.places.paths import Workspace
 from drone.sandbox.side_process import SideProcess
 from drone.tools.environment import detection_tool
-from drone.tools.files import find_files, list_files
-from drone.tools.ignore import Ignored, IgnoreReader, ignore_matcher
+from drone.tools.files.ignore import Ignored, IgnoreReader, ignore_matcher
+from drone.tools.files.listing import find_files, list_files
+from drone.tools.files.search import search_tool
+from drone.tools.files.walk import Walk
+from drone.tools.frame.tool import ToolContext
 from drone.tools.rules_and_skills import AgentReader, SkillTools, agent_files
-from drone.tools.search import search_tool
-from drone.tools.tool import ToolContext
-from drone.tools.walk import Walk
 from mcc.contracts.entry import Origin
 from mcc.definitions.front_matter import FILE_BYTES
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.threads import in_thread
 from drone.models.scripted import call
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import PathDenied, PathMissing, Roots, Workspace
-from drone.sandbox.private import Private
+from drone.sandbox.places.paths import PathDenied, PathMissing, Roots, Workspace
+from drone.sandbox.places.private import Private
+from drone.threads import in_thread
 from mcc.contracts.status import FailureReason, OrderStatus
 from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from mcc.contracts.order import NewOrder
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import open_store
 from mcc.testing.hand_drone import HandDrone
 from tests.conformance.store.course import BLUEPRINT

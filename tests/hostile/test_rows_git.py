@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.toolset import Call, Output, ToolSet
-from drone.sandbox.paths import Workspace
-from drone.tools.git import GitTools
-from drone.tools.git_program import Git
-from drone.tools.git_writing import GitWriteTools
-from drone.tools.tool import FunctionTools
+from drone.agent.turns.toolset import Call, Output, ToolSet
+from drone.sandbox.places.paths import Workspace
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.git.program import Git
+from drone.tools.git.reading import GitTools
+from drone.tools.git.writing import GitWriteTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorktreeState
 from mcc.contracts.journal import Outcome

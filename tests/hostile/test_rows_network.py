@@ -8,7 +8,7 @@ import pytest
 from drone.egress.egress import Egress
 from drone.egress.plan import ConfiguredSecret, Plan
 from drone.sandbox.custody import Custody
-from drone.tools.wrappers import Redacted
+from drone.tools.frame.wrappers import Redacted
 from mcc.redaction import Redactor
 from tests.drone.egress.servers import Host, host
 from tests.drone.tools.shell_bench import ShellBench

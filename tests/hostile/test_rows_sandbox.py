@@ -11,10 +11,10 @@ import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds, Ended
-from drone.sandbox.guard import ALSO_WHEN_MISSING
 from drone.sandbox.limits import Limits
-from drone.sandbox.paths import Workspace
-from drone.sandbox.protected import NAMES
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.protection.guard import ALSO_WHEN_MISSING
+from drone.sandbox.protection.protected import NAMES
 from drone.sandbox.seccomp import ARCHITECTURES, HIDDEN, MODES
 from tests.drone.sandbox.machine import found_sandbox
 from tests.drone.tools.git_scene import Scene
@@ -230,7 +230,7 @@ def test_row_39_nothing_of_our_environment_is_there(sandbox: Bubblewrap, root: P
     """In a process that has a key: what is in there goes nowhere."""
     script = (
         "import asyncio, sys\nfrom pathlib import Path\nfrom drone.sandbox.bubblewrap import Bubblewrap, Profile\n"
-        "from drone.sandbox.child import Bounds\nfrom drone.sandbox.paths import Workspace\n"
+        "from drone.sandbox.child import Bounds\nfrom drone.sandbox.places.paths import Workspace\n"
         "ended = asyncio.run(Bubblewrap.found().run(('sh', '-c', 'env; cat /proc/*/environ'), Workspace(sys.argv[1]), "
         "Bounds(20.0), profile=Profile(write=sys.argv[2] == 'True')))\nprint(ended.stdout.head.decode())"
     )

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from drone.agent.toolset import Call
+from drone.agent.turns.toolset import Call
 from drone.egress.http1 import Head
-from drone.tools.tool import FunctionTools
-from drone.tools.web import WebTools
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.web.reading import WebTools
 from mcc.addresses import AddressRule, Endpoint, endpoint_of
 from mcc.configuration.network import Web, WebSearch
 from mcc.contracts.journal import Outcome

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.toolset import Call, Output
+from drone.agent.turns.toolset import Call, Output
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.sandbox.paths import Workspace
-from drone.sandbox.private import Private
-from drone.sandbox.protected import Protected
-from drone.tools.tool import FunctionTools
-from drone.tools.writing import WritingTools
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.places.private import Private
+from drone.sandbox.protection.protected import Protected
+from drone.tools.files.writing import WritingTools
+from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.journal import Outcome
 from tests.drone.tools.writing_bench import ORIGIN, WritingBench
 

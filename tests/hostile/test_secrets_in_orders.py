@@ -18,22 +18,22 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from drone.agent.definitions import Definitions
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import UserMessage
-from drone.agent.model import Ask, ModelError, WantedCall
-from drone.agent.tree import Tree
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.model import Ask, ModelError, WantedCall
+from drone.agent.state.tree import Tree
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.local_run import order_from
 from drone.models.scripted import Line, Said, ScriptedModel
 from drone.order_context import OrderContext
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.settings import Settings
-from drone.tools.manifests import entry_points
-from drone.tools.reading import read_file
+from drone.tools.files.manifests import entry_points
+from drone.tools.files.reading import read_file
+from drone.tools.files.search import search_tool
+from drone.tools.frame.tool import ToolContext
 from drone.tools.rules_and_skills import RULE_BYTES, SkillTools, rules_list, rules_read
-from drone.tools.search import search_tool
-from drone.tools.tool import ToolContext
 from drone.worker.app import TaskBroke, run_order
 from mcc.contracts.blocks import OpaqueBlock, RedactedBlock, TextBlock, ThinkingBlock, ToolCallBlock
 from mcc.contracts.control import ControlKind, NewControl
@@ -46,7 +46,7 @@ from mcc.contracts.status import OrderStatus
 from mcc.logs import set_up_logs
 from mcc.redaction import MARK, Redactor
 from mcc.settings import load
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import open_store
 from mcc.testing import temporary_store
 from mcc.testing.served import Served

@@ -25,7 +25,7 @@ from mcc.local.family import Family, family_in_thread
 from mcc.local.programs import Staff
 from mcc.redaction import MARK
 from mcc.settings import load
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import open_store
 from tests.drone.mcp_servers.conftest import FAKE
 from tests.drone.sandbox.machine import found_sandbox

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from drone.models.failures import refused
-from drone.tools.manifests import entry_points
+from drone.tools.files.manifests import entry_points
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.front_matter import DefinitionError, YamlProblem
 from mcc.definitions.yaml_text import parse

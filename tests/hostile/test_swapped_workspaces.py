@@ -10,7 +10,7 @@ import pytest
 from drone.models.scripted import call
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import Roots
+from drone.sandbox.places.paths import Roots
 from mcc.api.submission import checked
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now

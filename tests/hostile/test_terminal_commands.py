@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.toolset import Call, Output
-from drone.sandbox.paths import Workspace
-from drone.tools.reading import read_file
-from drone.tools.tool import FunctionTools, ToolFailed, tool
+from drone.agent.turns.toolset import Call, Output
+from drone.sandbox.places.paths import Workspace
+from drone.tools.files.reading import read_file
+from drone.tools.frame.tool import FunctionTools, ToolFailed, tool
 from mcc.contracts.entry import Origin
 
 COMMANDS = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.journal import MemoryJournal
+from drone.agent.ports.journal import MemoryJournal
 from drone.local_run import watcher
 from mcc.cli.main import app
 from mcc.contracts.entry import Origin

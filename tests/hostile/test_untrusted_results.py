@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.messages import ToolResults, UserMessage
-from drone.agent.model import Ask, WantedCall
-from drone.agent.receipts import passages
+from drone.agent.ports.messages import ToolResults, UserMessage
+from drone.agent.ports.model import Ask, WantedCall
+from drone.agent.ports.receipts import passages
 from drone.models.scripted import Line, Said, call
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.tools.catalog import Toolbox
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.fence import EXPLAINED, fenced, unfenced
 from mcc.contracts.journal import ToolFinished
 from tests.parity.world import World, calls, piece, team

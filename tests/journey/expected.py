@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drone.agent.toolset import Call
+from drone.agent.turns.toolset import Call
 from drone.tools.catalog import Toolbox
-from drone.tools.wrappers import Timed
+from drone.tools.frame.wrappers import Timed
 from mcc.contracts.entry import Origin
 from mcc.contracts.fence import unfenced
 from mcc.contracts.record import ChatRecord, ToolStep

@@ -15,10 +15,10 @@ from mcc.contracts.journal import AgentStarted, ControlApplied, GateChecked, Too
 from mcc.contracts.model_facts import ModelReplied
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
-from mcc.store.engine import Database
-from mcc.store.errors import StoreUnavailable
-from mcc.store.migrate import upgrade
-from mcc.store.tables import STATE
+from mcc.store.database.engine import Database
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.database.migrate import upgrade
+from mcc.store.database.tables import STATE
 from tests.next_version import overlay, said
 from tests.next_version.programs import Place, Programs, programs, redis_server
 from tests.waiting import until

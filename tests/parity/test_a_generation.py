@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import drone
-from drone.agent.messages import ToolResults, UserMessage
+from drone.agent.ports.messages import ToolResults, UserMessage
 from drone.generation import SubagentError, generate, run_subagent
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from mcc.contracts.ids import fresh_id

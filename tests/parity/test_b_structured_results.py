@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from drone.agent.model import Ask, ModelError, WantedCall
-from drone.agent.threads import OwnThreads
+from drone.agent.ports.model import Ask, ModelError, WantedCall
 from drone.models.scripted import Line, Said, call
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
+from drone.threads import OwnThreads
 from drone.tools.catalog import Toolbox
 from drone.tools.environment import Look, Survey
 from mcc.contracts.fence import unfenced

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 import drone
-from drone.agent.messages import ToolSpec
-from drone.agent.model import (
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.ports.model import (
     Ask,
     ModelError,
 )
-from drone.agent.toolset import Call, Output
+from drone.agent.turns.toolset import Call, Output
 from drone.models.retry import Fallback, Retrying, RetryPolicy
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.schema import ToolDeclarationError
-from drone.tools.tool import FunctionTools, ToolContext, tool
-from drone.tools.wrappers import Redacted
+from drone.tools.frame.schema import ToolDeclarationError
+from drone.tools.frame.tool import FunctionTools, ToolContext, tool
+from drone.tools.frame.wrappers import Redacted
 from mcc.contracts.control import Control
 from mcc.contracts.fence import unfenced
 from mcc.contracts.fold import Fold

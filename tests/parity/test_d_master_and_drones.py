@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.model import Ask
+from drone.agent.ports.model import Ask
 from drone.agent.subagents.assignments import UnknownAgentType, assignment_of
 from drone.models.scripted import Said, call
 from mcc.contracts.drones import Registration, SandboxState

@@ -2,10 +2,10 @@
 
 import drone
 from drone import in_process
-from drone.agent.definitions import Definitions
-from drone.agent.gate import ATTEMPTS
-from drone.agent.progress import ALL_FAILED, REFUSED, SAME_FAILURE, SAME_OUTPUT
+from drone.agent.gates.gate import ATTEMPTS
+from drone.agent.state.progress import ALL_FAILED, REFUSED, SAME_FAILURE, SAME_OUTPUT
 from drone.agent.subagents import assignments
+from drone.definitions import Definitions
 from mcc.contracts.limits import MAX_DEPTH, Limits
 from mcc.definitions.rights import expanded
 from mcc.rules import report

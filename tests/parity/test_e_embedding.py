@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import drone
-from drone.agent.model import Ask
+from drone.agent.ports.model import Ask
 from drone.models.scripted import Said, call
 from mcc.configuration.trust import trust_agents
 from mcc.contracts.record import RecordStatus
@@ -134,7 +134,7 @@ async def test_several_at_once_and_one_failure_never_drops_the_others(tmp_path: 
 
 
 def _word(ask: Ask) -> Said:
-    from drone.agent.model import ModelError
+    from drone.agent.ports.model import ModelError
 
     prompt = ask.messages[0].text  # type: ignore[union-attr]
     return ModelError("It is down.") if prompt == "task 3" else f"did {prompt}"

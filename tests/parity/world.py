@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drone.agent.control_router import ControlRouter
-from drone.agent.definitions import Definitions
-from drone.agent.idle_watch import IdleWatch
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import AssistantMessage, UserMessage
-from drone.agent.model import Ask, Model, WantedCall
-from drone.agent.transcript import request_in
+from drone.agent.control.control_router import ControlRouter
+from drone.agent.control.idle_watch import IdleWatch
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import AssistantMessage, UserMessage
+from drone.agent.ports.model import Ask, Model, WantedCall
+from drone.agent.ports.transcript import request_in
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.local_run import order_from
 from drone.models.registry import Models
 from drone.models.scripted import Line, Said, ScriptedModel, call

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeVar
 
-from drone.agent.messages import ToolSpec
-from drone.agent.turn import title_of
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.turns.turn import title_of
 
 SUBAGENT = "subagent"
 SUBAGENTS_RUN = "subagents_run"

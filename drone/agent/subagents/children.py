@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 from drone.agent.agent import Run, report_of_crash
-from drone.agent.artifacts import Artifacts
-from drone.agent.conversations import Conversation, as_report, as_text
-from drone.agent.messages import Message
 from drone.agent.parts import AgentParts
-from drone.agent.record import RecordState
-from drone.agent.report import Cause, Report
+from drone.agent.ports.artifacts import Artifacts
+from drone.agent.ports.conversations import Conversation, as_report, as_text
+from drone.agent.ports.messages import Message
+from drone.agent.ports.report import Cause, Report
+from drone.agent.state.record import RecordState
+from drone.agent.state.tree import Tree
 from drone.agent.subagents.assignments import SUBAGENTS_RUN, Assignment, BadAssignment, assignment_of, assignments_of
-from drone.agent.toolset import Output
-from drone.agent.tree import Tree
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.toolset import Output
+from drone.agent.turns.turn import Task, Turn
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import Outcome

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, assert_never
 
-from drone.agent.artifacts import Artifacts
-from drone.agent.call_ends import refusal
-from drone.agent.conversations import CannotContinue, as_report
-from drone.agent.messages import ToolSpec
-from drone.agent.report import Report, describe_or_raise
+from drone.agent.ports.artifacts import Artifacts
+from drone.agent.ports.conversations import CannotContinue, as_report
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.ports.report import Report, describe_or_raise
 from drone.agent.subagents.assignments import (
     AT_ONCE,
     SUBAGENT,
@@ -35,9 +34,10 @@ from drone.agent.subagents.children import (
     check_depth,
     report_output,
 )
-from drone.agent.threads import side_by_side
-from drone.agent.toolset import Call, Output
-from drone.agent.turn import Turn
+from drone.agent.turns.call_ends import refusal
+from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.turn import Turn
+from drone.threads import side_by_side
 from mcc.contracts.fence import fenced
 from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import Outcome

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from drone.agent.agent import Agent
-from drone.agent.call_ends import refusal
-from drone.agent.messages import ToolSpec, UserMessage
-from drone.agent.model import Ask, Listener, ModelError, Reply
+from drone.agent.ports.messages import ToolSpec, UserMessage
+from drone.agent.ports.model import Ask, Listener, ModelError, Reply
 from drone.agent.subagents.assignments import SUBAGENT, SUBAGENTS_RUN, offers
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.toolset import Call, Output
+from drone.agent.turns.call_ends import refusal
+from drone.agent.turns.toolset import Call, Output
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import TextBlock
 from mcc.contracts.limits import Limits

@@ -7,11 +7,10 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from drone.agent.agent import Agent
-from drone.agent.call_ends import refusal
-from drone.agent.conversations import Conversation
-from drone.agent.journal import Journal, MemoryJournal
-from drone.agent.messages import Message, ToolSpec
-from drone.agent.report import Report
+from drone.agent.ports.conversations import Conversation
+from drone.agent.ports.journal import Journal, MemoryJournal
+from drone.agent.ports.messages import Message, ToolSpec
+from drone.agent.ports.report import Report
 from drone.agent.subagents.assignments import GROUP
 from drone.agent.subagents.children import (
     Caller,
@@ -24,8 +23,9 @@ from drone.agent.subagents.children import (
     run_child,
     take_spawn,
 )
-from drone.agent.toolset import Call, Output
-from drone.agent.turn import Task, Turn, title_of
+from drone.agent.turns.call_ends import refusal
+from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.turn import Task, Turn, title_of
 from mcc.contracts.ids import derived_id, fresh_id, root_record_id
 from mcc.contracts.journal import Outcome
 from mcc.contracts.record import RecordStatus

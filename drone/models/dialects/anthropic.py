@@ -6,8 +6,16 @@ from itertools import groupby
 from typing import assert_never
 from urllib.parse import quote
 
-from drone.agent.messages import AssistantMessage, Message, Picture, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.model import Ask, ModelError
+from drone.agent.ports.messages import (
+    AssistantMessage,
+    Message,
+    Picture,
+    ToolResult,
+    ToolResults,
+    ToolSpec,
+    UserMessage,
+)
+from drone.agent.ports.model import Ask, ModelError
 from drone.models.body import UNREADABLE_ARGUMENTS, encoded
 from drone.models.dialects.anthropic_reply import MessageReply
 from drone.models.dialects.differences import cap_not_sent, cap_refused, within_cap

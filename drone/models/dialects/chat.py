@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
-from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.model import Ask
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.model import Ask
 from drone.models.body import UNREADABLE_ARGUMENTS, comma_separated, encoded
 from drone.models.dialects.chat_reply import ChatReply
 from drone.models.dialects.differences import (

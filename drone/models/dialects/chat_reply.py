@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
-from drone.agent.messages import ToolSpec
+from drone.agent.ports.messages import ToolSpec
 from drone.models.collected import BlockKind, Collected, PartialBlock, PartialCall, as_text
 from drone.models.dialects.leaked_calls import Leaked, leaked
 from drone.models.dialects.leaked_thinking import TagSplitter, without_opening

@@ -8,8 +8,8 @@ from itertools import groupby
 from typing import assert_never
 from urllib.parse import quote, urlsplit
 
-from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.model import Ask
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.model import Ask
 from drone.models.body import UNREADABLE_ARGUMENTS, encoded
 from drone.models.dialects.differences import (
     NOTHING,

@@ -1,6 +1,6 @@
 """Parses replies of Google's Gemini, whole or in chunks."""
 
-from drone.agent.model import ModelError
+from drone.agent.ports.model import ModelError
 from drone.models.collected import BlockKind, Collected, PartialBlock, PartialCall, as_text
 from drone.models.failures import error_inside, parsed
 from drone.models.json_text import Json, object_in, text_in

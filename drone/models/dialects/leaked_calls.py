@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple, TypeAlias
 
-from drone.agent.messages import ToolSpec
+from drone.agent.ports.messages import ToolSpec
 from drone.models.json_text import arguments
 from drone.models.tool_specs import plain_name
 from mcc.rules.patterns import Pattern

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import assert_never
 
-from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
-from drone.agent.model import Ask
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.model import Ask
 from drone.models.body import UNREADABLE_ARGUMENTS, comma_separated, encoded
 from drone.models.dialects.chat import differences
 from drone.models.dialects.differences import (

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drone.agent.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
-from drone.agent.model import Ask, WantedCall
-from drone.agent.transcript import WOULD_BE_ACCEPTED, request_in
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.model import Ask, WantedCall
+from drone.agent.ports.transcript import WOULD_BE_ACCEPTED, request_in
 from mcc.contracts.fence import unfenced
 from mcc.rules.patterns import Pattern
 

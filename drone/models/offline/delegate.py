@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from drone.agent.model import WantedCall
+from drone.agent.ports.model import WantedCall
 from drone.models.offline.conversation import FINISH, CallResult, Conversation
 from drone.models.offline.explore import REVIEW_RULES, Step
 from drone.models.offline.facts import BLOCKED, COMPLETED, Facts, Finding, shortened

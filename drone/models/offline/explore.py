@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from posixpath import basename
 from typing import Literal, TypeAlias
 
-from drone.agent.model import WantedCall
+from drone.agent.ports.model import WantedCall
 from drone.models.offline.conversation import Conversation
 from drone.models.offline.languages import depth_of, glob_of, is_accompanying, is_test, language_of, languages_of
 from drone.models.offline.parts import to_read

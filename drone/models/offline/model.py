@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from drone.agent.journal import DeltaKind
-from drone.agent.model import NOT_DONE, Ask, Listener, Reply, WantedCall, spoken_blocks
+from drone.agent.ports.journal import DeltaKind
+from drone.agent.ports.model import NOT_DONE, Ask, Listener, Reply, WantedCall, spoken_blocks
 from drone.models.offline import delegate, submission
 from drone.models.offline.conversation import Conversation, read
 from drone.models.offline.explore import Step, next_step, read_again

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from posixpath import basename
 from typing import Any
 
-from drone.agent.model import WantedCall
+from drone.agent.ports.model import WantedCall
 from drone.models.offline.conversation import CallResult, Conversation
 from drone.models.offline.explore import Step
 from drone.models.offline.node_files import PATH_NAMES, Files

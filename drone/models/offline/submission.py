@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drone.agent.messages import ToolSpec
-from drone.agent.model import WantedCall
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.ports.model import WantedCall
 from drone.models.offline.conversation import CHECK_ONLY, CallResult, Conversation
 from drone.models.offline.explore import Step
 from drone.models.offline.facts import Facts

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from posixpath import basename
 from typing import Any
 
-from drone.agent.receipts import passages
+from drone.agent.ports.receipts import passages
 from drone.models.offline.languages import is_accompanying, is_test
 from mcc.rules.patterns import Pattern
 

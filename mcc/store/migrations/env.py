@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from mcc.store.tables import METADATA
+from mcc.store.database.tables import METADATA
 
 context.configure(
     connection=context.config.attributes["connection"],

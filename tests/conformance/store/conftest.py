@@ -13,9 +13,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
+from mcc.store.database.tables import METADATA
 from mcc.store.store import Store, open_store
-from mcc.store.tables import METADATA
 from mcc.testing import FakeClock, temporary_store
 from mcc.testing.store import migrated_copy
 from tests.conformance.store.scene import Scene

@@ -7,7 +7,7 @@ from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.documents.blueprint import Blueprint
 from mcc.documents.change import Author
 from mcc.documents.commands import Command, commands_of
-from mcc.store.values import Placed
+from mcc.store.rows.values import Placed
 from tests.conformance.store.scene import Scene
 
 BLUEPRINT = Blueprint.parse(

@@ -21,8 +21,8 @@ from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import ModelChoice, RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
+from mcc.store.rows.values import Appended, Batch, Claim, Ending, Placed
 from mcc.store.store import Store
-from mcc.store.values import Appended, Batch, Claim, Ending, Placed
 from mcc.testing import FakeClock
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ from mcc.contracts.entry import Draft, Origin
 from mcc.contracts.ids import derived_id, root_record_id
 from mcc.contracts.journal import AgentStep, DocumentChanged
 from mcc.documents.change import Author, Refused
-from mcc.store.agent_changes import AgentCommands, Committed, Group, OrderParts, Part, PartResult
-from mcc.store.errors import UnknownDocument
+from mcc.store.database.errors import UnknownDocument
+from mcc.store.work.agent_changes import AgentCommands, Committed, Group, OrderParts, Part, PartResult
 from tests.conformance.store.course import begun, changed, commands, minutes, ordered
 from tests.conformance.store.scene import Held, Scene, at_once, started
 from tests.conformance.store.test_answers_that_got_lost import both, losing

@@ -10,9 +10,9 @@ from sqlalchemy.engine import Connection
 
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.rows.values import Appended, Parking, WorkspaceHold
 from mcc.store.store import open_store
-from mcc.store.values import Appended, Parking, WorkspaceHold
 from mcc.testing import FakeClock
 from tests.conformance.store.scene import Scene, ended, started
 

@@ -8,8 +8,8 @@ from mcc.contracts.control import Control, ControlKind, NewControl, SteerMode
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.errors import ControlsPending, Refused, SessionBusy, StoreError
-from mcc.store.values import Placed
+from mcc.store.database.errors import ControlsPending, Refused, SessionBusy, StoreError
+from mcc.store.rows.values import Placed
 from tests.conformance.store.scene import Held, Scene, at_once, started
 
 

@@ -13,10 +13,10 @@ import sqlalchemy as sa
 from mcc.contracts.fold import Fold
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
-from mcc.store.backup import TABLES, BadBackup, OccupiedDatabase, restore, write_backup
-from mcc.store.engine import Database
-from mcc.store.migrate import downgrade, schema_problem, upgrade
+from mcc.store.database.engine import Database
+from mcc.store.database.migrate import downgrade, schema_problem, upgrade
 from mcc.store.store import Store, open_store
+from mcc.store.upkeep.backup import TABLES, BadBackup, OccupiedDatabase, restore, write_backup
 from mcc.testing import FakeClock, temporary_store
 from tests.conformance.store.course import begun, changed, minutes
 from tests.conformance.store.scene import Held, Scene, called, ended, replied, returned, started

@@ -7,7 +7,7 @@ from mcc.contracts.journal import AgentStep, Outcome
 from mcc.contracts.model_facts import ModelStarted
 from mcc.contracts.order_facts import OrderRequeued
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.store.transitions import DOUBT_SECONDS, SOLO, TAKEOVERS
+from mcc.store.rows.transitions import DOUBT_SECONDS, SOLO, TAKEOVERS
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, replied, returned, started
 
 

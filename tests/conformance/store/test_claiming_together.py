@@ -5,8 +5,8 @@ from functools import partial
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order_facts import OrderClaimed
 from mcc.contracts.status import OrderStatus
-from mcc.store.errors import AnotherWorkspace, WorkspaceNeeded
-from mcc.store.values import Claim, ClaimingDrone, ClaimRequest, WorkspaceHold
+from mcc.store.database.errors import AnotherWorkspace, WorkspaceNeeded
+from mcc.store.rows.values import Claim, ClaimingDrone, ClaimRequest, WorkspaceHold
 from tests.conformance.store.scene import Scene, at_once
 
 TOKEN = "token"

@@ -4,7 +4,7 @@ import pytest
 
 from mcc.documents.change import Refused
 from mcc.documents.state import State
-from mcc.store.errors import BadCursor, IdempotencyConflict, UnknownDocument
+from mcc.store.database.errors import BadCursor, IdempotencyConflict, UnknownDocument
 from mcc.store.store import Store, open_store
 from tests.conformance.store.course import BLUEPRINT, begun, changed, commands, minutes, person
 from tests.conformance.store.scene import Scene, at_once

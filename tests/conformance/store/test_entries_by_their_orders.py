@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from mcc.store.journal import ADVANCE
+from mcc.store.work.journal import ADVANCE
 from mcc.testing.store import migrated_copy
 
 

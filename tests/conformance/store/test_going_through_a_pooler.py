@@ -11,11 +11,11 @@ from sqlalchemy.engine import Connection
 
 from mcc.configuration.database import DatabaseAccess, Pooler
 from mcc.contracts.order import NewOrder
-from mcc.store.direct import execute_later, send
-from mcc.store.engine import Database
-from mcc.store.errors import Unfit
-from mcc.store.fit import unfit, way_to
-from mcc.store.migrate import schema_problem, upgrade
+from mcc.store.database.direct import execute_later, send
+from mcc.store.database.engine import Database
+from mcc.store.database.errors import Unfit
+from mcc.store.database.fit import unfit, way_to
+from mcc.store.database.migrate import schema_problem, upgrade
 from mcc.store.store import open_store
 from tests.conformance.store.conftest import POOLER, NewDatabase, psycopg_url
 from tests.conformance.store.test_statements_given_directly import round_trips

@@ -12,9 +12,9 @@ from mcc.contracts.order import Outcome
 from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FINAL, FailureReason, OrderStatus
-from mcc.store.errors import BadEntry, ControlsPending, Fenced, OrderIsFinal, StoreUnavailable
+from mcc.store.database.errors import BadEntry, ControlsPending, Fenced, OrderIsFinal, StoreUnavailable
+from mcc.store.rows.values import Claim
 from mcc.store.store import open_store
-from mcc.store.values import Claim
 from mcc.testing import FakeClock
 from tests.conformance.store.scene import Scene, at_once, called, ended, replied, returned, started
 

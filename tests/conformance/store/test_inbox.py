@@ -18,8 +18,7 @@ from mcc.contracts.journal import AgentFinished, ToolStarted
 from mcc.contracts.permission import SavedRule, Why
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
-from mcc.store.approvals import Decided
-from mcc.store.errors import (
+from mcc.store.database.errors import (
     AlreadyDecided,
     ApprovalOver,
     BadCursor,
@@ -28,7 +27,8 @@ from mcc.store.errors import (
     UnknownApproval,
     UnknownGrant,
 )
-from mcc.store.values import Parking, WorkspaceHold
+from mcc.store.rows.values import Parking, WorkspaceHold
+from mcc.store.work.approvals import Decided
 from tests.conformance.store.scene import Held, Scene, at_once, replied, started
 
 SAVED = SavedRule(key="git_commit", when='args.message.startsWith("Mend ")')

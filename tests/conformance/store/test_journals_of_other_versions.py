@@ -13,9 +13,9 @@ from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.journal import JOURNAL_VERSION
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.store.errors import ControlsPending
-from mcc.store.tables import JOURNAL, STATE
-from mcc.store.values import Parking
+from mcc.store.database.errors import ControlsPending
+from mcc.store.database.tables import JOURNAL, STATE
+from mcc.store.rows.values import Parking
 from tests.conformance.store.scene import Held, Scene, started
 
 UNKNOWN = 99

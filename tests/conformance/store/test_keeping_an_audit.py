@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcc.store.errors import BadEntry
+from mcc.store.database.errors import BadEntry
 from tests.conformance.store.scene import Scene
 
 

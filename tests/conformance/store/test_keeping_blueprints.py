@@ -3,7 +3,7 @@
 import pytest
 
 from mcc.documents.blueprint import Blueprint
-from mcc.store.errors import UnknownBlueprint
+from mcc.store.database.errors import UnknownBlueprint
 from mcc.store.store import open_store
 from tests.conformance.store.course import BLUEPRINT, OTHER, begun
 from tests.conformance.store.scene import Scene

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.limits import Limits
 from mcc.contracts.status import OrderStatus
+from mcc.store.database.tables import CONTROLS, STATE, SWEEPERS, WORKSPACE_LOCKS
+from mcc.store.rows.values import DOCTOR, StaleLock
 from mcc.store.store import open_store
-from mcc.store.tables import CONTROLS, STATE, SWEEPERS, WORKSPACE_LOCKS
-from mcc.store.values import DOCTOR, StaleLock
 from mcc.testing import temporary_store
 from tests.conformance.store.scene import LEASE_SECONDS, Scene, started
 

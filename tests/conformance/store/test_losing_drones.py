@@ -9,8 +9,8 @@ from mcc.contracts.drones import Capability, DroneCounters, DroneStatus
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.order_facts import OrderRequeued
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.store.transitions import TAKEOVERS
-from mcc.store.values import Parking, Swept
+from mcc.store.rows.transitions import TAKEOVERS
+from mcc.store.rows.values import Parking, Swept
 from tests.conformance.store.scene import LEASE_SECONDS, Scene, at_once, ended, replied, started
 
 

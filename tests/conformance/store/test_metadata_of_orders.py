@@ -9,7 +9,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.order import NewFork, NewOrder
 from mcc.contracts.status import OrderStatus
-from mcc.store.errors import ControlNotTaken
+from mcc.store.database.errors import ControlNotTaken
 from tests.conformance.store.scene import Held, Scene, started
 
 

@@ -7,8 +7,8 @@ import pytest
 from mcc.contracts.ids import call_id
 from mcc.contracts.journal import ToolStarted
 from mcc.contracts.notes import MAX_NOTES, NewNote, Note
-from mcc.store.errors import Fenced, TooManyNotes, UnknownNote
-from mcc.store.notes import Writing, words_of
+from mcc.store.database.errors import Fenced, TooManyNotes, UnknownNote
+from mcc.store.work.notes import Writing, words_of
 from tests.conformance.store.scene import Held, Scene
 
 PROJECT = "project-1"

@@ -23,9 +23,9 @@ from mcc.contracts.ids import child_record_id
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderClaimed
 from mcc.contracts.status import FINAL, MOVES, OrderStatus, WaitingReason
-from mcc.store.errors import ControlsPending, Fenced, OrderIsFinal, SessionBusy
-from mcc.store.transitions import cancels_order
-from mcc.store.values import Batch, Claim, Parking
+from mcc.store.database.errors import ControlsPending, Fenced, OrderIsFinal, SessionBusy
+from mcc.store.rows.transitions import cancels_order
+from mcc.store.rows.values import Batch, Claim, Parking
 from mcc.testing import FakeClock, temporary_store
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, called, ended, returned, started
 

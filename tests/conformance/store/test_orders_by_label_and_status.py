@@ -6,8 +6,8 @@ from pathlib import Path
 from benchmarks.backlog.plans import overheard
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import OrderStatus
+from mcc.store.rows.values import BatchOrder
 from mcc.store.store import open_store
-from mcc.store.values import BatchOrder
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.store import migrated_copy
 from tests.conformance.store.scene import Scene

@@ -7,7 +7,7 @@ import pytest
 from mcc.contracts.order import NewFork, OrderKind
 from mcc.contracts.status import OrderStatus
 from mcc.documents.change import Refused
-from mcc.store.errors import (
+from mcc.store.database.errors import (
     CannotFork,
     IdempotencyConflict,
     NotAConversation,
@@ -15,7 +15,7 @@ from mcc.store.errors import (
     SessionBusy,
     UnknownDocument,
 )
-from mcc.store.retention import Cleared
+from mcc.store.upkeep.retention import Cleared
 from tests.conformance.store.conftest import opened
 from tests.conformance.store.course import BLUEPRINT, begun, changed, minutes, ordered, placed
 from tests.conformance.store.scene import Scene, at_once

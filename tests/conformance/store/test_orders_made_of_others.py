@@ -16,9 +16,9 @@ from mcc.contracts.order import NewFork, WorkOrder
 from mcc.contracts.order_facts import OrderQueued
 from mcc.contracts.status import OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
-from mcc.store.errors import CannotFork, IdempotencyConflict, OrderIsUnfinished, UnknownOrder
-from mcc.store.tables import STATE
-from mcc.store.values import Placed
+from mcc.store.database.errors import CannotFork, IdempotencyConflict, OrderIsUnfinished, UnknownOrder
+from mcc.store.database.tables import STATE
+from mcc.store.rows.values import Placed
 from tests.conformance.store.scene import Held, Scene, at_once, called, replied, returned, started
 from tests.conformance.store.scene import ended as done
 

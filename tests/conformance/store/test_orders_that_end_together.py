@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import OrderStatus
-from mcc.store.errors import BadEntry, ControlsPending, Fenced
-from mcc.store.values import Ended
+from mcc.store.database.errors import BadEntry, ControlsPending, Fenced
+from mcc.store.rows.values import Ended
 from tests.conformance.store.scene import Held, Scene, called, ended, replied, returned, started
 
 

@@ -10,12 +10,12 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.order import NewFork
 from mcc.contracts.shape import to_json
-from mcc.store.endings import stored_record
-from mcc.store.errors import ForkOfPruned, Pruned
-from mcc.store.packs import LARGEST_BYTES, PackedRow, packed, unpacked
-from mcc.store.retention import Cleared
+from mcc.store.database.errors import ForkOfPruned, Pruned
+from mcc.store.database.tables import JOURNAL, PACKS, RECORDS
+from mcc.store.rows.packs import LARGEST_BYTES, PackedRow, packed, unpacked
 from mcc.store.store import Offload
-from mcc.store.tables import JOURNAL, PACKS, RECORDS
+from mcc.store.upkeep.retention import Cleared
+from mcc.store.work.endings import stored_record
 from tests.conformance.store.scene import Held, Scene, called, ended, replied, returned, started
 
 DAY = 86_400

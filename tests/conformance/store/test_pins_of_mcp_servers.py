@@ -3,7 +3,7 @@
 import pytest
 
 from mcc.contracts.tool_tests import ToolTest
-from mcc.store.errors import UnknownServerTool
+from mcc.store.database.errors import UnknownServerTool
 from tests.conformance.store.scene import Scene
 
 

@@ -8,8 +8,8 @@ import pytest
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewOrder, NewSession, Outcome
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.store.errors import BadCursor, IdempotencyConflict, UnknownOrder, UnknownSession
-from mcc.store.values import Placed
+from mcc.store.database.errors import BadCursor, IdempotencyConflict, UnknownOrder, UnknownSession
+from mcc.store.rows.values import Placed
 from tests.conformance.store.scene import Scene, at_once, ended, replied, started
 
 NOWHERE = "01890000-0000-7000-8000-000000000000"

@@ -6,8 +6,8 @@ import pytest
 
 from mcc.contracts.order import NewOrder, WhenBusy
 from mcc.contracts.status import OrderStatus
-from mcc.store.errors import IdempotencyConflict, SessionBusy, SomeRefused, UnknownSession
-from mcc.store.values import BatchOrder, Placed
+from mcc.store.database.errors import IdempotencyConflict, SessionBusy, SomeRefused, UnknownSession
+from mcc.store.rows.values import BatchOrder, Placed
 from tests.conformance.store.scene import Scene, at_once
 
 NOBODY = "01900000-0000-7000-8000-000000000000"

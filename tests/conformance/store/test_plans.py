@@ -10,9 +10,9 @@ from benchmarks.backlog.seed import seed
 from mcc.contracts.drones import Registration
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.migrate import upgrade
-from mcc.store.orders import count_queued
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import Store, open_store
+from mcc.store.work.orders import count_queued
 from mcc.testing.store import migrated_copy
 
 ORDERS = 1_200

@@ -12,9 +12,9 @@ from mcc.contracts.journal import ControlApplied, ToolFinished
 from mcc.contracts.order import NewFork
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import OrderStatus
-from mcc.store.errors import ForkOfPruned, Pruned
-from mcc.store.retention import Cleared, Retention, empty
-from mcc.store.tables import BLOBS, DRONES, JOURNAL, ORDERS, TEXT_USES
+from mcc.store.database.errors import ForkOfPruned, Pruned
+from mcc.store.database.tables import BLOBS, DRONES, JOURNAL, ORDERS
+from mcc.store.upkeep.retention import Cleared, Retention, empty
 from tests.conformance.store.scene import Held, Scene, called, ended, replied, returned, started
 
 DAY = 86_400
@@ -196,28 +196,6 @@ def test_the_last_guard_is_in_the_statement_itself(scene: Scene) -> None:
     removed = scene.store.database.write(lambda connection: empty(connection, held.order_id, 0, 100))
     assert removed.entries == 0
     assert len(scene.kinds(held.order_id)) == held.last_seq
-
-
-def test_texts_of_older_entries_are_found_before_anything_goes(scene: Scene) -> None:
-    """Older versions stored texts without recording who uses them."""
-    held = scene.running()
-    master = held.origin.record_id or ""
-    setup, whole = scene.store.texts.keep("a set-up"), scene.store.texts.keep("the whole")
-    begun = started().model_copy(update={"setup_digest": setup})
-    result = returned(master, content=LONG).model_copy(update={"artifact": whole})
-    held.write(begun, called(master), result)
-    scene.store.database.write(lambda connection: connection.execute(sa.delete(TEXT_USES)))
-    scene.clock.advance(40 * DAY)
-    clear(scene)
-    assert [scene.store.texts.kept(one) for one in (setup, whole)] == ["a set-up", "the whole"]
-    assert LONG.encode() in to_json(scene.store.journal.read(held.order_id))
-    held.write(ended())
-    held.finish()
-    scene.clock.advance(31 * DAY)
-    assert clear(scene).orders == 1
-    for one in (setup, whole):
-        with pytest.raises(KeyError):
-            scene.store.texts.kept(one)
 
 
 def test_incarnations_that_are_gone_go_and_those_that_orders_name_keep_their_names(scene: Scene) -> None:

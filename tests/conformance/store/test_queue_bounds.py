@@ -9,9 +9,9 @@ import pytest
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewFork, NewOrder
 from mcc.contracts.status import OrderStatus
-from mcc.store.errors import QueueFull
-from mcc.store.orders import COUNT_SECONDS, MOST_SECONDS, QueueBound
-from mcc.store.values import BatchOrder
+from mcc.store.database.errors import QueueFull
+from mcc.store.rows.values import BatchOrder
+from mcc.store.work.orders import COUNT_SECONDS, MOST_SECONDS, QueueBound
 from mcc.testing import FakeClock, temporary_store
 from tests.conformance.store.conftest import opened
 from tests.conformance.store.scene import Scene, at_once

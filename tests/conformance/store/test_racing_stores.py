@@ -7,9 +7,9 @@ import pytest
 from mcc.contracts.control import Control, ControlKind, NewControl
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.status import FINAL, OrderStatus, WaitingReason
-from mcc.store.errors import ControlsPending, Fenced, OrderIsFinal
+from mcc.store.database.errors import ControlsPending, Fenced, OrderIsFinal
+from mcc.store.rows.values import Appended, Claim, Parking, Swept
 from mcc.store.store import open_store
-from mcc.store.values import Appended, Claim, Parking, Swept
 from mcc.testing import FakeClock
 from tests.conformance.store.scene import LEASE_SECONDS, Held, Scene, at_once, started
 

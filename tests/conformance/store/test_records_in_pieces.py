@@ -10,9 +10,9 @@ from mcc.contracts.fold import Fold
 from mcc.contracts.journal import AgentStep, GateChecked
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
-from mcc.store.errors import UnknownOrder
+from mcc.store.database.errors import UnknownOrder
+from mcc.store.rows.texts import LONG_CHARACTERS, parsed
 from mcc.store.store import Offload
-from mcc.store.texts import LONG_CHARACTERS, parsed
 from tests.conformance.store.scene import Held, Scene, called, ended, replied, returned, started
 
 TEXTS = (

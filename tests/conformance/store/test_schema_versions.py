@@ -11,11 +11,11 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy.schema import CreateIndex
 
-from mcc.store.engine import Database
-from mcc.store.errors import StoreUnavailable
-from mcc.store.migrate import _MIGRATIONS, downgrade, revisions, schema_problem, upgrade
+from mcc.store.database.engine import Database
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.database.migrate import _MIGRATIONS, downgrade, revisions, schema_problem, upgrade
+from mcc.store.database.tables import METADATA
 from mcc.store.store import open_store
-from mcc.store.tables import METADATA
 from tests.conformance.store.scene import Scene, at_once
 
 

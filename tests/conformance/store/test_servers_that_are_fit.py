@@ -12,10 +12,10 @@ from sqlalchemy.engine import Connection
 
 from mcc.configuration.database import DatabaseAccess
 from mcc.contracts.order import NewOrder
-from mcc.store.engine import Database
-from mcc.store.errors import StoreUnavailable, Unfit
-from mcc.store.fit import standbys_of, unfit, way_to
-from mcc.store.migrate import schema_problem, upgrade
+from mcc.store.database.engine import Database
+from mcc.store.database.errors import StoreUnavailable, Unfit
+from mcc.store.database.fit import standbys_of, unfit, way_to
+from mcc.store.database.migrate import schema_problem, upgrade
 from mcc.store.store import open_store
 from tests.conformance.store.conftest import POOLER, NewDatabase
 

@@ -14,13 +14,13 @@ from sqlalchemy import event, exc
 from sqlalchemy.engine import Connection
 from sqlalchemy.pool import QueuePool
 
-from mcc.store.connections import is_used_up, without_transactions
-from mcc.store.direct import execute_later, send, send_later
-from mcc.store.engine import Database
-from mcc.store.errors import BadEntry
-from mcc.store.foreign_errors import ConnectionLost
-from mcc.store.links import Links
-from mcc.store.tables import among
+from mcc.store.database.connections import is_used_up, without_transactions
+from mcc.store.database.direct import execute_later, send, send_later
+from mcc.store.database.engine import Database
+from mcc.store.database.errors import BadEntry
+from mcc.store.database.foreign_errors import ConnectionLost
+from mcc.store.database.links import Links
+from mcc.store.database.tables import among
 
 TABLE = sa.Table(
     "things",

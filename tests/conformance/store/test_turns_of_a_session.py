@@ -6,7 +6,7 @@ from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import ControlApplied
 from mcc.contracts.order import EarlierTurn, NewFork, WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus
-from mcc.store.values import Ended
+from mcc.store.rows.values import Ended
 from tests.conformance.store.scene import Scene
 
 ALL = 1_000_000

@@ -10,9 +10,9 @@ from mcc.contracts.ids import child_record_id
 from mcc.contracts.journal import AgentStep, ControlApplied
 from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.store.errors import ControlsPending, Fenced
-from mcc.store.transitions import RESUMABLE, WAITING_HOURS
-from mcc.store.values import Parking, Waiting
+from mcc.store.database.errors import ControlsPending, Fenced
+from mcc.store.rows.transitions import RESUMABLE, WAITING_HOURS
+from mcc.store.rows.values import Parking, Waiting
 from tests.conformance.store.scene import Held, Scene, replied, started
 
 CHILD = child_record_id("00000000-0000-5000-8000-000000000001")

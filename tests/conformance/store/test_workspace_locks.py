@@ -6,8 +6,8 @@ import pytest
 
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.errors import AnotherWorkspace, WorkspaceNeeded
-from mcc.store.values import Claim, Parking, WorkspaceHold
+from mcc.store.database.errors import AnotherWorkspace, WorkspaceNeeded
+from mcc.store.rows.values import Claim, Parking, WorkspaceHold
 from tests.conformance.store.scene import Held, Scene, at_once
 
 WRITER, READER = WorkspaceHold("key", exclusive=True), WorkspaceHold("key", exclusive=False)

@@ -8,7 +8,7 @@ from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import AgentStep, ControlApplied
 from mcc.contracts.status import OrderStatus
-from mcc.store.values import Appended, Batch, Reached
+from mcc.store.rows.values import Appended, Batch, Reached
 from tests.conformance.store.scene import Held, Scene, at_once, called, ended, replied, returned, started
 
 HOSTILE = [

@@ -5,11 +5,11 @@ import json
 from typing import Any
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.report import Report
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.report import Report
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import DELEGATION_TOOLS, CannotHire, Delegation, Wanted
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Author, Line, ScriptedModel, call
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import unfenced

@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.gate import Gate
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import WantedCall
-from drone.agent.report import Report
-from drone.agent.report_gate import ReportGate
-from drone.agent.turn import Task, Turn
+from drone.agent.gates.gate import Gate
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import WantedCall
+from drone.agent.ports.report import Report
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.tool import FunctionTools, ToolFailed, tool
+from drone.tools.frame.tool import FunctionTools, ToolFailed, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact

@@ -4,14 +4,14 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.gate import Gate
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import Message, ToolResult, ToolResults, UserMessage
-from drone.agent.model import Model
-from drone.agent.report import Report
-from drone.agent.toolset import ToolSet
-from drone.agent.turn import Task, Turn
+from drone.agent.gates.gate import Gate
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import Message, ToolResult, ToolResults, UserMessage
+from drone.agent.ports.model import Model
+from drone.agent.ports.report import Report
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.toolset import ToolSet
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Author, Said, ScriptedModel
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fact import Fact

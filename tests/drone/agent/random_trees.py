@@ -5,16 +5,16 @@ import random
 from collections.abc import Sequence
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import AssistantMessage, UserMessage
-from drone.agent.model import Ask, AskLater
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import AssistantMessage, UserMessage
+from drone.agent.ports.model import Ask, AskLater
+from drone.agent.spending.budget import Budget
+from drone.agent.state.tree import Tree
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.tree import Tree
-from drone.agent.turn import Steering, Task, Turn
+from drone.agent.turns.turn import Steering, Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.tool import FunctionTools, Joined, tool
+from drone.tools.frame.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Draft, Entry, Origin
 from mcc.contracts.fact import Fact

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
-from drone.agent.model import Ask, AskLater
+from drone.agent.ports.model import Ask, AskLater
 from drone.models.scripted import Line, Said
 from mcc.contracts.limits import Limits
 from tests.drone.agent.steered_tree import TWO, SteeredTree, asked_by

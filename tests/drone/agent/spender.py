@@ -1,7 +1,7 @@
 """An agent that spends from a budget without a real run; its tree's state holds what it asked, used and was told."""
 
-from drone.agent.allowance import Allowance
-from drone.agent.budget import Budget, Reservation, Share
+from drone.agent.spending.allowance import Allowance
+from drone.agent.spending.budget import Budget, Reservation, Share
 from mcc.contracts.entry import Origin
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import AgentStarted, BudgetWarned

@@ -6,17 +6,17 @@ from collections import defaultdict
 from collections.abc import Callable
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import AssistantMessage, UserMessage
-from drone.agent.model import Ask
-from drone.agent.report import Report
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import AssistantMessage, UserMessage
+from drone.agent.ports.model import Ask
+from drone.agent.ports.report import Report
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.toolset import ToolSet
-from drone.agent.turn import Steering, Task, Turn
+from drone.agent.turns.toolset import ToolSet
+from drone.agent.turns.turn import Steering, Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.tool import FunctionTools, Joined
+from drone.tools.frame.tool import FunctionTools, Joined
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.control import Control
 from mcc.contracts.entry import Entry

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.call_ends import READ_DIFFERENTLY
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import WantedCall
-from drone.agent.report_gate import ReportGate
-from drone.agent.tree import Tree as State
-from drone.agent.turn import Turn
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import WantedCall
+from drone.agent.spending.budget import Budget
+from drone.agent.state.tree import Tree as State
+from drone.agent.turns.call_ends import READ_DIFFERENTLY
+from drone.agent.turns.turn import Turn
 from drone.models.scripted import Line, ScriptedModel, by_prompt, call
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import GateChecked, ToolStarted
 from mcc.contracts.limits import Limits

@@ -9,16 +9,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from drone.agent.agent import Agent
-from drone.agent.artifacts import Artifacts, handle_of
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import ToolResults
-from drone.agent.toolset import Call, Output
-from drone.agent.turn import Task, Turn
+from drone.agent.ports.artifacts import Artifacts, handle_of
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import ToolResults
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.artifacts import DEFAULT_LENGTH, MAX_LENGTH, ArtifactTools
-from drone.tools.display_text import show_controls
-from drone.tools.tool import FunctionTools, Joined, tool
+from drone.tools.frame.display_text import show_controls
+from drone.tools.frame.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Origin
 from mcc.contracts.fence import unfenced

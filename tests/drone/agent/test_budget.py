@@ -5,10 +5,10 @@ from collections.abc import Coroutine
 
 import pytest
 
-from drone.agent.allowance import REPLY_TOKENS
-from drone.agent.budget import Budget, Reservation
-from drone.agent.report import LimitReached
-from drone.agent.transcript import Estimate
+from drone.agent.ports.report import LimitReached
+from drone.agent.ports.transcript import Estimate
+from drone.agent.spending.allowance import REPLY_TOKENS
+from drone.agent.spending.budget import Budget, Reservation
 from mcc.contracts.journal import ToolFinished
 from mcc.contracts.limits import Limits
 from mcc.contracts.usage import Usage

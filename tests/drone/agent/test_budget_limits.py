@@ -6,15 +6,15 @@ from collections.abc import Callable
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import ToolResults
-from drone.agent.model import Ask, ModelError
-from drone.agent.report import Cause, Report
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import ToolResults
+from drone.agent.ports.model import Ask, ModelError
+from drone.agent.ports.report import Cause, Report
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation, Wanted
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
-from drone.tools.tool import FunctionTools, Joined, tool
+from drone.tools.frame.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fold import Fold
 from mcc.contracts.ids import root_record_id

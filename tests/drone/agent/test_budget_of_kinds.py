@@ -2,10 +2,10 @@
 
 import pytest
 
-from drone.agent.allowance import Allowance
-from drone.agent.budget import Budget, Reservation, Share
-from drone.agent.record import RecordState
-from drone.agent.report import LimitReached
+from drone.agent.ports.report import LimitReached
+from drone.agent.spending.allowance import Allowance
+from drone.agent.spending.budget import Budget, Reservation, Share
+from drone.agent.state.record import RecordState
 from mcc.contracts.entry import ORDER
 from mcc.contracts.limits import AgentLimits, Limits
 from mcc.contracts.usage import Usage

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget, Reservation
-from drone.agent.journal import MemoryJournal
-from drone.agent.report import LimitReached
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.report import LimitReached
+from drone.agent.spending.budget import Budget, Reservation
 from drone.agent.subagents.delegation import Delegation, Wanted
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry

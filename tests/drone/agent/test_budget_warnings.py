@@ -2,11 +2,11 @@
 
 import pytest
 
-from drone.agent.budget import Budget
-from drone.agent.report_gate import ReportGate
-from drone.agent.transcript import text_for_model
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.transcript import text_for_model
+from drone.agent.spending.budget import Budget
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.journal import BudgetWarned
 from mcc.contracts.limits import Limits
 from mcc.contracts.model_facts import ModelStarted

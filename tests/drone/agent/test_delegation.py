@@ -5,15 +5,15 @@ import asyncio
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal, Unwritable
-from drone.agent.messages import ToolResults
-from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.parts import NoTools
-from drone.agent.report import Report
+from drone.agent.ports.journal import MemoryJournal, Unwritable
+from drone.agent.ports.messages import ToolResults
+from drone.agent.ports.model import Ask, ModelError, WantedCall
+from drone.agent.ports.report import Report
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import CannotHire, Delegation, Wanted
-from drone.agent.toolset import Call
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.toolset import Call
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Origin

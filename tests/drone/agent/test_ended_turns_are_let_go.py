@@ -3,9 +3,9 @@
 import gc
 import weakref
 
-from drone.agent.journal import MemoryJournal
+from drone.agent.ports.journal import MemoryJournal
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.tool import FunctionTools
+from drone.tools.frame.tool import FunctionTools
 from tests.drone.agent.lone import Lone
 
 

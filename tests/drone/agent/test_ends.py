@@ -5,16 +5,16 @@ from collections.abc import Sequence
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import WantedCall
-from drone.agent.progress import ASKED_AGAIN, CONTINUED
-from drone.agent.report import Cause, Report, outcome_of
-from drone.agent.report_gate import ReportGate
-from drone.agent.transcript import ANNOUNCED as ANNOUNCED_STEP
-from drone.agent.tree import Tree
-from drone.agent.turn import Task
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import WantedCall
+from drone.agent.ports.report import Cause, Report, outcome_of
+from drone.agent.ports.transcript import ANNOUNCED as ANNOUNCED_STEP
+from drone.agent.state.progress import ASKED_AGAIN, CONTINUED
+from drone.agent.state.tree import Tree
+from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import RefusalBlock
 from mcc.contracts.ids import root_record_id

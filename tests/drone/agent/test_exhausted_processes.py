@@ -3,13 +3,13 @@
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import Ask
-from drone.agent.report import Exhausted
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import Ask
+from drone.agent.ports.report import Exhausted
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.turn import Task
+from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import ToolFinished

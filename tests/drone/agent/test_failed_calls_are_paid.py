@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import Ask, ModelError
-from drone.agent.tree import Tree
-from drone.agent.turn import Task
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import Ask, ModelError
+from drone.agent.state.tree import Tree
+from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, ScriptedModel
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.record import RecordStatus

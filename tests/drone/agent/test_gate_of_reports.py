@@ -3,12 +3,12 @@
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.gate import ATTEMPTS, Evidence
-from drone.agent.messages import ToolResults, UserMessage
-from drone.agent.model import WantedCall
-from drone.agent.report import Cause
-from drone.agent.report_gate import ReportGate
-from drone.agent.turn import Steering
+from drone.agent.gates.gate import ATTEMPTS, Evidence
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.messages import ToolResults, UserMessage
+from drone.agent.ports.model import WantedCall
+from drone.agent.ports.report import Cause
+from drone.agent.turns.turn import Steering
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import EXPLAINED

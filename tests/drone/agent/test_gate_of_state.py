@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.gate import StateGate
-from drone.agent.journal import MemoryJournal
-from drone.agent.report import Cause, Report
-from drone.agent.turn import Task, Turn
+from drone.agent.gates.gate import StateGate
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.report import Cause, Report
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.journal import GateChecked, ToolFinished

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from drone.agent.gate import Evidence
-from drone.agent.report import Cause
-from drone.agent.report_gate import LONGEST, ReportGate
+from drone.agent.gates.gate import Evidence
+from drone.agent.gates.report_gate import LONGEST, ReportGate
+from drone.agent.ports.report import Cause
 from mcc.contracts.order import Rule
 from mcc.rules.errors import RuleError
 from mcc.rules.rule import check_declared

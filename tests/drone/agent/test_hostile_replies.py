@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from drone.agent.messages import ToolSpec
-from drone.agent.model import WantedCall
-from drone.agent.report import Cause, Report
-from drone.agent.report_gate import ReportGate
-from drone.agent.toolset import Call, Output
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.ports.model import WantedCall
+from drone.agent.ports.report import Cause, Report
+from drone.agent.turns.toolset import Call, Output
 from drone.models.json_text import arguments as read_arguments
 from drone.models.scripted import Line, Said, call
-from drone.tools.tool import FunctionTools, tool
-from drone.tools.wrappers import Timed
+from drone.tools.frame.tool import FunctionTools, tool
+from drone.tools.frame.wrappers import Timed
 from mcc.contracts.fence import unfenced
 from mcc.contracts.journal import AgentStep, GateChecked, ToolFinished, ToolStarted
 from mcc.contracts.limits import Limits

@@ -1,6 +1,6 @@
 """The cache returns one result for the same objects, and never that of other objects that are equal."""
 
-from drone.agent.identity_cache import IdentityCache
+from drone.agent.ports.identity_cache import IdentityCache
 
 
 class Thing:

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from drone.agent.agent_control import AgentControl
-from drone.agent.budget import Budget
-from drone.agent.idle_watch import LONGEST_WAIT, Block, IdleWatch, combined
-from drone.agent.messages import ToolSpec
-from drone.agent.restraints import Restraints
-from drone.agent.toolset import Call, Output
+from drone.agent.control.agent_control import AgentControl
+from drone.agent.control.idle_watch import LONGEST_WAIT, Block, IdleWatch, combined
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.spending.budget import Budget
+from drone.agent.state.restraints import Restraints
+from drone.agent.turns.toolset import Call, Output
 from drone.models.scripted import Line, call
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.entry import Origin
 from mcc.contracts.limits import Limits
 from mcc.contracts.record import RecordStatus
@@ -317,6 +317,6 @@ def test_a_budget_that_stood_still_has_as_many_seconds_left_as_before() -> None:
 
 
 def _both(asking: Asking, work: Callable[..., object]) -> Any:
-    from drone.tools.tool import Joined
+    from drone.tools.frame.tool import Joined
 
     return Joined(asking, FunctionTools([work]))

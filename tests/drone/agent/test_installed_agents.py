@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.budget import Share
-from drone.agent.definitions import Definitions, shipped_prompts
+from drone.agent.spending.budget import Share
 from drone.crew import Crew
+from drone.definitions import Definitions, shipped_prompts
 from drone.settings import Settings
 from mcc.contracts.drones import Capability
 from mcc.contracts.limits import AgentLimits, Limits

@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import Ask, Listener, Reply, WantedCall
-from drone.agent.tree import Tree
-from drone.agent.turn import Task
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import Ask, Listener, Reply, WantedCall
+from drone.agent.state.tree import Tree
+from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import root_record_id

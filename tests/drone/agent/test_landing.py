@@ -5,17 +5,17 @@ from collections.abc import Sequence
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.allowance import REPLY_TOKENS, Allowance
-from drone.agent.budget import Budget, Share
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import Ask, AskLater, Listener, ModelError, Reply, WantedCall
-from drone.agent.record import RecordState
-from drone.agent.report import Cause, Report, outcome_of
-from drone.agent.report_gate import ReportGate
-from drone.agent.tree import Tree
-from drone.agent.turn import Task, Turn
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import Ask, AskLater, Listener, ModelError, Reply, WantedCall
+from drone.agent.ports.report import Cause, Report, outcome_of
+from drone.agent.spending.allowance import REPLY_TOKENS, Allowance
+from drone.agent.spending.budget import Budget, Share
+from drone.agent.state.record import RecordState
+from drone.agent.state.tree import Tree
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import TextBlock
 from mcc.contracts.entry import Origin

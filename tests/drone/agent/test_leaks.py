@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from drone.agent.leaks import Leak, leak_in, missing_parser
+from drone.agent.state.leaks import Leak, leak_in, missing_parser
 
 TOOLS = frozenset(("read_file", "write_file", "run_shell"))
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import Fenced, MemoryJournal, Unwritable
-from drone.agent.messages import AssistantMessage, ToolResults, ToolSpec, UserMessage
-from drone.agent.model import Ask, ModelError, WantedCall
 from drone.agent.parts import NoTools
-from drone.agent.report import Cause, Report
-from drone.agent.toolset import Call, Output
-from drone.agent.turn import Steering, Task, Turn
+from drone.agent.ports.journal import Fenced, MemoryJournal, Unwritable
+from drone.agent.ports.messages import AssistantMessage, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.model import Ask, ModelError, WantedCall
+from drone.agent.ports.report import Cause, Report
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.turn import Steering, Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.fact import Fact

@@ -1,6 +1,6 @@
 """Messages remember their bytes by wire format."""
 
-from drone.agent.messages import AssistantMessage, UserMessage
+from drone.agent.ports.messages import AssistantMessage, UserMessage
 
 
 def test_a_message_remembers_its_bytes_in_every_form_that_it_was_sent_in() -> None:

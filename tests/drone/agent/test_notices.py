@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from drone.agent.allowance import landing
-from drone.agent.artifacts import preview, where_to_read
-from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
-from drone.agent.model import Ask
-from drone.agent.record import RecordState
-from drone.agent.report import LimitReached
-from drone.agent.transcript import NUDGE, Transcript, length
+from drone.agent.ports.artifacts import preview, where_to_read
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage
+from drone.agent.ports.model import Ask
+from drone.agent.ports.report import LimitReached
+from drone.agent.ports.transcript import NUDGE, Transcript, length
+from drone.agent.spending.allowance import landing
+from drone.agent.state.record import RecordState
 from drone.models.dialects.forms import formats
 from drone.models.remote import Endpoint
 from drone.models.scripted import Line, call
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.configuration.providers import PROVIDERS
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.entry import Origin

@@ -3,18 +3,18 @@
 from collections.abc import Sequence
 
 from drone.agent.agent import Agent
-from drone.agent.artifacts import LONGEST, TOGETHER, handle_of
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import Message, ToolResults
-from drone.agent.model import Ask, ContextOverflow, Listener, Reply
-from drone.agent.report import Cause, Report
-from drone.agent.toolset import Output
-from drone.agent.transcript import KEPT, NAMED
-from drone.agent.tree import Tree
-from drone.agent.turn import Task
+from drone.agent.ports.artifacts import LONGEST, TOGETHER, handle_of
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import Message, ToolResults
+from drone.agent.ports.model import Ask, ContextOverflow, Listener, Reply
+from drone.agent.ports.report import Cause, Report
+from drone.agent.ports.transcript import KEPT, NAMED
+from drone.agent.state.tree import Tree
+from drone.agent.turns.toolset import Output
+from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.artifacts import ArtifactTools
-from drone.tools.tool import FunctionTools, Joined, tool
+from drone.tools.frame.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.entry import Entry

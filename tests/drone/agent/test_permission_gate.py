@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import drone
-from drone.agent.inbox_item import SHOWN_BYTES, shown_arguments
-from drone.agent.journal import MemoryJournal
 from drone.agent.permission_gate import MAX_REQUESTS
-from drone.agent.report import Report
-from drone.agent.tree import Tree
-from drone.agent.turn import Task
+from drone.agent.ports.inbox_item import SHOWN_BYTES, shown_arguments
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.report import Report
+from drone.agent.state.tree import Tree
+from drone.agent.turns.turn import Task
 from drone.models.scripted import Author, Line, Said, ScriptedModel, call
-from drone.tools.tool import FunctionTools, ToolFailed, tool
+from drone.tools.frame.tool import FunctionTools, ToolFailed, tool
 from mcc.contracts.approvals import AnyItem, ApprovalItem, NewDecision
 from mcc.contracts.entry import Entry
 from mcc.contracts.fact import Fact

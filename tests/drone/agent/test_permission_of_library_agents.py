@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 import drone
-from drone.agent.approver import Asking
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.turn import Turn
+from drone.agent.control.approver import Asking
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.turn import Turn
 from drone.models.scripted import Line, ScriptedModel, call
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.inbox_facts import ApprovalDecided

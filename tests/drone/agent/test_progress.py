@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from drone.agent.progress import ALL_FAILED, MIN_REPEATED, REFUSED, SAME_FAILURE, SAME_OUTPUT, Progress
-from drone.agent.report import NoProgress
+from drone.agent.ports.report import NoProgress
+from drone.agent.state.progress import ALL_FAILED, MIN_REPEATED, REFUSED, SAME_FAILURE, SAME_OUTPUT, Progress
 from mcc.contracts.blocks import ToolCall, blocks_of
 from mcc.contracts.journal import AgentStep, Outcome, ToolFinished
 from mcc.contracts.model_facts import ModelReplied

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drone.agent.model import AskLater
+from drone.agent.ports.model import AskLater
 from mcc.contracts.model_facts import ModelRetried
 from mcc.contracts.status import WaitingReason
 from tests.drone.agent.refused_tree import Refusing, standing

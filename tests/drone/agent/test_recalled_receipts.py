@@ -1,11 +1,11 @@
 """In a continued conversation, earlier tool calls still count as evidence for the rules of a result."""
 
 from drone.agent.agent import Agent
-from drone.agent.messages import ToolSpec
-from drone.agent.report_gate import ReportGate
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.messages import ToolSpec
 from drone.agent.subagents.children import run_child
-from drone.agent.toolset import Call, Output
-from drone.agent.turn import Task
+from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, ScriptedModel, call
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.order import Rule

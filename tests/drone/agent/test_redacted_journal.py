@@ -1,6 +1,6 @@
 """No journal entry contains a known secret."""
 
-from drone.agent.journal import MemoryJournal, RedactedJournal
+from drone.agent.ports.journal import MemoryJournal, RedactedJournal
 from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import AgentStep
 from mcc.redaction import MARK, Redactor

@@ -5,18 +5,18 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.gate import Gate
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import ToolResults
-from drone.agent.model import Ask, WantedCall
-from drone.agent.report import Cause, Report
-from drone.agent.report_gate import ReportGate
+from drone.agent.gates.gate import Gate
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import ToolResults
+from drone.agent.ports.model import Ask, WantedCall
+from drone.agent.ports.report import Cause, Report
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.tools.artifacts import ArtifactTools
-from drone.tools.tool import Joined
+from drone.tools.frame.tool import Joined
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import root_record_id

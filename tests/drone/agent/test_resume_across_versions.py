@@ -1,19 +1,19 @@
 """Resuming a run whose journal has entries of version 2: those are sent unchanged, later results are fenced."""
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import ToolResults, UserMessage
-from drone.agent.tree import Tree
-from drone.agent.turn import Task
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import ToolResults, UserMessage
+from drone.agent.state.tree import Tree
+from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.tool import FunctionTools
+from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry
 from mcc.contracts.fence import fenced, unfenced
 from mcc.contracts.ids import call_id, fresh_id, root_record_id
 from mcc.contracts.journal import AgentStarted, ToolFinished
 from mcc.contracts.shape import to_json
-from mcc.store.texts import parsed
+from mcc.store.rows.texts import parsed
 
 ORDER = fresh_id()
 ROOT = root_record_id(ORDER)

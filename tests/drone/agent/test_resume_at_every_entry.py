@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import AssistantMessage, Message, ToolResults, UserMessage
-from drone.agent.model import Ask
-from drone.agent.report import Report
-from drone.agent.report_gate import gate_for
+from drone.agent.gates.report_gate import gate_for
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResults, UserMessage
+from drone.agent.ports.model import Ask
+from drone.agent.ports.report import Report
+from drone.agent.spending.budget import Budget
+from drone.agent.state.tree import Tree
 from drone.agent.subagents.delegation import Delegation, Wanted
-from drone.agent.tree import Tree
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
-from drone.tools.tool import FunctionTools, Joined, tool
+from drone.tools.frame.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.fact import Fact

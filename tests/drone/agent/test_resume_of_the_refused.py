@@ -2,7 +2,7 @@
 
 import pytest
 
-from drone.agent import control_router
+from drone.agent.control import control_router
 from drone.models.scripted import Line
 from mcc.contracts.control import Control
 from mcc.contracts.journal import ControlApplied

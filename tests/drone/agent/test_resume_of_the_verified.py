@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from drone.agent.budget import Budget
-from drone.agent.definitions import Definitions
-from drone.agent.report import Cause, Report, outcome_of
-from drone.agent.tree import Tree
-from drone.agent.turn import Task, Turn
+from drone.agent.ports.report import Cause, Report, outcome_of
+from drone.agent.spending.budget import Budget
+from drone.agent.state.tree import Tree
+from drone.agent.turns.turn import Task, Turn
+from drone.definitions import Definitions
 from drone.hiring import Hiring, ModelNames, Terms
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.control import Control, ControlKind
 from mcc.contracts.entry import ORDER as ORDER_ORIGIN
 from mcc.contracts.entry import Draft, Entry
@@ -26,7 +26,7 @@ from mcc.contracts.order import Verification
 from mcc.contracts.order_facts import OrderQueued
 from mcc.contracts.status import OrderStatus
 from mcc.definitions.scopes import AgentFile, installed
-from mcc.store.forking import cut, forked
+from mcc.store.rows.forking import cut, forked
 from tests.drone.agent.random_trees import FollowedJournal
 from tests.mcc.contracts.samples import AT
 from tests.parity.world import OneModel

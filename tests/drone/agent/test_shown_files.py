@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from drone.agent.receipts import passages_shown
+from drone.agent.ports.receipts import passages_shown
 from mcc.contracts.fence import fenced
 from mcc.rules.reads import Passage
 

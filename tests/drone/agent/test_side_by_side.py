@@ -5,16 +5,16 @@ import asyncio
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import ToolSpec
-from drone.agent.model import Ask
-from drone.agent.report import Cause
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.ports.model import Ask
+from drone.agent.ports.report import Cause
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.subagent import SubAgent, SubAgentTool
-from drone.agent.threads import side_by_side
-from drone.agent.toolset import Call, Output
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
+from drone.threads import side_by_side
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.limits import Limits
 

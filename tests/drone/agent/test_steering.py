@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from drone.agent import control_router
-from drone.agent.messages import ToolResults
-from drone.agent.report import Cause
+from drone.agent.control import control_router
+from drone.agent.ports.messages import ToolResults
+from drone.agent.ports.report import Cause
 from drone.models.scripted import Line, call
-from drone.tools.tool import FunctionTools, ToolContext, tool
+from drone.tools.frame.tool import FunctionTools, ToolContext, tool
 from mcc.contracts.fence import unfenced
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import ToolFinished

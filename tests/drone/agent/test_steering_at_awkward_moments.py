@@ -5,11 +5,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from drone.agent import control_router
-from drone.agent.journal import Fenced, MemoryJournal
-from drone.agent.model import Ask
+from drone.agent.control import control_router
+from drone.agent.ports.journal import Fenced, MemoryJournal
+from drone.agent.ports.model import Ask
 from drone.models.scripted import Line, call
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact
 from mcc.contracts.journal import AgentStarted, ControlApplied
@@ -103,8 +103,8 @@ class SlowJournal(MemoryJournal):
 
 def on(journal: MemoryJournal, script: dict[str, list[Line | str]]) -> SteeredTree:
     """The same tree on another journal."""
-    from drone.agent.budget import Budget
-    from drone.agent.turn import Steering, Turn
+    from drone.agent.spending.budget import Budget
+    from drone.agent.turns.turn import Steering, Turn
 
     tree = SteeredTree(script)
     tree.journal = journal

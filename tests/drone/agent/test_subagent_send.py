@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.conversations import CannotContinue, Conversation, Conversations
-from drone.agent.messages import AssistantMessage, ToolResults, UserMessage
-from drone.agent.model import Ask, ModelError, WantedCall
+from drone.agent.ports.conversations import CannotContinue, Conversation, Conversations
+from drone.agent.ports.messages import AssistantMessage, ToolResults, UserMessage
+from drone.agent.ports.model import Ask, ModelError, WantedCall
 from drone.agent.subagents.delegation import SUBAGENT
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
 from mcc.contracts.agents import AgentDefinition

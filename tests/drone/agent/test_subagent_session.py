@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import drone
-from drone.agent.messages import AssistantMessage, ToolSpec, UserMessage
-from drone.agent.model import Ask, ModelError, WantedCall
-from drone.agent.report import Report
-from drone.agent.toolset import Call, Output
+from drone.agent.ports.messages import AssistantMessage, ToolSpec, UserMessage
+from drone.agent.ports.model import Ask, ModelError, WantedCall
+from drone.agent.ports.report import Report
+from drone.agent.turns.toolset import Call, Output
 from drone.models.scripted import Author, Line, Said, ScriptedModel, by_prompt, call
-from drone.tools.tool import ToolContext
+from drone.tools.frame.tool import ToolContext
 from mcc.contracts.entry import Origin
 from mcc.contracts.fence import unfenced
 from mcc.contracts.fold import Fold

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from drone.agent.turn import SubagentSlots
+from drone.agent.turns.turn import SubagentSlots
 
 
 async def test_a_place_is_lent_while_its_agent_waits_and_taken_back_afterwards() -> None:

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal, Unwritable
-from drone.agent.model import Ask, ModelError, WantedCall
+from drone.agent.ports.journal import MemoryJournal, Unwritable
+from drone.agent.ports.model import Ask, ModelError, WantedCall
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.assignments import BadAssignment, assignments_of, offers
-from drone.agent.turn import Turn
+from drone.agent.turns.turn import Turn
 from drone.models.scripted import Author, Line, Said, by_prompt, call
 from mcc.contracts.entry import Origin
 from mcc.contracts.fact import Fact

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from drone.agent.tree import Tree
+from drone.agent.state.tree import Tree
 from mcc.contracts.entry import Entry
 from tests.drone.agent.random_trees import ORDER, FollowedJournal, Wood
 

@@ -9,7 +9,7 @@ from threading import Event, get_ident, local
 
 import pytest
 
-from drone.agent.threads import NoThread, Pools, Threads, in_thread
+from drone.threads import NoThread, Pools, Threads, in_thread
 
 MINE, THEIRS = "mine", "theirs"
 
@@ -167,7 +167,7 @@ async def test_work_that_waits_for_others_is_told_with_how_much_has_ended_meanwh
 def test_a_thread_that_never_ends_does_not_keep_the_interpreter_from_ending() -> None:
     program = (
         "import asyncio, threading\n"
-        "from drone.agent.threads import Threads\n"
+        "from drone.threads import Threads\n"
         "async def main():\n"
         "    with __import__('contextlib').suppress(TimeoutError):\n"
         "        async with asyncio.timeout(0.05):\n"

@@ -8,18 +8,18 @@ from random import Random
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.allowance import Allowance
-from drone.agent.budget import Budget, Share
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import AssistantMessage
-from drone.agent.model import Ask
-from drone.agent.report import Report
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import AssistantMessage
+from drone.agent.ports.model import Ask
+from drone.agent.ports.report import Report
+from drone.agent.spending.allowance import Allowance
+from drone.agent.spending.budget import Budget, Share
+from drone.agent.state.tree import Tree
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.tree import Tree
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, call
-from drone.tools.tool import FunctionTools, Joined, tool
+from drone.tools.frame.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import ORDER, Entry, Origin
 from mcc.contracts.fact import Fact

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drone.agent.artifacts import Artifacts
-from drone.agent.conversations import REPORT_CHARACTERS, TEXT_CHARACTERS, as_report
-from drone.agent.journal import MemoryJournal
-from drone.agent.report import Cause, Report
+from drone.agent.ports.artifacts import Artifacts
+from drone.agent.ports.conversations import REPORT_CHARACTERS, TEXT_CHARACTERS, as_report
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.report import Cause, Report
 from drone.agent.subagents.children import report_output
-from drone.agent.toolset import Output
+from drone.agent.turns.toolset import Output
 from mcc.contracts.journal import Outcome
 from mcc.contracts.record import AgentEnd, RecordStatus
 from mcc.contracts.shape import to_json

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from drone.agent.messages import UserMessage
-from drone.agent.model import Ask, AskLater, ModelError
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.model import Ask, AskLater, ModelError
 from drone.models.scripted import Line, Said, call
 from mcc.contracts.journal import AgentFinished, AgentStarted, VerifyChecked
 from mcc.contracts.order import Verification

@@ -6,8 +6,8 @@ from types import FrameType
 
 import pytest
 
-from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage, has_pictures
-from drone.agent.model import Ask
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, UserMessage, has_pictures
+from drone.agent.ports.model import Ask
 from drone.models.body import with_readable_pictures
 from mcc.contracts.blocks import ToolCall
 

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import drone
-from drone.agent.approver import Asking
-from drone.agent.budget import Budget
-from drone.agent.inbox_item import in_full, invisible_in
+from drone.agent.control.approver import Asking
 from drone.agent.permission_gate import PREVIEW_CHARACTERS
-from drone.agent.turn import Task, Turn
+from drone.agent.ports.inbox_item import in_full, invisible_in
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.tool import tool
+from drone.tools.frame.tool import tool
 from mcc.contracts.approvals import ApprovalItem
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.inbox_facts import ShownPreview

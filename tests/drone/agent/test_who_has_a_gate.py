@@ -2,7 +2,7 @@
 
 import pytest
 
-from drone.agent.report_gate import ReportGate, gate_for, text_of
+from drone.agent.gates.report_gate import ReportGate, gate_for, text_of
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.order import Rule
 from mcc.rules.errors import RuleError, SchemaError

@@ -12,7 +12,7 @@ from drone.checkouts.sessions import Checkouts
 from drone.egress.egress import BUNDLE, Egress
 from drone.egress.plan import Plan
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.private import Private
+from drone.sandbox.places.private import Private
 from drone.sandbox.profile import Network
 from mcc.configuration.workspaces import GitRemote, Workspaces
 from tests.drone.checkouts.git_server import HOST, Served, git_server

@@ -9,8 +9,8 @@ import asyncio
 import sys
 from pathlib import Path
 
-from drone.agent.threads import OwnThreads
 from drone.sandbox.bubblewrap import Bubblewrap
+from drone.threads import OwnThreads
 from tests.drone.checkouts.drone_site import checkouts_in
 from tests.drone.checkouts.git_server import HOST
 from tests.drone.worktrees.killed import Killing

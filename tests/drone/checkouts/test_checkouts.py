@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.threads import OwnThreads
 from drone.checkouts.mirror import CannotFetch, NotNow
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.paths import PathError
+from drone.sandbox.places.paths import PathError
+from drone.threads import OwnThreads
 from mcc.configuration.workspaces import git_address
 from tests.drone.checkouts.drone_site import site
 from tests.drone.tools.git_scene import Scene

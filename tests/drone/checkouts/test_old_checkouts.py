@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from drone.agent.threads import OwnThreads
 from drone.checkouts.sweep import Sweep
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.tools.git_program import Git
+from drone.threads import OwnThreads
+from drone.tools.git.program import Git
 from mcc.configuration.workspaces import KEPT_CHECKOUTS, KeptCheckouts
 from tests.drone.checkouts.drone_site import Site, site
 from tests.drone.tools.git_scene import Scene

@@ -8,7 +8,7 @@ from threading import Event
 import pytest
 
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 
 STOP = Event()
 MOST = 60

@@ -11,7 +11,7 @@ from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.scan import stamp_of
 from drone.checkpoints.store import Checkpoint, CheckpointStore
 from drone.checkpoints.tree import Node, at, entries
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 
 STOP = Event()
 

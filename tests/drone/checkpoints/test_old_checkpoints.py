@@ -7,7 +7,7 @@ from threading import Event
 from drone.checkpoints.directory import CheckpointDirectory, Pruned
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.store import CheckpointStore
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 
 STOP = Event()
 

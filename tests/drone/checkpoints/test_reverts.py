@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.turn import Turn
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.checkpoints.restore import plan_restore
 from drone.checkpoints.revert import Revert
 from drone.checkpoints.summary import PathChange
 from drone.checkpoints.tree import Node
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.limits import Limits
 from mcc.contracts.order import OrderKind, OrderOrigin, Outcome, WorkOrder

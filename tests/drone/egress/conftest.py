@@ -10,7 +10,7 @@ from drone.egress.plan import Plan
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds
 from drone.sandbox.custody import Custody
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from tests.drone.sandbox.machine import found_sandbox
 
 Run = Callable[[ProxiedNetwork | None, str], Awaitable[str]]

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from drone.agent.permission_gate import profile_of
-from drone.agent.toolset import Call, Preview
+from drone.agent.turns.toolset import Call, Preview
 from drone.egress.plan import ConfiguredSecret, Plan
-from drone.tools.shell import Shell, ShellTools
-from drone.tools.wrappers import only_reading
+from drone.tools.frame.wrappers import only_reading
+from drone.tools.shell.commands import Shell, ShellTools
 from mcc.contracts.journal import AgentStep
 from tests.drone.egress.conftest import Make
 from tests.drone.egress.servers import Host, host

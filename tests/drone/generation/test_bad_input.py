@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.turn import Turn
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.turn import Turn
 from drone.generation.library import _hiring, generate
 from drone.generation.orchestrator import Orchestrator, Request
 from drone.generation.port import DocumentLost, MemoryDocuments

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from drone.agent.budget import Budget
-from drone.agent.control_router import ASKS_NO_MODEL, ControlRouter
-from drone.agent.idle_watch import IdleWatch
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import UserMessage
-from drone.agent.model import Model
-from drone.agent.tree import Tree
-from drone.agent.turn import Steering, Turn
+from drone.agent.control.control_router import ASKS_NO_MODEL, ControlRouter
+from drone.agent.control.idle_watch import IdleWatch
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.model import Model
+from drone.agent.spending.budget import Budget
+from drone.agent.state.tree import Tree
+from drone.agent.turns.turn import Steering, Turn
 from drone.generation.library import _hiring
 from drone.generation.orchestrator import Orchestrator, Request
 from drone.generation.port import MemoryDocuments

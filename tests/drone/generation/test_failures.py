@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import ModelError
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import ModelError
 from drone.generation.library import generate
 from drone.models.offline.model import OfflineModel
 from drone.models.scripted import Line, Said, call

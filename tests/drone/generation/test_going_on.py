@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from drone.agent.journal import MemoryJournal
+from drone.agent.ports.journal import MemoryJournal
 from drone.generation.library import GenerationReport, generate
 from drone.models.scripted import Line, Said, call
 from mcc.contracts.entry import Origin

@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from drone.agent.definitions import Definitions
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import Ask
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import Ask
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.generation.port import MemoryDocuments
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.order_context import OrderContext

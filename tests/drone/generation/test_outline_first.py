@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from drone.agent.journal import MemoryJournal
+from drone.agent.ports.journal import MemoryJournal
 from drone.generation.outline import OrderParked
 from drone.models.scripted import Said, call
 from mcc.contracts.entry import Origin

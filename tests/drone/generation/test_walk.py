@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 
-from drone.agent.journal import MemoryJournal
+from drone.agent.ports.journal import MemoryJournal
 from drone.generation.library import generate
 from drone.models.scripted import Line, Said, call
 from mcc.contracts.ids import fresh_id

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from drone.agent.messages import AssistantMessage, UserMessage
-from drone.agent.model import Ask, WantedCall
+from drone.agent.ports.messages import AssistantMessage, UserMessage
+from drone.agent.ports.model import Ask, WantedCall
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from mcc.documents.blueprint import Blueprint
 

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.turn import Task
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.turns.turn import Task
 from drone.mcp_servers.server import Lost, Refused, Server
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.toolset import ServerTools

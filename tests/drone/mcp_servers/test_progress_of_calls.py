@@ -1,8 +1,8 @@
 """The progress of a call reaches viewers in single lines, at a limited rate, without secrets."""
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.toolset import Call
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.turns.toolset import Call
 from drone.mcp_servers.toolset import REPORT_SECONDS, ProgressReporter
 from drone.models.scripted import ScriptedModel
 from mcc.contracts.agents import AgentDefinition

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.toolset import Call
+from drone.agent.turns.toolset import Call
 from drone.mcp_servers.definitions import Listing, listing
 from drone.mcp_servers.results import output_of
 from mcc.configuration.mcp_servers import McpServer

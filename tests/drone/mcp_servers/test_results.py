@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from drone.agent.artifacts import Artifacts
-from drone.agent.journal import MemoryJournal
+from drone.agent.ports.artifacts import Artifacts
+from drone.agent.ports.journal import MemoryJournal
 from drone.mcp_servers.results import MOST_PARTS, MOST_PICTURES, output_of, reason_of
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.journal import Outcome

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.toolset import Call
+from drone.agent.turns.toolset import Call
 from drone.mcp_servers.server import Refused
 from drone.mcp_servers.servers import McpServers
 from drone.mcp_servers.transports import Transports

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.messages import Message, ToolSpec, UserMessage
-from drone.agent.model import Ask, Bill, Model, ModelError, Reply
+from drone.agent.ports.messages import Message, ToolSpec, UserMessage
+from drone.agent.ports.model import Ask, Bill, Model, ModelError, Reply
 from drone.models.dialects.anthropic import anthropic_model
 from drone.models.dialects.chat import openai_model
 from drone.models.dialects.gemini import gemini_model

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.messages import ToolSpec
-from drone.agent.model import WantedCall
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.ports.model import WantedCall
 from drone.models.prices import Price
 
 

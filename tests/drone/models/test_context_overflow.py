@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.model import Ask, ContextOverflow, ModelError, Reply
+from drone.agent.ports.model import Ask, ContextOverflow, ModelError, Reply
 from drone.models.failures import error_inside, refused
 from drone.models.retry import Fallback, Retrying
 from drone.models.scripted import ScriptedModel

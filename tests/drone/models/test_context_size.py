@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.model import context_tokens
+from drone.agent.ports.model import context_tokens
 from drone.models.overflow import window_in
 from drone.models.registry import Models
 from drone.models.scripted import ScriptedModel

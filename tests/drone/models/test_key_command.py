@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.model import BadReply, ModelError
+from drone.agent.ports.model import BadReply, ModelError
 from drone.models.checks import check
 from drone.models.guards import RedactedModels
 from drone.models.providers import MOST_BYTES, KeyCommand, why_not_run

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from drone.agent.messages import ToolResult, ToolResults
-from drone.agent.model import Ask
+from drone.agent.ports.messages import ToolResult, ToolResults
+from drone.agent.ports.model import Ask
 from drone.models.body import LARGE_BYTES, LongBody, ShortBody, body_of, coalesced, comma_separated
 from drone.models.dialects.anthropic import Messages
 from drone.models.dialects.chat import ChatCompletions

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import ModelError
-from drone.agent.report import Cause
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import ModelError
+from drone.agent.ports.report import Cause
 from drone.models.guards import CHECK_EVERY, FEWEST_TIMES, LONGEST_UNIT, SHORTEST_STRETCH, LoopGuard, repeated
 from drone.models.registry import Models
 from drone.models.retry import Fallback, Retrying, RetryPolicy

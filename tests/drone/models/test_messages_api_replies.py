@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.journal import GrowingCall
-from drone.agent.messages import AssistantMessage, UserMessage
-from drone.agent.model import WantedCall
+from drone.agent.ports.journal import GrowingCall
+from drone.agent.ports.messages import AssistantMessage, UserMessage
+from drone.agent.ports.model import WantedCall
 from drone.models.prices import Price
 from mcc.contracts.blocks import RedactedBlock, ThinkingBlock, ToolCallBlock
 

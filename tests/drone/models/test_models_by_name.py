@@ -14,8 +14,8 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from drone.agent.messages import AssistantMessage, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.model import ModelError
+from drone.agent.ports.messages import AssistantMessage, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.model import ModelError
 from drone.models.guards import UnknownModel
 from drone.models.registry import Models
 from drone.models.transport import Wire

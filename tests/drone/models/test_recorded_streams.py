@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.model import ModelError, Reply
+from drone.agent.ports.model import ModelError, Reply
 from mcc.contracts.blocks import RedactedBlock, ThinkingBlock
 
 STREAMS = sorted((Path(__file__).parent / "streams").glob("*/*.sse"))

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from drone.agent.messages import AssistantMessage, ToolSpec, UserMessage
-from drone.agent.model import Ask, ModelError
+from drone.agent.ports.messages import AssistantMessage, ToolSpec, UserMessage
+from drone.agent.ports.model import Ask, ModelError
 from drone.models.cache import CachedModel
 from drone.models.registry import Models
 from drone.models.scripted import Line, ScriptedModel

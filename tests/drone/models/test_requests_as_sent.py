@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.model import ModelError
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.model import ModelError
 from mcc.contracts.blocks import ThinkingBlock, ToolCall, blocks_of
 
 CACHED = {"cache_control": {"type": "ephemeral"}}

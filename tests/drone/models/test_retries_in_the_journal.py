@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import Model
-from drone.agent.report import Cause, Report
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import Model
+from drone.agent.ports.report import Cause, Report
 from drone.models.prices import Price
 from drone.models.retry import Fallback, Retrying, RetryPolicy
 from mcc.contracts.agents import AgentDefinition

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.model import (
+from drone.agent.ports.model import (
     Ask,
     AskLater,
     BadReply,

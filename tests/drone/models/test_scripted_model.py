@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from drone.agent.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
-from drone.agent.model import ModelError, WantedCall
+from drone.agent.ports.messages import AssistantMessage, ToolResult, ToolResults, UserMessage
+from drone.agent.ports.model import ModelError, WantedCall
 from drone.models.scripted import Line, ScriptedModel, ScriptProblem, by_prompt, call, load
 
 

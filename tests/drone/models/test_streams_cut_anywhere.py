@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.model import ModelError, Reply
+from drone.agent.ports.model import ModelError, Reply
 
 STRIDE = 5
 """Bytes between two cuts that are told as errors of the connection."""

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.messages import ToolSpec
+from drone.agent.ports.messages import ToolSpec
 from drone.models.tool_specs import MOST_LEVELS, sendable, unsendable
 
 TEXT = {"type": "string"}

@@ -11,7 +11,7 @@ import httpx
 import pytest
 import uvloop
 
-from drone.agent.model import ModelError
+from drone.agent.ports.model import ModelError
 from drone.models.body import ShortBody
 from drone.models.dialects.chat import ChatCompletions
 from drone.models.remote import Endpoint, Remote, Timeouts

@@ -7,10 +7,10 @@ from typing import Any, get_args
 
 import pytest
 
-from drone.agent.control_router import ControlRouter
-from drone.agent.definitions import Definitions
-from drone.agent.journal import MemoryJournal
+from drone.agent.control.control_router import ControlRouter
+from drone.agent.ports.journal import MemoryJournal
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.models.registry import Models
 from drone.models.transport import Wire
 from drone.order_context import OrderContext

@@ -11,7 +11,7 @@ from pathlib import Path
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
 from drone.sandbox.custody import Custody
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.sandbox.reaper import boot_seconds
 
 MARGIN_SECONDS = 0.5

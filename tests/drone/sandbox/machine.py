@@ -9,8 +9,8 @@ import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.reaper import Process
-from drone.tools.git_program import Git
-from drone.tools.shell import Shell
+from drone.tools.git.program import Git
+from drone.tools.shell.commands import Shell
 
 
 def needs(problem: str | None) -> None:

@@ -10,7 +10,7 @@ from drone.sandbox.cgroups import CONTROLLERS, OWN, Cgroups, Group, Unavailable
 from drone.sandbox.child import Bounds
 from drone.sandbox.limits import Limits
 from drone.sandbox.meter import release
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 
 FILES = ("cgroup.procs", "cgroup.subtree_control", "cgroup.type")
 

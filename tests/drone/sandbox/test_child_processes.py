@@ -15,7 +15,7 @@ from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds, Captured, Ended, Leash
 from drone.sandbox.custody import Custody, left_behind
 from drone.sandbox.limits import DEFAULT
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 
 SOON = Bounds(20.0)
 NAP = str(100_000 + os.getpid())

@@ -10,7 +10,7 @@ import pytest
 from drone.sandbox.bubblewrap import Mount, Profile
 from drone.sandbox.child import Bounds, Ended
 from drone.sandbox.contained import Contained
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.sandbox.reaper import Process
 from mcc.configuration.network import Sandbox
 

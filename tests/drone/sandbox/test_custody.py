@@ -16,7 +16,7 @@ import pytest
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
 from drone.sandbox.custody import Custody, TermOver, left_behind
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.sandbox.reaper import Process, Reaper, Verdict, boot_seconds, tree_of, verdict
 from tests.drone.sandbox.machine import asleep
 from tests.waiting import until

@@ -14,10 +14,10 @@ import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds, Ended
-from drone.sandbox.guard import MOST_MOUNTED, sweep_placeholders
-from drone.sandbox.paths import Workspace
-from drone.sandbox.placeholders import ASIDE, Placeholders
-from drone.sandbox.protected import Protected
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.protection.guard import MOST_MOUNTED, sweep_placeholders
+from drone.sandbox.protection.placeholders import ASIDE, Placeholders
+from drone.sandbox.protection.protected import Protected
 from tests.drone.tools.git_scene import Scene
 
 T = TypeVar("T")
@@ -309,7 +309,7 @@ def test_a_sweep_removes_placeholders_and_nothing_else(root: Path, whole: bool) 
 
 RACE = """
 import os, shutil, sys
-from drone.sandbox.placeholders import Placeholders
+from drone.sandbox.protection.placeholders import Placeholders
 
 kind, root = sys.argv[1:]
 fd = os.open(root, os.O_RDONLY)

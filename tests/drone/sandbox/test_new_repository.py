@@ -9,8 +9,8 @@ import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds, Ended
-from drone.sandbox.new_repository import settings, what_is_left
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.protection.new_repository import settings, what_is_left
 from tests.drone.sandbox.machine import needs
 from tests.drone.tools.git_scene import Scene
 

@@ -9,10 +9,10 @@ import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import Workspace
-from drone.sandbox.private import Private
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.places.private import Private
+from drone.sandbox.places.worktree import Worktree
 from drone.sandbox.profile import own_paths
-from drone.sandbox.worktree import Worktree
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.beneath import works
-from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
+from drone.sandbox.places.beneath import works
+from drone.sandbox.places.paths import PathDenied, PathError, PathMissing, Workspace
 
 Opener = Callable[[Path], Workspace]
 

@@ -9,7 +9,7 @@ import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Mount, Profile
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 
 SOON = Bounds(20.0)
 FOR_EVER = Bounds(math.inf)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drone.sandbox.protected import Protected
+from drone.sandbox.protection.protected import Protected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from drone.sandbox.paths import PathDenied, Roots
+from drone.sandbox.places.paths import PathDenied, Roots
 
 
 class Mount:

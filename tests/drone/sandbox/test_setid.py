@@ -9,9 +9,9 @@ import pytest
 
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds, Ended
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.sandbox.probe import CAPABILITY as CONTENT
-from drone.sandbox.setid import CAPABILITY, now_ns, strip_setid
+from drone.sandbox.protection.setid import CAPABILITY, now_ns, strip_setid
 from tests.drone.sandbox.test_walls import weaker
 
 SOON = Bounds(20.0)

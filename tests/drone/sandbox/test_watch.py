@@ -8,10 +8,10 @@ from threading import Event
 
 import pytest
 
-from drone.sandbox.protected import Protected
-from drone.sandbox.quarantine import Quarantine, Top, contents
-from drone.sandbox.survey import survey
-from drone.sandbox.watch import WALK_SECONDS, WatchedTop
+from drone.sandbox.protection.protected import Protected
+from drone.sandbox.protection.quarantine import Quarantine, Top, contents
+from drone.sandbox.protection.survey import survey
+from drone.sandbox.protection.watch import WALK_SECONDS, WatchedTop
 from tests.drone.tools.git_scene import Scene
 
 HOSTILE = "[core]\n\tfsmonitor = x\n"

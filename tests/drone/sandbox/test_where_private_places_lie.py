@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.mounts import real_path
-from drone.sandbox.private import Private
+from drone.sandbox.places.mounts import real_path
+from drone.sandbox.places.private import Private
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.host_lock import FILE, MARKER, Key, keys_above, workspace_key
-from drone.sandbox.paths import PathError, Workspace
+from drone.sandbox.places.paths import PathError, Workspace
+from drone.sandbox.places.workspace_key import FILE, MARKER, Key, keys_above, workspace_key
 
 
 def key_of(root: Path, *, mark: bool = True) -> Key:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from drone.agent.toolset import Call, Output, ToolSet
+from drone.agent.turns.toolset import Call, Output, ToolSet
 from mcc.contracts.entry import Origin
 
 Use = Callable[..., Awaitable[Output]]

@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from threading import Event
 from typing import Any
 
-from drone.agent.journal import MemoryJournal
+from drone.agent.ports.journal import MemoryJournal
 from drone.checkpoints.recording import Closed, OrderCheckpoints
 from drone.checkpoints.store import StoreBroken
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds, Ended
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 
 WHY = "The checkpoints of this workspace cannot be used: disk I/O error."
 LINE = "not recorded: The checkpoints of this workspace cannot be used: disk I/O error."

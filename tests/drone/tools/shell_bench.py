@@ -6,17 +6,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal, TextDelta
-from drone.agent.toolset import Call, Output, ToolSet
-from drone.agent.turn import Turn
+from drone.agent.ports.journal import MemoryJournal, TextDelta
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.toolset import Call, Output, ToolSet
+from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.egress.egress import Egress
-from drone.sandbox.paths import Workspace
-from drone.tools.jobs import Jobs
-from drone.tools.shell import ShellTools
-from drone.tools.tool import FunctionTools
-from drone.tools.wrappers import OnlyReading
+from drone.sandbox.places.paths import Workspace
+from drone.tools.frame.jobs import Jobs
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.frame.wrappers import OnlyReading
+from drone.tools.shell.commands import ShellTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.limits import Limits
 from mcc.redaction import Redactor

@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import CHANGING
-from drone.agent.toolset import Call, Output
-from drone.agent.turn import Turn
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import CHANGING
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.sandbox.bubblewrap import Bubblewrap, Profile
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import Workspace
-from drone.sandbox.protected import Protected
-from drone.tools.aftermath import Aftermath
-from drone.tools.git_writing import GitWriteTools
-from drone.tools.jobs import Jobs
-from drone.tools.shell import ShellTools
-from drone.tools.tool import FunctionTools
-from drone.tools.writing import WritingTools
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.protection.protected import Protected
+from drone.tools.files.writing import WritingTools
+from drone.tools.frame.aftermath import Aftermath
+from drone.tools.frame.jobs import Jobs
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.git.writing import GitWriteTools
+from drone.tools.shell.commands import ShellTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorkspaceCommitted
 from mcc.contracts.journal import Outcome

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.tools.rules_and_skills import agent_files
 from mcc.definitions.front_matter import FILE_BYTES
 from mcc.definitions.scopes import WORKSPACE_FILES

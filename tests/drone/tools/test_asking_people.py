@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 import drone
-from drone.agent.journal import MemoryJournal
-from drone.agent.tree import Tree
-from drone.agent.turn import Task
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.state.tree import Tree
+from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, ScriptedModel, call
 from drone.tools.asking import ASKING_TOOLS
-from drone.tools.tool import FunctionTools
+from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.approvals import AnyItem, NewAnswer, QuestionItem
 from mcc.contracts.ids import root_record_id
 from mcc.contracts.inbox_facts import QuestionAnswered, QuestionAsked

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.messages import ToolSpec
-from drone.tools.capabilities import capability
+from drone.agent.ports.messages import ToolSpec
 from drone.tools.catalog import Toolbox
+from drone.tools.frame.capabilities import capability
 from mcc.api.fleet import offers
 from mcc.contracts.drones import Capability, Registration
 

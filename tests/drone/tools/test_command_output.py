@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from drone.tools.command_output import (
+from drone.tools.shell.output import (
     HEAD_BYTES,
     PENDING_BYTES,
     TAIL_BYTES,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drone.tools.display_text import LONGEST_WORD, cut, strip_controls, word_after, word_before
+from drone.tools.frame.display_text import LONGEST_WORD, cut, strip_controls, word_after, word_before
 
 
 @pytest.mark.parametrize(

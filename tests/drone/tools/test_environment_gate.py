@@ -5,10 +5,10 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from drone.agent.messages import ToolSpec
-from drone.agent.toolset import Call, Output
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.turns.toolset import Call, Output
 from drone.tools.environment import DETECTION, GATED, Detected, EnvironmentGate
-from drone.tools.wrappers import Only
+from drone.tools.frame.wrappers import Only
 from mcc.contracts.journal import Outcome
 
 Use = Callable[..., Awaitable[Output]]

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from drone.agent.toolset import Output
-from drone.sandbox.paths import Workspace
+from drone.agent.turns.toolset import Output
+from drone.sandbox.places.paths import Workspace
 from drone.tools.environment import Head, detection_tool, git_head
-from drone.tools.manifests import entry_points
-from drone.tools.tool import FunctionTools
+from drone.tools.files.manifests import entry_points
+from drone.tools.frame.tool import FunctionTools
 
 Use = Callable[..., Awaitable[Output]]
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

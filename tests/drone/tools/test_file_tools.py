@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.toolset import Output, ToolSet
-from drone.sandbox.paths import PathError, Workspace
+from drone.agent.turns.toolset import Output, ToolSet
+from drone.sandbox.places.paths import PathError, Workspace
 from drone.tools.catalog import Toolbox
-from drone.tools.files import DEFAULT_LIMIT, find_files, list_files
-from drone.tools.reading import read_file
-from drone.tools.tool import FunctionTools
-from drone.tools.wrappers import Timed
+from drone.tools.files.listing import DEFAULT_LIMIT, find_files, list_files
+from drone.tools.files.reading import read_file
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.frame.wrappers import Timed
 from mcc.contracts.journal import Outcome
 
 Use = Callable[..., Awaitable[Output]]

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.threads import OwnThreads
-from drone.agent.transcript import first_message, request_in
+from drone.agent.ports.transcript import first_message, request_in
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
+from drone.threads import OwnThreads
 from drone.tools.environment import GUIDE_BYTES, Look, Survey, first_look
-from drone.tools.git_program import Git
+from drone.tools.git.program import Git
 from mcc.contracts.fence import unfenced
 from tests.drone.tools.git_scene import Scene
 

@@ -9,11 +9,11 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from drone.agent.journal import Fenced
-from drone.agent.threads import NoThread
-from drone.agent.toolset import Output
-from drone.tools.schema import ToolDeclarationError
-from drone.tools.tool import FunctionTools, Joined, ToolContext, ToolFailed, declaration_of, tool
+from drone.agent.ports.journal import Fenced
+from drone.agent.turns.toolset import Output
+from drone.threads import NoThread
+from drone.tools.frame.schema import ToolDeclarationError
+from drone.tools.frame.tool import FunctionTools, Joined, ToolContext, ToolFailed, declaration_of, tool
 from mcc.contracts.journal import Outcome
 
 Use = Callable[..., Awaitable[Output]]

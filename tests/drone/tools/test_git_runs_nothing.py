@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.threads import OwnThreads
-from drone.agent.toolset import Output
+from drone.agent.turns.toolset import Output
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import Workspace
-from drone.tools.git import GitTools
-from drone.tools.git_program import Git
-from drone.tools.git_repository import sanitized_config
-from drone.tools.tool import FunctionTools
+from drone.sandbox.places.paths import Workspace
+from drone.threads import OwnThreads
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.git.program import Git
+from drone.tools.git.reading import GitTools
+from drone.tools.git.repository import sanitized_config
 from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene
 from tests.drone.tools.hostile_repository import hostile_repository

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.toolset import Output, ToolSet
-from drone.sandbox.paths import Workspace
-from drone.tools.git import PATCH_BYTES, GitTools
-from drone.tools.git_program import SHOWN_BYTES, Git
-from drone.tools.tool import FunctionTools
+from drone.agent.turns.toolset import Output, ToolSet
+from drone.sandbox.places.paths import Workspace
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.git.program import SHOWN_BYTES, Git
+from drone.tools.git.reading import PATCH_BYTES, GitTools
 from mcc.contracts.journal import Outcome
 from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.toolset import Call, Output, Preview, preview_of
-from drone.agent.turn import Turn
-from drone.sandbox.paths import Workspace
-from drone.sandbox.private import Private
-from drone.tools.git_program import Git
-from drone.tools.git_writing import GitWriteTools
-from drone.tools.tool import FunctionTools
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.toolset import Call, Output, Preview, preview_of
+from drone.agent.turns.turn import Turn
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.places.private import Private
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.git.program import Git
+from drone.tools.git.writing import GitWriteTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.git_facts import WorkspaceCommitted
 from mcc.contracts.invisible import escape_invisible

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.beneath import MAX_DEPTH
-from drone.sandbox.paths import PathDenied, PathError, PathMissing, Workspace
-from drone.tools.display_text import display_path
-from drone.tools.glob import matcher
-from drone.tools.ignore import MAX_BYTES, MAX_CHARACTERS, MAX_RULES, IgnoreFile
-from drone.tools.pattern import GlobError, expression
-from drone.tools.tool import ToolFailed
-from drone.tools.walk import Kind, Walk
+from drone.sandbox.places.beneath import MAX_DEPTH
+from drone.sandbox.places.paths import PathDenied, PathError, PathMissing, Workspace
+from drone.tools.files.glob import matcher
+from drone.tools.files.ignore import MAX_BYTES, MAX_CHARACTERS, MAX_RULES, IgnoreFile
+from drone.tools.files.pattern import GlobError, expression
+from drone.tools.files.walk import Kind, Walk
+from drone.tools.frame.display_text import display_path
+from drone.tools.frame.tool import ToolFailed
 
 
 def files(root: Path, start: str = ".", **more: int) -> list[str]:

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.toolset import ToolSet
-from drone.sandbox.paths import Workspace
-from drone.tools.files import find_files
-from drone.tools.search import search_tool
-from drone.tools.tool import FunctionTools
+from drone.agent.turns.toolset import ToolSet
+from drone.sandbox.places.paths import Workspace
+from drone.tools.files.listing import find_files
+from drone.tools.files.search import search_tool
+from drone.tools.frame.tool import FunctionTools
 from tests.drone.tools.conftest import Use
 
 FILES = (

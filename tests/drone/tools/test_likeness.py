@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drone.tools.likeness import differences, folded, nearest, without_numbers
-from drone.tools.text_files import TextFile, replaced
-from drone.tools.tool import ToolFailed
+from drone.tools.files.likeness import differences, folded, nearest, without_numbers
+from drone.tools.files.text_files import TextFile, replaced
+from drone.tools.frame.tool import ToolFailed
 
 
 def told(text: str, old: str) -> str:

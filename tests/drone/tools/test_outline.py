@@ -7,14 +7,14 @@ from threading import Event
 
 import pytest
 
-from drone.agent.toolset import Output, ToolSet
+from drone.agent.turns.toolset import Output, ToolSet
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.tools.catalog import Toolbox
-from drone.tools.git_program import Git
-from drone.tools.outline import LARGEST, LINES, folded, outline, symbols_of
-from drone.tools.symbols import DEEPEST, MOST, Symbol
-from drone.tools.tool import FunctionTools, ToolFailed
+from drone.tools.files.outline import LARGEST, LINES, folded, outline, symbols_of
+from drone.tools.files.symbols import DEEPEST, MOST, Symbol
+from drone.tools.frame.tool import FunctionTools, ToolFailed
+from drone.tools.git.program import Git
 
 Use = Callable[..., Awaitable[Output]]
 

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.definitions import Definitions
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.settings import Settings, ToolModules
 from drone.tools.catalog import provision
-from drone.tools.own import own_tools
+from drone.tools.frame.own import own_tools
 
 GOOD = """
 import drone

@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from drone.checkpoints.diff import file_diff
-from drone.tools.patch import applied, parsed
-from drone.tools.text_files import TextFile, replaced
-from drone.tools.tool import ToolFailed
+from drone.tools.files.patch import applied, parsed
+from drone.tools.files.text_files import TextFile, replaced
+from drone.tools.frame.tool import ToolFailed
 from tests.drone.tools.writing_bench import WritingBench
 
 BEFORE = "one\ntwo\nthree\nfour\nfive\nsix\n"

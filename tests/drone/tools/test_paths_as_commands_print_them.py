@@ -6,15 +6,15 @@ import pytest
 
 from drone.agent.agent import Agent
 from drone.agent.parts import Hired
-from drone.agent.toolset import ToolSet
+from drone.agent.turns.toolset import ToolSet
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.sandbox.paths import PathDenied, PathError, Workspace
-from drone.tools.files import find_files, list_files
-from drone.tools.git_repository import pathspec
-from drone.tools.outline import outline
-from drone.tools.reading import read_file
-from drone.tools.search import search_tool
-from drone.tools.tool import FunctionTools
+from drone.sandbox.places.paths import PathDenied, PathError, Workspace
+from drone.tools.files.listing import find_files, list_files
+from drone.tools.files.outline import outline
+from drone.tools.files.reading import read_file
+from drone.tools.files.search import search_tool
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.git.repository import pathspec
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.journal import Outcome
 from mcc.rules.reads import Reads

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.messages import (
+from drone.agent.ports.messages import (
     MOST,
     MOST_CHARACTERS,
     Picture,
@@ -19,12 +19,12 @@ from drone.agent.messages import (
     picture_characters,
     with_picture_bytes,
 )
-from drone.agent.toolset import Output, ToolSet
-from drone.agent.transcript import Transcript, length
-from drone.sandbox.paths import Workspace
-from drone.tools.documents import LARGEST_PICTURE, BadPicture, measured
-from drone.tools.reading import read_file
-from drone.tools.tool import FunctionTools
+from drone.agent.ports.transcript import Transcript, length
+from drone.agent.turns.toolset import Output, ToolSet
+from drone.sandbox.places.paths import Workspace
+from drone.tools.files.documents import LARGEST_PICTURE, BadPicture, measured
+from drone.tools.files.reading import read_file
+from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.blocks import ImageBlock
 from mcc.contracts.journal import Clipped
 

@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from drone.agent.toolset import Call, Output, Preview, preview_of
+from drone.agent.turns.toolset import Call, Output, Preview, preview_of
 from drone.tools.environment import Detected, EnvironmentGate
-from drone.tools.schema import ToolDeclarationError
-from drone.tools.tool import FunctionTools, Joined, ToolContext, ToolFailed, tool
-from drone.tools.wrappers import Only, Redacted, Timed
+from drone.tools.frame.schema import ToolDeclarationError
+from drone.tools.frame.tool import FunctionTools, Joined, ToolContext, ToolFailed, tool
+from drone.tools.frame.wrappers import Only, Redacted, Timed
 from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import Outcome
 from mcc.redaction import Redactor

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drone.agent.messages import ToolSpec
+from drone.agent.ports.messages import ToolSpec
 from drone.tools.catalog import Toolbox, UnknownToolName, chosen, expand, provision
 from mcc.contracts.agents import AgentDefinition
 from mcc.definitions.rights import TOOL_GROUPS

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.receipts import Passage, passages
-from drone.agent.toolset import Output, ToolSet
-from drone.sandbox.paths import Workspace
-from drone.tools.files import MAX_WHOLE_BYTES
-from drone.tools.reading import CHARACTERS, LINES, MOST_CHARACTERS, read_file
-from drone.tools.tool import FunctionTools
+from drone.agent.ports.receipts import Passage, passages
+from drone.agent.turns.toolset import Output, ToolSet
+from drone.sandbox.places.paths import Workspace
+from drone.tools.files.listing import MAX_WHOLE_BYTES
+from drone.tools.files.reading import CHARACTERS, LINES, MOST_CHARACTERS, read_file
+from drone.tools.frame.tool import FunctionTools
 
 Use = Callable[..., Awaitable[Output]]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.definitions import shipped_prompts
-from drone.agent.toolset import Output
-from drone.sandbox.paths import Workspace
+from drone.agent.turns.toolset import Output
+from drone.definitions import shipped_prompts
+from drone.sandbox.places.paths import Workspace
+from drone.tools.frame.tool import FunctionTools
 from drone.tools.rules_and_skills import RULE_BYTES, SkillTools, rules_list, rules_read
-from drone.tools.tool import FunctionTools
 
 Use = Callable[..., Awaitable[Output]]
 SHIPPED = ("reading-an-unknown-repository", "reviewing-a-change", "writing-a-handover")

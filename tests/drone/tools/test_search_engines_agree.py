@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.receipts import passages_shown
-from drone.agent.toolset import Output, ToolSet
-from drone.sandbox.paths import Workspace
-from drone.tools.files import MAX_WHOLE_BYTES
-from drone.tools.pattern import Pattern, PatternError
-from drone.tools.ripgrep import Ripgrep
-from drone.tools.search import search_tool
-from drone.tools.tool import FunctionTools
+from drone.agent.ports.receipts import passages_shown
+from drone.agent.turns.toolset import Output, ToolSet
+from drone.sandbox.places.paths import Workspace
+from drone.tools.files.listing import MAX_WHOLE_BYTES
+from drone.tools.files.pattern import Pattern, PatternError
+from drone.tools.files.ripgrep import Ripgrep
+from drone.tools.files.search import search_tool
+from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.journal import Outcome
 from mcc.rules.reads import Passage
 

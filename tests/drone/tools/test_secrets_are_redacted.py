@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drone.agent.messages import ToolSpec
-from drone.agent.toolset import Call, Output
-from drone.tools.wrappers import Redacted
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.turns.toolset import Call, Output
+from drone.tools.frame.wrappers import Redacted
 from mcc.contracts.entry import Origin
 from mcc.redaction import MARK, Redactor
 

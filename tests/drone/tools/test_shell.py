@@ -8,10 +8,10 @@ from uuid import uuid4
 
 import pytest
 
-from drone.agent.model import Ask
-from drone.agent.toolset import Call, Preview
+from drone.agent.ports.model import Ask
+from drone.agent.turns.toolset import Call, Preview
 from drone.models.scripted import Line, Said, call
-from drone.tools.command_output import HEAD_BYTES, TAIL_BYTES
+from drone.tools.shell.output import HEAD_BYTES, TAIL_BYTES
 from mcc.contracts.journal import Outcome
 from tests.drone.sandbox.machine import found_shell
 from tests.drone.tools.shell_bench import WHO, ShellBench

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 
 from drone.access import toolbox_of
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.toolset import Call, Output
-from drone.agent.turn import Turn
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.settings import Settings
-from drone.tools.jobs import Jobs
-from drone.tools.own import NO_OWN
-from drone.tools.shell import ShellTools
-from drone.tools.tool import FunctionTools
-from drone.tools.wrappers import OnlyReading
+from drone.tools.frame.jobs import Jobs
+from drone.tools.frame.own import NO_OWN
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.frame.wrappers import OnlyReading
+from drone.tools.shell.commands import ShellTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.limits import Limits
 

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from drone.agent.model import WantedCall
+from drone.agent.ports.model import WantedCall
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.models.scripted import Line, call
-from drone.sandbox.paths import Workspace
-from drone.sandbox.protected import Protected
-from drone.tools.reading import read_file
-from drone.tools.tool import FunctionTools, tool
-from drone.tools.writing import WritingTools
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.protection.protected import Protected
+from drone.tools.files.reading import read_file
+from drone.tools.files.writing import WritingTools
+from drone.tools.frame.tool import FunctionTools, tool
 from tests.drone.agent.lone import Lone
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.threads import OwnThreads
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
+from drone.threads import OwnThreads
 from drone.tools.environment import Survey, first_look
-from drone.tools.git import GitTools
-from drone.tools.git_program import Git
-from drone.tools.git_writing import GitWriteTools
-from drone.tools.tool import FunctionTools
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.git.program import Git
+from drone.tools.git.reading import GitTools
+from drone.tools.git.writing import GitWriteTools
 from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.conftest import Use
 from tests.drone.tools.git_scene import Scene

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drone.sandbox.child import Captured
-from drone.tools.command_output import CapturedOutput, captured, output_text
-from drone.tools.display_text import strip_controls
-from drone.tools.terminal import FRAMES, Overwriting, rendered
+from drone.tools.frame.display_text import strip_controls
+from drone.tools.frame.terminal import FRAMES, Overwriting, rendered
+from drone.tools.shell.output import CapturedOutput, captured, output_text
 from mcc.redaction import Redactor
 
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import ToolSpec
-from drone.agent.toolset import Call, Output
-from drone.agent.tree import Tree
-from drone.agent.turn import Task
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.state.tree import Tree
+from drone.agent.turns.toolset import Call, Output
+from drone.agent.turns.turn import Task
 from drone.models.scripted import Line, ScriptedModel, call
-from drone.tools.tool_search import TOOL_SEARCH, Searchable, ranked, words
+from drone.tools.frame.tool_search import TOOL_SEARCH, Searchable, ranked, words
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id, root_record_id
 

@@ -3,11 +3,11 @@
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from drone.agent.toolset import Output
+from drone.agent.turns.toolset import Output
 from drone.tools.catalog import Toolbox
 from drone.tools.environment import Detected
-from drone.tools.git_program import Git
-from drone.tools.shell import Shell
+from drone.tools.git.program import Git
+from drone.tools.shell.commands import Shell
 from mcc.contracts.journal import Outcome
 from mcc.definitions.rights import expanded
 

@@ -10,8 +10,8 @@ from drone.access import web_tools
 from drone.egress.http1 import Head
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
-from drone.tools.git_program import Git
-from drone.tools.web_text import charset_of, decoded, words_of
+from drone.tools.git.program import Git
+from drone.tools.web.text import charset_of, decoded, words_of
 from mcc.configuration.network import Web, WebSearch
 from mcc.contracts.journal import Outcome
 from tests.drone.tools.web_scene import page, scene

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from drone.agent.toolset import Call, Output, Preview, preview_of
+from drone.agent.turns.toolset import Call, Output, Preview, preview_of
 from drone.checkpoints.diff import judged_diff, on_one_line
-from drone.sandbox.paths import Workspace
-from drone.tools.patch import parsed
-from drone.tools.shell import NO_SHELL, ShellTools
-from drone.tools.tool import FunctionTools
+from drone.sandbox.places.paths import Workspace
+from drone.tools.files.patch import parsed
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.shell.commands import NO_SHELL, ShellTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.invisible import controls_in, escape_invisible, unescape_invisible
 from tests.drone.tools.writing_bench import WritingBench

@@ -6,10 +6,10 @@ from contextlib import suppress
 
 import pytest
 
-from drone.agent.messages import ToolSpec
-from drone.agent.toolset import Call, Output
-from drone.tools.tool import FunctionTools, tool
-from drone.tools.wrappers import Only, Timed
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.turns.toolset import Call, Output
+from drone.tools.frame.tool import FunctionTools, tool
+from drone.tools.frame.wrappers import Only, Timed
 from mcc.contracts.journal import Outcome
 
 Use = Callable[..., Awaitable[Output]]

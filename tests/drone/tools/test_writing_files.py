@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.toolset import Output, Preview
+from drone.agent.turns.toolset import Output, Preview
 from mcc.contracts.journal import Outcome, WorkspaceCheckpointed
 from tests.drone.tools.writing_bench import WritingBench
 

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from drone.agent.toolset import Call, Output
-from drone.tools.tool import FunctionTools
-from drone.tools.web import WebTools
+from drone.agent.turns.toolset import Call, Output
+from drone.tools.frame.tool import FunctionTools
+from drone.tools.web.reading import WebTools
 from mcc.addresses import AddressRule, Endpoint
 from mcc.configuration.network import Web
 from mcc.contracts.entry import Origin

@@ -4,16 +4,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
-from drone.agent.toolset import Call, Output, Preview, preview_of
-from drone.agent.turn import Turn
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.spending.budget import Budget
+from drone.agent.turns.toolset import Call, Output, Preview, preview_of
+from drone.agent.turns.turn import Turn
 from drone.checkpoints.recording import OrderCheckpoints
-from drone.sandbox.paths import Workspace
-from drone.sandbox.protected import Protected
-from drone.tools.reading import read_file
-from drone.tools.tool import FunctionTools
-from drone.tools.writing import WritingTools
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.protection.protected import Protected
+from drone.tools.files.reading import read_file
+from drone.tools.files.writing import WritingTools
+from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.entry import Origin
 from mcc.contracts.limits import Limits
 

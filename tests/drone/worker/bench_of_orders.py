@@ -23,8 +23,8 @@ from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.contracts.wire import Delta, Hint
 from mcc.dispatch.publisher import AsyncPublisher, Message
 from mcc.redaction import Redactor
+from mcc.store.rows.values import Claim
 from mcc.store.store import Store
-from mcc.store.values import Claim
 from mcc.testing import temporary_store
 from tests.drone.worker.fake_crew import FakeCrew
 

@@ -9,15 +9,15 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from drone.agent.definitions import Definitions
-from drone.agent.journal import Journal, TextDelta
-from drone.agent.threads import Pools
+from drone.agent.ports.journal import Journal, TextDelta
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.mcp_servers.server_state import Pins, Tokens
 from drone.mcp_servers.servers import McpServers
 from drone.order_context import OrderContext, Seen
 from drone.sandbox.custody import Custody
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
+from drone.threads import Pools
 from mcc.configuration.mcp_servers import McpServer
 from mcc.contracts.drones import Capability, SandboxState
 from mcc.contracts.entry import Origin

@@ -11,9 +11,9 @@ from drone.worker.drone import CannotStart, Drone
 from mcc.contracts.drones import AS_ROOT, SandboxState
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import OrderStatus
-from mcc.store.errors import StoreUnavailable
-from mcc.store.leases import Leases
+from mcc.store.database.errors import StoreUnavailable
 from mcc.store.store import Store
+from mcc.store.work.leases import Leases
 from mcc.testing import temporary_store
 from tests.drone.worker.fake_crew import FakeCrew
 

@@ -25,7 +25,7 @@ from mcc.contracts.status import OrderStatus
 from mcc.contracts.wire import OrdersWait, control_channel
 from mcc.dispatch.broker import RedisAt, make_app, queue_keys
 from mcc.dispatch.nudge import Nudger
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import Store, open_store
 from tests.drone.worker.forked import FAKE, Running, forked
 from tests.drone.worker.real_redis import SERVER, WHY_NOT, RealRedis, own_redis

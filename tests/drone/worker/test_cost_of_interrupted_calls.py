@@ -6,9 +6,9 @@ from typing import Any
 
 import httpx
 
-from drone.agent.definitions import Definitions
-from drone.agent.tree import Tree
+from drone.agent.state.tree import Tree
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.models.dialects.anthropic import anthropic_model
 from drone.models.prices import Price
 from drone.models.remote import Endpoint

@@ -10,7 +10,7 @@ import pytest
 from drone.worker.shortage import REQUEUE_RESERVES, DiskWatch
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.resources import Reserve
+from mcc.resources import Reserve
 from tests.drone.worker.bench_of_orders import Bench
 from tests.faults.disks import SmallDisk, small_disk
 

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from drone.agent.definitions import Definitions
-from drone.agent.messages import AssistantMessage, Message, UserMessage
-from drone.agent.model import Ask
-from drone.agent.transcript import NOTE
+from drone.agent.ports.messages import AssistantMessage, Message, UserMessage
+from drone.agent.ports.model import Ask
+from drone.agent.ports.transcript import NOTE
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.models.scripted import Said, ScriptedModel
 from drone.settings import Settings
 from drone.worker.executions import Stop

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from drone.agent.definitions import Definitions
-from drone.agent.messages import AssistantMessage, ToolResults, UserMessage
-from drone.agent.model import Ask
-from drone.agent.transcript import request_in
+from drone.agent.ports.messages import AssistantMessage, ToolResults, UserMessage
+from drone.agent.ports.model import Ask
+from drone.agent.ports.transcript import request_in
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.models.scripted import Said, ScriptedModel, call
 from drone.settings import Settings
 from mcc.contracts.control import ControlKind, NewControl

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from drone.worker.claiming import GroupedClaims
-from mcc.store.claiming import ClaimAnswer
-from mcc.store.claims import Claims
-from mcc.store.errors import StoreUnavailable, WorkspaceNeeded
-from mcc.store.values import Claim, ClaimingDrone, ClaimRequest
+from mcc.store.database.errors import StoreUnavailable, WorkspaceNeeded
+from mcc.store.rows.values import Claim, ClaimingDrone, ClaimRequest
+from mcc.store.work.claiming import ClaimAnswer
+from mcc.store.work.claims import Claims
 from tests.drone.worker.bench_of_orders import Bench
 
 

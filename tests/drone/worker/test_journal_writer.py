@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from drone.agent.journal import Fenced, TextDelta, Unwritable
+from drone.agent.ports.journal import Fenced, TextDelta, Unwritable
 from drone.worker.journal import OrderJournal, Writer
 from mcc.contracts.entry import Origin
 from mcc.contracts.fold import Fold
 from mcc.contracts.journal import AgentFinished, AgentStep
 from mcc.contracts.record import RecordStatus
-from mcc.store.engine import Database
-from mcc.store.errors import StoreUnavailable
-from mcc.store.journal import Journal
+from mcc.store.database.engine import Database
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.rows.values import Appended, Batch
 from mcc.store.store import Store
-from mcc.store.values import Appended, Batch
+from mcc.store.work.journal import Journal
 from mcc.testing import temporary_store
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.fake_crew import started

@@ -7,7 +7,7 @@ import pytest
 from drone.worker.claiming import Counting, Slots
 from drone.worker.keeper import Heartbeat, Keeper, LeaseTimes
 from mcc.contracts.drones import DroneStatus
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
 from mcc.testing import FakeClock, temporary_store
 from tests.drone.worker.bench_of_orders import a_registration
 

@@ -2,7 +2,7 @@ import asyncio
 from collections.abc import Callable
 from threading import Event
 
-from drone.agent.threads import Pools, Threads
+from drone.threads import Pools, Threads
 from drone.worker.claiming import Slots
 from drone.worker.liveness import MOST_LEFT_BEHIND, Canary, Stall, ThreadHealth
 from mcc.testing import FakeClock

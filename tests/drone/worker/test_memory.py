@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.idle_watch import Block
+from drone.agent.control.idle_watch import Block
 from drone.worker.shortage import FULL, GROWN_BYTES, ORDERS, GarbageCollections, Judgement, MemoryWatch, judge
 from mcc.contracts.entry import ORDER
 from mcc.contracts.journal import AgentStep
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
-from mcc.store.resources import allowed_bytes, memory_here, resident_bytes
+from mcc.resources import allowed_bytes, memory_here, resident_bytes
 from tests.drone.worker.bench_of_orders import Bench
 
 MB = 1_000_000

@@ -7,10 +7,10 @@ from uuid import uuid4
 
 import pytest
 
-from drone.agent.journal import Fenced
-from drone.agent.toolset import Call, Output
+from drone.agent.ports.journal import Fenced
+from drone.agent.turns.toolset import Call, Output
+from drone.tools.frame.tool import FunctionTools
 from drone.tools.notes import NO_INSTRUCTION, NOTE_TOOLS
-from drone.tools.tool import FunctionTools
 from drone.worker.loop import AsyncStore
 from drone.worker.order_ports import OrderNotes
 from mcc.contracts.drones import Registration

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from drone.agent.definitions import Definitions
-from drone.agent.journal import Fenced
-from drone.agent.model import Ask
+from drone.agent.ports.journal import Fenced
+from drone.agent.ports.model import Ask
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.generation.port import DocumentLost
 from drone.models.scripted import Line, Said, ScriptedModel, call
 from drone.settings import Settings

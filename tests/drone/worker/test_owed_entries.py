@@ -14,8 +14,8 @@ from mcc.contracts.order import Outcome, WorkOrder
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus
 from mcc.contracts.usage import Usage
-from mcc.store.errors import BadEntry, StoreError, StoreUnavailable
-from mcc.store.values import Ended, Ending
+from mcc.store.database.errors import BadEntry, StoreError, StoreUnavailable
+from mcc.store.rows.values import Ended, Ending
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.fake_crew import FakeCrew, started
 

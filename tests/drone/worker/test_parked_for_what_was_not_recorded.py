@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.toolset import Output
+from drone.agent.turns.toolset import Output
 from drone.models.scripted import Line, call
-from drone.tools.aftermath import Aftermath
-from drone.tools.tool import FunctionTools, ToolContext, tool
+from drone.tools.frame.aftermath import Aftermath
+from drone.tools.frame.tool import FunctionTools, ToolContext, tool
 from drone.worker.shortage import DiskWatch
 from mcc.contracts.journal import Outcome, ToolFinished
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.order_facts import OrderWaiting
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.resources import Reserve
+from mcc.resources import Reserve
 from mcc.store.store import Store
 from tests.drone.agent.steered_tree import MASTER, SteeredTree
 from tests.drone.worker.test_steering_of_orders import Steered, steered

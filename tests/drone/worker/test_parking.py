@@ -7,11 +7,11 @@ from datetime import timedelta
 
 import pytest
 
-from drone.agent.idle_watch import Block
-from drone.agent.messages import ToolSpec
-from drone.agent.model import Ask, AskLater
-from drone.agent.toolset import Call, Output
-from drone.agent.tree import Tree
+from drone.agent.control.idle_watch import Block
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.ports.model import Ask, AskLater
+from drone.agent.state.tree import Tree
+from drone.agent.turns.toolset import Call, Output
 from drone.models.scripted import Line, Said, call
 from drone.worker.ending import CONTROLLED_MEANWHILE
 from mcc.contracts.control import ControlKind

@@ -1,6 +1,6 @@
 """Resuming an order whose provider demands a pause: before it is parked, while it waits, and in between."""
 
-from drone.agent.control_router import NOT_PAUSED
+from drone.agent.control.control_router import NOT_PAUSED
 from drone.worker.ending import CONTROLLED_MEANWHILE
 from mcc.contracts.control import ControlKind
 from mcc.contracts.model_facts import ModelStarted

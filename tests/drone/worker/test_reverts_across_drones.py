@@ -5,11 +5,11 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from threading import Event
 
-from drone.agent.toolset import Call
+from drone.agent.turns.toolset import Call
 from drone.checkpoints.directory import CheckpointDirectory
 from drone.checkpoints.recording import CallCheckpoints
 from drone.order_context import OrderContext
-from drone.sandbox.paths import Roots, Workspace
+from drone.sandbox.places.paths import Roots, Workspace
 from drone.worker.executions import Stop
 from drone.worker.site import Site
 from drone.worker.workspaces import Workspaces, WorkspaceTimes

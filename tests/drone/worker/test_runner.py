@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 import pytest
 from sqlalchemy.engine import Connection
 
-from drone.agent.control_router import NOBODY
-from drone.agent.idle_watch import Block
-from drone.agent.journal import Fenced
+from drone.agent.control.control_router import NOBODY
+from drone.agent.control.idle_watch import Block
+from drone.agent.ports.journal import Fenced
 from drone.generation.outline import OrderParked
 from drone.order_context import OrderContext
 from drone.worker.control_listener import ControlListener
@@ -23,8 +23,8 @@ from mcc.contracts.order_facts import OrderFinished
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.dispatch.broker import RedisAt
-from mcc.store.errors import StoreError, StoreUnavailable
-from mcc.store.values import Ended, Ending
+from mcc.store.database.errors import StoreError, StoreUnavailable
+from mcc.store.rows.values import Ended, Ending
 from tests.drone.worker.bench_of_orders import Bench
 from tests.drone.worker.fake_crew import FakeCrew
 

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from drone.agent import control_router
-from drone.agent.budget import Budget
-from drone.agent.report import outcome_of
+from drone.agent.control import control_router
+from drone.agent.ports.report import outcome_of
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.children import Wanted
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line
 from drone.order_context import OrderContext
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from drone.worker.control_listener import ControlListener
 from drone.worker.executions import Stop
 from mcc.contracts.control import Control, ControlKind, NewControl

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from drone.worker.strays import Strays
 from mcc.contracts.order import WorkOrder
 from mcc.contracts.status import OrderStatus
-from mcc.store.claims import Claims
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.work.claims import Claims
 from tests.drone.worker.bench_of_orders import Bench
 
 

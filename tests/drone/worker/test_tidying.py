@@ -11,7 +11,7 @@ from drone.worker.tidying import AGAIN, Tidying
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.status import OrderStatus, WaitingReason
-from mcc.store.values import Parking
+from mcc.store.rows.values import Parking
 from tests.drone.worker.bench_of_orders import Bench
 
 

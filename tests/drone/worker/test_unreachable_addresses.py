@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.threads import OwnThreads
 from drone.checkouts.mirror import CannotFetch, NotNow
 from drone.checkouts.sessions import Checkouts
-from drone.sandbox.paths import Roots, Workspace
+from drone.sandbox.places.paths import Roots, Workspace
+from drone.threads import OwnThreads
 from drone.worker.site import Site, fetch_again
 from drone.worker.workspaces import Workspaces
 from mcc.configuration.workspaces import GitAddress

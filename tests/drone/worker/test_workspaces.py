@@ -13,10 +13,11 @@ from typing import Any, ClassVar, TypeVar
 
 import pytest
 
-from drone.agent.threads import Pools, Threads
-from drone.sandbox.host_lock import MARKER, Holder, HostLock, workspace_key
-from drone.sandbox.paths import Roots, Workspace
-from drone.sandbox.private import Private
+from drone.sandbox.host_lock import Holder, HostLock
+from drone.sandbox.places.paths import Roots, Workspace
+from drone.sandbox.places.private import Private
+from drone.sandbox.places.workspace_key import MARKER, workspace_key
+from drone.threads import Pools, Threads
 from drone.worker.entering import BUSY
 from drone.worker.executions import Stop
 from drone.worker.liveness import ThreadHealth

@@ -9,9 +9,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from drone.agent.definitions import Definitions
-from drone.agent.messages import ToolResults, UserMessage
-from drone.agent.model import (
+from drone.agent.ports.messages import ToolResults, UserMessage
+from drone.agent.ports.model import (
     Ask,
     Listener,
     Model,
@@ -19,20 +18,21 @@ from drone.agent.model import (
     WantedCall,
     spoken_blocks,
 )
-from drone.agent.toolset import ToolSet
-from drone.agent.transcript import request_in
+from drone.agent.ports.transcript import request_in
+from drone.agent.turns.toolset import ToolSet
 from drone.checkpoints.recording import OrderCheckpoints
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.models.registry import Models
 from drone.sandbox.bubblewrap import Bubblewrap
 from drone.sandbox.child import Bounds
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.settings import Settings, load
 from drone.tools.catalog import Toolbox
 from drone.tools.environment import Detected
-from drone.tools.jobs import Jobs
-from drone.tools.notes_port import Notes
-from drone.tools.tool import FunctionTools, ToolContext, tool
+from drone.tools.frame.jobs import Jobs
+from drone.tools.frame.notes_port import Notes
+from drone.tools.frame.tool import FunctionTools, ToolContext, tool
 from drone.worker.app import work
 from mcc.contracts.fence import unfenced
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.tools.git_program import Git
+from drone.tools.git.program import Git
 from tests.drone.sandbox.machine import found_git
 from tests.drone.tools.git_scene import Scene
 from tests.drone.worktrees.workshop import Workshop

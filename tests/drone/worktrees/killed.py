@@ -14,10 +14,10 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from drone.agent.journal import MemoryJournal
+from drone.agent.ports.journal import MemoryJournal
 from drone.models.scripted import Line, call
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.tools.git_program import Git
+from drone.tools.git.program import Git
 from mcc.contracts.entry import Entry
 from mcc.contracts.shape import to_json
 from tests.drone.tools.git_scene import Scene

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from drone.agent.messages import AssistantMessage, UserMessage
-from drone.agent.model import Ask
+from drone.agent.ports.messages import AssistantMessage, UserMessage
+from drone.agent.ports.model import Ask
 from drone.models.scripted import Line, Said, call
 
 Steps = Sequence[Said]

@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from drone.agent.model import Ask
+from drone.agent.ports.model import Ask
 from drone.models.scripted import Line, Said
 from tests.drone.worktrees.said_by_models import hire, script, write
 from tests.drone.worktrees.workshop import ORDER, Workshop

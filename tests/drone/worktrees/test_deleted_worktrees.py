@@ -4,11 +4,11 @@ import asyncio
 import shutil
 from pathlib import Path
 
-from drone.agent.journal import MemoryJournal
-from drone.agent.messages import ToolResults
-from drone.agent.model import Ask
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.messages import ToolResults
+from drone.agent.ports.model import Ask
 from drone.models.scripted import Line, Said, call
-from drone.sandbox.protected import Protected
+from drone.sandbox.protection.protected import Protected
 from mcc.contracts.entry import Entry
 from mcc.contracts.git_facts import WorktreeEnded, WorktreeState
 from tests.drone.sandbox.machine import found_shell

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from drone.sandbox.paths import Workspace
-from drone.sandbox.protected import Protected
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.protection.protected import Protected
 from drone.worktrees.file_changes import Change, apply_changes
 
 LFS = "*.bin filter=lfs diff=lfs merge=lfs\n"

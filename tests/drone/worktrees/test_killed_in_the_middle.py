@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drone.tools.git_program import Git
+from drone.tools.git.program import Git
 from mcc.contracts.git_facts import WorktreeState
 from mcc.contracts.journal import AgentFinished
 from tests.drone.tools.git_scene import Scene

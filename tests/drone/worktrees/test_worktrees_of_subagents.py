@@ -4,9 +4,9 @@ import json
 import os
 from collections.abc import Mapping
 
-from drone.agent.messages import ToolResults
-from drone.agent.model import Ask
-from drone.agent.permits import Permits
+from drone.agent.ports.messages import ToolResults
+from drone.agent.ports.model import Ask
+from drone.agent.ports.permits import Permits
 from drone.models.scripted import Line, Said, call
 from mcc.contracts.git_facts import WorktreeState
 from mcc.contracts.journal import Outcome, ToolFinished

@@ -5,28 +5,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drone.agent.budget import Budget
-from drone.agent.definitions import Definitions
-from drone.agent.journal import MemoryJournal
-from drone.agent.permits import Permits
-from drone.agent.report import Report
-from drone.agent.threads import OwnThreads
-from drone.agent.toolset import ToolSet
-from drone.agent.tree import Tree
-from drone.agent.turn import Task, Turn
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.permits import Permits
+from drone.agent.ports.report import Report
+from drone.agent.spending.budget import Budget
+from drone.agent.state.tree import Tree
+from drone.agent.turns.toolset import ToolSet
+from drone.agent.turns.turn import Task, Turn
+from drone.definitions import Definitions
 from drone.hiring import Hiring, Place
 from drone.models.scripted import Author, ScriptedModel
-from drone.sandbox.guard import FIXED
-from drone.sandbox.paths import Workspace
-from drone.sandbox.protected import Protected
-from drone.tools.files import workspace_of
-from drone.tools.git import GitTools
-from drone.tools.git_program import Git
-from drone.tools.git_writing import GitWriteTools
-from drone.tools.jobs import Jobs
-from drone.tools.shell import NO_SHELL, Shell, ShellTools
-from drone.tools.tool import FunctionTools, ToolContext, tool
-from drone.tools.wrappers import Only
+from drone.sandbox.places.paths import Workspace
+from drone.sandbox.protection.guard import FIXED
+from drone.sandbox.protection.protected import Protected
+from drone.threads import OwnThreads
+from drone.tools.files.listing import workspace_of
+from drone.tools.frame.jobs import Jobs
+from drone.tools.frame.tool import FunctionTools, ToolContext, tool
+from drone.tools.frame.wrappers import Only
+from drone.tools.git.program import Git
+from drone.tools.git.reading import GitTools
+from drone.tools.git.writing import GitWriteTools
+from drone.tools.shell.commands import NO_SHELL, Shell, ShellTools
 from drone.worktrees.ending import clear_up
 from drone.worktrees.isolation import Worktrees
 from drone.worktrees.places import WorktreeHome

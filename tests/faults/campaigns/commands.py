@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drone.sandbox.bubblewrap import Bubblewrap
-from drone.tools.shell import Shell
+from drone.tools.shell.commands import Shell
 from tests.faults.bad_calls import bad_prompt
 from tests.faults.campaigns.ground import Ground
 from tests.faults.campaigns.stage import Skipped, Stage

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drone.agent.journal import DeltaKind
-from drone.agent.messages import UserMessage
-from drone.agent.model import Ask, Model
+from drone.agent.ports.journal import DeltaKind
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.model import Ask, Model
 from drone.models.registry import Models
 from drone.settings import ModelConfig, Settings
 from mcc.contracts.usage import Usage

@@ -8,21 +8,21 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, cast
 
-from drone.agent.definitions import Definitions
-from drone.agent.journal import Journal, RedactedJournal
-from drone.agent.messages import AssistantMessage, Message, UserMessage
-from drone.agent.model import Ask, Listener, Reply, WantedCall, spoken_blocks
-from drone.agent.tree import TreeJournal
+from drone.agent.ports.journal import Journal, RedactedJournal
+from drone.agent.ports.messages import AssistantMessage, Message, UserMessage
+from drone.agent.ports.model import Ask, Listener, Reply, WantedCall, spoken_blocks
+from drone.agent.state.tree import TreeJournal
 from drone.crew import Crew
+from drone.definitions import Definitions
 from drone.models.registry import Models
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.settings import Settings
 from drone.tools.artifacts import ArtifactTools
 from drone.tools.catalog import Toolbox
 from drone.tools.environment import Look
-from drone.tools.git_program import Git
-from drone.tools.shell import Shell
-from drone.tools.tool import FunctionTools, ToolContext, tool
+from drone.tools.frame.tool import FunctionTools, ToolContext, tool
+from drone.tools.git.program import Git
+from drone.tools.shell.commands import Shell
 from drone.worker.journal import OrderJournal
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.drones import SandboxState

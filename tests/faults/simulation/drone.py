@@ -9,7 +9,7 @@ from random import Random
 from typing import cast
 
 from drone.crew import Crew
-from drone.sandbox.paths import Roots
+from drone.sandbox.places.paths import Roots
 from drone.worker.broadcaster import Broadcaster
 from drone.worker.claiming import Claimant, Claiming, Poll, Slots
 from drone.worker.control_listener import ControlListener
@@ -28,7 +28,7 @@ from mcc.dispatch.broker import RedisAt
 from mcc.dispatch.nudge import Nudger
 from mcc.dispatch.publisher import AsyncPublisher, Message, Publisher
 from mcc.dispatch.sweep import SweepLoop
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
 from mcc.store.store import Store
 from tests.faults.simulation.links import Link
 from tests.faults.simulation.loop import PROCESS, Process, SimulatedLoop, State

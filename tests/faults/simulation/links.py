@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
 from mcc.store.store import Store
 from tests.faults.simulation.loop import Process
 

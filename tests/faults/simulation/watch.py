@@ -12,10 +12,10 @@ from mcc.contracts.order import WorkOrder
 from mcc.contracts.shape import to_json
 from mcc.contracts.status import FINAL, OrderStatus
 from mcc.contracts.wire import Hint
-from mcc.store.errors import StoreError
+from mcc.store.database.errors import StoreError
+from mcc.store.rows.texts import parsed
+from mcc.store.rows.values import Appended, Batch, Ended, Swept
 from mcc.store.store import Store
-from mcc.store.texts import parsed
-from mcc.store.values import Appended, Batch, Ended, Swept
 from tests.faults.invariants.evidence import Effect, Entry, ModelCall, Violation
 from tests.faults.invariants.orders import RELEASES
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from drone.tools.tool import ToolContext
+from drone.tools.frame.tool import ToolContext
 from drone.worker.journal import OrderJournal
 from mcc.contracts.control import ControlKind, NewControl
 from mcc.contracts.order import NewOrder
 from mcc.contracts.status import FINAL, FailureReason
-from mcc.store.errors import OrderIsFinal, SessionBusy, StoreUnavailable
+from mcc.store.database.errors import OrderIsFinal, SessionBusy, StoreUnavailable
 from mcc.store.store import Store
 from mcc.testing import FakeClock, temporary_store
 from tests.faults.checker import violations

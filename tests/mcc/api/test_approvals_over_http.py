@@ -9,8 +9,8 @@ from mcc.contracts.ids import derived_id
 from mcc.contracts.inbox_facts import ApprovalDecided, ApprovalRequested, QuestionAsked
 from mcc.contracts.permission import SavedRule
 from mcc.contracts.status import WaitingReason
+from mcc.store.rows.values import Parking
 from mcc.store.store import Store
-from mcc.store.values import Parking
 from mcc.testing.hand_drone import HandDrone
 from tests.mcc.api.test_answers_as_described import check
 from tests.mcc.api.test_documents_over_http import COURSE

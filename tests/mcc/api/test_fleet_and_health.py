@@ -12,7 +12,7 @@ from mcc.api.fleet import offers
 from mcc.contracts.drones import Capability, DroneCounters, Registration
 from mcc.contracts.order import NewOrder
 from mcc.settings import Settings
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
 from mcc.store.store import Store
 from mcc.testing import FakeClock, temporary_store
 from mcc.testing.hand_drone import HandDrone

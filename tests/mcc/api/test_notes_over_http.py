@@ -7,8 +7,8 @@ import pytest
 
 from mcc.contracts.ids import call_id
 from mcc.contracts.notes import NewNote, Note
-from mcc.store.notes import Writing
 from mcc.store.store import Store
+from mcc.store.work.notes import Writing
 from mcc.testing.hand_drone import HandDrone
 from tests.mcc.api.test_answers_as_described import check
 from tests.mcc.api.test_orders_over_http import ORDERS, is_problem

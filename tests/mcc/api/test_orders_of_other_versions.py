@@ -5,8 +5,8 @@ import pytest
 import sqlalchemy as sa
 
 from mcc.contracts.journal import JOURNAL_VERSION
+from mcc.store.database.tables import STATE
 from mcc.store.store import Store
-from mcc.store.tables import STATE
 from mcc.testing.hand_drone import HandDrone
 from tests.mcc.api.test_orders_over_http import ORDERS, is_problem
 

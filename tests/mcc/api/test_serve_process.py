@@ -14,7 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mcc.store.migrate import upgrade
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import open_store
 
 pytestmark = pytest.mark.xdist_group("serve")

@@ -16,10 +16,10 @@ from mcc.api.problems import STATUS_OF
 from mcc.api.streams import Begun, EventStream, TextStream
 from mcc.contracts.order import NewOrder, WorkOrder
 from mcc.settings import Settings
-from mcc.store import errors
-from mcc.store.errors import StoreUnavailable
-from mcc.store.orders import Orders, QueueBound
-from mcc.store.values import Page, Placed
+from mcc.store.database import errors
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.rows.values import Page, Placed
+from mcc.store.work.orders import Orders, QueueBound
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN, Served
 
@@ -79,7 +79,7 @@ def test_every_error_of_the_store_has_its_status() -> None:
     def all_of(cls: type[errors.StoreError]) -> set[type[errors.StoreError]]:
         return {cls}.union(*(all_of(sub) for sub in cls.__subclasses__()))
 
-    ours = {cls for cls in all_of(errors.StoreError) if cls.__module__ == "mcc.store.errors"}
+    ours = {cls for cls in all_of(errors.StoreError) if cls.__module__ == "mcc.store.database.errors"}
     elsewhere = {errors.WorkspaceNeeded, errors.AnotherWorkspace, errors.SomeRefused}
     assert ours - elsewhere == set(STATUS_OF), "no request claims an order, and a batch answers for each of its own"
 

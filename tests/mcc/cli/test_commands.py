@@ -31,8 +31,8 @@ from mcc.contracts.shape import now
 from mcc.contracts.status import OrderStatus
 from mcc.local.data_dir import upgrade_database
 from mcc.local.presence import Hold, Presence
+from mcc.store.rows.values import Claim, Ending
 from mcc.store.store import Store, open_store
-from mcc.store.values import Claim, Ending
 from tests.mcc.cli.in_process import CliRunner
 
 pytestmark = pytest.mark.xdist_group("commands")

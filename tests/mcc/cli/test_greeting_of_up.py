@@ -10,7 +10,7 @@ import typer.main
 from mcc.cli.main import app
 from mcc.cli.up import _drones, _greeting
 from mcc.local.programs import drones_for
-from mcc.store.resources import cores_here
+from mcc.resources import cores_here
 
 ROOT = Path(__file__).parents[3]
 

@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy.engine import make_url
 
 from mcc.configuration.database import UnreadableOptions, settings_in, with_hosts_in_query
-from mcc.store.connections import normal_url
+from mcc.store.database.connections import normal_url
 
 
 @pytest.mark.parametrize(

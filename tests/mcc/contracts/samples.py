@@ -89,7 +89,7 @@ from mcc.contracts.record import (
 from mcc.contracts.status import FailureReason, OrderStatus, WaitingReason
 from mcc.contracts.usage import Usage
 from mcc.contracts.wire import Delta, GenerationProgress, Hint, Progress, Wake
-from mcc.store.audit import AuditNote
+from mcc.store.rows.audit import AuditNote
 from tests.mcc.contracts.document_samples import DOCUMENTS
 
 AT = datetime(2026, 1, 31, 12, 0, 0, 250_000, tzinfo=UTC)

@@ -6,9 +6,9 @@ import sqlalchemy as sa
 from mcc.contracts.order import NewOrder
 from mcc.contracts.shape import now
 from mcc.dispatch.housekeeping import ANNOUNCED, Housekeeping
-from mcc.store.errors import Pruned
+from mcc.store.database.errors import Pruned
+from mcc.store.database.tables import JOURNAL
 from mcc.store.store import Store
-from mcc.store.tables import JOURNAL
 from mcc.testing import FakeClock, temporary_store
 from mcc.testing.hand_drone import HandDrone
 

@@ -12,9 +12,9 @@ from mcc.contracts.wire import Hint
 from mcc.dispatch.broker import DispatchUnavailable
 from mcc.dispatch.publisher import Message
 from mcc.dispatch.sweep import LOST, SweepLoop
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.rows.values import Swept
 from mcc.store.store import Store
-from mcc.store.values import Swept
 from mcc.testing import FakeClock, temporary_store
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from mcc.contracts.status import OrderStatus
 from mcc.doctor.finding import Finding
 from mcc.doctor.snapshot import Node, OpenCalls, ProcessState, RunningTask, Snapshot, Thresholds
-from mcc.store.values import Examined, LateReceipt, SeenDrone, SeenOrder, StaleLock
+from mcc.store.rows.values import Examined, LateReceipt, SeenDrone, SeenOrder, StaleLock
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ from mcc.contracts.open_calls import OpenCall
 from mcc.doctor.finding import Finding
 from mcc.doctor.orders import ghosts, stuck
 from mcc.doctor.snapshot import OpenCalls, Snapshot, Thresholds
-from mcc.store.values import SeenDrone, SeenOrder
+from mcc.store.rows.values import SeenDrone, SeenOrder
 from tests.mcc.doctor.snapshots import ago, drone, order, order_id, queued, snapshot, states, waiting
 
 

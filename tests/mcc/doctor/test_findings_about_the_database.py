@@ -18,9 +18,9 @@ from mcc.doctor.database import (
 )
 from mcc.doctor.installation import Installation
 from mcc.local.data_dir import upgrade_database
-from mcc.store.fit import Standbys, Way
+from mcc.store.database.fit import Standbys, Way
+from mcc.store.rows.values import Health, IdleTransaction, LateReceipt, StaleLock
 from mcc.store.store import open_store
-from mcc.store.values import Health, IdleTransaction, LateReceipt, StaleLock
 from mcc.testing.hand_drone import HandDrone
 from mcc.testing.store import migrated_copy
 from tests.mcc.doctor.installations import installed, place, register, settings_in, states_by_check

@@ -12,7 +12,7 @@ from mcc.doctor.examination import judge
 from mcc.doctor.finding import Fix
 from mcc.doctor.repairs import Broker, Repair, RepairContext, repair
 from mcc.doctor.snapshot import Thresholds, take_snapshot
-from mcc.store.tables import WORKSPACE_LOCKS
+from mcc.store.database.tables import WORKSPACE_LOCKS
 from mcc.testing import FakeClock, temporary_store
 from tests.conformance.store.scene import LEASE_SECONDS, Scene, called, started
 from tests.mcc.doctor.snapshots import node

@@ -12,9 +12,9 @@ from mcc.contracts.entry import Entry
 from mcc.contracts.order import NewOrder
 from mcc.feed.feed import Feed, Pace
 from mcc.feed.subscription import Connect
-from mcc.store.errors import StoreUnavailable
-from mcc.store.journal import Journal
+from mcc.store.database.errors import StoreUnavailable
 from mcc.store.store import Offload, Store
+from mcc.store.work.journal import Journal
 from mcc.testing import temporary_store
 from mcc.testing.hand_drone import HandDrone, HeldOrder
 

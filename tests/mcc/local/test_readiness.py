@@ -7,7 +7,7 @@ import pytest
 
 from mcc.local.data_dir import upgrade_database
 from mcc.local.errors import UnusableDatabase
-from mcc.store.migrate import downgrade, schema_problem
+from mcc.store.database.migrate import downgrade, schema_problem
 
 
 def test_a_new_database_gets_its_schema_and_a_line_says_so(tmp_path: Path) -> None:

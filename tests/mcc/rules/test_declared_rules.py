@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from drone.agent.gate import Evidence
-from drone.agent.receipts import Receipt
-from drone.agent.report import Report
-from drone.agent.report_gate import variables
+from drone.agent.gates.gate import Evidence
+from drone.agent.gates.report_gate import variables
+from drone.agent.ports.receipts import Receipt
+from drone.agent.ports.report import Report
 from mcc.contracts.order import Rule
 from mcc.contracts.record import RecordStatus
 from mcc.contracts.usage import Usage

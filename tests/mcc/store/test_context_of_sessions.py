@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.order import EarlierTurn
 from mcc.contracts.status import OrderStatus
-from mcc.store.sessions import MOST_TURNS, newest
+from mcc.store.work.sessions import MOST_TURNS, newest
 
 
 def backwards(turns: int) -> Iterator[EarlierTurn]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcc.local.programs import drones_for
-from mcc.store.resources import cores_here
+from mcc.resources import cores_here
 
 V2 = "0::/user/mcc\n"
 V1 = "4:cpu,cpuacct:/docker/abc\n3:memory:/docker/abc\n"

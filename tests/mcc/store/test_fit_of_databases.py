@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy.engine import Connection
 
-from mcc.store.connections import LOG_BYTES
-from mcc.store.engine import Database
-from mcc.store.fit import standbys_of, unfit, way_to
+from mcc.store.database.connections import LOG_BYTES
+from mcc.store.database.engine import Database
+from mcc.store.database.fit import standbys_of, unfit, way_to
 from mcc.testing.store import migrated_copy
 
 

@@ -12,9 +12,9 @@ from sqlalchemy import exc
 from sqlalchemy.engine import Connection
 
 from mcc.configuration.database import DatabaseAccess, Pooler
-from mcc.store.engine import Database
-from mcc.store.errors import BadEntry, Fenced, StoreError, StoreFull, StoreUnavailable, Unfit
-from mcc.store.foreign_errors import ConnectionLost, translated
+from mcc.store.database.engine import Database
+from mcc.store.database.errors import BadEntry, Fenced, StoreError, StoreFull, StoreUnavailable, Unfit
+from mcc.store.database.foreign_errors import ConnectionLost, translated
 from mcc.store.store import open_store
 from mcc.testing import temporary_store
 

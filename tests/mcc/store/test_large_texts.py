@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcc.contracts.shape import to_json
-from mcc.store.texts import ENTRY_BYTES, STRING_BYTES, cut, digests, text_digest, whole
+from mcc.store.rows.texts import ENTRY_BYTES, STRING_BYTES, cut, digests, text_digest, whole
 
 
 def back(value: object) -> tuple[Any, str, str | None, dict[str, str]]:

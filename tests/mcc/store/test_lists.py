@@ -7,9 +7,9 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import event
 
-from mcc.store.connections import CACHE_KILOBYTES
-from mcc.store.engine import Database
-from mcc.store.tables import among
+from mcc.store.database.connections import CACHE_KILOBYTES
+from mcc.store.database.engine import Database
+from mcc.store.database.tables import among
 
 TABLE = sa.Table(
     "things",

@@ -12,10 +12,10 @@ import pytest
 from mcc.api.app import build_app
 from mcc.contracts.order import NewOrder
 from mcc.settings import Settings
-from mcc.store.errors import StoreFull, StoreUnavailable
-from mcc.store.orders import Orders, QueueBound
+from mcc.store.database.errors import StoreFull, StoreUnavailable
+from mcc.store.rows.values import Placed
 from mcc.store.store import BoundedOffload, Store
-from mcc.store.values import Placed
+from mcc.store.work.orders import Orders, QueueBound
 from mcc.testing import temporary_store
 from mcc.testing.served import TOKEN
 

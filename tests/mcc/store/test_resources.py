@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from mcc.store.errors import StoreFull
-from mcc.store.migrate import upgrade
-from mcc.store.resources import Reserve, database_directory, free_bytes
+from mcc.resources import Reserve, database_directory, free_bytes
+from mcc.store.database.errors import StoreFull
+from mcc.store.database.migrate import upgrade
 from mcc.store.store import open_store
 from tests.faults.disks import small_disk
 

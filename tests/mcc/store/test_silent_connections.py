@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.engine import make_url
 
-from mcc.store.connections import Watchdog, unwatched
-from mcc.store.engine import Database
+from mcc.store.database.connections import Watchdog, unwatched
+from mcc.store.database.engine import Database
 from tests.faults.tcp import Proxy
 
 SERVER = os.environ.get("TEST_POSTGRES_URL", "postgresql://postgres@127.0.0.1:5432/postgres")

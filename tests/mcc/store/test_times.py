@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from mcc.contracts.ids import fresh_id
-from mcc.store.clock import SystemClock, micros, moment
+from mcc.store.database.clock import SystemClock, micros, moment
 from mcc.testing import FakeClock, temporary_store
 
 

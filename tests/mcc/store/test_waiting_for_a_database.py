@@ -9,8 +9,8 @@ from psycopg import errors
 from sqlalchemy import exc
 from sqlalchemy.engine import Connection
 
-from mcc.store.engine import UNDONE_PAUSES, Database
-from mcc.store.errors import StoreUnavailable
+from mcc.store.database.engine import UNDONE_PAUSES, Database
+from mcc.store.database.errors import StoreUnavailable
 
 PATIENCE_SECONDS = 0.05
 

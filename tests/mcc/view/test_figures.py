@@ -3,12 +3,12 @@
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.budget import Budget
-from drone.agent.journal import MemoryJournal
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.spending.budget import Budget
 from drone.agent.subagents.delegation import Delegation
-from drone.agent.turn import Task, Turn
+from drone.agent.turns.turn import Task, Turn
 from drone.models.scripted import Line, Said, ScriptedModel, by_prompt, call
-from drone.tools.tool import FunctionTools, Joined, tool
+from drone.tools.frame.tool import FunctionTools, Joined, tool
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.fence import fenced
 from mcc.contracts.ids import root_record_id

@@ -7,12 +7,12 @@ from typing import Any
 import httpx
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.report import Report
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.report import Report
 from drone.models.dialects.chat import ChatCompletions
 from drone.models.remote import Endpoint, Remote
 from drone.models.transport import Wire
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.configuration.providers import provider
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.ids import fresh_id

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
 from drone.models.prices import Price
 from drone.models.retry import MOST_PAUSES, Unpaused
 from mcc.contracts.blocks import OpaqueBlock, RefusalBlock, TextBlock, ThinkingBlock, ToolCallBlock

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.messages import AssistantMessage
+from drone.agent.ports.messages import AssistantMessage
 from drone.models.dialects.chat import CHAT_SERVERS, ChatMessages
 from drone.models.dialects.differences import LEVELS
 from mcc.configuration.providers import PROVIDERS

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.model import ModelError, WantedCall
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.model import ModelError, WantedCall
 from drone.models.dialects.gemini import UNSIGNED, Gemini
 from drone.models.prices import Price
 from drone.models.remote import Endpoint

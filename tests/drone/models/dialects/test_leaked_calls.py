@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.messages import ToolSpec
+from drone.agent.ports.messages import ToolSpec
 from drone.models.dialects.leaked_calls import leaked_calls
 from mcc.contracts.blocks import ThinkingBlock
 from mcc.contracts.record import RecordStatus

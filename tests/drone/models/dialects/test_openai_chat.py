@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.messages import ToolSpec
+from drone.agent.ports.messages import ToolSpec
 from drone.models.dialects.chat import openai_model
 from drone.models.prices import Price, known_model
 from drone.models.remote import Endpoint

@@ -12,18 +12,18 @@ import httpx
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.tree import Tree
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.state.tree import Tree
 from drone.models.dialects.forms import formats
 from drone.models.prices import KnownModel
 from drone.models.registry import Models
 from drone.models.remote import Endpoint, Remote
 from drone.models.retry import Fallback
 from drone.models.transport import Wire
-from drone.sandbox.paths import Workspace
+from drone.sandbox.places.paths import Workspace
 from drone.settings import ModelConfig, Settings
-from drone.tools.reading import read_file
-from drone.tools.tool import FunctionTools
+from drone.tools.files.reading import read_file
+from drone.tools.frame.tool import FunctionTools
 from mcc.contracts.agents import AgentDefinition
 from mcc.contracts.entry import Entry
 from mcc.contracts.ids import fresh_id

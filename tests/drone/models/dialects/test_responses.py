@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
-from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.model import ContextOverflow, Model, ModelError, Reply, WantedCall
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.model import ContextOverflow, Model, ModelError, Reply, WantedCall
 from drone.models.dialects.responses import responses_model
 from drone.models.prices import Price, known_model
 from drone.models.remote import Endpoint

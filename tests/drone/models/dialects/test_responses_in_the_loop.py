@@ -8,17 +8,17 @@ import httpx
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.journal import MemoryJournal
-from drone.agent.model import Model
-from drone.agent.report import Report
-from drone.agent.report_gate import gate_for
-from drone.agent.tree import Tree
+from drone.agent.gates.report_gate import gate_for
+from drone.agent.ports.journal import MemoryJournal
+from drone.agent.ports.model import Model
+from drone.agent.ports.report import Report
+from drone.agent.state.tree import Tree
 from drone.models.dialects.chat import openai_model
 from drone.models.dialects.responses import responses_model
 from drone.models.remote import Endpoint
 from drone.models.retry import Fallback
 from drone.models.transport import Wire
-from drone.tools.tool import FunctionTools, tool
+from drone.tools.frame.tool import FunctionTools, tool
 from mcc.contracts.agents import AgentDefinition, Rule
 from mcc.contracts.entry import Entry, Origin
 from mcc.contracts.fact import Fact

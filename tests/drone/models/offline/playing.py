@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from drone.agent.journal import DeltaKind
-from drone.agent.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
-from drone.agent.model import Ask, Reply, WantedCall
-from drone.agent.transcript import WOULD_BE_ACCEPTED
+from drone.agent.ports.journal import DeltaKind
+from drone.agent.ports.messages import AssistantMessage, Message, ToolResult, ToolResults, ToolSpec, UserMessage
+from drone.agent.ports.model import Ask, Reply, WantedCall
+from drone.agent.ports.transcript import WOULD_BE_ACCEPTED
 from drone.models.offline import OfflineModel
 from mcc.contracts.blocks import ToolCall
 from mcc.contracts.usage import Usage

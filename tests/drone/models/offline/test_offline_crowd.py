@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drone.agent.messages import ToolSpec, UserMessage
+from drone.agent.ports.messages import ToolSpec, UserMessage
 from drone.models.offline.report import HONEST
 from tests.drone.models.offline.playing import READING, SUBAGENT, Failure, Game, finishing, play, spec
 

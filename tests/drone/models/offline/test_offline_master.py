@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from drone.agent.messages import AssistantMessage, UserMessage
+from drone.agent.ports.messages import AssistantMessage, UserMessage
 from tests.drone.models.offline.playing import READING, SUBAGENT, Failure, play, spec
 
 ALL = (*READING, SUBAGENT)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from drone.agent.messages import ToolSpec
-from drone.agent.toolset import Call, ToolSet
+from drone.agent.ports.messages import ToolSpec
+from drone.agent.turns.toolset import Call, ToolSet
 from drone.tools.catalog import Toolbox
 from mcc.contracts.entry import Origin
 from tests.drone.models.offline.playing import SUBAGENT, Answerer, Failure, play

@@ -4,9 +4,9 @@ nothing."""
 import pytest
 
 from drone.agent.agent import Agent
-from drone.agent.model import NOT_DONE
-from drone.agent.report import Cause, outcome_of
-from drone.agent.report_gate import ReportGate
+from drone.agent.gates.report_gate import ReportGate
+from drone.agent.ports.model import NOT_DONE
+from drone.agent.ports.report import Cause, outcome_of
 from drone.models.offline import OfflineModel
 from drone.models.offline.request import Focus, focus_of, tool_request_of
 from mcc.contracts.agents import AgentDefinition

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drone.agent.messages import AssistantMessage, ToolSpec, UserMessage
+from drone.agent.ports.messages import AssistantMessage, ToolSpec, UserMessage
 from tests.drone.models.offline.playing import READING, REPORT, Failure, Game, finishing, play, spec
 from tests.drone.models.offline.test_offline_explorer import INVENTED, real_format
 
@@ -181,7 +181,7 @@ async def test_properties_without_a_fact_are_left_out_or_called_unknown(
 
 
 async def test_little_room_makes_a_short_result() -> None:
-    from drone.agent.model import Ask
+    from drone.agent.ports.model import Ask
     from drone.models.offline import OfflineModel
     from tests.drone.models.offline.playing import Recorded
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from drone.agent.journal import DeltaKind
-from drone.agent.messages import UserMessage
-from drone.agent.model import NOT_DONE, Ask, Model
+from drone.agent.ports.journal import DeltaKind
+from drone.agent.ports.messages import UserMessage
+from drone.agent.ports.model import NOT_DONE, Ask, Model
 from drone.models.offline import OfflineModel
 from drone.models.offline.model import pieces
 from tests.drone.models.offline.playing import READING, SUBAGENT, Recorded, one

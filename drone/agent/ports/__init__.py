@@ -1,0 +1,1 @@
+"""What agents and the world outside exchange: messages, models, journals, reports, artifacts."""

@@ -1,0 +1,114 @@
+"""Artifacts: texts too long for a transcript, stored whole, and read in pieces by `read_artifact`."""
+
+from base64 import b64encode
+from collections.abc import Awaitable, Callable
+
+from drone.agent.ports.journal import Journal
+from mcc.contracts.blocks import ImageBlock
+
+READ_ARTIFACT = "read_artifact"
+"""Name of the tool that reads artifacts."""
+
+LONGEST = 80_000
+"""Most characters of one tool output that a model is shown: about 20,000 tokens."""
+
+TOGETHER = 200_000
+"""Most characters that the results of one reply's calls show together."""
+
+LEAST = 2_000
+"""Characters that each result may show, however long the other results of its reply are."""
+
+MOST_KEPT = 16_000_000
+"""Most characters that are stored of one text."""
+
+NOT_RECORDED = "not recorded"
+"""Begins the line of a result that says why the bookkeeping after the call's effect failed."""
+
+SHORTEST_PREVIEW = 300
+PREVIEW_HEAD = 4_000
+PREVIEW_TAIL = 1_000
+HANDLE = 16
+"""Characters of a handle, the short id by which models refer to an artifact."""
+
+
+class Artifacts:
+    """The artifacts of one turn by handle. The journal stores the texts themselves."""
+
+    def __init__(self, journal: Journal, *, longest: int = LONGEST, most_kept: int = MOST_KEPT) -> None:
+        """`longest` is at least 300."""
+        self._journal = journal
+        self._longest = longest
+        self._most_kept = most_kept
+        self._digests: dict[str, str] = {}
+        self._remember: Callable[[], Awaitable[None]] | None = None
+
+    async def fitted(
+        self, text: str, *, readable: bool = True, room: int = LONGEST, artifact: str | None = None
+    ) -> tuple[str, str | None]:
+        """The text and `artifact`; for a text above `longest` or `room` characters a preview and the whole's digest.
+
+        `readable`: whether the model that sees it can read artifacts. `artifact`: digest of the whole, if it is stored
+        already. Raises `JournalError`.
+        """
+        most = min(self._longest, room)
+        if len(text) <= most:
+            return text, artifact
+        digest = artifact or await self.keep(text)
+        return preview(text, most, where_to_read(digest, readable), len(text)), digest
+
+    async def keep(self, text: str) -> str:
+        """Store a text, at most `most_kept` characters of it; returns its digest. Raises `JournalError`."""
+        beyond = len(text) - self._most_kept
+        if beyond > 0:
+            text = f"{text[: self._most_kept]}\n[… the {beyond:,} characters after these were not kept …]"
+        digest = await self._journal.keep(text)
+        self.register(digest)
+        return digest
+
+    async def image(self, data: bytes, block: ImageBlock) -> ImageBlock:
+        """Store an image's bytes; returns `block` with their digest. Raises `JournalError`."""
+        return block.model_copy(update={"artifact": await self._journal.keep(b64encode(data).decode())})
+
+    def register(self, digest: str) -> None:
+        """Let the agents of this turn read the text stored under this digest."""
+        self._digests[handle_of(digest)] = digest
+
+    def on_unknown_handle(self, remember: Callable[[], Awaitable[None]]) -> None:
+        """Set the function to call once when a handle is unknown: it may date from before this drone took over."""
+        self._remember = remember
+
+    async def read(self, handle: str) -> str | None:
+        """The whole text; None when this turn has no such handle. Raises `JournalError`."""
+        if handle_of(handle) not in self._digests and self._remember is not None:
+            remember, self._remember = self._remember, None
+            await remember()
+        digest = self._digests.get(handle_of(handle))
+        return await self._journal.kept(digest) if digest and digest.startswith(handle) else None
+
+
+def handle_of(digest: str) -> str:
+    """The short id by which a model asks for an artifact; the same in every run."""
+    return digest[:HANDLE]
+
+
+def where_to_read(digest: str, readable: bool) -> str:
+    """How a preview says where the rest of the text is; `readable`: whether its reader can read artifacts."""
+    return f"read them with {READ_ARTIFACT}, id {handle_of(digest)}" if readable else "the record has them"
+
+
+def preview(text: str, most: int, where: str, total: int) -> str:
+    """Beginning and end of a text of `total` characters, within `most`; below 300 only where the rest is."""
+    if most < SHORTEST_PREVIEW:
+        return f"[… {total:,} characters were here; {where} …]"
+    room = most - len(_gap(total, total, where))
+    head, tail = min(PREVIEW_HEAD, room * 4 // 5), min(PREVIEW_TAIL, room // 5)
+    return f"{text[:head]}{_gap(total - head - tail, total, where)}{text[-tail:]}"
+
+
+def not_kept(text: str, most: int, why: str) -> str:
+    """Beginning and end of a text within `most` characters, whose whole could not be kept for this reason."""
+    return f"{preview(text, max(most, SHORTEST_PREVIEW), 'they were not kept', len(text))}\n{NOT_RECORDED}: {why}."
+
+
+def _gap(left_out: int, total: int, where: str) -> str:
+    return f"\n\n[… {left_out:,} of {total:,} characters are left out here; {where} …]\n\n"

@@ -1,0 +1,306 @@
+"""The transcript of a run: the messages its model is shown, how they are shortened to fit, and their length."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from drone.agent.ports.artifacts import preview, where_to_read
+from drone.agent.ports.messages import (
+    AssistantMessage,
+    Message,
+    ToolResult,
+    ToolResults,
+    UserMessage,
+    picture_characters,
+    without_pictures,
+)
+from mcc.contracts.blocks import ToolCall
+from mcc.contracts.control import SteerMode
+from mcc.contracts.fact import Fact
+from mcc.contracts.fence import noticed
+from mcc.contracts.journal import AgentStep, BudgetWarned, Clipped, ControlApplied, GateChecked, VerifyChecked
+from mcc.contracts.model_facts import ModelReplied
+from mcc.contracts.order import EarlierTurn
+from mcc.contracts.usage import Usage
+
+CHARACTERS_PER_TOKEN = 4
+"""Assumed until two replies have shown the real figure."""
+
+ENOUGH = 400
+"""Fewest characters by which a request must have grown for its growth to be used in the estimate."""
+
+LEAST, MOST = 0.125, 1.5
+"""Bounds of plausible tokens per character: from dense prose to scripts with more than one token per character."""
+
+
+@dataclass(slots=True)
+class Estimate:
+    """Estimates the input tokens of a run's next request: those of the last one, plus those of the text since."""
+
+    _characters: int = 0
+    _tokens: int = 0
+    _per_character: float = 1 / CHARACTERS_PER_TOKEN
+
+    def tokens(self, characters: int, before: int = 0) -> int:
+        """The tokens of a request with so many `characters` since the run's start, and `before` at its start."""
+        grown = characters - self._characters if self._tokens else characters + before
+        return max(0, self._tokens + int(grown * self._per_character))
+
+    def learn(self, characters: int, usage: Usage) -> None:
+        """Learn from a request with so many characters. A usage that covers several attempts is divided by them."""
+        taken = usage.input_tokens // max(1, usage.model_calls)
+        if taken == 0:
+            return
+        grown = characters - self._characters
+        if self._tokens and grown >= ENOUGH:
+            self._per_character = min(MOST, max(LEAST, (taken - self._tokens) / grown))
+        self._characters, self._tokens = characters, taken
+
+
+_BEGIN = "# Environment\n\n"
+_REQUEST = "\n\n# Request\n\n"
+_FENCE = "\n<untrusted "
+
+
+def first_message(environment: str, prompt: str) -> str:
+    """The first message of an agent: environment and prompt, or just the prompt when `environment` is empty."""
+    return f"{_BEGIN}{environment}{_REQUEST}{prompt}" if environment else prompt
+
+
+def request_in(text: str) -> str:
+    """The prompt within a message made by `first_message`; any other text is returned unchanged."""
+    if not text.startswith(_BEGIN):
+        return text
+    _, fence, fenced = text.partition(_FENCE)
+    number = fenced.partition(">")[0]
+    rest = fenced.partition(f"\n</untrusted {number}>")[2] if fence else text
+    return rest.partition(_REQUEST)[2] or text
+
+
+KEPT = (2_000, 400)
+"""Characters left of a shortened result: at first, and after all results have been shortened to that."""
+
+NAMED = 120
+"""Characters left of an older result when that is not enough: only a note where the whole can be read."""
+
+FILLED = 0.8
+"""The share of the context to which a conversation is cut, so that it need not be cut again in every round."""
+
+OF_UNKNOWN = 0.4
+"""The share of a conversation that is cut away when the size of its model's context is unknown."""
+
+_TOO_LARGE = "it did not fit into the conversation any more"
+
+AT_LEAST = 0.2
+"""The least share that is cut away after the model refused a conversation as too long."""
+
+
+def to_cut(tokens: int, window: int | None, *, refused: bool) -> int:
+    """Characters to cut from a conversation of about so many tokens; `refused`: its model refused it as too long."""
+    too_many = OF_UNKNOWN * tokens if window is None else tokens - FILLED * window
+    if refused:
+        too_many = max(too_many, AT_LEAST * tokens)
+    return max(0, int(too_many * CHARACTERS_PER_TOKEN))
+
+
+def to_clip(
+    messages: Sequence[Message], known: Mapping[str, Clipped], characters: int
+) -> Iterator[tuple[ToolResult, int]]:
+    """The results to shorten, each with the characters to leave, until `characters` are cut or all results are short.
+
+    Starts with the newest results, within a reply with the longest. When all are short, the oldest are reduced to a
+    note, but never those of the last reply. `known`: earlier cuts.
+    """
+    left = characters
+    chosen: dict[str, tuple[ToolResult, int]] = {}
+    sizes: dict[str, int] = {}
+    newest = list(_newest_first(messages))
+    for kept, results in (*((kept, newest) for kept in KEPT), (NAMED, list(_older(messages)))):
+        for result in results:
+            size = sizes.get(result.call_id, _size(result, known))
+            if left <= 0:
+                break
+            if size > kept:
+                chosen[result.call_id], sizes[result.call_id] = (result, kept), kept
+                left -= size - kept
+    yield from chosen.values()
+
+
+def _size(result: ToolResult, known: Mapping[str, Clipped]) -> int:
+    before = known.get(result.call_id)
+    return len(result.content) + picture_characters(result.pictures) if before is None else before.kept
+
+
+def _newest_first(messages: Sequence[Message]) -> Iterator[ToolResult]:
+    for message in reversed(messages):
+        if isinstance(message, ToolResults):
+            yield from sorted(message.results, key=lambda result: -len(result.content))
+
+
+def _older(messages: Sequence[Message]) -> Iterator[ToolResult]:
+    for message in [message for message in messages if isinstance(message, ToolResults)][:-1]:
+        yield from (result for result in message.results if len(result.content) > 2 * NAMED)
+
+
+def with_clipped(messages: Iterable[Message], clips: Mapping[str, Clipped], readable: bool) -> Iterator[Message]:
+    """The messages with these results shortened; `readable`: whether their model can read artifacts."""
+    for message in messages:
+        if isinstance(message, ToolResults) and any(result.call_id in clips for result in message.results):
+            results = (_cut(result, clips.get(result.call_id), readable) for result in message.results)
+            yield ToolResults(tuple(results), message.notices)
+        else:
+            yield message
+
+
+def _cut(result: ToolResult, clip: Clipped | None, readable: bool) -> ToolResult:
+    if clip is None:
+        return result
+    if clip.characters > clip.kept < len(result.content):
+        content = preview(result.content, clip.kept, where_to_read(clip.artifact, readable), clip.characters)
+        result = replace(result, content=content)
+    return without_pictures(result, _TOO_LARGE) if result.pictures else result
+
+
+NUDGE = "nudge"
+ANNOUNCED = "announced"
+"""Name of the step that says why an accepted answer may be none."""
+
+NOT_SENT = "not_sent"
+"""Name of the step that says which part of a request its model did not get."""
+
+VALIDATE = "validate"
+"""Name of a gate's tool that checks a result without submitting it."""
+
+WOULD_BE_ACCEPTED = "would be accepted"
+"""What an agent is told about a good result that it only had checked."""
+
+REPLY = "reply"
+"""`GateChecked.tool` of a reply without tool calls from an agent that has a gate."""
+
+TRY_FIRST = (
+    "You report that you are blocked, but you have not tried to look at anything. Try your tools first; if you are "
+    "blocked then, say what you tried and what came of it."
+)
+"""The error of a "blocked" result without any attempt; repeated until something was tried or no attempt is left."""
+
+_REDIRECTED = "Your task has changed. Leave what you were doing; this is your task from now on:\n\n"
+
+NOTE = "session"
+
+
+@dataclass(slots=True)
+class Transcript:
+    """`opening`: the messages the run began with; `said`: those since. It only grows at its end; only `clip` and the
+    notices added to the last tool results change earlier messages.
+
+    `clips`: the shortened tool results by call id. `readable`: whether its model can read artifacts.
+    """
+
+    opening: tuple[Message, ...] = field(default=(), compare=False)
+    said: list[Message] = field(default_factory=list)
+    characters_said: int = 0
+    characters_before: int = field(default=0, compare=False)
+    clips: dict[str, Clipped] = field(default_factory=dict)
+    readable: bool = False
+
+    def open(self, messages: Iterable[Message], extra_characters: int = 0) -> None:
+        """Begin with these messages. `extra_characters`: sent with each request in addition to the messages."""
+        whole = tuple(messages)
+        self.characters_before = extra_characters + sum(map(length, whole))
+        self.opening = tuple(with_clipped(whole, self.clips, self.readable))
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        return (*self.opening, *self.said)
+
+    @property
+    def characters(self) -> int:
+        """The length of the next request in characters."""
+        return self.characters_before + self.characters_said
+
+    def add(self, message: Message) -> None:
+        self.said.append(message)
+        self.characters_said += length(message)
+
+    def clip(self, clipped: Iterable[Clipped]) -> None:
+        """Shorten these tool results to their beginning and end."""
+        clipped = list(clipped)
+        shorter = {clip.call_id for clip in clipped}
+        self.characters_said -= sum(
+            picture_characters(result.pictures)
+            for message in self.messages
+            if isinstance(message, ToolResults)
+            for result in message.results
+            if result.call_id in shorter
+        )
+        for clip in clipped:
+            before = self.clips.get(clip.call_id)
+            self.characters_said -= (clip.characters if before is None else before.kept) - clip.kept
+            self.clips[clip.call_id] = clip
+        self.opening = tuple(with_clipped(self.opening, self.clips, self.readable))
+        self.said = list(with_clipped(self.said, self.clips, self.readable))
+
+    def add_text(self, text: str, *, in_results: bool = False) -> None:
+        """Add what a journal entry says to the model, as a message of its own.
+
+        `in_results`: append it to the preceding tool results instead, if there are any; every provider accepts that.
+        """
+        if in_results and self.said and isinstance(last := self.said[-1], ToolResults) and last.results:
+            self.characters_said -= length(last)
+            self.said.pop()
+            self.add(last.noting(noticed(text)))
+        else:
+            self.add(UserMessage(text))
+
+    def clear(self) -> None:
+        """Drop all messages, when they are not needed any more."""
+        self.opening, self.said = (), []
+
+
+def length(message: Message) -> int:
+    """The length of a message in characters, images included (`picture_characters`)."""
+    match message:
+        case ToolResults():
+            return sum(len(result.content) + picture_characters(result.pictures) for result in message.as_shown)
+        case AssistantMessage():
+            return len(message.text) + len(message.thinking)
+        case _:
+            return len(message.text)
+
+
+def as_submission(reply: ModelReplied) -> ToolCall:
+    """A reply without a tool call as the call that it stands for: its text are the arguments."""
+    return ToolCall(call_id=f"{REPLY}_{reply.round}", name=REPLY, arguments=reply.text)
+
+
+def text_for_model(fact: Fact) -> str | None:
+    """The exact text that an entry adds to its record's transcript; None when it adds none.
+
+    A resumed run rebuilds its transcript from the journal, so models must not be told anything that is not in an entry
+    (docs/decisions/12).
+    """
+    match fact:
+        case ControlApplied(control="steer", message=str() as text, mode=mode):
+            return _REDIRECTED + text if mode == SteerMode.REDIRECT else text
+        case AgentStep(name=name, message=text) if name == NUDGE:
+            return text
+        case BudgetWarned(message=text, used=used) if used is not None:
+            return text
+        case GateChecked(tool=tool, ok=False, errors=errors) if tool == REPLY:
+            return "\n".join(errors)
+        case VerifyChecked(message=text) if text:
+            return text
+        case _:
+            return None
+
+
+def messages_of(turns: Iterable[EarlierTurn]) -> Iterator[Message]:
+    """Each turn's prompt and answer. A turn without an answer gets one that says how it ended."""
+    for turn in turns:
+        yield UserMessage(turn.prompt)
+        yield AssistantMessage.of(turn.answer or f"[This turn ended as {turn.status.value}, without an answer.]")
+
+
+def note_of(turns: tuple[EarlierTurn, ...]) -> AgentStep:
+    """The step that tells people how many turns of its session the agent was shown."""
+    before = "the turn" if len(turns) == 1 else f"the {len(turns)} turns"
+    return AgentStep(name=NOTE, message=f"It was shown {before} before it in its session.")

@@ -1,0 +1,1 @@
+"""What the journal says of each agent: the fold, its tree, its progress."""

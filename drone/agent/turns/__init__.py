@@ -1,0 +1,1 @@
+"""One turn, the tool sets in it and how their calls end."""

@@ -1,0 +1,377 @@
+"""The turn: what all agents of one tree share, the task of one of them, and `Steering` for programs."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from drone.agent.control.agent_control import AgentControl
+from drone.agent.control.control_router import ControlRouter
+from drone.agent.control.idle_watch import Block, IdleWatch
+from drone.agent.control.inbox import Inbox, People
+from drone.agent.ports.artifacts import Artifacts
+from drone.agent.ports.conversations import Conversations, as_report, as_text
+from drone.agent.ports.journal import Journal
+from drone.agent.ports.messages import Message
+from drone.agent.ports.model import AskLater
+from drone.agent.ports.permits import Permits
+from drone.agent.spending.budget import Budget
+from drone.agent.state.tree import Tree, TreeJournal
+from drone.threads import OwnThreads
+from mcc.contracts.control import Control, ControlKind, SteerMode, control_refusal
+from mcc.contracts.entry import Origin
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.shape import now
+from mcc.contracts.status import WaitingReason
+from mcc.redaction import Redactor
+
+
+@dataclass(slots=True)
+class _Slot:
+    held: bool = True
+    waiting: int = 0
+
+
+class SubagentSlots:
+    """The concurrency slots of one tree's subagents. Use on one event loop only.
+
+    An agent that waits for its children lends out its slot. So every taken slot belongs to an agent that can proceed,
+    and a tree never deadlocks, however deep it is and however few slots there are.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = asyncio.Semaphore(count)
+        self._slots: dict[str, _Slot] = {}
+
+    @asynccontextmanager
+    async def taken(self, record_id: str) -> AsyncIterator[None]:
+        """Context in which this agent has a slot; waits for a free one."""
+        await self._free.acquire()
+        slot = self._slots[record_id] = _Slot()
+        try:
+            yield
+        finally:
+            del self._slots[record_id]
+            if slot.held:
+                self._free.release()
+
+    @asynccontextmanager
+    async def lent(self, record_id: str | None) -> AsyncIterator[None]:
+        """Context in which the agent waits for others without its slot; on exit it waits for a slot again.
+
+        An error inside leaves at once, without a slot: the agent then calls `regained` before its next model call.
+        """
+        slot = self._slots.get(record_id or "")
+        if slot is None:
+            yield
+            return
+        slot.waiting += 1
+        if slot.held:
+            slot.held = False
+            self._free.release()
+        try:
+            yield
+        finally:
+            slot.waiting -= 1
+        await self._return(slot)
+
+    def lacks(self, record_id: str) -> bool:
+        """Whether this agent is without its slot because `lent` ended with an error."""
+        slot = self._slots.get(record_id)
+        return slot is not None and not slot.held and not slot.waiting
+
+    async def regained(self, record_id: str) -> None:
+        """Wait until this agent has its slot again, if it lacks it."""
+        if self.lacks(record_id):
+            await self._return(self._slots[record_id])
+
+    async def _return(self, slot: _Slot) -> None:
+        """Take a free slot, unless another call of the same agent lends it out again or has taken it back already."""
+        if slot.held or slot.waiting:
+            return
+        await self._free.acquire()
+        if slot.held or slot.waiting:
+            self._free.release()
+        else:
+            slot.held = True
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What all agents of one tree share."""
+
+    journal: TreeJournal
+    budget: Budget
+    router: ControlRouter
+    artifacts: Artifacts
+    slots: SubagentSlots
+    conversations: Conversations
+    threads: OwnThreads = field(default_factory=OwnThreads)
+    """Threads for this turn's blocking work."""
+    beginning: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while an agent's setup is stored, so that agents hired together begin in that order."""
+    abandoned: list[str] = field(default_factory=list)
+    """Record ids of agents that a tool's code stopped waiting for; they are closed when the tool call ends."""
+    invoked: Counter[str] = field(default_factory=Counter)
+    """Number of agents that the code of each tool call has run under this drone, by call id."""
+    root: str | None = None
+    """Record id of the root agent in a resumed turn; None in a new one."""
+    redactor: Redactor = field(default_factory=Redactor)
+    """Removes secrets from texts that tools show or store beside their result."""
+
+    permits: dict[str, Permits] = field(default_factory=dict)
+    """The effective permission of each agent running here, by record id."""
+
+    def permitted(self, origin: Origin, own: Permits) -> Permits:
+        """The effective permission of the agent at `origin`: its own, restricted by its parent's."""
+        above = self.permits.get(origin.parent_id or "")
+        self.permits[origin.record_id or ""] = found = own if above is None else own.below(above)
+        return found
+
+    @classmethod
+    def begun(
+        cls,
+        journal: Journal,
+        budget: Budget,
+        router: ControlRouter | None = None,
+        tree: Tree | None = None,
+        threads: OwnThreads | None = None,
+        redactor: Redactor | None = None,
+        people: People | None = None,
+    ) -> "Turn":
+        """`tree`: that of a resumed turn. `people`: who can be asked. Give both only without a `router`, which already
+        has them."""
+        router = router or ControlRouter(journal, tree=tree, people=people)
+        budget.follow(router.tree)
+        router.idle.watch(budget.set_idle)
+        written = TreeJournal(journal, router.tree)
+        return cls(
+            written,
+            budget,
+            router,
+            _artifacts(written, router.tree),
+            SubagentSlots(budget.limits.concurrency),
+            Conversations(),
+            threads=threads or OwnThreads(),
+            root=router.tree.root,
+            redactor=redactor or Redactor(),
+        )
+
+    @property
+    def tree(self) -> Tree:
+        """The state of this turn according to its journal."""
+        return self.router.tree
+
+    @property
+    def idle(self) -> IdleWatch:
+        return self.router.idle
+
+    @property
+    def inbox(self) -> Inbox:
+        return self.router.inbox
+
+    def hold_up(self, why: str) -> None:
+        """Nothing of this turn begins any more under this drone, and its order is parked: a call had its effect, which
+        could not be recorded for this reason. A turn that cannot be parked goes on."""
+        if self.idle.parks:
+            self.router.hold_up(Block(WaitingReason.DISK, f"what a call did could not be recorded: {why}"))
+
+    @property
+    def workspace_key(self) -> str:
+        """Identifies the workspace of its agents in approvals; "" without one."""
+        return self.router.workspace_key
+
+    @asynccontextmanager
+    async def blocked(self, activity: str, record_id: str | None, block: Block) -> AsyncIterator[None]:
+        """Context in which an activity (see `IdleWatch`) of this agent waits for a person or a clock, without its slot.
+
+        A tool that asks a person passes its call's id as `activity`. The order may be parked meanwhile, so it must be a
+        tool that can be run again.
+        """
+        with self.idle.waiting(activity):
+            async with self.slots.lent(record_id):
+                with self.idle.blocked(activity, block):
+                    yield
+
+
+def _artifacts(journal: Journal, tree: Tree) -> Artifacts:
+    """The artifacts of a turn, those of a resumed one included."""
+    artifacts = Artifacts(journal)
+    for digest in tree.artifacts:
+        artifacts.register(digest)
+
+    before = tree.reports
+
+    async def reports_again() -> None:
+        for report in before:
+            await as_report(report, artifacts)
+            await as_text(report, artifacts)
+
+    if before:
+        artifacts.on_unknown_handle(reports_again)
+    return artifacts
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The task of an agent, and the place of its record in the tree.
+
+    `earlier`: the conversation before the prompt, from the record that `continues` names; `tools_removed`: tools that
+    people removed from the agent in it. `agent`: the name it works under, empty = its definition's. `node`: path of the
+    document node that it works on. `seconds`: wall clock granted by its caller, None = its own limits; it can only
+    shorten those. `waits`: whether it may wait for a provider for longer than a model call lasts.
+    """
+
+    prompt: str
+    record_id: str
+    title: str = ""
+    parent_id: str | None = None
+    call_id: str | None = None
+    depth: int = 0
+    continues: str | None = None
+    earlier: tuple[Message, ...] = ()
+    turn_number: int = 1
+    tools_removed: tuple[str, ...] = ()
+    agent: str = ""
+    seconds: float | None = None
+    waits: bool = True
+    node: str | None = None
+
+
+def title_of(prompt: str, characters: int = 60) -> str:
+    """The first non-blank line of a prompt, cut to a title."""
+    line = next((line.strip() for line in prompt.splitlines() if line.strip()), "")
+    return line if len(line) <= characters else line[: characters - 1].rstrip() + "…"
+
+
+async def until_ready(turn: Turn, agent_control: AgentControl) -> None:
+    """Wait until this agent has its slot again and is not paused. Raises `Ended`."""
+    record_id = agent_control.origin.record_id or ""
+    with turn.idle.waiting(record_id):
+        await turn.slots.regained(record_id)
+    await wait_while_paused(turn, agent_control)
+
+
+async def wait_while_paused(turn: Turn, agent_control: AgentControl) -> None:
+    """Wait until this agent is not paused; its slot is lent out meanwhile. Raises `Ended`."""
+    record_id = agent_control.origin.record_id or ""
+    agent_control.check()
+    while (block := agent_control.block()) is not None:
+        async with turn.blocked(record_id, record_id, block):
+            await agent_control.until_resumed()
+
+
+async def wait_for_provider(turn: Turn, agent_control: AgentControl, refusal: AskLater) -> None:
+    """Wait until the provider can be asked again, or a person resumes the agent; its slot is lent out meanwhile."""
+    record_id = agent_control.origin.record_id or ""
+    until = now() + timedelta(seconds=refusal.seconds)
+    reason = WaitingReason.RATE_LIMIT if refusal.named else WaitingReason.PROVIDER
+    block = Block(reason, str(refusal).rstrip("."), until)
+    async with turn.blocked(record_id, record_id, block):
+        await agent_control.wait_for_provider(refusal.seconds)
+
+
+class Steering:
+    """Controls the agents of one turn. `record_id`: one agent with its descendants; None: the whole turn.
+
+    Every method returns the control in its current state: applied at entry `applied_seq`, refused with a reason, or
+    open: a message is open until its agent reads it. `asked` has the latest state of each. Use it on the event loop
+    that runs the turn. Raises `JournalError`.
+
+    `takes`: the only kinds of controls that are accepted, besides cancelling the whole turn; None = all.
+    """
+
+    def __init__(self, turn: Turn, takes: Collection[ControlKind | str] | None = None) -> None:
+        """Raises ValueError for an unknown kind."""
+        self._takes = None if takes is None else [ControlKind(kind) for kind in takes]
+        self._router = turn.router
+        self._router.report_to(self)
+        self._asked: dict[str, Control] = {}
+
+    @property
+    def asked(self) -> tuple[Control, ...]:
+        """All controls so far, in order, with their current state."""
+        return tuple(self._asked.values())
+
+    async def steer(
+        self,
+        message: str,
+        *,
+        record_id: str | None = None,
+        redirect: bool = False,
+        remove_tools: tuple[str, ...] = (),
+        reason: str | None = None,
+    ) -> Control:
+        """Send a message before the agent's next model call; `redirect`: the message is its new task."""
+        mode = SteerMode.REDIRECT if redirect else SteerMode.INJECT
+        return await self._ask(
+            ControlKind.STEER, record_id, reason, message=message, mode=mode, remove_tools=remove_tools
+        )
+
+    async def remove_tools(self, *names: str, record_id: str | None = None, reason: str | None = None) -> Control:
+        """Remove tools, by tool or group name, for good."""
+        return await self._ask(ControlKind.STEER, record_id, reason, remove_tools=names)
+
+    async def set_metadata(
+        self, metadata: Mapping[str, Any], *, record_id: str | None = None, reason: str | None = None
+    ) -> Control:
+        """Merge these into what tools see as `ToolContext.metadata`; the value None removes a key."""
+        return await self._ask(ControlKind.SET_METADATA, record_id, reason, metadata=metadata)
+
+    async def pause(self, *, record_id: str | None = None, reason: str | None = None) -> Control:
+        """Start no further model or tool call until resumed."""
+        return await self._ask(ControlKind.PAUSE, record_id, reason)
+
+    async def resume(self, *, record_id: str | None = None, reason: str | None = None) -> Control:
+        """Continue after a pause; agents that wait for a provider ask it now."""
+        return await self._ask(ControlKind.RESUME, record_id, reason)
+
+    async def cancel(self, *, record_id: str | None = None, reason: str | None = None) -> Control:
+        """Stop an agent and its descendants; its siblings continue, and its parent is told."""
+        return await self._ask(ControlKind.CANCEL, record_id, reason)
+
+    async def _ask(
+        self,
+        kind: ControlKind,
+        record_id: str | None,
+        reason: str | None,
+        *,
+        message: str | None = None,
+        mode: SteerMode = SteerMode.INJECT,
+        remove_tools: tuple[str, ...] = (),
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Control:
+        control = Control(
+            id=fresh_id(),
+            order_id="",
+            number=len(self._asked) + 1,
+            kind=kind,
+            record_id=record_id,
+            message=message,
+            reason=reason,
+            mode=mode,
+            remove_tools=remove_tools,
+            metadata=metadata,
+            requested_at=now(),
+        )
+        self._asked[control.id] = control
+        # The root's record stands for the whole turn.
+        addressed = None if record_id == self._router.root else record_id
+        if why := control_refusal(kind, addressed, self._takes) or await self._router.take(control):
+            self._settle(control.id, refused=why)
+        return self._asked[control.id]
+
+    def applied(self, control_id: str, seq: int) -> None:
+        """Called by the router (`Receipts`)."""
+        self._settle(control_id, applied_seq=seq, applied_at=now())
+
+    def refused(self, whose: Origin, control_id: str, why: str) -> None:
+        """Called by the router (`Receipts`)."""
+        self._settle(control_id, refused=why)
+
+    def _settle(self, control_id: str, **how: object) -> None:
+        if control_id in self._asked:
+            self._asked[control_id] = self._asked[control_id].model_copy(update=how)

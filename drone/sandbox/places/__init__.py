@@ -1,0 +1,1 @@
+"""Directories of workspaces: opened without a way out, and written."""

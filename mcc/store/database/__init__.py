@@ -1,0 +1,1 @@
+"""The database itself: engine, connections, tables, clock, migrations."""

@@ -1,0 +1,319 @@
+"""The tables of this version of the schema.
+
+Those of documents are defined in `mcc.store.database.document_tables`, those of the inbox, notes and MCP servers in
+`mcc.store.database.agent_tables`; other modules import all of them from here.
+"""
+
+import sqlalchemy as sa
+from sqlmodel import Field
+
+from mcc.contracts.status import UNFINISHED, OrderStatus
+from mcc.store.database.agent_tables import APPROVALS as APPROVALS
+from mcc.store.database.agent_tables import GRANTS as GRANTS
+from mcc.store.database.agent_tables import MCP_PINS as MCP_PINS
+from mcc.store.database.agent_tables import MCP_TOKENS as MCP_TOKENS
+from mcc.store.database.agent_tables import MCP_TRIALS as MCP_TRIALS
+from mcc.store.database.agent_tables import NOTES as NOTES
+from mcc.store.database.columns import HALF_FILLED, Row, partial_index
+from mcc.store.database.columns import among as among
+from mcc.store.database.columns import size_of as size_of
+from mcc.store.database.document_tables import BLUEPRINTS as BLUEPRINTS
+from mcc.store.database.document_tables import DOCUMENT_HEADS as DOCUMENT_HEADS
+from mcc.store.database.document_tables import DOCUMENT_HISTORY as DOCUMENT_HISTORY
+from mcc.store.database.document_tables import DOCUMENT_KEYS as DOCUMENT_KEYS
+from mcc.store.database.document_tables import DOCUMENT_NODES as DOCUMENT_NODES
+from mcc.store.database.document_tables import DOCUMENTS as DOCUMENTS
+
+
+def _status_in(*statuses: OrderStatus) -> str:
+    listed = ", ".join(f"'{status.value}'" for status in sorted(statuses))
+    return f"status IN ({listed})"
+
+
+_WAITING = f"status = '{OrderStatus.WAITING.value}'"
+
+
+class SessionRow(Row, table=True):
+    __tablename__ = "sessions"
+
+    id: str = Field(primary_key=True)
+    title_json: str
+    principal: str
+    created_at: int = Field(sa_type=sa.BigInteger)
+    turns: int
+    last_order_id: str | None = None
+
+
+class OrderRow(Row, table=True):
+    """The part of an order that does not change while it runs.
+
+    `pruned_at`: since then the journal may not be read; `emptied_at`: since then its entries are deleted.
+    """
+
+    __tablename__ = "orders"
+    __table_args__ = (
+        sa.UniqueConstraint("session_id", "session_seq", name="turn_of_session"),
+        sa.Index("orders_of_session", "session_id", "id"),
+        sa.Index("orders_by_ending", sa.text("substr(id, 33)"), "id"),
+        partial_index("orders_to_empty", "finished_at", where="finished_at IS NOT NULL AND emptied_at IS NULL"),
+        partial_index(
+            "orders_to_pack",
+            "finished_at",
+            where="finished_at IS NOT NULL AND packed_at IS NULL AND pruned_at IS NULL",
+        ),
+    )
+
+    id: str = Field(primary_key=True)
+    session_id: str = Field(foreign_key="sessions.id")
+    session_seq: int
+    principal: str
+    spec_json: str
+    created_at: int = Field(sa_type=sa.BigInteger)
+    finished_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    outcome_json: str | None = None
+    left_out: bool = False
+    origin_json: str | None = None
+    pruned_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    emptied_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    packed_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+
+
+class OrderLabelRow(Row, table=True):
+    __tablename__ = "order_labels"
+
+    label: str = Field(primary_key=True)
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+
+
+class IdempotencyRow(Row, table=True):
+    """A key is stored as its SHA-256, so that any header value fits an index."""
+
+    __tablename__ = "idempotency_keys"
+
+    principal: str = Field(primary_key=True)
+    key_digest: str = Field(primary_key=True)
+    body_digest: str
+    order_id: str = Field(foreign_key="orders.id")
+    control_id: str | None = None
+    created_at: int = Field(sa_type=sa.BigInteger, index=True)
+
+
+class OrderStateRow(Row, table=True):
+    """The part of an order that changes while it runs, and the order's only lock: every transaction that writes
+    anything about an order locks this row first."""
+
+    __tablename__ = "order_state"
+    __table_args__ = (
+        partial_index(
+            "one_held_order_per_session",
+            "session_id",
+            where=_status_in(OrderStatus.RUNNING, OrderStatus.WAITING),
+            unique=True,
+        ),
+        partial_index("unfinished_orders", "session_id", "session_seq", where=_status_in(*UNFINISHED)),
+        partial_index("queued_orders", "queue", "priority", "order_id", where=_status_in(OrderStatus.QUEUED)),
+        sa.Index("orders_by_status", "status", "order_id"),
+        partial_index("orders_of_drone", "incarnation", where="incarnation IS NOT NULL"),
+        partial_index("orders_to_expire", "expires_at", where=f"{_status_in(*UNFINISHED)} AND expires_at IS NOT NULL"),
+        partial_index("waiting_orders", "reason", "order_id", where=_WAITING),
+        partial_index("waiting_orders_due", "not_before", where=f"{_WAITING} AND not_before IS NOT NULL"),
+        partial_index("waiting_orders_over", "waits_until", where=_WAITING),
+        HALF_FILLED,
+    )
+
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+    session_id: str
+    session_seq: int
+    queue: str
+    priority: int
+    status: str
+    reason: str | None = None
+    not_before: int | None = Field(default=None, sa_type=sa.BigInteger)
+    expires_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    waits_until: int | None = Field(default=None, sa_type=sa.BigInteger)
+    started_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    epoch: int = 0
+    last_seq: int = 0
+    control_seq: int = 0
+    attempt: int = 0
+    takeovers: int = 0
+    barren: int = Field(default=0, sa_column_kwargs={"server_default": "0"})
+    journal_version: int
+    incarnation: str | None = None
+    claim_token: str | None = None
+    workspace_key: str | None = None
+    metadata_json: str | None = None
+    input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
+    cached_input_tokens: int = Field(default=0, sa_type=sa.BigInteger)
+    cache_write_tokens: int = Field(default=0, sa_type=sa.BigInteger, sa_column_kwargs={"server_default": "0"})
+    output_tokens: int = Field(default=0, sa_type=sa.BigInteger)
+    reasoning_tokens: int = Field(default=0, sa_type=sa.BigInteger)
+    model_calls: int = 0
+    tool_calls: int = 0
+    cost_usd: float | None = Field(default=0.0, sa_type=sa.Double)
+
+
+class JournalRow(Row, table=True):
+    """No foreign key to the order: the lock on the order's row proves that it exists, and a check per entry is slow."""
+
+    __tablename__ = "journal"
+    __table_args__ = (
+        partial_index("one_end_per_order", "order_id", where="kind = 'order.finished'", unique=True),
+        partial_index("one_start_per_record", "order_id", "record_id", where="kind = 'agent.started'", unique=True),
+        partial_index("one_end_per_record", "order_id", "record_id", where="kind = 'agent.finished'", unique=True),
+        partial_index("one_result_per_call", "order_id", "call_id", where="kind = 'tool.finished'", unique=True),
+    )
+
+    order_id: str = Field(primary_key=True)
+    seq: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    epoch: int
+    at: int = Field(sa_type=sa.BigInteger)
+    kind: str
+    record_id: str | None = None
+    parent_id: str | None = None
+    agent: str | None = None
+    depth: int = 0
+    call_id: str | None = None
+    data_json: str
+    large_json: str | None = None
+
+
+class PackRow(Row, table=True):
+    """The compressed journal of an ended order, which replaces its rows in `journal`, and its compressed chat record,
+    which replaces its rows in `chat_records` (`mcc.store.rows.packs`). Pruning leaves only some entries in `packed`.
+    """
+
+    __tablename__ = "journal_packs"
+
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+    packed: bytes
+    record: bytes | None = None
+
+
+class BlobRow(Row, table=True):
+    __tablename__ = "blobs"
+
+    digest: str = Field(primary_key=True)
+    text_json: str
+    created_at: int = Field(sa_type=sa.BigInteger)
+
+
+class TextUseRow(Row, table=True):
+    """References to blobs. `owner` is the id of an order, or of an incarnation whose registration names the text."""
+
+    __tablename__ = "text_uses"
+    __table_args__ = (sa.Index("texts_of_owner", "owner"), {"sqlite_with_rowid": False})
+
+    digest: str = Field(primary_key=True)
+    owner: str = Field(primary_key=True)
+
+
+class DroneRow(Row, table=True):
+    """The lease of one incarnation of a drone. On SQLite `lease_until` is in microseconds since the boot `boot`."""
+
+    __tablename__ = "drones"
+    __table_args__ = (HALF_FILLED,)
+
+    incarnation: str = Field(primary_key=True)
+    name: str
+    registration_json: str
+    state: str
+    active: int = 0
+    draining: bool = False
+    refused_messages: int = Field(default=0, sa_type=sa.BigInteger, sa_column_kwargs={"server_default": "0"})
+    started_at: int = Field(sa_type=sa.BigInteger)
+    heartbeat_at: int = Field(sa_type=sa.BigInteger)
+    lease_until: int = Field(sa_type=sa.BigInteger)
+    boot: str
+
+
+class SweeperRow(Row, table=True):
+    __tablename__ = "sweepers"
+    __table_args__ = (HALF_FILLED,)
+
+    name: str = Field(primary_key=True)
+    beat_at: int = Field(sa_type=sa.BigInteger)
+
+
+class ControlRow(Row, table=True):
+    __tablename__ = "controls"
+    __table_args__ = (
+        sa.UniqueConstraint("order_id", "number", name="number_of_control"),
+        partial_index("open_controls", "order_id", where="applied_seq IS NULL AND refused_json IS NULL"),
+    )
+
+    id: str = Field(primary_key=True)
+    order_id: str = Field(foreign_key="orders.id")
+    number: int
+    kind: str
+    record_id: str | None = None
+    message_json: str | None = None
+    reason_json: str | None = None
+    mode: str | None = None
+    remove_tools_json: str | None = None
+    metadata_json: str | None = None
+    said_json: str | None = None
+    principal: str
+    requested_at: int = Field(sa_type=sa.BigInteger)
+    delivered_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    applied_at: int | None = Field(default=None, sa_type=sa.BigInteger)
+    applied_seq: int | None = None
+    refused_json: str | None = None
+
+
+class ChatRecordRow(Row, table=True):
+    """One record of an order's tree, without its children; `position` is its index in depth-first order."""
+
+    __tablename__ = "chat_records"
+
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+    position: int = Field(primary_key=True, sa_column_kwargs={"autoincrement": False})
+    record_id: str = Field(index=True)
+    parent_id: str | None = None
+    record_json: str
+    large_json: str | None = None
+
+
+class WorkspaceLockRow(Row, table=True):
+    """The lock of a claimed order on its workspace: exclusive if the order may write there, else shared by readers."""
+
+    __tablename__ = "workspace_locks"
+
+    workspace_key: str = Field(primary_key=True)
+    order_id: str = Field(primary_key=True, foreign_key="orders.id")
+    epoch: int
+    exclusive: bool
+
+    __table_args__ = (sa.Index("lock_of_order", "order_id"),)
+
+
+class AuditRow(Row, table=True):
+    """Actions that no journal records, such as rollbacks and the doctor's repairs."""
+
+    __tablename__ = "audit"
+    __table_args__ = (sa.Index("audit_of_order", "order_id"), sa.Index("audit_by_kind", "kind", "id"))
+
+    id: str = Field(primary_key=True)
+    at: int = Field(sa_type=sa.BigInteger)
+    principal: str
+    kind: str
+    order_id: str | None = None
+    detail_json: str
+
+
+METADATA = Row.metadata
+SESSIONS = METADATA.tables["sessions"]
+ORDERS = METADATA.tables["orders"]
+LABELS = METADATA.tables["order_labels"]
+KEYS = METADATA.tables["idempotency_keys"]
+STATE = METADATA.tables["order_state"]
+JOURNAL = METADATA.tables["journal"]
+PACKS = METADATA.tables["journal_packs"]
+BLOBS = METADATA.tables["blobs"]
+TEXT_USES = METADATA.tables["text_uses"]
+DRONES = METADATA.tables["drones"]
+SWEEPERS = METADATA.tables["sweepers"]
+CONTROLS = METADATA.tables["controls"]
+RECORDS = METADATA.tables["chat_records"]
+WORKSPACE_LOCKS = METADATA.tables["workspace_locks"]
+AUDIT = METADATA.tables["audit"]

@@ -1,0 +1,1 @@
+"""Reading and writing single rows of orders, texts, controls and grants."""

@@ -1,0 +1,174 @@
+"""Rows of the inbox, written in the transaction of the journal entries that they mirror."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.approvals import AnyItem, ItemByKind
+from mcc.contracts.entry import Draft, Entry
+from mcc.contracts.inbox_facts import (
+    OUTLINE,
+    ApprovalDecided,
+    ApprovalRequested,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from mcc.contracts.journal import AgentFinished, ToolStarted
+from mcc.contracts.order_facts import OrderFinished
+from mcc.contracts.record import RecordStatus
+from mcc.contracts.shape import to_json
+from mcc.store.database.clock import micros, moment, moment_or_none
+from mcc.store.database.direct import execute_later
+from mcc.store.database.tables import APPROVALS, GRANTS
+from mcc.store.rows.order_rows import text_json, text_of
+from mcc.store.rows.texts import parsed
+
+STATUS_OF = {"approve": "approved", "deny": "denied", "expired": "expired"}
+
+_ADD = sa.insert(APPROVALS)
+PENDING = APPROVALS.c.status == sa.literal_column("'pending'")
+"""A literal, so that the partial indexes of pending items are used; with a parameter SQLite would also prepare the
+statement again at each execution."""
+_UNUSED = sa.and_(
+    APPROVALS.c.status == sa.literal_column("'approved'"), APPROVALS.c.kind == sa.literal_column("'approval'")
+)
+_OPEN = sa.or_(PENDING, _UNUSED)
+"""Items that still wait, and calls that were approved and have not begun."""
+
+DECIDE = (
+    sa.update(APPROVALS)
+    .where(APPROVALS.c.id == sa.bindparam("wanted"), APPROVALS.c.order_id == sa.bindparam("of"), PENDING)
+    .values(
+        {name: sa.bindparam(f"new_{name}") for name in ("status", "decision", "principal", "note_json", "remember")}
+        | {name: sa.bindparam(f"new_{name}") for name in ("answer_json", "decided_at")}
+    )
+)
+_USE = (
+    sa.update(APPROVALS)
+    .where(
+        APPROVALS.c.id == sa.bindparam("wanted"),
+        APPROVALS.c.order_id == sa.bindparam("of"),
+        APPROVALS.c.status == "approved",
+    )
+    .values(status="used", used_seq=sa.bindparam("seq"))
+)
+_VOID = sa.update(APPROVALS).where(APPROVALS.c.order_id == sa.bindparam("of"), _OPEN).values(status="void")
+_VOID_OF_RECORD = _VOID.where(APPROVALS.c.record_id == sa.bindparam("record"))
+_END_GRANTS = sa.delete(GRANTS).where(GRANTS.c.scope == "order", GRANTS.c.scope_id == sa.bindparam("of"))
+
+
+def update_inbox(connection: Connection, order_id: str, numbered: Sequence[tuple[int, Draft | Entry]]) -> None:
+    """Update the inbox from these entries, given with their numbers. The caller holds the order's lock."""
+    for seq, entry in numbered:
+        match entry.data:
+            case ApprovalRequested() as asked:
+                kind = "outline" if asked.tool == OUTLINE and not asked.call_id else "approval"
+                execute_later(connection, _ADD, _item_row(order_id, seq, entry, kind, asked.approval_id))
+            case QuestionAsked() as question:
+                execute_later(connection, _ADD, _item_row(order_id, seq, entry, "question", question.question_id))
+            case ApprovalDecided() as decided:
+                execute_later(connection, DECIDE, decision_row(order_id, decided, micros(entry.at)))
+            case QuestionAnswered() as answered:
+                execute_later(connection, DECIDE, answer_row(order_id, answered, micros(entry.at)))
+            case ToolStarted(approval_id=str() as approval_id):
+                execute_later(connection, _USE, {"wanted": approval_id, "of": order_id, "seq": seq})
+            case AgentFinished(status=status) if status is not RecordStatus.COMPLETED:
+                execute_later(connection, _VOID_OF_RECORD, {"of": order_id, "record": entry.origin.record_id})
+            case OrderFinished():
+                execute_later(connection, _VOID, {"of": order_id})
+                execute_later(connection, _END_GRANTS, {"of": order_id})
+            case _:
+                pass
+
+
+def decision_row(order_id: str, decided: ApprovalDecided, at: int) -> dict[str, Any]:
+    """Parameters of `DECIDE`."""
+    return {
+        "wanted": decided.approval_id,
+        "of": order_id,
+        "new_status": STATUS_OF[decided.decision],
+        "new_decision": None if decided.decision == "expired" else decided.decision,
+        "new_principal": decided.by,
+        "new_note_json": text_json(decided.note),
+        "new_remember": decided.remember,
+        "new_answer_json": None,
+        "new_decided_at": at,
+    }
+
+
+def answer_row(order_id: str, answered: QuestionAnswered, at: int) -> dict[str, Any]:
+    """Parameters of `DECIDE`."""
+    return {
+        "wanted": answered.question_id,
+        "of": order_id,
+        "new_status": "expired" if answered.expired else "answered",
+        "new_decision": None,
+        "new_principal": answered.by,
+        "new_note_json": None,
+        "new_remember": None,
+        "new_answer_json": text_json(answered.answer),
+        "new_decided_at": at,
+    }
+
+
+def _item_row(order_id: str, seq: int, entry: Draft | Entry, kind: str, item_id: str) -> dict[str, Any]:
+    asked, origin = entry.data, entry.origin
+    assert isinstance(asked, ApprovalRequested | QuestionAsked)
+    return {
+        "id": item_id,
+        "order_id": order_id,
+        "kind": kind,
+        "status": "pending",
+        "call_id": asked.call_id or None,
+        "record_id": origin.record_id,
+        "parent_id": origin.parent_id,
+        "agent": origin.agent,
+        "depth": origin.depth,
+        "asked_json": to_json(asked).decode(),
+        "asked_seq": seq,
+        "requested_at": micros(entry.at),
+        "expires_at": micros(asked.expires_at) if asked.expires_at else None,
+    }
+
+
+def item_of(row: sa.RowMapping) -> AnyItem:
+    """The item of a row of `APPROVALS` that was joined with its order's `session_id`."""
+    asked = parsed(row["asked_json"])
+    known: dict[str, Any] = {
+        "id": row["id"],
+        "kind": row["kind"],
+        "order_id": row["order_id"],
+        "record_id": row["record_id"],
+        "agent": row["agent"],
+        "depth": row["depth"],
+        "status": row["status"],
+        "by": row["principal"],
+        "requested_at": moment(row["requested_at"]),
+        "expires_at": moment_or_none(row["expires_at"]),
+        "decided_at": moment_or_none(row["decided_at"]),
+    }
+    if row["kind"] == "question":
+        own = {name: asked[name] for name in ("call_id", "question", "choices", "default")}
+        return ItemByKind.model_validate({**known, **own, "answer": text_of(row["answer_json"])}).root
+    known |= {"decision": row["decision"], "note": text_of(row["note_json"]), "digest": asked["digest"]}
+    if row["kind"] == "outline":
+        # The document of an outline is the session of its order.
+        return ItemByKind.model_validate({**known, "document_id": row["session_id"]}).root
+    own = {name: asked[name] for name in _OF_CALL}
+    return ItemByKind.model_validate({**known, **own, "remember": row["remember"], "used_seq": row["used_seq"]}).root
+
+
+_OF_CALL = (
+    "call_id",
+    "tool",
+    "arguments",
+    "effects",
+    "profile",
+    "workspace",
+    "preview",
+    "why",
+    "again",
+    "would_save",
+)

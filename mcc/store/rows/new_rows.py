@@ -1,0 +1,78 @@
+"""A buffer for the rows of new orders: one statement per table inserts them, however many orders there are."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+from sqlalchemy.sql.schema import ScalarElementColumnDefault
+
+from mcc.contracts.entry import Draft, Entry
+from mcc.store.database.direct import execute_later
+from mcc.store.database.tables import JOURNAL, KEYS, LABELS, ORDERS, SESSIONS, STATE
+from mcc.store.rows.order_rows import ENTRY_COLUMNS, entry_row, keep_blobs
+
+Row = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class NewRows:
+    """Rows that an open transaction is about to insert. Code that has to read them back calls `insert` first."""
+
+    sessions: list[Row] = field(default_factory=list)
+    orders: list[Row] = field(default_factory=list)
+    states: list[Row] = field(default_factory=list)
+    labels: list[Row] = field(default_factory=list)
+    keys: list[Row] = field(default_factory=list)
+    entries: list[Row] = field(default_factory=list)
+    blobs: dict[str, str] = field(default_factory=dict)
+    uses: list[tuple[str, str]] = field(default_factory=list)
+
+    def write(self, order_id: str, drafts: Sequence[Draft]) -> Sequence[Entry]:
+        """Add the first entries of an order's journal, and answer them. Raises `BadEntry`."""
+        blobs: dict[str, str] = {}
+        entries = [draft.numbered(order_id, seq) for seq, draft in enumerate(drafts, start=1)]
+        self.entries += [dict(zip(ENTRY_COLUMNS, entry_row(entry, 0, blobs), strict=True)) for entry in entries]
+        self.blobs |= blobs
+        self.uses += ((digest, order_id) for digest in blobs)
+        return entries
+
+    def insert(self, connection: Connection) -> None:
+        """Insert all rows, those that are referred to first, and forget them."""
+        for statement, rows in (
+            (_SESSION, self.sessions),
+            (_ORDER, self.orders),
+            (_STATE, self.states),
+            (_LABEL, self.labels),
+            (_KEY, self.keys),
+        ):
+            _insert(connection, statement, rows)
+        if self.blobs:
+            keep_blobs(connection, self.blobs, int(self.entries[0]["at"]), self.uses)
+            self.blobs.clear()
+            self.uses.clear()
+        _insert(connection, _ENTRY, self.entries)
+
+
+_SESSION, _ORDER, _STATE, _LABEL = (sa.insert(table) for table in (SESSIONS, ORDERS, STATE, LABELS))
+_KEY, _ENTRY = sa.insert(KEYS), sa.insert(JOURNAL)
+
+
+_DEFAULTS = {
+    table.name: {
+        column.name: column.default.arg
+        for column in table.columns
+        if isinstance(column.default, ScalarElementColumnDefault)
+    }
+    for table in (SESSIONS, ORDERS, STATE, LABELS, KEYS, JOURNAL)
+}
+"""Values for columns that a row leaves out. A statement for which SQLAlchemy has to add them cannot be prepared."""
+
+
+def _insert(connection: Connection, statement: sa.Insert, rows: list[Row]) -> None:
+    if rows:
+        defaults = _DEFAULTS[statement.table.name]
+        whole = [{**defaults, **row} for row in rows]
+        execute_later(connection, statement, whole if len(whole) > 1 else whole[0])
+        rows.clear()

@@ -1,0 +1,385 @@
+"""The row of an order: locking it with its workspace, and writing entries under that lock."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.entry import Draft, Entry, fact_of
+from mcc.contracts.fact import Fact
+from mcc.contracts.fold import Fold
+from mcc.contracts.shape import to_json, unchecked
+from mcc.contracts.status import OrderStatus, Reason
+from mcc.contracts.usage import Usage
+from mcc.store.database.clock import micros, moment
+from mcc.store.database.columns import listed, postgres_rows
+from mcc.store.database.direct import execute_later, send_later
+from mcc.store.database.errors import BadEntry
+from mcc.store.database.tables import BLOBS, JOURNAL, STATE, WORKSPACE_LOCKS, among
+from mcc.store.rows.packs import rows_in_pack
+from mcc.store.rows.texts import Outline, TextPlace, cut, cut_places, digests, parsed, text_at, whole
+from mcc.store.rows.transitions import fold_or_none
+from mcc.store.rows.values import WorkspaceHold
+
+_NAMESPACE = 0x4D4343
+# The keys are locked in list order. All transactions sort their lists the same way, so no two can deadlock.
+_LOCK_KEYS = sa.text(
+    "SELECT pg_advisory_xact_lock(:namespace, hashtext(key))"
+    " FROM json_array_elements_text(CAST(:keys AS json)) AS keys (key)"
+)
+_IN_THE_WAY = (
+    sa.select(WORKSPACE_LOCKS.c.order_id)
+    .where(
+        among(WORKSPACE_LOCKS.c.workspace_key, "keys"),
+        WORKSPACE_LOCKS.c.order_id != sa.bindparam("by"),
+        sa.or_(WORKSPACE_LOCKS.c.exclusive, sa.bindparam("alone", type_=sa.Boolean)),
+        # Neither a join nor EXISTS: a database could begin either of them with all running orders.
+        sa.select(STATE.c.status)
+        .where(STATE.c.order_id == WORKSPACE_LOCKS.c.order_id, STATE.c.epoch == WORKSPACE_LOCKS.c.epoch)
+        .scalar_subquery()
+        == OrderStatus.RUNNING.value,
+    )
+    .limit(1)
+)
+_TAKE = {
+    dialect: sa.text(
+        "INSERT INTO workspace_locks (workspace_key, order_id, epoch, exclusive)"
+        # Without the WHERE, SQLite would parse ON CONFLICT as the ON of a join.
+        f" SELECT value, :by, :epoch, :alone FROM {keys} WHERE true"
+        " ON CONFLICT (workspace_key, order_id) DO UPDATE SET epoch = excluded.epoch, exclusive = excluded.exclusive"
+    )
+    for dialect, keys in {
+        "postgresql": "json_array_elements_text(CAST(:keys AS json)) AS keys (value)",
+        "sqlite": "json_each(:keys)",
+    }.items()
+}
+"""Inserts all keys with one statement, to save a round trip to the server for each."""
+_RELEASE = sa.delete(WORKSPACE_LOCKS).where(WORKSPACE_LOCKS.c.order_id == sa.bindparam("of"))
+
+
+def lock_workspace(connection: Connection, order_id: str, epoch: int, hold: WorkspaceHold) -> bool:
+    """Lock the workspace for an order whose row this transaction has locked; False when a running order conflicts.
+
+    Claims of the same workspace, or of one inside the other, are serialized: on PostgreSQL by advisory locks on the
+    keys, on SQLite because all writes are.
+    """
+    if connection.dialect.name == "postgresql":
+        keys = json.dumps(sorted({*hold.keys, *hold.above}))
+        execute_later(connection, _LOCK_KEYS, {"namespace": _NAMESPACE, "keys": keys})
+    wanted = {"by": order_id, "alone": hold.exclusive}
+    if connection.execute(_IN_THE_WAY, {**wanted, "keys": hold.in_its_way}).first() is not None:
+        return False
+    taken = json.dumps(list(dict.fromkeys(hold.taken)))
+    execute_later(connection, _TAKE[connection.dialect.name], {**wanted, "keys": taken, "epoch": epoch})
+    return True
+
+
+def unlock_workspace(connection: Connection, order_id: str) -> None:
+    """Remove the order's lock on its workspace."""
+    execute_later(connection, _RELEASE, {"of": order_id})
+
+
+USAGE = tuple(Usage.model_fields)
+ENTRY_COLUMNS = (
+    "order_id",
+    "seq",
+    "epoch",
+    "at",
+    "kind",
+    "record_id",
+    "parent_id",
+    "agent",
+    "depth",
+    "call_id",
+    "data_json",
+    "large_json",
+)
+BLOBS_AT_ONCE = 1_000_000
+"""Characters of texts per INSERT, so that a large record is not held in memory twice."""
+
+_BLOB = sa.text(
+    "INSERT INTO blobs (digest, text_json, created_at) VALUES (:digest, :text_json, :created_at)"
+    " ON CONFLICT (digest) DO NOTHING"
+)
+USE = sa.text("INSERT INTO text_uses (digest, owner) VALUES (:digest, :owner) ON CONFLICT DO NOTHING")
+ENTRY_TYPES = dict.fromkeys(ENTRY_COLUMNS, "text") | {"seq": "int", "epoch": "int", "at": "bigint", "depth": "int"}
+_COLUMNS = ", ".join(ENTRY_COLUMNS)
+INSERT = {
+    "postgresql": f"INSERT INTO journal ({_COLUMNS}) {postgres_rows(ENTRY_TYPES)}",
+    "sqlite": f"INSERT INTO journal ({_COLUMNS}) VALUES ({', '.join('?' * len(ENTRY_COLUMNS))})",
+}
+_SPENT = sa.select(*(STATE.c[name] for name in USAGE)).where(STATE.c.order_id == sa.bindparam("wanted"))
+_LOCKED = sa.select(STATE).where(STATE.c.order_id == sa.bindparam("wanted"))
+_LOCK = _LOCKED.with_for_update()
+_LOCK_FREE = _LOCKED.with_for_update(skip_locked=True)
+_ENTRIES = (
+    sa.select(JOURNAL)
+    .where(JOURNAL.c.order_id == sa.bindparam("wanted"), JOURNAL.c.seq > sa.bindparam("after"))
+    .order_by(JOURNAL.c.seq)
+    .limit(sa.bindparam("most"))
+)
+_SOME = sa.select(JOURNAL.c.seq, JOURNAL.c.data_json, JOURNAL.c.large_json).where(
+    JOURNAL.c.order_id == sa.bindparam("wanted"), among(JOURNAL.c.seq, "numbers")
+)
+_SIZES = sa.select(BLOBS.c.digest, sa.func.length(BLOBS.c.text_json).label("size")).where(
+    among(BLOBS.c.digest, "digests")
+)
+_KEPT = sa.select(BLOBS.c.digest, BLOBS.c.text_json).where(among(BLOBS.c.digest, "digests"))
+
+
+def text_json(text: str | None) -> str | None:
+    """Free text as a column stores it: JSON, in which any character is safe (docs/decisions/5)."""
+    return None if text is None else to_json(text).decode()
+
+
+def text_of(column: str | None) -> str | None:
+    """The text in a column that `text_json` filled."""
+    return None if column is None else str(parsed(column))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A snapshot of an order's `order_state` row, taken when it was locked or read."""
+
+    order_id: str
+    session_id: str
+    session_seq: int
+    status: OrderStatus
+    reason: str | None
+    epoch: int
+    last_seq: int
+    control_seq: int
+    attempt: int
+    takeovers: int
+    barren: int
+    journal_version: int
+    incarnation: str | None
+    claim_token: str | None
+    workspace_key: str | None
+    not_before: int | None
+    expires_at: int | None
+    waits_until: int | None
+
+    @classmethod
+    def of(cls, row: sa.RowMapping) -> "State":
+        return cls(**{name: row[name] for name in cls.__slots__ if name != "status"}, status=OrderStatus(row["status"]))
+
+
+def lock(connection: Connection, order_id: str, *, skip: bool = False) -> State | None:
+    """The order's row, locked until the transaction ends; None when there is no such order.
+
+    `skip`: None as well when another transaction has locked the row.
+    """
+    statement = _LOCK_FREE if skip else _LOCK
+    row = connection.execute(statement, {"wanted": order_id}).mappings().first()
+    return State.of(row) if row else None
+
+
+def read_state(connection: Connection, order_id: str) -> State | None:
+    """The order's row as it is now, without a lock."""
+    row = connection.execute(_LOCKED, {"wanted": order_id}).mappings().first()
+    return State.of(row) if row else None
+
+
+def is_held(state: State, epoch: int) -> bool:
+    return state.status is OrderStatus.RUNNING and state.epoch == epoch
+
+
+def entry_row(entry: Entry, epoch: int, blobs: dict[str, str]) -> tuple[Any, ...]:
+    """The values of `ENTRY_COLUMNS`; texts too large for a row are added to `blobs`. Raises `BadEntry`."""
+    fact = entry.data
+    try:
+        data, large = cut(to_json(fact.stored), blobs)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise BadEntry(f"this {fact.kind} cannot be written as JSON: {error}") from error
+    return (
+        entry.order_id,
+        entry.seq,
+        epoch,
+        micros(entry.at),
+        fact.kind,
+        entry.record_id,
+        entry.parent_id,
+        entry.agent,
+        entry.depth,
+        getattr(fact, "call_id", None),
+        data,
+        large,
+    )
+
+
+def spent_in(entries: Iterable[Entry | Draft]) -> Usage:
+    """The total usage that these entries report."""
+    total = Usage()
+    for entry in entries:
+        if (used := entry.data.added_usage) is not None:
+            total = total.plus(used)
+    return total
+
+
+def keep_blobs(connection: Connection, blobs: Mapping[str, str], at: int, uses: Iterable[tuple[str, str]]) -> None:
+    """Store texts by digest, and their uses: pairs of a digest and its owner.
+
+    Rows are written in the order of their digests, and after the rows of orders are locked, so that no two transactions
+    deadlock. The removal of unused texts sees a text together with its use, or waits for this transaction.
+    """
+    rows: list[dict[str, Any]] = []
+    for key in sorted(blobs):
+        rows.append({"digest": key, "text_json": text_json(blobs[key]), "created_at": at})
+        if sum(len(row["text_json"]) for row in rows) > BLOBS_AT_ONCE:
+            execute_later(connection, _BLOB, rows)
+            rows = []
+    if rows:
+        execute_later(connection, _BLOB, rows)
+    if used := [{"digest": digest, "owner": owner} for digest, owner in sorted(set(uses))]:
+        execute_later(connection, USE, used)
+
+
+def kept_blobs(connection: Connection, wanted: set[str]) -> dict[str, str]:
+    """The stored texts with these digests, by digest."""
+    return {digest: str(parsed(text)) for digest, text in _kept_json(connection, wanted)}
+
+
+def _kept_json(connection: Connection, wanted: set[str]) -> Iterator[tuple[str, str]]:
+    """Pairs of a digest and its text as JSON."""
+    listed = sorted(wanted)
+    for start in range(0, len(listed), 500):
+        for row in connection.execute(_KEPT, {"digests": listed[start : start + 500]}):
+            yield row.digest, row.text_json
+
+
+@lru_cache(maxsize=256)
+def _changing(columns: tuple[str, ...], counted: tuple[str, ...]) -> sa.UpdateBase:
+    """An UPDATE of the row `of`: parameters `new_…` replace the values of `columns` and are added to `counted`."""
+    new = {name: sa.bindparam(f"new_{name}", type_=STATE.c[name].type) for name in (*columns, *counted)}
+    added = {name: STATE.c[name] + new[name] for name in counted}
+    return sa.update(STATE).where(STATE.c.order_id == sa.bindparam("of")).values({**new, **added})
+
+
+def write(
+    connection: Connection, state: State, drafts: Sequence[Draft], *, status: OrderStatus | None = None, **changes: Any
+) -> State:
+    """Number and insert `drafts`, and change the locked row; answers the row as it is afterwards.
+
+    `changes` are columns of the row and their new values. The caller holds the lock, so `state` is current. An order
+    that stops running releases its workspace.
+    """
+    new_seq = state.last_seq + len(drafts)
+    used = spent_in(drafts)
+    counted = {name: count for name in USAGE if (count := getattr(used, name)) != 0}
+    values = {**changes, "last_seq": new_seq}
+    if status is not None:
+        values["status"] = status.value
+    figures = {f"new_{name}": value for name, value in (*values.items(), *counted.items())}
+    execute_later(connection, _changing(tuple(values), tuple(counted)), {"of": state.order_id, **figures})
+    kept = {name: value for name, value in changes.items() if name in State.__slots__}
+    changed = replace(state, last_seq=new_seq, status=status or state.status, **kept)
+    if state.status is OrderStatus.RUNNING and changed.status is not OrderStatus.RUNNING:
+        unlock_workspace(connection, state.order_id)
+    insert_entries(connection, changed, drafts, first=state.last_seq + 1)
+    return changed
+
+
+def insert_all(connection: Connection, drafts: Sequence[tuple[State, Draft]]) -> None:
+    """Insert one small entry per order, numbered `last_seq` of its state. The entries may not contain long texts."""
+    numbered = [(draft.numbered(state.order_id, state.last_seq), state.epoch) for state, draft in drafts]
+    insert_rows(connection, [entry_row(entry, epoch, {}) for entry, epoch in numbered])
+
+
+def insert_rows(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Insert entries, each given as its values of `ENTRY_COLUMNS`."""
+    if rows:
+        is_sqlite = connection.dialect.name == "sqlite"
+        values = list(rows) if is_sqlite else (listed(ENTRY_COLUMNS, rows),)
+        send_later(connection, INSERT[connection.dialect.name], values)
+
+
+def insert_entries(connection: Connection, state: State, drafts: Sequence[Draft], *, first: int) -> None:
+    """Insert `drafts` numbered from `first` on, with their long texts."""
+    blobs: dict[str, str] = {}
+    rows = [
+        entry_row(draft.numbered(state.order_id, seq), state.epoch, blobs)
+        for seq, draft in enumerate(drafts, start=first)
+    ]
+    if rows:
+        keep_blobs(connection, blobs, micros(drafts[0].at), ((digest, state.order_id) for digest in blobs))
+        insert_rows(connection, rows)
+
+
+def entries_after(connection: Connection, order_id: str, after: int = 0, limit: int = 1_000_000_000) -> list[Entry]:
+    """The entries after number `after`, in order, from rows or from the pack, with their long texts put back."""
+    rows = _rows_after(connection, order_id, after, limit)
+    blobs = kept_blobs(connection, digests(row.large_json for row in rows))
+    return [_entry(row, fact_of(row.kind, whole(row.data_json, row.large_json, blobs))) for row in rows]
+
+
+def _rows_after(connection: Connection, order_id: str, after: int, limit: int) -> Sequence[Any]:
+    rows = connection.execute(_ENTRIES, {"wanted": order_id, "after": after, "most": limit}).all()
+    return rows or rows_in_pack(connection, order_id, after, limit)
+
+
+def _entry(row: Any, fact: Fact) -> Entry:
+    return unchecked(
+        Entry,
+        order_id=row.order_id,
+        seq=row.seq,
+        at=moment(row.at),
+        record_id=row.record_id,
+        parent_id=row.parent_id,
+        agent=row.agent,
+        depth=row.depth,
+        data=fact,
+    )
+
+
+def outlined_after(connection: Connection, order_id: str, outline: Outline, after: int, limit: int) -> list[Entry]:
+    """As `entries_after`, with marks of `outline` in place of long texts, which are not read. Data that is stored as
+    one blob is read, because it has to be parsed."""
+    rows = _rows_after(connection, order_id, after, limit)
+    wanted = sorted(digests(row.large_json for row in rows))
+    sizes = {row.digest: row.size for row in connection.execute(_SIZES, {"digests": wanted})} if wanted else {}
+    entries = []
+    for row in rows:
+        cut_out = cut_places(row.large_json)
+        apart = bool(cut_out) and not cut_out[0][0]
+        data = _whole_data(connection, row) if apart else parsed(row.data_json)
+        places = () if apart else [TextPlace(row.seq, path, sizes[digest], digest) for path, digest in cut_out]
+        entries.append(_entry(row, fact_of(row.kind, outline.of_row(row.seq, data, places))))
+    return entries
+
+
+def texts_at(connection: Connection, order_id: str, places: Sequence[TextPlace]) -> list[bytes]:
+    """See `Journal.texts`. Each row and each blob is read once."""
+    blobs = {place.digest for place in places if place.digest is not None}
+    found = {digest: text.encode()[1:-1] for digest, text in _kept_json(connection, blobs)}
+    wanted = sorted({place.seq for place in places if place.digest is None})
+    rows: Sequence[Any] = []
+    if wanted:
+        rows = connection.execute(_SOME, {"wanted": order_id, "numbers": wanted}).all()
+    if wanted and not rows:
+        rows = [row for row in rows_in_pack(connection, order_id, wanted[0] - 1) if row.seq in wanted]
+    data = {row.seq: _whole_data(connection, row) for row in rows}
+    return [text_at(data[one.seq], one.path) if one.digest is None else found[one.digest] for one in places]
+
+
+def _whole_data(connection: Connection, row: Any) -> Any:
+    return whole(row.data_json, row.large_json, kept_blobs(connection, digests([row.large_json])))
+
+
+def folded(connection: Connection, state: State) -> Fold | None:
+    """The fold of the whole journal so far; the caller holds the order's lock. None when the journal is malformed."""
+    return fold_or_none(state.order_id, state.session_id, lambda: entries_after(connection, state.order_id))
+
+
+def spent_so_far(connection: Connection, order_id: str) -> Usage:
+    """The usage of an order according to the counters in its row."""
+    row = connection.execute(_SPENT, {"wanted": order_id}).mappings().one()
+    return Usage.model_validate(dict(row))
+
+
+def reason_of(reason: Reason | None) -> str | None:
+    return reason.value if reason else None

@@ -1,0 +1,262 @@
+"""Orders as callers see them, made from joined rows; and conditions on the status of orders."""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.ids import is_identifier
+from mcc.contracts.journal import READABLE_VERSIONS
+from mcc.contracts.order import NewOrder, OrderKind, OrderOrigin, Outcome, WorkOrder
+from mcc.contracts.order_facts import OrderWaiting
+from mcc.contracts.permission import OnAsk
+from mcc.contracts.shape import unchecked
+from mcc.contracts.status import FINAL, UNFINISHED, FailureReason, OrderStatus, WaitingReason, sources_of
+from mcc.contracts.usage import Usage
+from mcc.store.database.clock import moment, moment_or_none
+from mcc.store.database.engine import DatabaseTime
+from mcc.store.database.errors import Pruned, UnknownOrder
+from mcc.store.database.tables import DRONES, JOURNAL, ORDERS, SESSIONS, STATE, among
+from mcc.store.rows.order_rows import USAGE, kept_blobs, text_of
+from mcc.store.rows.texts import digests, parsed, whole
+from mcc.store.rows.transitions import POSITIONS
+
+COLUMNS = (
+    ORDERS.c.id,
+    ORDERS.c.session_id,
+    ORDERS.c.session_seq,
+    ORDERS.c.spec_json,
+    ORDERS.c.outcome_json,
+    ORDERS.c.origin_json,
+    ORDERS.c.left_out,
+    ORDERS.c.created_at,
+    ORDERS.c.finished_at,
+    STATE.c.status,
+    STATE.c.reason,
+    STATE.c.attempt,
+    STATE.c.started_at,
+    STATE.c.last_seq,
+    STATE.c.queue,
+    STATE.c.metadata_json,
+    *(STATE.c[name] for name in USAGE),
+    DRONES.c.name.label("drone"),
+    SESSIONS.c.title_json.label("session_title"),
+)
+ORDER = sa.select(*COLUMNS).select_from(
+    ORDERS.join(STATE, STATE.c.order_id == ORDERS.c.id)
+    .outerjoin(DRONES, DRONES.c.incarnation == STATE.c.incarnation)
+    .outerjoin(SESSIONS, SESSIONS.c.id == ORDERS.c.session_id)
+)
+
+
+_WHY = (
+    sa.select(JOURNAL.c.order_id, JOURNAL.c.data_json, JOURNAL.c.large_json)
+    .join(STATE, sa.and_(STATE.c.order_id == JOURNAL.c.order_id, STATE.c.last_seq == JOURNAL.c.seq))
+    .where(among(JOURNAL.c.order_id, "ids"), JOURNAL.c.kind == sa.bindparam("waiting"))
+)
+
+_PRUNED = sa.select(ORDERS.c.id, ORDERS.c.pruned_at).where(ORDERS.c.id == sa.bindparam("wanted"))
+
+
+def unknown_order(order_id: str) -> UnknownOrder:
+    return UnknownOrder(f"there is no order {order_id!r}")
+
+
+def is_pruned(connection: Connection, order_id: str) -> bool:
+    """Whether the order's journal was pruned. Raises `UnknownOrder`."""
+    row = connection.execute(_PRUNED, {"wanted": order_id}).first() if is_identifier(order_id) else None
+    if row is None:
+        raise unknown_order(order_id)
+    return row.pruned_at is not None
+
+
+def check_whole(connection: Connection, order_id: str) -> None:
+    """Raises `UnknownOrder`, and `Pruned` when the order's journal was pruned."""
+    if is_pruned(connection, order_id):
+        raise Pruned(order_id)
+
+
+HELD = frozenset({OrderStatus.RUNNING, OrderStatus.WAITING})
+
+
+def has_status(column: sa.ColumnElement[Any], statuses: frozenset[OrderStatus]) -> sa.ColumnElement[bool]:
+    """Whether the status is one of these. The values are literals, and the conditions of partial indexes are repeated
+    word for word: otherwise SQLite would not use those indexes."""
+    wider = [indexed for indexed in (UNFINISHED, HELD) if statuses < indexed]
+    return sa.and_(
+        *(column.in_([sa.literal_column(f"'{one.value}'") for one in sorted(some)]) for some in (*wider, statuses))
+    )
+
+
+def is_status(column: sa.ColumnElement[Any], status: OrderStatus) -> sa.ColumnElement[bool]:
+    """As `has_status` of one status, for indexes whose condition names just that one, or that begin with the status."""
+    return column == sa.literal_column(f"'{status.value}'")
+
+
+def first_before(state: sa.FromClause = STATE) -> sa.ScalarSelect[str]:
+    """The id of the first unfinished order that comes before this one in its session."""
+    earlier = STATE.alias("before")
+    return (
+        sa.select(earlier.c.order_id)
+        .where(
+            earlier.c.session_id == state.c.session_id,
+            earlier.c.session_seq < state.c.session_seq,
+            has_status(earlier.c.status, UNFINISHED),
+        )
+        .order_by(earlier.c.session_seq)
+        .limit(1)
+        .correlate(state)
+        .scalar_subquery()
+    )
+
+
+def is_head(state: sa.FromClause = STATE) -> sa.ColumnElement[bool]:
+    """No earlier order of the session is unfinished."""
+    earlier = STATE.alias("earlier")
+    blocking = (
+        sa.select(earlier.c.order_id)
+        .where(
+            earlier.c.session_id == state.c.session_id,
+            earlier.c.session_seq < state.c.session_seq,
+            has_status(earlier.c.status, UNFINISHED),
+        )
+        .correlate(state)
+    )
+    return ~blocking.exists()
+
+
+def is_claimable(time: DatabaseTime, *, by_id: bool = False) -> sa.ColumnElement[bool]:
+    """Whether an order can be claimed now. `by_id`: the statement names the orders, so no index on the status may seem
+    to fit, as it would to a database without statistics."""
+    statuses = sources_of("claim")
+    return sa.and_(
+        STATE.c.status.concat("").in_([one.value for one in sorted(statuses)])
+        if by_id
+        else has_status(STATE.c.status, statuses),
+        sa.or_(STATE.c.not_before.is_(None), STATE.c.not_before <= time.now),
+        sa.or_(STATE.c.expires_at.is_(None), STATE.c.expires_at > time.now, STATE.c.attempt > 0),
+        STATE.c.journal_version.in_(READABLE_VERSIONS),
+        is_head(),
+    )
+
+
+@lru_cache(maxsize=32)
+def claimable(time: DatabaseTime, most: int) -> sa.Select[Any]:
+    """At most `most` claimable orders of one queue, best first; parameters `wanted` (the queue) and `besides`, ids to
+    leave out."""
+    left_out = among(STATE.c.order_id, "besides")
+    return (
+        sa.select(STATE.c.order_id, STATE.c.queue, STATE.c.priority, STATE.c.last_seq, STATE.c.barren)
+        .where(STATE.c.queue == sa.bindparam("wanted"), is_claimable(time), ~left_out)
+        .order_by(STATE.c.priority, STATE.c.order_id)
+        .limit(most)
+    )
+
+
+_BLOCKING = sa.select(STATE.c.order_id, first_before().label("first")).where(among(STATE.c.order_id, "ids"))
+
+
+def work_orders(connection: Connection, rows: Sequence[sa.RowMapping], time: DatabaseTime) -> list[WorkOrder]:
+    """The orders of these rows of `ORDER`, with queue positions, blocking orders, and reasons for waiting."""
+    queued = [row for row in rows if row["status"] == OrderStatus.QUEUED.value]
+    waiting = [row["id"] for row in rows if row["status"] == OrderStatus.WAITING.value]
+    places: dict[str, int] = {}
+    for queue in {row["queue"] for row in queued}:
+        first = connection.execute(claimable(time, POSITIONS), {"wanted": queue})
+        places.update({row.order_id: place for place, row in enumerate(first, start=1)})
+    blocking = connection.execute(_BLOCKING, {"ids": [row["id"] for row in queued]}) if queued else ()
+    blocked = {row.order_id: row.first for row in blocking}
+    details: dict[str, str] = {}
+    if waiting:
+        why = connection.execute(_WHY, {"ids": waiting, "waiting": OrderWaiting.kind}).all()
+        blobs = kept_blobs(connection, digests(row.large_json for row in why))
+        details = {row.order_id: whole(row.data_json, row.large_json, blobs)["message"] for row in why}
+    return [work_order(row, places.get(row["id"]), blocked.get(row["id"]), details.get(row["id"])) for row in rows]
+
+
+_SHORT = 4_000
+"""Longest spec, in characters, whose parsed form is cached: a claim reads a spec several times."""
+
+
+@lru_cache(maxsize=64)
+def _short_spec(spec_json: str) -> NewOrder:
+    return NewOrder.model_validate(parsed(spec_json))
+
+
+def work_order(
+    row: sa.RowMapping | Mapping[str, Any],
+    place: int | None = None,
+    blocked_by: str | None = None,
+    detail: str | None = None,
+) -> WorkOrder:
+    """One row of `ORDER` as callers see it. `place`: its position in the queue; `detail`: why a waiting order waits."""
+    text = row["spec_json"]
+    spec = _short_spec(text) if len(text) <= _SHORT else NewOrder.model_validate(parsed(text))
+    status = OrderStatus(row["status"])
+    from_spec = {name: value for name, value in spec if name not in ("session_id", "metadata")}
+    from_spec["on_ask"] = spec.on_ask or "deny"
+    if spec.kind is OrderKind.GENERATE:
+        from_spec["document_id"] = row["session_id"]
+    ended = Outcome.model_validate(parsed(row["outcome_json"])) if row["outcome_json"] else None
+    return WorkOrder.model_construct(
+        **from_spec,
+        id=row["id"],
+        session_id=row["session_id"],
+        session_seq=row["session_seq"],
+        session_title=text_of(row["session_title"]) or "",
+        status=status,
+        reason=_reason(status, row["reason"]),
+        detail=ended.detail if ended else detail,
+        answer=ended.answer if ended else None,
+        result=ended.result if ended else None,
+        accepted=ended.accepted if ended else None,
+        changes=ended.changes if ended else None,
+        usage=ended.usage if ended else Usage.model_construct(**{name: row[name] for name in USAGE}),
+        attempt=row["attempt"],
+        drone=row["drone"],
+        created_at=moment(row["created_at"]),
+        started_at=moment_or_none(row["started_at"]),
+        finished_at=moment_or_none(row["finished_at"]),
+        last_seq=row["last_seq"],
+        queue_position=place,
+        blocked_by=blocked_by,
+        origin=OrderOrigin.model_validate(parsed(row["origin_json"])) if row["origin_json"] else None,
+        left_out=row["left_out"],
+        metadata=parsed(row["metadata_json"]) if row["metadata_json"] else {},
+    )
+
+
+_FRESH = {name: field.get_default() for name, field in WorkOrder.model_fields.items() if not field.is_required()}
+"""Defaults for the fields of an order that was just placed."""
+
+
+def fresh_order(
+    new: NewOrder, order: Mapping[str, Any], state: Mapping[str, Any], session: Mapping[str, Any], *, on_ask: OnAsk
+) -> WorkOrder:
+    """An order that begins a session, made from the rows that are inserted for it, without its queue position."""
+    return unchecked(
+        WorkOrder,
+        **{
+            **_FRESH,
+            **dict(new),
+            "id": order["id"],
+            "session_id": order["session_id"],
+            "session_seq": order["session_seq"],
+            "session_title": text_of(session["title_json"]) or "",
+            "status": OrderStatus(state["status"]),
+            "reason": _reason(OrderStatus(state["status"]), state["reason"]),
+            "on_ask": on_ask,
+            "created_at": moment(order["created_at"]),
+            "last_seq": state["last_seq"],
+            "metadata": parsed(state["metadata_json"]) if state["metadata_json"] else {},
+            "origin": OrderOrigin.model_validate(parsed(order["origin_json"])) if order["origin_json"] else None,
+        },
+    )
+
+
+def _reason(status: OrderStatus, reason: str | None) -> WaitingReason | FailureReason | None:
+    if reason is None:
+        return None
+    return FailureReason(reason) if status in FINAL else WaitingReason(reason)

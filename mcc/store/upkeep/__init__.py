@@ -1,0 +1,1 @@
+"""Upkeep of what is stored: retention, packing, backup, examination."""

@@ -1,0 +1,244 @@
+"""Backups: writing every row of a database to one compressed file, and restoring a database from it.
+
+The file is gzipped JSON lines: a head; for each table a line with its columns and one line per row; and an end with the
+numbers of rows and the SHA-256 of all lines before. The format is the same for SQLite and PostgreSQL.
+"""
+
+import gzip
+import hashlib
+import json
+import zlib
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import IO, Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.shape import now
+from mcc.store.database.connections import unwatched
+from mcc.store.database.engine import Database
+from mcc.store.database.errors import StoreUnavailable
+from mcc.store.database.migrate import downgrade_with, prepare, revisions, unfit_for_upgrade, upgrade_with
+from mcc.store.database.tables import DRONES, METADATA, ORDERS, SESSIONS, SWEEPERS
+from mcc.store.work.leases import CUT, LIVE, in_time
+
+KIND, FORMAT = "mcc backup", 1
+LEVEL = 5
+ROWS = 50
+"""Rows per read; few, because a row may have megabytes."""
+
+PIECE_BYTES = 2_000_000
+"""Approximate bytes per INSERT."""
+
+LONGEST_LINE = 512_000_000
+SWEPT_SECONDS = 10
+"""A sweeper with a heartbeat since then is running; it sends two per second."""
+
+TABLES = tuple(table for table in METADATA.sorted_tables if table is not SWEEPERS)
+"""In the order in which foreign keys let rows be inserted. Heartbeats of sweepers are not worth keeping."""
+
+
+class BadBackup(Exception):
+    """The file cannot be restored, for the reason in the message. Nothing was changed."""
+
+
+class OccupiedDatabase(Exception):
+    """The database must not be overwritten, for the reason in the message. `used`: a service or drone works on it."""
+
+    def __init__(self, message: str, *, used: bool) -> None:
+        super().__init__(message)
+        self.used = used
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The contents of a backup: numbers of rows by table, the version of MCC and the schema that wrote it, and the time
+    (ISO 8601)."""
+
+    rows: dict[str, int]
+    version: str
+    schema: str
+    made_at: str
+
+
+def write_backup(database: Database, file: IO[bytes], version: str) -> Contents:
+    """Write all rows as of one moment; orders may run meanwhile. Raises `StoreUnavailable`, OSError."""
+    head = {"kind": KIND, "format": FORMAT, "version": version, "schema": revisions()[-1], "made_at": now().isoformat()}
+    digest, rows = hashlib.sha256(), dict[str, int]()
+    with gzip.GzipFile(filename="", mode="wb", fileobj=file, compresslevel=LEVEL) as packed:
+
+        def put(line: object) -> None:
+            encoded = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+            digest.update(encoded)
+            packed.write(encoded)
+
+        def copy(connection: Connection) -> None:
+            put(head)
+            for table in TABLES:
+                put({"table": table.name, "columns": [column.name for column in table.columns]})
+                rows[table.name] = 0
+                found = connection.execution_options(yield_per=ROWS).execute(sa.select(table))
+                for row in found:
+                    put([{"base64": b64encode(one).decode()} if isinstance(one, bytes) else one for one in row])
+                    rows[table.name] += 1
+
+        database.snapshot(copy)
+        packed.write(json.dumps({"rows": rows, "sha256": digest.hexdigest()}).encode() + b"\n")
+    return Contents(rows, version, str(head["schema"]), str(head["made_at"]))
+
+
+def restore(database: Database, file: IO[bytes], *, force: bool = False) -> Contents:
+    """Replace the contents of the database with the backup, in one transaction, and upgrade to this version's schema.
+
+    The file is checked as a whole before the database is touched. `force`: overwrite a database that is not empty.
+    Orders that ran when the backup was made are taken over by the next drone.
+
+    Raises `BadBackup`, `OccupiedDatabase`, `StoreUnavailable`.
+    """
+    if unfit := unfit_for_upgrade(database):
+        raise StoreUnavailable(unfit)
+    check_free(database, force=force)
+    contents = _checked(file)
+    prepare(database)
+
+    def fill(connection: Connection) -> None:
+        if connection.dialect.name == "postgresql":
+            unwatched(connection)
+            connection.execute(sa.text("SET LOCAL statement_timeout = 0"))
+            connection.execute(sa.text("SET LOCAL idle_in_transaction_session_timeout = 0"))
+        downgrade_with(connection, "base")
+        upgrade_with(connection, contents.schema)
+        file.seek(0)
+        lines = _Lines(file)
+        lines.head()
+        for table, columns, rows in lines.tables():
+            _insert(connection, table, columns, rows)
+        connection.execute(sa.text("UPDATE drones SET state = :cut WHERE state = :live"), {"cut": CUT, "live": LIVE})
+        upgrade_with(connection)
+
+    database.write(fill)
+    return contents
+
+
+def _checked(file: IO[bytes]) -> Contents:
+    """The contents of the file, all of which is read and checked. Raises `BadBackup`."""
+    lines = _Lines(file)
+    head = lines.head()
+    for _, _, rows in lines.tables():
+        for _ in rows:
+            pass
+    return replace(head, rows=lines.checked())
+
+
+def check_free(database: Database, *, force: bool) -> None:
+    """Raises `OccupiedDatabase` if a service or drone works on the database, or if it is not empty and not `force`."""
+
+    def look(connection: Connection) -> tuple[bool, bool]:
+        if not sa.inspect(connection).has_table(ORDERS.name):
+            return False, False
+        live = sa.select(DRONES.c.incarnation).where(DRONES.c.state == LIVE, in_time(database.time)).limit(1)
+        since = database.time.now - SWEPT_SECONDS * 1_000_000
+        swept = sa.select(SWEEPERS.c.name).where(SWEEPERS.c.beat_at > since).limit(1)
+        used = any(connection.execute(one).first() is not None for one in (live, swept))
+        return used, any(connection.execute(sa.select(one.c.id).limit(1)).first() for one in (ORDERS, SESSIONS))
+
+    used, filled = database.read(look)
+    if used:
+        raise OccupiedDatabase(
+            "a service or a drone works on this database, or did until a moment ago: end all of them, then wait "
+            f"{SWEPT_SECONDS} s",
+            used=True,
+        )
+    if filled and not force:
+        raise OccupiedDatabase("there are orders or sessions in this database already", used=False)
+
+
+def _insert(connection: Connection, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    statement = sa.insert(sa.table(table, *(sa.column(name) for name in columns)))
+    waiting: list[dict[str, object]] = []
+    size = 0
+    for row in rows:
+        values = (b64decode(one["base64"]) if isinstance(one, dict) else one for one in row)
+        waiting.append(dict(zip(columns, values, strict=True)))
+        size += sum(len(value) for value in row if isinstance(value, str))
+        if size > PIECE_BYTES or len(waiting) == 1_000:
+            connection.execute(statement, waiting)
+            waiting, size = [], 0
+    if waiting:
+        connection.execute(statement, waiting)
+
+
+class _Lines:
+    """Reader of a backup: head, then tables, then end. Any defect raises `BadBackup`."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._packed = gzip.GzipFile(mode="rb", fileobj=file)
+        self._digest = hashlib.sha256()
+        self._rows: dict[str, int] = {}
+        self._end: Any = None
+
+    def head(self) -> Contents:
+        head = self._next()
+        if not isinstance(head, dict) or head.get("kind") != KIND:
+            raise BadBackup("this is no backup of mcc")
+        version, schema = str(head.get("version")), str(head.get("schema"))
+        if schema.isdecimal():
+            raise BadBackup(
+                f"mcc {version} made this backup (schema {schema}) before the first release: nothing reads it any more"
+            )
+        if head.get("format") != FORMAT or schema not in revisions():
+            raise BadBackup(f"mcc {version} made this backup (schema {schema}): restore it with that version, or newer")
+        return Contents({}, version, schema, str(head.get("made_at")))
+
+    def tables(self) -> Iterator[tuple[str, Sequence[str], Iterator[Sequence[object]]]]:
+        """Each table with its columns and rows; read all rows of one before the next table."""
+        line = self._next()
+        while isinstance(line, dict) and "table" in line:
+            name, named = str(line["table"]), line.get("columns")
+            if not isinstance(named, list):
+                raise BadBackup(f"the backup is damaged: the table {name!r} has no list of columns")
+            columns = [str(column) for column in named]
+            if name not in METADATA.tables or name in self._rows:
+                raise BadBackup(f"the backup has a table {name!r} that does not belong there")
+            self._rows[name] = 0
+            following: list[object] = []
+            yield name, columns, self._rows_of(name, len(columns), following)
+            line = following[0]
+        self._end = line
+
+    def _rows_of(self, name: str, columns: int, following: list[object]) -> Iterator[Sequence[object]]:
+        while isinstance(line := self._next(), list):
+            if len(line) != columns:
+                raise BadBackup(f"the backup is damaged: a row of {name} has {len(line)} values")
+            self._rows[name] += 1
+            yield line
+        following.append(line)
+
+    def checked(self) -> dict[str, int]:
+        """The numbers of rows by table, after all were read; the end of the file must agree."""
+        end = self._end
+        if not isinstance(end, dict) or end.get("rows") != self._rows or end.get("sha256") != self._before_end:
+            raise BadBackup("the backup is damaged: its end does not fit to what is in it")
+        if self._read():
+            raise BadBackup("the backup is damaged: it goes on after its end")
+        return dict(self._rows)
+
+    def _next(self) -> object:
+        self._before_end = self._digest.hexdigest()
+        line = self._read()
+        if not line.endswith(b"\n"):
+            raise BadBackup("the backup is cut off: its end is missing")
+        self._digest.update(line)
+        try:
+            found: object = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise BadBackup(f"the backup is damaged: {error}") from error
+        return found
+
+    def _read(self) -> bytes:
+        try:
+            return self._packed.readline(LONGEST_LINE)
+        except (OSError, EOFError, zlib.error) as error:
+            raise BadBackup(f"the backup cannot be read, it is damaged or no backup: {error}") from error

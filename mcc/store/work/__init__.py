@@ -1,0 +1,1 @@
+"""What the store does: placing, claiming, journaling, ending orders, and what belongs to them."""

@@ -1,0 +1,361 @@
+"""Operations of a drone on the orders it holds: claim, hand back, park, resume, finish."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.control import Control
+from mcc.contracts.ids import is_identifier
+from mcc.contracts.order_facts import OrderHandedBack, OrderResumed, OrderWaiting
+from mcc.contracts.status import FINAL, OrderStatus, WaitingReason, sources_of
+from mcc.store.database.clock import micros, moment
+from mcc.store.database.engine import Database
+from mcc.store.database.errors import BadEntry, ControlsPending, Fenced, StoreError
+from mcc.store.database.tables import JOURNAL, ORDERS, STATE
+from mcc.store.rows.control_rows import apply_controls, controls_of
+from mcc.store.rows.order_rows import State, is_held, lock, write
+from mcc.store.rows.texts import parsed
+from mcc.store.rows.transitions import (
+    SOLO,
+    applied_draft,
+    cancelled_by,
+    cancels_order,
+    check_ending,
+    must_be_read,
+    order_draft,
+    prevents_parking,
+    waits_until,
+)
+from mcc.store.rows.values import (
+    Claim,
+    Claimable,
+    ClaimingDrone,
+    ClaimRequest,
+    Ended,
+    Ending,
+    Parking,
+    Waiting,
+    WorkspaceHold,
+)
+from mcc.store.rows.views import claimable, has_status, is_status
+from mcc.store.work.claiming import ClaimAnswer, GroupClaim, needing_workspaces
+from mcc.store.work.endings import end, end_by_store
+
+_FOLLOWING = (
+    sa.select(STATE.c.order_id, STATE.c.queue, STATE.c.priority, STATE.c.last_seq, STATE.c.barren)
+    .where(STATE.c.session_id == sa.bindparam("wanted"), has_status(STATE.c.status, frozenset({OrderStatus.QUEUED})))
+    .order_by(STATE.c.session_seq)
+    .limit(1)
+)
+
+_AFTER_PARKING = sa.select(JOURNAL.c.kind, JOURNAL.c.epoch).where(
+    JOURNAL.c.order_id == sa.bindparam("wanted"), JOURNAL.c.seq == sa.bindparam("seq")
+)
+
+
+_HELD_BY = sa.select(STATE.c.order_id, STATE.c.epoch).where(
+    STATE.c.incarnation == sa.bindparam("holder"), is_status(STATE.c.status, OrderStatus.RUNNING)
+)
+
+
+@lru_cache(maxsize=8)
+def _waiting(most: int) -> sa.Select[Any]:
+    return (
+        sa.select(STATE.c.order_id, STATE.c.workspace_key, ORDERS.c.spec_json, JOURNAL.c.at)
+        .join(ORDERS, ORDERS.c.id == STATE.c.order_id)
+        .join(JOURNAL, sa.and_(JOURNAL.c.order_id == STATE.c.order_id, JOURNAL.c.seq == STATE.c.last_seq))
+        .where(
+            is_status(STATE.c.status, OrderStatus.WAITING),
+            STATE.c.reason == sa.bindparam("reason"),
+            STATE.c.order_id > sa.bindparam("after"),
+        )
+        .order_by(STATE.c.order_id)
+        .limit(most)
+    )
+
+
+class Claims:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def claimable(self, queues: Sequence[str], limit: int, *, besides: Collection[str] = ()) -> Sequence[Claimable]:
+        """Orders that a drone can claim now, best first: due, first in their session, by priority, then by age.
+
+        `besides`: ids to leave out, such as orders whose workspace is locked, so that they do not use up the limit.
+        """
+
+        def first(connection: Connection) -> list[sa.Row[Any]]:
+            # One query per queue: for several queues at once, a database sorts all queued orders to find the first.
+            each = ({"wanted": queue, "besides": list(besides)} for queue in dict.fromkeys(queues))
+            # Rounded up to a power of two, so that there are few statements to prepare.
+            statement = claimable(self._database.time, 1 << max(0, limit - 1).bit_length())
+            return [row for one in each for row in connection.execute(statement, one)]
+
+        rows = sorted(self._database.read(first), key=lambda row: (row.priority, row.order_id))[:limit]
+        return list(map(_claimable, rows))
+
+    def claim(
+        self,
+        order_id: str,
+        *,
+        incarnation: str,
+        claim_token: str,
+        drone: str,
+        alone: bool = True,
+        workspace: WorkspaceHold | None = None,
+        workspace_optional: bool = True,
+    ) -> Claim | None:
+        """One conditional UPDATE: epoch + 1, attempt + 1, entry `order.claimed`. None: not claimable (any more).
+
+        Claiming again with the same token answers the same claim. `alone`: this process holds no other order, which is
+        required for orders that lost several drones in a row.
+
+        `workspace` stays locked while the order runs under this claim. While another running order holds a conflicting
+        lock, nothing changes and the answer is None. The first workspace with a lasting key is the one in which the
+        order begins; a claim with another key raises `AnotherWorkspace` and changes nothing, until the order is parked
+        because of that other directory and a resume accepts it.
+
+        `workspace_optional` False: for an order that names a workspace, a claim without `workspace` raises
+        `WorkspaceNeeded` and changes nothing.
+        """
+        claimant = ClaimingDrone(drone, incarnation, claim_token, alone)
+        answer = self.claim_together([ClaimRequest(order_id, workspace, workspace_optional)], claimant)[0]
+        if isinstance(answer, StoreError):
+            raise answer
+        return answer
+
+    def claim_together(self, requests: Sequence[ClaimRequest], claimant: ClaimingDrone) -> Sequence[ClaimAnswer]:
+        """Claim several orders in one transaction. Answers the result of `claim` for each, in order, with errors as
+        values; an order that cannot be claimed does not affect the others.
+
+        Orders whose rows another transaction has locked are claimed last, one by one.
+        """
+        named = [one.order_id for one in requests if one.workspace is None and not one.workspace_optional]
+        found: dict[str, ClaimAnswer] = {}
+        if named:
+            # Read outside the transaction, which may then be unnecessary: the workspace that an order names is fixed.
+            found |= self._database.read(lambda connection: needing_workspaces(connection, named))
+        rest = [one for one in requests if one.order_id not in found and is_identifier(one.order_id)]
+        group = self._group(rest, claimant)
+        if rest:
+            found |= self._database.write(group.work, repeatable=True)
+        for one in group.requests:
+            if one.order_id in group.passed_over:
+                found |= self._database.write(self._group([one], claimant).work, repeatable=True)
+        return [found.get(one.order_id) for one in requests]
+
+    def _group(self, requests: Sequence[ClaimRequest], claimant: ClaimingDrone) -> GroupClaim:
+        at = micros(self._database.clock.now())
+        return GroupClaim(requests, claimant, at, self._database.time, skip_locked=len(requests) > 1)
+
+    def held_by(self, incarnation: str) -> Sequence[tuple[str, int]]:
+        """The running orders that this incarnation holds, each with the epoch of its claim."""
+        rows = self._database.read(lambda connection: connection.execute(_HELD_BY, {"holder": incarnation}).all())
+        return [(row.order_id, row.epoch) for row in rows]
+
+    def hand_back(self, held: Sequence[tuple[str, int]], *, drone: str, message: str) -> Sequence[str]:
+        """Requeue those of these (order id, epoch) pairs that are still held; answers their ids.
+
+        Open calls stay open for the next holder. An order with an open cancel ends instead.
+        """
+        at = self._database.clock.now()
+
+        def work(connection: Connection) -> list[str]:
+            locked = [(lock(connection, order_id), epoch) for order_id, epoch in sorted(dict(held).items())]
+            still = [state for state, epoch in locked if state and is_held(state, epoch)]
+            for state in still:
+                _hand_back(connection, state, drone, message, at)
+            return [state.order_id for state in still]
+
+        return self._database.write(work)
+
+    def finish(self, ending: Ending) -> int:
+        """Write status, outcome, record rows and last entries in one transaction; answers the last entry's number.
+
+        Open controls are settled. Repeating a committed ending answers the same. Raises `Fenced`, or `ControlsPending`
+        when a control came after `control_seq` or an open cancel of the whole order is not honoured; ValueError for
+        drafts that do not end with one `order.finished`.
+        """
+        check_ending(ending)
+        return self._database.write(lambda connection: _finish(connection, ending), repeatable=True).last_seq
+
+    def finish_together(self, endings: Sequence[Ending]) -> Sequence[Ended | StoreError]:
+        """End several orders in one transaction. Answers the result of `finish` for each, in order, with errors as
+        values; an order that cannot be ended does not affect the others.
+
+        Raises `StoreUnavailable`, and ValueError as `finish` does.
+        """
+        for ending in endings:
+            check_ending(ending)
+        try:
+            ended = self._database.write(lambda connection: _finish_all(connection, endings), repeatable=True)
+        except BadEntry:
+            ended = {ending.order_id: self._finished_alone(ending) for ending in endings}
+        # Read after the commit: a turn placed earlier is found here, and one placed later finds its session free and
+        # sends a nudge of its own.
+        following = self._database.read(
+            lambda connection: {
+                order_id: connection.execute(_FOLLOWING, {"wanted": done.session_id}).first()
+                for order_id, done in ended.items()
+                if isinstance(done, State)
+            }
+        )
+        answers = ((ended[one.order_id], following.get(one.order_id)) for one in endings)
+        return [
+            Ended(done.last_seq, row and _claimable(row)) if isinstance(done, State) else done for done, row in answers
+        ]
+
+    def _finished_alone(self, ending: Ending) -> State | StoreError:
+        try:
+            return self._database.write(lambda connection: _finish(connection, ending), repeatable=True)
+        except (BadEntry, ControlsPending, Fenced) as refused:
+            return refused
+
+    def park(self, parking: Parking) -> int:
+        """Let the held order wait without a holder; answers the number of its entry `order.waiting`.
+
+        The order waits until it expires, or for a day from the moment at which it could have resumed. Repeating a
+        committed parking answers the same.
+
+        Raises `Fenced`, or `ControlsPending` when a control came after `control_seq`, or when a cancel or a resume of
+        the whole order is open, whatever its number.
+        """
+        return self._database.write(lambda connection: self._park(connection, parking), repeatable=True)
+
+    def _park(self, connection: Connection, parking: Parking) -> int:
+        state, number = lock(connection, parking.order_id), parking.last_seq + 1
+        if state is None or not is_held(state, parking.epoch) or state.last_seq != parking.last_seq:
+            if _was_parked(connection, parking, number):
+                return number
+            raise _fenced(parking)
+        controls = controls_of(connection, state.order_id) if state.control_seq else []
+        if any(prevents_parking(control, parking) for control in controls):
+            raise _controls_pending(state)
+        fact = OrderWaiting(reason=parking.reason, message=parking.message, until=parking.until, found=parking.found)
+        due = micros(parking.until) if parking.until else None
+        since = max(due or 0, int(connection.scalar(sa.select(self._database.time.now)) or 0))
+        write(
+            connection,
+            state,
+            [order_draft(self._database.clock.now(), fact)],
+            status=OrderStatus.WAITING,
+            reason=parking.reason.value,
+            epoch=state.epoch + 1,
+            incarnation=None,
+            claim_token=None,
+            not_before=due,
+            waits_until=waits_until(since, state.expires_at),
+        )
+        return number
+
+    def waiting(self, reason: WaitingReason, limit: int, *, after: str = "") -> Sequence[Waiting]:
+        """Orders that wait for this reason, by id (oldest first), starting behind the id `after`."""
+        page = {"reason": reason.value, "after": after}
+        rows = self._database.read(lambda connection: connection.execute(_waiting(limit), page).all())
+        return [
+            Waiting(row.order_id, parsed(row.spec_json).get("workspace"), moment(row.at), row.workspace_key)
+            for row in rows
+        ]
+
+    def resume(self, order_id: str, reason: WaitingReason, message: str) -> bool:
+        """Queue an order that waits for this reason again, with an entry `order.resumed` that says `message`.
+
+        False: the order does not wait (any more), or waits for another reason.
+        """
+        at = self._database.clock.now()
+
+        def work(connection: Connection) -> bool:
+            state = lock(connection, order_id)
+            if state is None or state.status not in sources_of("resume") or state.reason != reason.value:
+                return False
+            resume(connection, state, at, message)
+            return True
+
+        return is_identifier(order_id) and self._database.write(work)
+
+
+def _claimable(row: Any) -> Claimable:
+    return Claimable(row.order_id, row.queue, row.priority, row.last_seq, alone=row.barren >= SOLO)
+
+
+def _finish(connection: Connection, ending: Ending) -> State:
+    """Answers the order's row afterwards. Nothing is changed when `Fenced` or `ControlsPending` is raised."""
+    state = lock(connection, ending.order_id)
+    if state is None:
+        raise _fenced(ending)
+    if _was_finished(state, ending):
+        return state
+    if not is_held(state, ending.epoch) or state.last_seq != ending.last_seq:
+        raise _fenced(ending)
+    controls = controls_of(connection, state.order_id) if state.control_seq else []
+    if any(must_be_read(control, ending) for control in controls):
+        raise _controls_pending(state)
+    return end(connection, state, ending.drafts, ending.outcome, ending.record, epoch=state.epoch)
+
+
+def _finish_all(connection: Connection, endings: Sequence[Ending]) -> dict[str, State | StoreError]:
+    """The results by order id. Rows are locked in the order of the ids, as all writers do. Raises `BadEntry`."""
+    ended: dict[str, State | StoreError] = {}
+    for ending in sorted(endings, key=lambda one: one.order_id):
+        try:
+            ended[ending.order_id] = _finish(connection, ending)
+        except (ControlsPending, Fenced) as refused:
+            ended[ending.order_id] = refused
+    return ended
+
+
+def _fenced(held: Ending | Parking) -> Fenced:
+    return Fenced(f"order {held.order_id} is not held under epoch {held.epoch} at entry {held.last_seq}")
+
+
+def _was_finished(state: State, ending: Ending) -> bool:
+    """Whether this ending was committed before and only the answer was lost."""
+    reached = ending.last_seq + len(ending.drafts)
+    return state.status in FINAL and (state.epoch, state.last_seq) == (ending.epoch, reached)
+
+
+def _controls_pending(state: State) -> ControlsPending:
+    return ControlsPending(f"order {state.order_id} has controls up to number {state.control_seq}: read them first")
+
+
+def _hand_back(connection: Connection, state: State, drone: str, message: str, at: datetime) -> None:
+    controls = controls_of(connection, state.order_id) if state.control_seq else []
+    cancel = next((control for control in controls if cancels_order(control)), None)
+    if cancel is not None:
+        end_by_store(connection, state, cancelled_by(cancel), at)
+        return
+    back = OrderHandedBack(epoch=state.epoch + 1, drone=drone, message=message)
+    release = {"epoch": state.epoch + 1, "incarnation": None, "claim_token": None}
+    write(connection, state, [order_draft(at, back)], status=OrderStatus.QUEUED, **release)
+
+
+def _was_parked(connection: Connection, parking: Parking, number: int) -> bool:
+    """Whether this parking was committed before and only the answer was lost, whatever happened to the order since."""
+    row = connection.execute(_AFTER_PARKING, {"wanted": parking.order_id, "seq": number}).first()
+    return row is not None and (row.kind, row.epoch) == (OrderWaiting.kind, parking.epoch + 1)
+
+
+def resume(
+    connection: Connection,
+    state: State,
+    at: datetime,
+    message: str,
+    control: Control | None = None,
+    *,
+    workspace_key: str | None = None,
+) -> State:
+    """Queue a waiting order again, even before the time for which it waits, and mark `control` as applied.
+
+    `workspace_key`: the order continues in the directory with this key.
+    """
+    drafts = [applied_draft(control, at)] if control else []
+    drafts.append(order_draft(at, OrderResumed(message=message)))
+    apply_controls(connection, state.order_id, list(enumerate(drafts, start=state.last_seq + 1)))
+    changes: dict[str, object] = {"reason": None, "not_before": None, "waits_until": None, "epoch": state.epoch + 1}
+    if workspace_key is not None:
+        changes["workspace_key"] = workspace_key
+    return write(connection, state, drafts, status=OrderStatus.QUEUED, **changes)

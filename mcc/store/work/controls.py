@@ -1,0 +1,176 @@
+"""Controls of orders: request, delivery to drones, refusal."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.control import Control, ControlKind, ControlOfBatch, NewControl
+from mcc.contracts.ids import is_identifier
+from mcc.contracts.status import FINAL, sources_of
+from mcc.store.database.clock import micros
+from mcc.store.database.engine import Database
+from mcc.store.database.errors import ControlNotTaken, OrderIsFinal
+from mcc.store.database.tables import CONTROLS, among
+from mcc.store.rows.control_rows import IS_OPEN, add_control, control_of, controls_of, refuse_control, why_not_taken
+from mcc.store.rows.order_rows import State, entries_after, is_held, lock
+from mcc.store.rows.transitions import (
+    Effect,
+    accepted_by,
+    cancelled_by,
+    effect_of,
+    final_sentence,
+    new_control,
+    said_by,
+    why_refused,
+)
+from mcc.store.rows.views import is_pruned, unknown_order
+from mcc.store.work.claims import resume
+from mcc.store.work.endings import end_by_store, may_end
+
+_OPEN = (
+    sa.select(CONTROLS)
+    .where(among(CONTROLS.c.order_id, "ids"), IS_OPEN)
+    .order_by(CONTROLS.c.order_id, CONTROLS.c.number)
+)
+_DELIVER = (
+    sa.update(CONTROLS)
+    .where(among(CONTROLS.c.id, "ids"), CONTROLS.c.delivered_at.is_(None))
+    .values(delivered_at=sa.bindparam("at"))
+)
+_ONE = sa.select(CONTROLS).where(CONTROLS.c.id == sa.bindparam("wanted"))
+_NOT_RUN = sources_of("cancel_queued", "cancel_waiting")
+
+
+CANCEL_WINS = "The whole order was cancelled by the same request."
+"""The reason with which controls are refused that were requested together with a cancel of the whole order."""
+
+
+class Controls:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def request(self, order_id: str, kind: ControlKind, request: NewControl, *, principal: str) -> Control:
+        """Add a control under the order's lock, numbered `control_seq` + 1.
+
+        If no drone runs the order, a cancel ends it at once; a resume, or the cancel of one agent, queues a waiting
+        order again; other controls stay open for the next holder. A control for a single agent of an order that was
+        never claimed is refused. Raises `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`.
+        """
+        if not is_identifier(order_id):
+            raise unknown_order(order_id)
+        at = self._database.clock.now()
+        return self._database.write(lambda connection: requested(connection, order_id, kind, request, principal, at))
+
+    def request_all(self, order_id: str, request: Sequence[ControlOfBatch], *, principal: str) -> Sequence[Control]:
+        """As `request` for several controls, in one transaction; answers them in the same sequence.
+
+        If one of them cancels the whole order, only that one is carried out, and the others are refused. Raises
+        `UnknownOrder`, `OrderIsFinal`, `ControlNotTaken`, and adds none then.
+        """
+        if not is_identifier(order_id):
+            raise unknown_order(order_id)
+        at = self._database.clock.now()
+        return self._database.write(lambda connection: _request_all(connection, order_id, request, principal, at))
+
+    def pending(self, held: Mapping[str, int]) -> Sequence[Control]:
+        """Open controls of these orders (order id -> highest control number seen); marks them as delivered."""
+        if not held:
+            return []
+        rows = self._database.read(lambda connection: connection.execute(_OPEN, {"ids": list(held)}).mappings().all())
+        found = [control_of(row) for row in rows if row["number"] > held[row["order_id"]]]
+        new = [control.id for control in found if control.delivered_at is None]
+        if not new:
+            return found
+        at = self._database.clock.now()
+        marked = {"ids": new, "at": micros(at)}
+        self._database.write(lambda connection: connection.execute(_DELIVER, marked), repeatable=True)
+        return [one.model_copy(update={"delivered_at": one.delivered_at or at}) for one in found]
+
+    def refuse(self, control_id: str, why: str, *, epoch: int | None = None) -> bool:
+        """Refuse an open control with the reason `why`; answers whether it was open.
+
+        `epoch`: refuse it only while its order runs under this epoch, so that a former holder cannot refuse it.
+        """
+        if not is_identifier(control_id):
+            return False
+        return self._database.write(partial(_refuse, control_id=control_id, why=why, epoch=epoch), repeatable=True)
+
+    def of_order(self, order_id: str) -> Sequence[Control]:
+        """All controls of an order, by number. Raises `UnknownOrder`."""
+
+        def controls(connection: Connection) -> Sequence[Control]:
+            is_pruned(connection, order_id)
+            return controls_of(connection, order_id)
+
+        return self._database.read(controls)
+
+
+def requested(
+    connection: Connection,
+    order_id: str,
+    kind: ControlKind,
+    request: NewControl,
+    principal: str,
+    at: datetime,
+    *,
+    refused: str | None = None,
+) -> Control:
+    """See `Controls.request`. `refused`: the control is stored as refused with this reason, and has no effect."""
+    state = lock(connection, order_id)
+    if state is None:
+        raise unknown_order(order_id)
+    if state.status in FINAL:
+        raise OrderIsFinal(final_sentence(order_id, state.status))
+    control = new_control(order_id, state.control_seq + 1, kind, request, at)
+    if why := why_not_taken(connection, order_id, kind, control.record_id):
+        raise ControlNotTaken(why)
+    effect = Effect.STAYS if refused else _effect(connection, state, control)
+    add_control(connection, state, control.model_copy(update={"refused": refused or why_refused(effect)}), principal)
+    if effect in (Effect.ENDS, Effect.RESUMES, Effect.REQUEUES):
+        _act_at_once(connection, lock(connection, order_id) or state, control, effect, at)
+    row = connection.execute(_ONE, {"wanted": control.id}).mappings().one()
+    return control_of(row)
+
+
+def _request_all(
+    connection: Connection, order_id: str, request: Sequence[ControlOfBatch], principal: str, at: datetime
+) -> Sequence[Control]:
+    cancels = (index for index, one in enumerate(request) if one.kind is ControlKind.CANCEL and one.record_id is None)
+    cancel = next(cancels, None)
+    made: dict[int, Control] = {}
+    for index, one in enumerate(request):
+        if cancel is not None and index != cancel:
+            made[index] = requested(connection, order_id, one.kind, one, principal, at, refused=CANCEL_WINS)
+    # The cancel comes last, because an order that has ended accepts no controls.
+    for index, one in enumerate(request) if cancel is None else [(cancel, request[cancel])]:
+        made[index] = requested(connection, order_id, one.kind, one, principal, at)
+    return [made[index] for index in range(len(request))]
+
+
+def _effect(connection: Connection, state: State, control: Control) -> Effect:
+    if state.status not in _NOT_RUN:
+        return Effect.STAYS
+    before = controls_of(connection, state.order_id) if state.control_seq else []
+    endable = may_end(connection, state)
+    return effect_of(control, state.status, state.reason, attempt=state.attempt, before=before, endable=endable)
+
+
+def _act_at_once(connection: Connection, state: State, control: Control, effect: Effect, at: datetime) -> None:
+    if effect is Effect.ENDS:
+        end_by_store(connection, state, cancelled_by(control), at)
+    else:
+        done = control if effect is Effect.RESUMES else None
+        (last,) = entries_after(connection, state.order_id, state.last_seq - 1)
+        resume(connection, state, at, said_by(control), done, workspace_key=accepted_by(control, last.data))
+
+
+def _refuse(connection: Connection, control_id: str, why: str, epoch: int | None) -> bool:
+    if epoch is not None:
+        order_id = connection.execute(_ONE, {"wanted": control_id}).mappings().one_or_none()
+        state = lock(connection, order_id["order_id"]) if order_id else None
+        if state is None or not is_held(state, epoch):
+            return False
+    return refuse_control(connection, control_id, why)

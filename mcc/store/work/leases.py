@@ -1,0 +1,194 @@
+"""Leases of drones: one row per incarnation, timed by the clock of the database (docs/decisions/10)."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.drones import NOTHING_COUNTED, Drone, DroneCounters, DroneStatus, Registration
+from mcc.contracts.shape import to_json
+from mcc.store.database.clock import moment
+from mcc.store.database.engine import Database, DatabaseTime
+from mcc.store.database.errors import BadEntry
+from mcc.store.database.tables import DRONES
+from mcc.store.rows.order_rows import keep_blobs
+from mcc.store.rows.texts import parsed
+from mcc.store.rows.transitions import LeaseState
+
+LIVE, LOST, CUT, LEFT = (state.value for state in (LeaseState.LIVE, LeaseState.LOST, LeaseState.CUT, LeaseState.LEFT))
+SHOWN_SECONDS = 86_400
+"""A drone without a heartbeat for this long is not shown any more."""
+
+
+def in_time(time: DatabaseTime) -> sa.ColumnElement[bool]:
+    """The lease has not run out. A lease from before a reboot has: uptimes of two boots cannot be compared."""
+    return sa.and_(DRONES.c.lease_until > time.uptime, DRONES.c.boot == time.boot)
+
+
+def has_lease(time: DatabaseTime, incarnation: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    """This incarnation may hold orders now: it is live, and its lease has not run out."""
+    holder = sa.select(DRONES.c.incarnation)
+    return holder.where(DRONES.c.incarnation == incarnation, DRONES.c.state == LIVE, in_time(time)).exists()
+
+
+def _until(time: DatabaseTime) -> sa.ColumnElement[int]:
+    return time.uptime + sa.bindparam("lease", type_=sa.BigInteger)
+
+
+@lru_cache(maxsize=8)
+def _register(time: DatabaseTime) -> sa.Insert:
+    return sa.insert(DRONES).values(
+        lease_until=_until(time), boot=time.boot, started_at=time.now, heartbeat_at=time.now
+    )
+
+
+_MINE = sa.update(DRONES).where(DRONES.c.incarnation == sa.bindparam("wanted"), DRONES.c.state == LIVE)
+_LEAVE = _MINE.values(state=LEFT)
+_DESCRIBE = _MINE.values(registration_json=sa.bindparam("said"))
+
+
+@lru_cache(maxsize=8)
+def _renew(time: DatabaseTime) -> sa.Update:
+    return _MINE.values(
+        lease_until=_until(time),
+        boot=time.boot,
+        heartbeat_at=time.now,
+        active=sa.bindparam("busy"),
+        draining=sa.bindparam("leaving"),
+        **{counter: sa.bindparam(f"counted_{counter}") for counter in DroneCounters.model_fields},
+    )
+
+
+@lru_cache(maxsize=8)
+def _seen(time: DatabaseTime) -> sa.Select[Any]:
+    later = DRONES.alias()
+    succeeded = sa.select(later.c.incarnation).where(
+        later.c.name == DRONES.c.name, later.c.state == LIVE, later.c.started_at > DRONES.c.started_at
+    )
+    return (
+        sa.select(DRONES, sa.and_(DRONES.c.state == LIVE, in_time(time)).label("up"))
+        .where(
+            DRONES.c.state != LEFT,
+            DRONES.c.heartbeat_at > time.now - SHOWN_SECONDS * 1_000_000,
+            sa.or_(DRONES.c.state == LIVE, ~succeeded.exists()),
+        )
+        .order_by(DRONES.c.name, DRONES.c.started_at, DRONES.c.incarnation)
+    )
+
+
+class Leases:
+    """`database` should have connections of its own, so that a renewal never waits for other queries."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def answers(self) -> bool:
+        """Whether the database answers a new connection, be it with a refusal to write."""
+        return self._database.answers()
+
+    def register(self, registration: Registration, *, lease_seconds: float) -> None:
+        """Add a new incarnation with a lease. Raises ValueError when the incarnation exists."""
+        row = {
+            "incarnation": registration.incarnation,
+            "name": registration.name,
+            "registration_json": to_json(registration).decode(),
+            "state": LIVE,
+            "lease": _micros(lease_seconds),
+        }
+        prompts = {one.agent.prompt_digest for one in registration.agents if one.agent and one.agent.prompt_digest}
+
+        def work(connection: Connection) -> None:
+            connection.execute(_register(self._database.time), row)
+            keep_blobs(connection, {}, 0, ((digest, registration.incarnation) for digest in prompts))
+
+        try:
+            self._database.write(work)
+        except BadEntry as error:
+            raise ValueError(f"incarnation {registration.incarnation} exists: every start has a new one") from error
+
+    def describe(self, registration: Registration) -> None:
+        """Replace what the drone says about itself."""
+        row = {"wanted": registration.incarnation, "said": to_json(registration).decode()}
+        self._database.write(lambda connection: connection.execute(_DESCRIBE, row), repeatable=True)
+
+    def renew(
+        self,
+        incarnation: str,
+        *,
+        lease_seconds: float,
+        active: int,
+        draining: bool = False,
+        counters: DroneCounters = NOTHING_COUNTED,
+    ) -> bool:
+        """Renew the lease, and update the drone's figures. False: the incarnation was declared lost, which is final."""
+        row = {
+            "wanted": incarnation,
+            "lease": _micros(lease_seconds),
+            "busy": active,
+            "leaving": draining,
+            **{f"counted_{counter}": number for counter, number in counters},
+        }
+        renewed = self._database.write(
+            lambda connection: connection.execute(_renew(self._database.time), row).rowcount, repeatable=True
+        )
+        return renewed == 1
+
+    def leave(self, incarnation: str) -> None:
+        """Note that the process shuts down in good order."""
+        self._database.write(lambda connection: connection.execute(_LEAVE, {"wanted": incarnation}), repeatable=True)
+
+    def drones(self) -> Sequence[Drone]:
+        """All drones with a heartbeat within a day that have not left.
+
+        A lost one is left out once a later incarnation of the same name is live.
+        """
+        return [_drone(row) for row in self._rows()]
+
+    def registrations(self) -> Sequence[Registration]:
+        """The registrations of the drones that are up or draining."""
+        return [_registration(row) for row in self._rows() if row["up"]]
+
+    def _rows(self) -> Sequence[sa.RowMapping]:
+        return self._database.read(lambda connection: connection.execute(_seen(self._database.time)).mappings().all())
+
+
+def counters_of(row: sa.RowMapping) -> DroneCounters:
+    """The counters in a row of the table `drones`."""
+    return DroneCounters.model_validate({counter: row[counter] for counter in DroneCounters.model_fields})
+
+
+def _micros(seconds: float) -> int:
+    return round(seconds * 1_000_000)
+
+
+def _registration(row: sa.RowMapping) -> Registration:
+    return _read(row["registration_json"])
+
+
+@lru_cache(maxsize=256)
+def _read(registration_json: str) -> Registration:
+    """Cached, because a registration names all tools and agents of a drone, is read many times a second, and changes
+    only when its drone starts."""
+    return Registration.model_validate(parsed(registration_json))
+
+
+def _drone(row: sa.RowMapping) -> Drone:
+    registration = _registration(row)
+    up = DroneStatus.DRAINING if row["draining"] else DroneStatus.UP
+    return Drone(
+        name=registration.name,
+        pid=registration.pid,
+        host=registration.host,
+        version=registration.version,
+        queues=registration.queues,
+        slots=registration.slots,
+        active=row["active"] if row["state"] == LIVE else 0,
+        **counters_of(row).model_dump(),
+        status=up if row["up"] else DroneStatus.SILENT,
+        sandbox=registration.sandbox,
+        started_at=moment(row["started_at"]),
+        last_heartbeat_at=moment(row["heartbeat_at"]),
+        incarnation=registration.incarnation,
+    )

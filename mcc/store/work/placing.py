@@ -1,0 +1,386 @@
+"""The transaction that places orders: idempotency keys, turns of sessions, busy sessions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, TypeAlias
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from mcc.contracts.control import Control, ControlKind, merged
+from mcc.contracts.entry import Entry
+from mcc.contracts.ids import fresh_id
+from mcc.contracts.journal import JOURNAL_VERSION
+from mcc.contracts.order import NewOrder, WhenBusy, WorkOrder
+from mcc.contracts.permission import OnAsk
+from mcc.contracts.shape import digest, to_json
+from mcc.contracts.status import UNFINISHED, OrderStatus, WaitingReason
+from mcc.documents import change
+from mcc.store.database.clock import micros
+from mcc.store.database.engine import DatabaseTime
+from mcc.store.database.errors import (
+    BadEntry,
+    ForkOfPruned,
+    IdempotencyConflict,
+    Refused,
+    SessionBusy,
+    SomeRefused,
+    UnknownSession,
+)
+from mcc.store.database.tables import KEYS, ORDERS, SESSIONS, STATE, among
+from mcc.store.documents.changes import OpenChanges
+from mcc.store.rows.audit import add_note
+from mcc.store.rows.control_rows import add_control, controls_of, why_not_taken
+from mcc.store.rows.forking import ROLLED_BACK, DerivedOrder
+from mcc.store.rows.new_rows import NewRows
+from mcc.store.rows.order_rows import State, lock, text_json
+from mcc.store.rows.texts import text_digest
+from mcc.store.rows.transitions import (
+    IDEMPOTENCY_HOURS,
+    busy_sentence,
+    cancelled_by,
+    cancels_order,
+    queued_draft,
+    said_by,
+    title_of,
+    waits_until,
+)
+from mcc.store.rows.views import fresh_order, has_status
+from mcc.store.work.claims import resume
+from mcc.store.work.document_orders import OrderedDocument, check_chat
+from mcc.store.work.endings import end_by_store, may_end
+
+_SESSION = sa.select(SESSIONS.c.turns).where(SESSIONS.c.id == sa.bindparam("wanted")).with_for_update()
+_NEXT_TURN = (
+    sa.update(SESSIONS)
+    .where(SESSIONS.c.id == sa.bindparam("wanted"))
+    .values(turns=sa.bindparam("turn"), last_order_id=sa.bindparam("last"))
+)
+_NAME = (
+    sa.update(SESSIONS)
+    .where(SESSIONS.c.id == sa.bindparam("wanted"), SESSIONS.c.title_json == text_json(""))
+    .values(title_json=sa.bindparam("title"))
+)
+_UNFINISHED = (
+    sa.select(STATE.c.order_id)
+    .where(STATE.c.session_id == sa.bindparam("wanted"), has_status(STATE.c.status, UNFINISHED))
+    .order_by(STATE.c.session_seq)
+    .limit(2)
+)
+"""The first unfinished order of a session, and the second one if there is one."""
+_KNOWN_KEYS = sa.select(KEYS).where(KEYS.c.principal == sa.bindparam("of"), among(KEYS.c.key_digest, "wanted"))
+FORGOTTEN_PER_KEY = 10
+"""Old keys removed per new one. The number is bounded because a hundred thousand keys may expire at one moment."""
+
+_IS_OLD = KEYS.c.created_at < sa.bindparam("before")
+_OLD_KEYS = sa.select(KEYS).where(_IS_OLD).order_by(KEYS.c.created_at).limit(sa.bindparam("most"))
+_FORGET_KEY = sa.delete(KEYS).where(
+    KEYS.c.principal == sa.bindparam("of"), KEYS.c.key_digest == sa.bindparam("old"), _IS_OLD
+)
+_LEAVE_OUT = (
+    sa.update(ORDERS).where(ORDERS.c.id == sa.bindparam("wanted"), ORDERS.c.left_out.is_(False)).values(left_out=True)
+)
+_SOURCE = sa.select(ORDERS.c.pruned_at).where(ORDERS.c.id == sa.bindparam("wanted")).with_for_update(read=True)
+_SHARE_TEXTS = sa.text(
+    "INSERT INTO text_uses (digest, owner) SELECT digest, :to_order FROM text_uses WHERE owner = :from_order"
+    " ON CONFLICT DO NOTHING"
+)
+_ADD_ITS_SESSION = sa.text(
+    "INSERT INTO sessions (id, title_json, principal, created_at, turns)"
+    " VALUES (:id, :title_json, :principal, :created_at, :turns) ON CONFLICT (id) DO NOTHING"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The order that answers the request: newly created, known by its idempotency key, or steered by `steer`.
+
+    `order`: the new order, if it begins a session; None: the caller has to read it. `interrupted`: id of the order that
+    it interrupts. `entries`: its first journal entries.
+    """
+
+    order_id: str
+    created: bool
+    order: WorkOrder | None = None
+    steer: Control | None = None
+    interrupted: str | None = None
+    entries: Sequence[Entry] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """One request for an order; `place` carries it out inside a transaction.
+
+    `derived`: the new order as derived from another one (retry, fork, revert). `document`: the document that a generate
+    order works on. `on_ask` applies if the order does not set it.
+    """
+
+    new: NewOrder
+    principal: str
+    key: str | None
+    at: datetime
+    time: DatabaseTime
+    derived: DerivedOrder | None = None
+    document: OrderedDocument | None = None
+    on_ask: OnAsk = "deny"
+    key_digest: str = field(init=False, default="")
+    body_digest: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        if self.key is not None:
+            object.__setattr__(self, "key_digest", text_digest(self.key))
+            object.__setattr__(self, "body_digest", digest(self.derived.request if self.derived else self.new))
+
+    def place(self, connection: Connection, changes: OpenChanges, rows: NewRows, known: "KnownKeys") -> Accepted:
+        """Add the new rows to `rows`, which the caller inserts. Raises what `Orders.place` does."""
+        if self.key_digest in known:
+            return self._accepted_before(connection, rows, known[self.key_digest])
+        if self.new.session_id is None and self.document is None:
+            check_chat(connection, self.new)
+            accepted = self._begin_session(connection, rows)
+        elif self.document is None:
+            rows.insert(connection)
+            check_chat(connection, self.new)
+            accepted = self._place_in(connection, rows, str(self.new.session_id))
+        else:
+            rows.insert(connection)
+            accepted = self._place_for_document(connection, changes, rows, self.document)
+        if self.key is not None:
+            known[self.key_digest] = row = self._key_row(accepted)
+            rows.keys.append(row)
+        return accepted
+
+    def _begin_session(self, connection: Connection, rows: NewRows) -> Accepted:
+        session = self._session(fresh_id())
+        accepted = self._insert(connection, rows, session["id"], 1, [])
+        rows.sessions.append({**session, "turns": 1, "last_order_id": accepted.order_id})
+        order = fresh_order(self.new, rows.orders[-1], rows.states[-1], session, on_ask=self.new.on_ask or self.on_ask)
+        return replace(accepted, order=order)
+
+    def _accepted_before(self, connection: Connection, rows: NewRows, row: Mapping[str, Any]) -> Accepted:
+        if row["body_digest"] != self.body_digest:
+            raise IdempotencyConflict(
+                "this Idempotency-Key was used with another body: take a new key, or send the same body again"
+            )
+        if row["control_id"] is None:
+            return Accepted(row["order_id"], created=False)
+        steer = next((one for one in controls_of(connection, row["order_id"]) if one.id == row["control_id"]), None)
+        return Accepted(row["order_id"], created=False, steer=steer)
+
+    def _key_row(self, accepted: Accepted) -> Mapping[str, Any]:
+        return {
+            "principal": self.principal,
+            "key_digest": self.key_digest,
+            "body_digest": self.body_digest,
+            "order_id": accepted.order_id,
+            "control_id": accepted.steer.id if accepted.steer else None,
+            "created_at": micros(self.at),
+        }
+
+    def _place_for_document(
+        self, connection: Connection, changes: OpenChanges, rows: NewRows, document: OrderedDocument
+    ) -> Accepted:
+        """Locks in the order that all transactions keep: the session, its unfinished order, then the document."""
+        connection.execute(_ADD_ITS_SESSION, self._session(document.id, document.title))
+        if document.begun is not None:
+            changes.begin(document.begun.blueprint, document.begun.change, document.author)
+            return self._insert_turn(connection, rows, document.id, 1, [])
+        accepted = self._place_in(connection, rows, document.id)
+        changes.locked(document.id)
+        if accepted.created and document.commands:
+            changes.apply(document.id, document.commands, document.author)
+        return accepted
+
+    def _session(self, session_id: str, title: str = "") -> Mapping[str, Any]:
+        """The row of a new session, without turns."""
+        return {
+            "id": session_id,
+            "title_json": text_json(title or (self.derived and self.derived.title) or title_of(self.new.prompt)),
+            "principal": self.principal,
+            "created_at": micros(self.at),
+            "turns": 0,
+        }
+
+    def _place_in(self, connection: Connection, rows: NewRows, session_id: str) -> Accepted:
+        turns = connection.execute(_SESSION, {"wanted": session_id}).scalar()
+        if turns is None:
+            raise UnknownSession(f"there is no session {session_id}")
+        before = connection.execute(_UNFINISHED, {"wanted": session_id}).scalars().all()
+        head = lock(connection, before[0]) if before else None
+        if head is None or head.status not in UNFINISHED:
+            return self._insert_turn(connection, rows, session_id, turns + 1, before[1:])
+        return self._place_behind(connection, rows, head, turns + 1, before)
+
+    def _place_behind(
+        self, connection: Connection, rows: NewRows, head: State, turn: int, before: Sequence[str]
+    ) -> Accepted:
+        match self.new.when_busy:
+            case WhenBusy.REJECT:
+                raise SessionBusy(busy_sentence(head.session_id, head.order_id, head.status))
+            case WhenBusy.STEER if self.document is None and self._may_steer(connection, head):
+                steer = self._control(head, ControlKind.STEER, self.new.prompt)
+                add_control(connection, head, steer, self.principal)
+                return Accepted(head.order_id, created=False, steer=steer)
+            case WhenBusy.INTERRUPT | WhenBusy.ROLLBACK:
+                ended = self._interrupt(connection, head)
+                behind = before[1:] if ended else before
+                accepted = self._insert_turn(connection, rows, head.session_id, turn, behind)
+                return Accepted(accepted.order_id, created=True, interrupted=head.order_id)
+            case WhenBusy.ENQUEUE | WhenBusy.STEER:
+                return self._insert_turn(connection, rows, head.session_id, turn, before)
+
+    def _may_steer(self, connection: Connection, head: State) -> bool:
+        running = head.status is OrderStatus.RUNNING
+        return running and why_not_taken(connection, head.order_id, ControlKind.STEER) is None
+
+    def _interrupt(self, connection: Connection, head: State) -> bool:
+        """Cancel the unfinished order `head`; answers True if it ended at once, because no drone runs it.
+
+        An order whose journal only a later version can read does not end at once: the drone of that version that claims
+        it finds the cancel.
+        """
+        if self.new.when_busy is WhenBusy.ROLLBACK:
+            leave_out(connection, head.order_id, self.at, self.principal)
+        is_cancelled = any(map(cancels_order, controls_of(connection, head.order_id)))
+        cancel = self._control(head, ControlKind.CANCEL, None, reason="another turn of the session took its place")
+        if not is_cancelled:
+            add_control(connection, head, cancel, self.principal)
+        if head.status is OrderStatus.RUNNING:
+            return False
+        state = lock(connection, head.order_id) or head
+        if may_end(connection, state):
+            end_by_store(connection, state, cancelled_by(cancel), self.at)
+            return True
+        if state.status is OrderStatus.WAITING:
+            resume(connection, state, self.at, said_by(cancel))
+        return False
+
+    def _control(self, head: State, kind: ControlKind, message: str | None, reason: str | None = None) -> Control:
+        return Control(
+            id=fresh_id(),
+            order_id=head.order_id,
+            number=head.control_seq + 1,
+            kind=kind,
+            message=message,
+            reason=reason,
+            requested_at=self.at,
+        )
+
+    def _insert_turn(
+        self, connection: Connection, rows: NewRows, session_id: str, turn: int, before: Sequence[str]
+    ) -> Accepted:
+        """Insert the next turn of an existing session, whose row is locked; the first names one that has no title."""
+        if turn == 1:
+            connection.execute(_NAME, {"wanted": session_id, "title": text_json(title_of(self.new.prompt))})
+        accepted = self._insert(connection, rows, session_id, turn, before)
+        connection.execute(_NEXT_TURN, {"wanted": session_id, "turn": turn, "last": accepted.order_id})
+        return accepted
+
+    def _insert(
+        self, connection: Connection, rows: NewRows, session_id: str, turn: int, before: Sequence[str]
+    ) -> Accepted:
+        new, derived = self.new, self.derived
+        beginning = derived.beginning if derived else None
+        source = derived.origin.order_id if derived and beginning else None
+        if source is not None:
+            self._hold_source(connection, source, forked=derived is not None and derived.origin.kind == "fork")
+        order_id = beginning.order_id if beginning else fresh_id()
+        first = queued_draft(
+            new,
+            session_id,
+            turn,
+            self.at,
+            retry_of=derived.retry_of if derived else None,
+            forked=derived.forked if derived else None,
+        )
+        drafts = [first, *(beginning.drafts if beginning else ())]
+        entries = rows.write(order_id, drafts)
+        cold = {
+            "id": order_id,
+            "session_id": session_id,
+            "session_seq": turn,
+            "principal": self.principal,
+            "spec_json": to_json(new.model_copy(update={"on_ask": new.on_ask or self.on_ask})).decode(),
+            "created_at": micros(self.at),
+            "origin_json": to_json(derived.origin).decode() if derived else None,
+        }
+        rows.orders.append(cold)
+        hot = self._state(connection, order_id, session_id, turn, waits=not before)
+        rows.states.append({**hot, "last_seq": len(drafts)})
+        rows.labels += ({"order_id": order_id, "label": label} for label in dict.fromkeys(new.labels))
+        if source is not None:
+            connection.execute(_SHARE_TEXTS, {"from_order": source, "to_order": order_id})
+        return Accepted(order_id, created=True, entries=entries)
+
+    def _hold_source(self, connection: Connection, source: str, *, forked: bool) -> None:
+        """Keep the source from being pruned until this transaction ends. Raises `ForkOfPruned`.
+
+        A pruned source is no problem for the retry of a fork: it copies the entries with which the fork began, and
+        pruning keeps those.
+        """
+        pruned_at = connection.execute(_SOURCE, {"wanted": source}).scalar()
+        if forked and pruned_at is not None:
+            raise ForkOfPruned(source)
+
+    def _state(
+        self, connection: Connection, order_id: str, session_id: str, turn: int, *, waits: bool
+    ) -> dict[str, object]:
+        new = self.new
+        due = micros(new.not_before) if new.not_before else None
+        expires_at = micros(new.expires_at) if new.expires_at else None
+        waiting = waits and due is not None and due > int(connection.scalar(sa.select(self.time.now)) or 0)
+        return {
+            "order_id": order_id,
+            "session_id": session_id,
+            "session_seq": turn,
+            "queue": new.queue,
+            "priority": new.priority,
+            "status": (OrderStatus.WAITING if waiting else OrderStatus.QUEUED).value,
+            "reason": WaitingReason.NOT_BEFORE.value if waiting else None,
+            "not_before": due,
+            "expires_at": expires_at,
+            "waits_until": waits_until(due, expires_at) if waiting and due is not None else None,
+            "journal_version": JOURNAL_VERSION,
+            "metadata_json": to_json(merged({}, new.metadata)).decode() if new.metadata else None,
+        }
+
+
+KnownKeys: TypeAlias = dict[str, Mapping[str, Any]]
+"""Rows of known idempotency keys, by key digest."""
+
+
+def place_all(connection: Connection, changes: OpenChanges, placings: Sequence[Placing]) -> list[Accepted]:
+    """Place all in sequence, or none: `SomeRefused` names the problem of each refused one, by its index."""
+    rows, known = NewRows(), _known_keys(connection, placings)
+    accepted: list[Accepted] = []
+    refused: dict[int, Exception] = {}
+    for index, placing in enumerate(placings):
+        try:
+            accepted.append(placing.place(connection, changes, rows, known))
+        except (Refused, BadEntry, change.Refused) as problem:
+            refused[index] = problem
+    if refused:
+        raise SomeRefused(refused)
+    rows.insert(connection)
+    return accepted
+
+
+def _known_keys(connection: Connection, placings: Sequence[Placing]) -> KnownKeys:
+    wanted = [placing.key_digest for placing in placings if placing.key is not None]
+    if not wanted:
+        return {}
+    oldest = micros(placings[0].at - timedelta(hours=IDEMPOTENCY_HOURS))
+    rows = connection.execute(_KNOWN_KEYS, {"of": placings[0].principal, "wanted": wanted}).mappings().all()
+    old = connection.execute(_OLD_KEYS, {"before": oldest, "most": FORGOTTEN_PER_KEY * len(wanted)}).mappings().all()
+    over = {(row["principal"], row["key_digest"]) for row in (*rows, *old) if row["created_at"] < oldest}
+    if over:
+        forgotten = [{"of": principal, "old": digest, "before": oldest} for principal, digest in sorted(over)]
+        connection.execute(_FORGET_KEY, forgotten)
+    return {row["key_digest"]: dict(row) for row in rows if row["created_at"] >= oldest}
+
+
+def leave_out(connection: Connection, order_id: str, at: datetime, principal: str) -> None:
+    """Leave a turn out of its session's context, with an audit note; repeating it changes and notes nothing."""
+    if connection.execute(_LEAVE_OUT, {"wanted": order_id}).rowcount:
+        add_note(connection, at, ROLLED_BACK, principal=principal, order_id=order_id, detail={})

@@ -1,0 +1,117 @@
+"""Queries for the ids of a list's orders, each written so that the index for its filters is used."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from mcc.contracts.status import OrderStatus
+from mcc.store.database.tables import LABELS, ORDERS, STATE
+from mcc.store.rows.views import is_status
+
+SHAPE = "00000000-0000-0000-0000-000000000000"
+ENDING = 4
+"""Trailing characters of an id in the index `orders_by_ending`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Filters of a list; None matches any order. `part`: an id begins or ends with it, four characters at least.
+    `cursor`: only ids below this one."""
+
+    status: OrderStatus | None = None
+    session_id: str | None = None
+    label: str | None = None
+    part: str | None = None
+    cursor: str | None = None
+
+
+def chosen_ids(wanted: Filter, most: int) -> sa.Select[str] | None:
+    """The newest matching ids, at most `most`, newest first; None when no id can match.
+
+    The query scans the index of one column in the order of ids, and checks the other filters for each id it meets.
+    """
+    if wanted.part is None:
+        if wanted.label is not None and wanted.status is not None and wanted.session_id is None:
+            return _labelled(wanted.label, wanted.status, wanted.cursor, most)
+        return _newest(wanted, _scanned(wanted), most)
+    found = [_newest(wanted, ORDERS.c.id, most, matches) for matches in _part_matches(wanted.part)]
+    if not found:
+        return None
+    either = sa.union(*(sa.select(one.subquery()) for one in found)).subquery()
+    return sa.select(either.c.id).order_by(either.c.id.desc()).limit(most)
+
+
+def _scanned(wanted: Filter) -> sa.ColumnElement[str]:
+    """The id column, of the table whose index is scanned."""
+    if wanted.label is not None:
+        return LABELS.c.order_id
+    return ORDERS.c.id if wanted.status is None or wanted.session_id is not None else STATE.c.order_id
+
+
+def _newest(
+    wanted: Filter, scanned: sa.ColumnElement[str], most: int, *conditions: sa.ColumnElement[bool]
+) -> sa.Select[str]:
+    found = sa.select(scanned.label("id")).where(*conditions).order_by(scanned.desc()).limit(most)
+    for column, condition in _conditions(wanted):
+        found = found.where(condition, *([] if column.table is scanned.table else [column == scanned]))
+    return found if wanted.cursor is None else found.where(scanned < wanted.cursor)
+
+
+def _labelled(label: str, status: OrderStatus, cursor: str | None, most: int) -> sa.Select[str]:
+    """The newest orders with this label and this status, found by a merge of two indexes that skips ahead.
+
+    A recursive query alternates: from an order with the label to the next order at or below it with the status, from
+    there to the next one with the label, and so on; where both meet, the order has both. So a long run of orders that
+    only one index holds is skipped in one step.
+    """
+    has_it = is_status(STATE.c.status, status)
+
+    def labelled(*below: sa.ColumnElement[bool]) -> sa.ScalarSelect[str]:
+        newest = sa.select(LABELS.c.order_id).where(LABELS.c.label == label, *below).order_by(LABELS.c.order_id.desc())
+        return newest.limit(1).scalar_subquery()
+
+    first = labelled() if cursor is None else labelled(LABELS.c.order_id < cursor)
+    begun = sa.select(
+        first.label("id"),
+        sa.cast(sa.null(), STATE.c.order_id.type).label("before"),
+        sa.literal_column("1").label("leaps"),
+    )
+    walk = begun.cte("walk", recursive=True)
+    with_status = sa.select(STATE.c.order_id).where(has_it, STATE.c.order_id <= walk.c.id)
+    by_turns = sa.case(
+        (walk.c.leaps == 1, with_status.order_by(STATE.c.order_id.desc()).limit(1).scalar_subquery()),
+        (walk.c.id == walk.c.before, labelled(LABELS.c.order_id < walk.c.id)),
+        else_=labelled(LABELS.c.order_id <= walk.c.id),
+    )
+    walk = walk.union_all(sa.select(by_turns, walk.c.id, 1 - walk.c.leaps).where(walk.c.id.is_not(None)))
+    return sa.select(walk.c.id).where(walk.c.leaps == 0, walk.c.id == walk.c.before).limit(most)
+
+
+def _conditions(wanted: Filter) -> Iterator[tuple[sa.ColumnElement[str], sa.ColumnElement[bool]]]:
+    """The conditions, each with the id column of the table it refers to."""
+    if wanted.status is not None:
+        yield STATE.c.order_id, is_status(STATE.c.status, wanted.status)
+    if wanted.session_id is not None:
+        yield ORDERS.c.id, ORDERS.c.session_id == wanted.session_id
+    if wanted.label is not None:
+        yield LABELS.c.order_id, LABELS.c.label == wanted.label
+
+
+def _part_matches(part: str) -> Sequence[sa.ColumnElement[bool]]:
+    """The conditions that an id begins with `part` (as a range) and that it ends with it; only those that an id can
+    meet, given where its hyphens are."""
+    found: list[sa.ColumnElement[bool]] = []
+    if _is_of(SHAPE[: len(part)], part):
+        lowest, highest = (part + SHAPE[len(part) :].replace("0", digit) for digit in "0f")
+        found.append(ORDERS.c.id.between(lowest, highest))
+    if _is_of(SHAPE[-len(part) :], part):
+        end = sa.func.substr(ORDERS.c.id, sa.literal_column(str(len(SHAPE) - ENDING + 1)))
+        found.append(sa.and_(end == part[-ENDING:], ORDERS.c.id.endswith(part, autoescape=True)))
+    return found
+
+
+def _is_of(shape: str, part: str) -> bool:
+    return len(part) == len(shape) and all(
+        (one == "-") == (other == "-") for one, other in zip(shape, part, strict=True)
+    )
