@@ -8,7 +8,9 @@ import redis
 from celery import Celery
 from kombu import Consumer, Producer, Queue
 
+from drone.worker.components import _public_stats
 from drone.worker.redis_transport import RECONNECTING, BrokerConnection, Messaging, QoS
+from mcc.contracts.wire import CANARY_TASK, RUN_ORDER_TASK
 from mcc.dispatch.broker import celery_url
 from tests.drone.worker.real_redis import RealRedis
 
@@ -93,3 +95,9 @@ def test_an_unacknowledged_message_is_kept_only_in_the_process_and_returned_at_i
         assert client.llen("kept") == 1
         back = json.loads(client.lindex("kept", 0))
         assert back["properties"]["delivery_tag"] == heard[1].delivery_tag
+
+
+def test_what_a_worker_says_of_its_broker_holds_no_login() -> None:
+    told = {"broker": {"hostname": "one", "alternates": ["sentinel://u:word@two"], "transport_options": {"x": "word"}}}
+    stats = _public_stats(lambda state: {**told, "total": {CANARY_TASK: 3, RUN_ORDER_TASK: 2}}, None)
+    assert stats == {"broker": {"hostname": "one"}, "total": {RUN_ORDER_TASK: 2}}
