@@ -76,11 +76,27 @@ class _Judging:
         self._trust = trust
         self._opened_at = float("inf")
         self._greeting: dict[Any, Any] = {}
+        self._is_greeting = False
         super().__init__(*arguments, **more)
 
     @property
     def outdated(self) -> bool:
         return not self._trust.covers(self._opened_at)
+
+    @contextmanager
+    def being_greeted(self) -> Iterator[None]:
+        """While the connection is made. A command of its greeting makes no connection: it would be greeted in turn, and
+        so on, as long as the server closes each."""
+        self._is_greeting = True
+        try:
+            yield
+        finally:
+            self._is_greeting = False
+
+    def check_may_connect(self) -> None:
+        """Raise `redis.ConnectionError` where the connection was lost while it was made."""
+        if self._is_greeting:
+            raise redis.ConnectionError(f"{self.place} closed the connection while it was made")
 
     @contextmanager
     def judged(self) -> Iterator[None]:
@@ -121,8 +137,9 @@ class Guarded(_Judging):
     def on_connect_check_health(self, check_health: bool = True) -> None:
         self._opened_at = time.monotonic()
         link: Any = super()
-        link.on_connect_check_health(check_health)
-        self.check_role(self.greeted_as() or self._asked_role())
+        with self.being_greeted():
+            link.on_connect_check_health(check_health)
+            self.check_role(self.greeted_as() or self._asked_role())
 
     def _asked_role(self) -> str:
         own: Any = self
@@ -137,6 +154,7 @@ class Guarded(_Judging):
         if self.outdated:
             own.disconnect()
         if not own.is_connected:
+            self.check_may_connect()
             own.connect()  # redis-py's own way back leads to the former server, without asking any Sentinel.
         link: Any = super()
         link.send_packed_command(command, check_health)
@@ -165,8 +183,9 @@ class AsyncGuarded(_Judging):
     async def on_connect_check_health(self, check_health: bool = True) -> None:
         self._opened_at = time.monotonic()
         link: Any = super()
-        await link.on_connect_check_health(check_health)
-        self.check_role(self.greeted_as() or await self._asked_role())
+        with self.being_greeted():
+            await link.on_connect_check_health(check_health)
+            self.check_role(self.greeted_as() or await self._asked_role())
 
     async def _asked_role(self) -> str:
         own: Any = self
@@ -181,6 +200,7 @@ class AsyncGuarded(_Judging):
         if self.outdated:
             await own.disconnect(nowait=True)
         if not own.is_connected:
+            self.check_may_connect()
             await own.connect()
         link: Any = super()
         await link.send_packed_command(command, check_health)

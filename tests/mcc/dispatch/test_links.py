@@ -4,12 +4,15 @@ from collections.abc import Callable
 
 import pytest
 import redis
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import NoBackoff
 from redis.exceptions import ResponseError
+from redis.retry import Retry
 
 from mcc.contracts.wire import Wake
 from mcc.dispatch.broker import DispatchUnavailable, RedisAt, connect, connect_async, make_app, translated
 from mcc.dispatch.hearing import Hearing
-from mcc.dispatch.links import Trust, UnknownMaster, WrongServer, is_misplaced
+from mcc.dispatch.links import Trust, UnknownMaster, WrongServer, async_client, client, is_misplaced
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from tests.drone.worker.real_redis import RealRedis
 from tests.mcc.dispatch.resp import NUMBER, OK, READONLY, Server, address_of, bulk, sentinel
@@ -196,3 +199,25 @@ async def test_a_subscription_that_the_master_does_not_have_is_given_up(real_red
                 await well.begin(["mcc:a"])
                 found = [await well.next(1.0) for _ in range(3)]
                 assert [one["channel"] for one in found if one] == [b"mcc:a"], "its own channel is no message"
+
+
+def hung_up(_: list[str]) -> bytes:
+    """The server ends the connection in the place of an answer."""
+    raise ConnectionResetError
+
+
+def test_a_server_that_ends_each_connection_while_it_is_made_is_away_and_is_not_asked_for_ever() -> None:
+    options = {"health_check_interval": 10, "retry": Retry(NoBackoff(), 1)}
+    with Server(answers={"PING": hung_up}) as server, client(server.url, **options) as link:
+        with pytest.raises(redis.ConnectionError):
+            link.ping()
+        assert len(server.named("PING")) < 20
+
+
+async def test_nor_on_an_event_loop() -> None:
+    with Server(answers={"PING": hung_up}) as server:
+        options = {"health_check_interval": 10, "retry": AsyncRetry(NoBackoff(), 1)}
+        async with async_client(server.url, **options) as link:
+            with pytest.raises(redis.ConnectionError):
+                await link.ping()
+        assert len(server.named("PING")) < 20
