@@ -108,7 +108,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "workspaces are free for all",
         (
             Patch(
-                f"{STORE}/rows.py",
+                f"{STORE}/rows/order_rows.py",
                 '{**wanted, "keys": hold.in_its_way}).first() is not None:',
                 '{**wanted, "keys": hold.in_its_way}).first() is ...:',
             ),
@@ -119,7 +119,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "no epoch check on append",
         (
             Patch(
-                f"{STORE}/journal.py",
+                f"{STORE}/work/journal.py",
                 '_HELD = "s.order_id = b.order_id AND s.epoch = b.epoch AND s.last_seq',
                 '_HELD = "s.order_id = b.order_id AND s.last_seq',
             ),
@@ -130,7 +130,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "no epoch check on finish",
         (
             Patch(
-                f"{STORE}/claims.py",
+                f"{STORE}/work/claims.py",
                 "if not is_held(state, ending.epoch) or state.last_seq != ending.last_seq:",
                 "if state.last_seq != ending.last_seq:",
             ),
@@ -177,30 +177,30 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     Mutant(
         "claim without lease check",
-        (Patch(f"{STORE}/claiming.py", '        has_lease(time, sa.bindparam("by")),\n', ""),),
+        (Patch(f"{STORE}/work/claiming.py", '        has_lease(time, sa.bindparam("by")),\n', ""),),
         (FENCING, CONFORMANCE, MACHINE),
     ),
     Mutant(
         "a drone that lost its order changes the document",
         (
             Patch(
-                f"{STORE}/agent_changes.py",
+                f"{STORE}/work/agent_changes.py",
                 "    if state is None or not is_held(state, held.epoch):\n        return None\n"
                 "    if state.last_seq == held.last_seq:\n",
                 "    if state:\n",
             ),
-            Patch(f"{STORE}/journal.py", "        assert not fenced, ", "        assert True, "),
+            Patch(f"{STORE}/work/journal.py", "        assert not fenced, ", "        assert True, "),
         ),
         (DOCUMENTS,),
     ),
     Mutant(
         "what a call did to a document is not known any more",
-        (Patch(f"{STORE}/document_rows.py", "    if command_id is None:\n", "    if True:\n"),),
+        (Patch(f"{STORE}/documents/rows.py", "    if command_id is None:\n", "    if True:\n"),),
         (DOCUMENTS,),
     ),
     Mutant(
         "a document is changed from what is in memory",
-        (Patch(f"{STORE}/document_rows.py", "    if known.version == locked.version:\n", "    if known:\n"),),
+        (Patch(f"{STORE}/documents/rows.py", "    if known.version == locked.version:\n", "    if known:\n"),),
         (DOCUMENTS,),
     ),
     Mutant(
@@ -241,35 +241,35 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "order.finished twice possible",
         (
-            Patch(f"{STORE}/claims.py", "    if _was_finished(state, ending):", "    if False:"),
+            Patch(f"{STORE}/work/claims.py", "    if _was_finished(state, ending):", "    if False:"),
             Patch(
-                f"{STORE}/claims.py",
+                f"{STORE}/work/claims.py",
                 "if not is_held(state, ending.epoch) or state.last_seq != ending.last_seq:",
                 "if state.epoch != ending.epoch:",
             ),
             Patch(
-                "mcc/store/migrations/versions/0001_first_schema.py",
-                """["order_id"], "kind = 'order.finished'", unique=True)""",
-                """["order_id"], "kind = 'order.finished'", unique=False)""",
+                "mcc/store/migrations/first/orders.py",
+                """sa.Index("one_end_per_order", "order_id", unique=True,""",
+                """sa.Index("one_end_per_order", "order_id", unique=False,""",
             ),
         ),
         (FENCING, CONFORMANCE, MACHINE),
     ),
     Mutant(
         "receipts never settled",
-        (Patch(f"{STORE}/endings.py", "    if state.control_seq:\n", "    if state.control_seq < 0:\n"),),
+        (Patch(f"{STORE}/work/endings.py", "    if state.control_seq:\n", "    if state.control_seq < 0:\n"),),
         (SIMULATION, CONFORMANCE),
     ),
     Mutant(
         "controls lost while no drone runs",
         (
             Patch(
-                f"{STORE}/claiming.py",
+                f"{STORE}/work/claiming.py",
                 "        control_seq=unsettled(controls, state.control_seq),\n",
                 "        control_seq=state.control_seq,\n",
             ),
             Patch(
-                f"{STORE}/claiming.py",
+                f"{STORE}/work/claiming.py",
                 "has_open_controls=any(control.open for control in controls)",
                 "has_open_controls=False",
             ),
@@ -291,7 +291,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "hand-back loses the order",
         (
             Patch(
-                f"{STORE}/claims.py",
+                f"{STORE}/work/claims.py",
                 "status=OrderStatus.QUEUED, **release)",
                 "status=OrderStatus.WAITING, **release)",
             ),
