@@ -92,7 +92,7 @@ BLANK = "prompt: Input is blank: say what the master shall hear next, or leave i
         ('{"after": "x"}', WHOLE),
         ('{"after": true}', WHOLE),
         ('{"after": 1.5}', WHOLE),
-        ('{"after": NaN}', WHOLE),
+        ('{"after": NaN}', "In the body a number is NaN"),
         ('{"after": [1]}', WHOLE),
         ('{"after": 0}', "after: Input should be greater than or equal to 1"),
         ('{"after": -1}', "after: Input should be greater than or equal to 1"),
