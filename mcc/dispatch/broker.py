@@ -26,7 +26,7 @@ from mcc.addresses import without_password
 from mcc.addresses.redis import SentinelAddress, sentinel_address
 from mcc.contracts.wire import KEY_PREFIX
 from mcc.dispatch import links
-from mcc.dispatch.links import WrongServer
+from mcc.dispatch.guarded import WrongServer
 from mcc.dispatch.transport import App
 
 

@@ -16,7 +16,7 @@ from mcc.addresses.redis import SENTINELS
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.wire import installation_key
 from mcc.dispatch.broker import RedisAt, client_url, connect, translated
-from mcc.dispatch.links import UnknownMaster
+from mcc.dispatch.guarded import UnknownMaster
 from mcc.store.rows.values import KEEPER
 from mcc.store.store import Store
 

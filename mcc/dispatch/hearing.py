@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 
 from mcc.contracts.ids import fresh_id
 from mcc.contracts.wire import listener_channel, probe_key
-from mcc.dispatch.links import WrongServer
+from mcc.dispatch.guarded import WrongServer
 from mcc.dispatch.sweep import boot_seconds
 
 PING_SECONDS = 5.0

@@ -33,7 +33,7 @@ from mcc.contracts.wire import (
     status_channel,
 )
 from mcc.dispatch.broker import FOREIGN, RedisAt, connect, connect_async
-from mcc.dispatch.links import AsyncGuarded
+from mcc.dispatch.guarded import AsyncGuarded
 from mcc.dispatch.task_events import TaskEvents
 from mcc.store.store import Store
 

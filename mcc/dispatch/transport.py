@@ -15,7 +15,8 @@ from redis.exceptions import NoPermissionError
 from redis.retry import Retry
 
 from mcc.contracts.wire import probe_key
-from mcc.dispatch.links import Found, Guarded, Trust
+from mcc.dispatch.guarded import Guarded, Trust
+from mcc.dispatch.master_search import Found
 
 SENTINEL = "sentinel"
 

@@ -11,8 +11,9 @@ from redis.retry import Retry
 
 from mcc.contracts.wire import Wake
 from mcc.dispatch.broker import DispatchUnavailable, RedisAt, connect, connect_async, make_app, translated
+from mcc.dispatch.guarded import Trust, UnknownMaster, WrongServer, is_misplaced
 from mcc.dispatch.hearing import Hearing
-from mcc.dispatch.links import Trust, UnknownMaster, WrongServer, async_client, client, is_misplaced
+from mcc.dispatch.links import async_client, client
 from mcc.dispatch.publisher import AsyncPublisher, Publisher
 from tests.drone.worker.real_redis import RealRedis
 from tests.mcc.dispatch.resp import NUMBER, OK, READONLY, Server, address_of, bulk, sentinel

@@ -32,10 +32,10 @@ table(
     column("undo_json", TEXT),
     column("removed", BOOL),
     column("done_json", TEXT, nullable=True),
-    sa.Index("history_of_principal", "document_id", "principal", "version"),
     sa.Index(
         "one_change_per_command", "document_id", "command_id", unique=True, **where("command_id IS NOT NULL AND n = 0")
     ),
+    sa.Index("history_of_principal", "document_id", "principal", "version"),
 )
 table(
     "document_keys",
@@ -133,7 +133,7 @@ table(
     column("created_at", LARGE),
     column("updated_at", LARGE),
     column("deleted_at", LARGE, nullable=True),
-    sa.Index("deleted_documents", "deleted_at", **where("deleted_at IS NOT NULL")),
     sa.Index("documents_of_blueprint", "name", "id"),
+    sa.Index("deleted_documents", "deleted_at", **where("deleted_at IS NOT NULL")),
     **HOT,
 )

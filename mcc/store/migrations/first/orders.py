@@ -12,8 +12,8 @@ table(
     column("kind", TEXT),
     column("order_id", TEXT, nullable=True),
     column("detail_json", TEXT),
-    sa.Index("audit_by_kind", "kind", "id"),
     sa.Index("audit_of_order", "order_id"),
+    sa.Index("audit_by_kind", "kind", "id"),
 )
 table(
     "blobs",
@@ -105,12 +105,12 @@ table(
     column("emptied_at", LARGE, nullable=True),
     column("packed_at", LARGE, nullable=True),
     sa.UniqueConstraint("session_id", "session_seq", name="turn_of_session"),
-    sa.Index("orders_by_ending", sa.text("substr(id, 33)"), "id"),
-    sa.Index("orders_of_session", "session_id", "id"),
     sa.Index("orders_to_empty", "finished_at", **where("finished_at IS NOT NULL AND emptied_at IS NULL")),
     sa.Index(
         "orders_to_pack", "finished_at", **where("finished_at IS NOT NULL AND packed_at IS NULL AND pruned_at IS NULL")
     ),
+    sa.Index("orders_of_session", "session_id", "id"),
+    sa.Index("orders_by_ending", sa.text("substr(id, 33)"), "id"),
 )
 table(
     "approvals",
@@ -134,11 +134,6 @@ table(
     column("expires_at", LARGE, nullable=True),
     column("decided_at", LARGE, nullable=True),
     column("used_seq", INT, nullable=True),
-    sa.Index("items_by_kind", "kind", "requested_at", "id"),
-    sa.Index("items_by_status", "status", "requested_at", "id"),
-    sa.Index("items_by_time", "requested_at", "id"),
-    sa.Index("items_of_order", "order_id"),
-    sa.Index("items_to_expire", "expires_at", **where("status = 'pending' AND expires_at IS NOT NULL")),
     sa.Index(
         "one_pending_item_per_call",
         "order_id",
@@ -146,6 +141,11 @@ table(
         unique=True,
         **where("status = 'pending' AND call_id IS NOT NULL"),
     ),
+    sa.Index("items_by_status", "status", "requested_at", "id"),
+    sa.Index("items_by_time", "requested_at", "id"),
+    sa.Index("items_of_order", "order_id"),
+    sa.Index("items_to_expire", "expires_at", **where("status = 'pending' AND expires_at IS NOT NULL")),
+    sa.Index("items_by_kind", "kind", "requested_at", "id"),
     sa.Index("pending_items", "kind", "requested_at", "id", **where("status = 'pending'")),
 )
 table(
@@ -234,6 +234,8 @@ table(
     column("tool_calls", INT),
     column("cost_usd", sa.Double(), nullable=True),
     sa.Index("one_held_order_per_session", "session_id", unique=True, **where("status IN ('running', 'waiting')")),
+    sa.Index("queued_orders", "queue", "priority", "order_id", **where("status IN ('queued')")),
+    sa.Index("unfinished_orders", "session_id", "session_seq", **where("status IN ('queued', 'running', 'waiting')")),
     sa.Index("orders_by_status", "status", "order_id"),
     sa.Index("orders_of_drone", "incarnation", **where("incarnation IS NOT NULL")),
     sa.Index(
@@ -241,8 +243,6 @@ table(
         "expires_at",
         **where("status IN ('queued', 'running', 'waiting') AND expires_at IS NOT NULL"),
     ),
-    sa.Index("queued_orders", "queue", "priority", "order_id", **where("status IN ('queued')")),
-    sa.Index("unfinished_orders", "session_id", "session_seq", **where("status IN ('queued', 'running', 'waiting')")),
     sa.Index("waiting_orders", "reason", "order_id", **where("status = 'waiting'")),
     sa.Index("waiting_orders_due", "not_before", **where("status = 'waiting' AND not_before IS NOT NULL")),
     sa.Index("waiting_orders_over", "waits_until", **where("status = 'waiting'")),

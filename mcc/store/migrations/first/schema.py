@@ -5,6 +5,8 @@ from typing import Any
 import sqlalchemy as sa
 
 SCHEMA = sa.MetaData()
+INDEXES: list[sa.Index] = []
+"""In the order in which they are made: of two that serve a query equally well, SQLite takes one by it."""
 
 TEXT, INT, LARGE, BOOL, BYTES = sa.String(), sa.Integer(), sa.BigInteger(), sa.Boolean(), sa.LargeBinary()
 NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
@@ -16,6 +18,7 @@ HOT: dict[str, Any] = {"postgresql_with": {"fillfactor": 50}}
 
 def table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> None:
     sa.Table(name, SCHEMA, *parts, **options)
+    INDEXES.extend(part for part in parts if isinstance(part, sa.Index))
 
 
 def column(name: str, kind: sa.types.TypeEngine[Any], *parts: sa.schema.SchemaItem, **more: Any) -> sa.Column[Any]:

@@ -1,9 +1,10 @@
 """The first schema: its tables, what is never changed in them, and the search in notes."""
 
 from alembic import op
+from sqlalchemy.schema import CreateIndex, CreateTable
 
 from mcc.store.migrations.first import documents, orders
-from mcc.store.migrations.first.schema import SCHEMA
+from mcc.store.migrations.first.schema import INDEXES, SCHEMA
 
 revision = "r001"
 down_revision = None
@@ -38,14 +39,17 @@ WORDS_IN_NOTES = (
 
 
 def upgrade() -> None:
-    SCHEMA.create_all(op.get_bind())
+    for table in SCHEMA.sorted_tables:
+        op.execute(CreateTable(table))
+    for index in INDEXES:
+        op.execute(CreateIndex(index))
     if op.get_bind().dialect.name == "postgresql":
         _finish_on_postgresql()
     else:
         for statement in WORDS_IN_NOTES:
             op.execute(statement)
-        for table, columns in APPEND_ONLY.items():
-            _refuse_changes(table, columns, f"BEGIN SELECT RAISE(ABORT, '{SENTENCE}'); END")
+        for name, columns in APPEND_ONLY.items():
+            _refuse_changes(name, columns, f"BEGIN SELECT RAISE(ABORT, '{SENTENCE}'); END")
 
 
 def _finish_on_postgresql() -> None:
