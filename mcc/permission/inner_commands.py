@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from mcc.permission.program_options import Options, options_of
-from mcc.permission.shell_builtins import BUILTINS, COMMENTS, Builtin, assigned_commands, is_input
+from mcc.permission.shell_builtins import BUILTINS, COMMENTS, KEYWORDS, Builtin, assigned_commands, is_input
 from mcc.permission.shell_programs import OTHER_SHELLS, PROGRAMS, SHELLS, Program
 from mcc.permission.shell_text import Unclear
 from mcc.permission.shell_words import HOLE, Word
@@ -228,6 +228,8 @@ class _Runner:
             return []
         if "i" in found.seen or "posix" in found.seen:
             self.reading.expands_aliases = True
+        if "k" in found.seen or any(value.text == "keyword" for value in found.values(frozenset({"o"}))):
+            return [self.unknown(KEYWORDS)]
         for value in found.values(frozenset({"O", "o"})):
             self.reading.expands_aliases |= value.text in ("expand_aliases", "posix") or not value.is_known
             if value.text == "interactive_comments":

@@ -14,6 +14,7 @@ _COMPGEN = Program("abcdefgjksuvprDEI", "oAGWFCXPSV")
 
 
 COMMENTS = "comments may be commands"
+KEYWORDS = "every word of a command may set a variable"
 
 
 def is_input(word: Word) -> bool:
@@ -23,6 +24,10 @@ def is_input(word: Word) -> bool:
     return word.from_process or within_devices or name == "stdin" or name.isdecimal() or "fd" in before
 
 
+def _is_cluster(text: str) -> bool:
+    return text.startswith("-") and text[1:].isalpha()
+
+
 def assigned_commands(name: str, value: str, word: Word, reading: Reading, level: int) -> list[Command]:
     """What is run because a variable gets this value."""
     if name in ("PS0", "PS1", "PS2", "PS4"):
@@ -30,6 +35,8 @@ def assigned_commands(name: str, value: str, word: Word, reading: Reading, level
         if HOLE in value and name in ("PS0", "PS4"):
             return [unknown(f"{name} has commands that only a shell could expand")]
         return reading.evaluated(value, level)
+    if name == "SHELLOPTS" and (HOLE in value or {"keyword", "histexpand"} & set(value.split(":"))):
+        return [unknown("options of a shell change what words mean")]
     if name in ("POSIXLY_CORRECT", "SHELLOPTS", "BASHOPTS"):
         reading.expands_aliases = True
     if name in ("BASH_ENV", "ENV"):
@@ -125,6 +132,8 @@ class Builtin:
             if word.text == "posix" and is_named:
                 self.reading.expands_aliases = True
             history = word.text in ("histexpand", "history") and is_named
+            if (is_named and word.text == "keyword") or (_is_cluster(word.text) and "k" in word.text):
+                return self.runs([unknown(KEYWORDS)])
             if history or (word.text.startswith("-") and "H" in word.text):
                 return self.runs([unknown("earlier commands are put in place of words with !")])
         for word in self.words[1:]:
