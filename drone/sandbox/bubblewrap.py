@@ -22,6 +22,7 @@ from drone.sandbox.command import (
     SandboxProgram,
     inspect_mounts,
     restore_protected,
+    umask_of,
 )
 from drone.sandbox.custody import Custody
 from drone.sandbox.limits import DEFAULT, Limits
@@ -214,6 +215,7 @@ class Bubblewrap:
                         limits=self._process_limits(),
                         before=before,
                         environment=command.environment,
+                        umask=umask_of(call.workspace.fd),
                     )
                     guard.watch()
                     ended = await run(ready, leash, call.bounds, self.custody, begun)

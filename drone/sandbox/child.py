@@ -207,6 +207,7 @@ class Launch:
     """How to start the program that makes the sandbox (never a shell): its arguments, inherited descriptors, output.
 
     `limits`: limits of each process in the sandbox (`RLIMIT_…`). `environment`: of the program that makes the sandbox.
+    `umask`: of all its programs, -1 for this process's own.
 
     `piped`: input and output are streams for the caller (`StartedProgram`), only stderr is kept. `merged`: stdout and
     stderr in the order in which they were written, as `stdout`. `on_output` is called with each kept piece. `before` is
@@ -221,6 +222,7 @@ class Launch:
     on_output: Callable[[bytes], None] | None = None
     before: Callable[["FirstProcess"], Awaitable[None]] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    umask: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +320,7 @@ async def _started(launch: Launch, leash: Leash, stdout: _Stdout) -> Spawned:
         stdin=subprocess.PIPE if launch.piped else subprocess.DEVNULL,
         stdout=stdout.theirs,
         stderr=subprocess.STDOUT if launch.merged else subprocess.PIPE,
+        umask=launch.umask,
     )
     leash.handed_over()
     stdout.close()

@@ -1,7 +1,9 @@
 """One call of a program, and bubblewrap's command line for it."""
 
 import os
+import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol, TypedDict, TypeVar
 
@@ -148,6 +150,20 @@ class Command:
             overlays.close()
         os.close(self._filter)
         os.close(self._words)
+
+
+def umask_of(directory: int) -> int:
+    """The umask of programs in this workspace; -1 for the drone's own, where no group shares it.
+
+    A group shares a directory with setgid that it may write to. What is new in there gets the group's rights by the
+    umask: a program that sets them itself, as git does, would have to name setgid too, which is refused.
+    """
+    for name in (".", ".git"):
+        with suppress(OSError):
+            mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+            if stat.S_ISDIR(mode) and mode & stat.S_ISGID and mode & stat.S_IWGRP:
+                return 0o002 if mode & stat.S_IROTH else 0o007
+    return -1
 
 
 def inspect_mounts(call: Call, guard: Guard) -> Hidden:

@@ -35,11 +35,12 @@ class Spawned:
         stdin: int,
         stdout: int,
         stderr: int,
+        umask: int = -1,
     ) -> "Spawned":
         """Start it as the leader of a session of its own. `stdin`, `stdout`, `stderr`: as for `subprocess`, or a
-        descriptor. Raises OSError.
+        descriptor. `umask`: -1 for this process's own. Raises OSError.
         """
-        made = cls(_popen(argv, environment, fds, (stdin, stdout, stderr)))
+        made = cls(_popen(argv, environment, fds, (stdin, stdout, stderr), umask))
         try:
             await made._connect()
         except BaseException:
@@ -91,7 +92,7 @@ class Spawned:
 
 
 def _popen(
-    argv: Sequence[str], environment: Mapping[str, str], fds: Sequence[int], streams: tuple[int, int, int]
+    argv: Sequence[str], environment: Mapping[str, str], fds: Sequence[int], streams: tuple[int, int, int], umask: int
 ) -> "subprocess.Popen[bytes]":
     """Blocks for the millisecond until the program is there, as asyncio's own start of a process does."""
     # A program may use every processor, though the threads of its drone keep to one (decision 19).
@@ -104,6 +105,7 @@ def _popen(
             env=dict(environment),
             pass_fds=fds,
             start_new_session=True,
+            umask=umask,
         )
 
 

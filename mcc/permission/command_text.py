@@ -1,7 +1,7 @@
 """A text of commands and what is found in it: its nested texts and variables, redirections and here-documents."""
 
-from mcc.permission.shell_text import Unclear
-from mcc.permission.shell_words import Reader
+from mcc.permission.shell_text import Unclear, Undecided
+from mcc.permission.shell_words import Reader, Word
 from mcc.permission.simple_commands import Command, Reading, unknown
 
 
@@ -39,8 +39,20 @@ class CommandText(Reader):
     def set_here(self, name: str) -> None:
         self._reading.variables.set_elsewhere(name)
 
+    def may_stand(self, text: str) -> None:
+        self._reading.variables.stands(text)
+
+    def is_full_name(self, name: str) -> bool:
+        return self._reading.variables.is_full(name)
+
     def is_safe_name(self, name: str) -> bool:
         return self._reading.variables.is_harmless(name)
+
+    def _escaped(self, word: Word, parts: list[str]) -> None:
+        end = self._text.find("'", self.at)
+        if self._posix and "\\" in self._text[self.at : end if end >= 0 else None]:
+            raise Undecided("not every shell knows these quotes")
+        super()._escaped(word, parts)
 
     def redirected(self) -> str:
         """Read a redirection. Answers why it is not plain, "" if it involves no file but /dev/null."""
@@ -80,6 +92,8 @@ class CommandText(Reader):
         announced, self._here = self._here, []
         for mark, quoted, tabs in announced:
             body = self.lines_until(mark, tabs=tabs, joined=not quoted)
+            if self._reading.depth and any(one.lstrip("\t").startswith(f"{mark})") for one in body.split("\n")):
+                raise Undecided("a here-document may end at a bracket")
             if quoted:
                 self._reading.note(body)
             else:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from mcc.permission.program_options import Options, options_of
-from mcc.permission.shell_builtins import BUILTINS, Builtin, assigned_commands, is_input
+from mcc.permission.shell_builtins import BUILTINS, COMMENTS, KEYWORDS, Builtin, assigned_commands, is_input
 from mcc.permission.shell_programs import OTHER_SHELLS, PROGRAMS, SHELLS, Program
 from mcc.permission.shell_text import Unclear
 from mcc.permission.shell_words import HOLE, Word
@@ -17,7 +17,9 @@ _ARCHITECTURES = ("linux32", "linux64", "i386", "i486", "i586", "i686", "x86_64"
 
 def inner_commands(words: Sequence[Word], reading: Reading, level: int) -> Inner:
     """What the command with these words runs. Never raises."""
-    name = words[0].text.rpartition("/")[2] if words and words[0].is_known else ""
+    name = _program(words[0].text) if words and words[0].is_known else ""
+    if name != "find" and any(one in word.text for word in words for one in EXECUTE):
+        reading.variables.executes = True
     if name in BUILTINS or name in PROGRAMS or name in SHELLS or name in OTHER_SHELLS or name in _READERS:
         if not reading.step():
             return Inner([unknown(TOO_DEEP)], TOO_DEEP)
@@ -25,6 +27,8 @@ def inner_commands(words: Sequence[Word], reading: Reading, level: int) -> Inner
             reading.enter()
         except Unclear:
             return Inner([unknown(TOO_DEEP)], TOO_DEEP)
+        if name not in BUILTINS:
+            reading.rely(words)
         found = _Runner(name, words, reading, level).inner()
         reading.leave()
         return found
@@ -41,6 +45,11 @@ def simple(words: Sequence[Word], reading: Reading, level: int) -> list[Command]
     inner = inner_commands(words, reading, level)
     why = next((word.why for word in words if word.why), "") or inner.why
     return [*inner.commands, Command(argv, known == len(words), not why, why)]
+
+
+def _program(path: str) -> str:
+    """The name of the program; that of a process is a shell, as the process of a command is."""
+    return "bash" if path.startswith("/proc/") and path.endswith("/exe") else path.rpartition("/")[2]
 
 
 class _Runner:
@@ -166,7 +175,7 @@ class _Runner:
         if _HELP & found.seen.keys():
             return Inner()
         if not found.rest:
-            return Inner(self.simple([Word("echo"), _MORE]), why)
+            return Inner([self.unknown("xargs has no command of its own")], why)
         marks = [word.text or "{}" for word in found.values(frozenset({"I", "i", "replace"}))]
         rest = _replaced(found.rest, marks[-1]) if marks else [*found.rest, _MORE]
         return Inner(within(self.simple(rest), "xargs runs it"), why)
@@ -200,13 +209,14 @@ class _Runner:
             if word.is_known and word.text in EXECUTE:
                 end = next((at for at in range(place, len(self.words)) if _ends(self.words, at)), len(self.words))
                 # A path that find gives begins as its starting point does, so never as an option.
-                run = _replaced(self.words[place:end], "{}", "./")
+                listed = any(one.text.startswith("-files0") for one in self.words)
+                run = _replaced(self.words[place:end], "{}", "" if listed else "./")
                 found += self.simple(run) or [self.unknown()]
                 place = end
             elif not word.is_known and word.text.lstrip("{").startswith("-"):
                 found.append(self.unknown("the words of find are not known"))
         why = "find runs other commands" if found else ""
-        self.reading.finds_others |= any(not word.is_one for word in self.words)
+        self.reading.finds_others |= any(not word.is_known and word.text[:1] in ("", HOLE) for word in self.words)
         if any(word is _MORE for word in self.words):
             found.append(self.unknown("the words of find are not known"))
         return Inner(within(found, "find runs it"), why)
@@ -218,8 +228,12 @@ class _Runner:
             return []
         if "i" in found.seen or "posix" in found.seen:
             self.reading.expands_aliases = True
+        if "k" in found.seen or any(value.text == "keyword" for value in found.values(frozenset({"o"}))):
+            return [self.unknown(KEYWORDS)]
         for value in found.values(frozenset({"O", "o"})):
             self.reading.expands_aliases |= value.text in ("expand_aliases", "posix") or not value.is_known
+            if value.text == "interactive_comments":
+                return [self.unknown(COMMENTS)]
         for file in found.values(frozenset({"rcfile", "init-file"})):
             if is_input(file) or not file.is_one:
                 return [self.unknown("a shell reads its input")]
@@ -232,7 +246,7 @@ class _Runner:
     def script(self, found: Options) -> list[Command]:
         """A shell that runs a file: unknown only where the file may be its input, or an option."""
         file = found.rest[0]
-        self.reading.runs_files |= found.is_doubtful
+        self.reading.runs_files |= found.is_doubtful or not file.is_known
         if is_input(file) or not file.is_one:
             return [self.unknown("a shell reads its input")]
         return self.text(found.rest[1:2]) if found.is_doubtful and found.rest[1:] else []

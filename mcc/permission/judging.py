@@ -173,6 +173,8 @@ _REMEDIES = {
     "longer than": "put the text into a file and run the file",
     "more than": "make several calls",
     "alias": "write the command that the alias stands for",
+    "no command of its own": "write the command of xargs, such as `xargs echo`",
+    "may be empty": "put the variable into double quotes",
 }
 """By a sign in the reason."""
 

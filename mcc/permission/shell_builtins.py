@@ -13,11 +13,19 @@ _MAPFILE = Program("t", "dnOsuCc")
 _COMPGEN = Program("abcdefgjksuvprDEI", "oAGWFCXPSV")
 
 
+COMMENTS = "comments may be commands"
+KEYWORDS = "every word of a command may set a variable"
+
+
 def is_input(word: Word) -> bool:
     """Whether the file that the word names is the input of the command, or what another one prints."""
-    *before, name = posixpath.normpath(word.text).split("/")
+    *before, name = posixpath.normpath(word.text).replace(HOLE, "/").split("/")
     within_devices = before[:2] == ["", "dev"] and name != "null"
     return word.from_process or within_devices or name == "stdin" or name.isdecimal() or "fd" in before
+
+
+def _is_cluster(text: str) -> bool:
+    return text.startswith("-") and text[1:].isalpha()
 
 
 def assigned_commands(name: str, value: str, word: Word, reading: Reading, level: int) -> list[Command]:
@@ -27,12 +35,16 @@ def assigned_commands(name: str, value: str, word: Word, reading: Reading, level
         if HOLE in value and name in ("PS0", "PS4"):
             return [unknown(f"{name} has commands that only a shell could expand")]
         return reading.evaluated(value, level)
+    if name == "SHELLOPTS" and (HOLE in value or {"keyword", "histexpand"} & set(value.split(":"))):
+        return [unknown("options of a shell change what words mean")]
     if name in ("POSIXLY_CORRECT", "SHELLOPTS", "BASHOPTS"):
         reading.expands_aliases = True
     if name in ("BASH_ENV", "ENV"):
         if HOLE in value or is_input(Word(value, from_process=word.from_process)):
             return [unknown(f"{name} names commands that come from elsewhere")]
         return reading.evaluated(value, level)
+    if name in ("BASH_ALIASES", "BASH_CMDS"):
+        return [unknown(f"{name} gives a command another name")]
     if name == "PROMPT_COMMAND" or name.startswith("BASH_FUNC_"):
         if HOLE in value:
             return [unknown(f"{name} has commands that only a shell could expand")]
@@ -80,6 +92,7 @@ class Builtin:
 
     def source(self) -> Inner:
         words = [word for word in self.words[1:] if word.text != "--"]
+        self.reading.runs_files |= bool(words) and not words[0].is_known
         if words and is_input(words[0]):
             return self.runs([unknown("it reads commands from its input, or from what another command prints")])
         return self.runs([])
@@ -119,6 +132,8 @@ class Builtin:
             if word.text == "posix" and is_named:
                 self.reading.expands_aliases = True
             history = word.text in ("histexpand", "history") and is_named
+            if (is_named and word.text == "keyword") or (_is_cluster(word.text) and "k" in word.text):
+                return self.runs([unknown(KEYWORDS)])
             if history or (word.text.startswith("-") and "H" in word.text):
                 return self.runs([unknown("earlier commands are put in place of words with !")])
         for word in self.words[1:]:
@@ -127,6 +142,8 @@ class Builtin:
 
     def shopt(self) -> Inner:
         options = {word.text for word in self.words[1:]}
+        if "interactive_comments" in options:
+            return self.runs([unknown(COMMENTS)])
         self.reading.expands_aliases |= "expand_aliases" in options or any(HOLE in one for one in options)
         return Inner()
 
@@ -152,9 +169,13 @@ class Builtin:
             name = name.removesuffix("+").partition("[")[0]
             if is_set and HOLE not in name:
                 variables.assign(name, word, value)
+                if not is_set_up:
+                    variables.set_elsewhere(value.partition("[")[0])
+                    variables.renamed = variables.renamed or HOLE in value
                 found += assigned_commands(name, value, word, self.reading, self.level)
             elif HOLE in name:
                 variables.any_trusted = False
+                self.reading.calculates = self.reading.prompts = True
         if not is_set_up:
             variables.any_trusted = False
             self.reading.calculates = True
@@ -164,16 +185,18 @@ class Builtin:
     def brackets(self, words: Sequence[Word]) -> Inner:
         """A substitution in the index of a name is run, even if it was quoted."""
         texts = [word for word in words if "[" in word.text and ("$" in word.text or "`" in word.text)]
+        # What stands in the brackets is expanded once more, with the values of its variables.
+        self.reading.prompts |= any("[" in word.text and HOLE in word.text for word in words)
         found = self.evaluated(texts)
         return Inner(found, f"{self.name} may run what stands in brackets" if found else "")
 
     def names(self) -> Inner:
         """`read` and its like take names of variables, which they set."""
         for word in self.words[1:]:
-            if is_name(word.text):
-                self.reading.variables.set_elsewhere(word.text)
+            if is_name(word.text.partition("[")[0]):
+                self.reading.variables.set_elsewhere(word.text.partition("[")[0])
             elif HOLE in word.text and not word.text.startswith("-") and self.name != "wait":
-                self.reading.calculates = True
+                self.reading.calculates = self.reading.prompts = True
                 self.reading.variables.any_trusted = False
         return self.brackets(self.words[1:])
 

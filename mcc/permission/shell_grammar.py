@@ -118,6 +118,7 @@ class Parser(CommandText):
         """Whether the word before, which is removed, and the brackets that are read define a function."""
         if len(words) != 1 or not self._empty_brackets():
             return False
+        self._reading.functions.add(words[0].text)
         words.clear()
         return True
 
@@ -233,7 +234,7 @@ class Parser(CommandText):
             self._loop()
         elif keyword == "function":
             self.skip_blanks()
-            self.word()
+            self._reading.functions.add(self.word().text)
             self.skip_blanks()
             if self.peek() == "(":
                 self._empty_brackets()

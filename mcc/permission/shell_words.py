@@ -12,6 +12,9 @@ _SPECIAL = frozenset("@*#?-$!") | DIGITS
 _NUMBERS = frozenset("#?$!")
 """Parameters whose values are numbers."""
 
+_NEVER_EMPTY = frozenset({"pwd", "nproc", "whoami", "hostname", "arch"})
+"""Commands that print something, as they stand in the text."""
+
 _PATTERNS = frozenset("?*+@!")
 """Signs that begin an extended pattern, such as `@(a|b)`."""
 
@@ -23,8 +26,8 @@ class Word:
 
     `is_known` False: only a shell could expand it; then `is_one` tells whether to exactly one word, and `is_safe`
     whether the unknown pieces are without characters that mean something to a shell, as far as the variables that
-    it `trusts` are. `from_process`: it names the output of a process substitution. `why` is a phrase that says why the
-    command is not plain; it is empty for mere file name patterns.
+    it `trusts` are. `fills`: an unknown piece is never empty. `from_process`: it names the output of a process
+    substitution. `why` is a phrase that says why the command is not plain; it is empty for mere file name patterns.
     """
 
     text: str = ""
@@ -32,14 +35,16 @@ class Word:
     is_known: bool = True
     is_one: bool = True
     is_safe: bool = True
+    fills: bool = False
     from_process: bool = False
     trusts: set[str] = field(default_factory=set)
     why: str = ""
 
-    def unknown(self, why: str = "", *, one: bool = False, safe: bool = False) -> None:
+    def unknown(self, why: str = "", *, one: bool = False, safe: bool = False, fills: bool = False) -> None:
         self.is_known = False
         self.is_one = self.is_one and one
         self.is_safe = self.is_safe and safe
+        self.fills = self.fills or fills
         self.why = self.why or why
 
 
@@ -78,6 +83,14 @@ class Reader(ShellText):
         """Note that an expansion sets the variable."""
         raise NotImplementedError
 
+    def may_stand(self, text: str) -> None:
+        """Note that the text may stand in place of a variable."""
+        raise NotImplementedError
+
+    def is_full_name(self, name: str) -> bool:
+        """Whether the value of the variable is never empty."""
+        raise NotImplementedError
+
     def is_safe_name(self, name: str) -> bool:
         """Whether the value of the variable has no characters that mean something to a shell."""
         raise NotImplementedError
@@ -109,6 +122,9 @@ class Reader(ShellText):
             self._literal(one, word, parts)
             self.at += 1
         word.text = "".join(parts)
+        if not word.quoted and not word.fills and not word.text.strip(HOLE):
+            # Without quotes, an empty value is no word at all.
+            word.is_one = word.is_known
         return word
 
     def _literal(self, one: str, word: Word, parts: list[str]) -> None:
@@ -121,7 +137,7 @@ class Reader(ShellText):
     def _process(self, word: Word, parts: list[str]) -> None:
         self.at += 2
         self.read_substitution()
-        word.unknown("it substitutes", one=True)
+        word.unknown("it substitutes", one=True, fills=True)
         word.from_process = True
         parts.append(HOLE)
 
@@ -211,12 +227,14 @@ class Reader(ShellText):
         if following == "(":
             self.enter()
             if (end := self._arithmetic()) is not None:
-                word.unknown("it substitutes", one=True, safe=True)
+                word.unknown("it substitutes", one=True, safe=True, fills=True)
                 self.at += 1
                 self.calculation(end)
             else:
+                start = self.at
                 safe = self.read_substitution()
-                word.unknown("it substitutes", one=within or safe, safe=safe)
+                fills = safe and self.since(start)[:-1] in _NEVER_EMPTY
+                word.unknown("it substitutes", one=within or safe, safe=safe, fills=fills)
             self.leave()
         elif following == "{":
             self.enter()
@@ -231,16 +249,18 @@ class Reader(ShellText):
             self._double(word, parts)
             return
         elif following == "[":
-            word.unknown("it calculates", one=True, safe=True)
+            word.unknown("it calculates", one=True, safe=True, fills=True)
             self.calculated(self.text_to(self.closing(self.at, "[", "]")).text)
             self.at += 1
         elif following in NAMED and following:
             self.at -= 1
             name = self.name()
-            word.unknown("it substitutes", one=within or self._trusted(name, word), safe=self._trusted(name, word))
+            safe = self._trusted(name, word)
+            word.unknown("it substitutes", one=within or safe, safe=safe, fills=self.is_full_name(name))
         elif following in _SPECIAL and following:
             number = following in _NUMBERS
-            word.unknown("it substitutes", one=number or (within and following != "@"), safe=number)
+            fills = number and following != "!"
+            word.unknown("it substitutes", one=number or (within and following != "@"), safe=number, fills=fills)
         else:
             self.at -= 1
             parts.append("$")
@@ -295,17 +315,20 @@ class Reader(ShellText):
         operation, raw = self._text[after : self.at - 1], self.since(start)
         if operation.startswith(("=", ":=")):
             self.set_here(name)
+        if operation.lstrip(":").startswith(("-", "=", "+")):
+            self.may_stand("".join(parts).lstrip(":")[1:])
         if sign == "!" or operation.startswith("[") or (operation[:1] == ":" and operation[1:2] not in set("-=?+")):
-            self.calculated("".join(parts) + " " + raw)
+            self.calculated("".join(parts) + " " + raw + " $")
         if "@" in operation and operation.endswith("P"):
             self.prompted()
         if any(one in "".join(parts) for one in ("$(", "`")):
             self.evaluated("".join(parts))
         if sign == "#":
-            word.unknown("it substitutes", one=True, safe=True)
+            word.unknown("it substitutes", one=True, safe=True, fills=True)
         else:
             safe = not operation and self._trusted(name, word)
-            word.unknown("it substitutes", one=safe or (within and "@" not in raw), safe=safe)
+            fills = not operation and self.is_full_name(name)
+            word.unknown("it substitutes", one=safe or (within and "@" not in raw), safe=safe, fills=fills)
 
     def _to_brace(self, inner: Word, parts: list[str], *, within: bool) -> None:
         while one := self.peek():

@@ -20,12 +20,17 @@ TOO_DEEP = "commands stand within commands too often"
 _HARMLESS = NAMED | DIGITS | frozenset("./:@%+,=-") | {HOLE}
 """Characters that mean nothing to a shell within a word."""
 
-_SAFE_PROGRAMS = frozenset({"mktemp", "pwd", "nproc", "whoami", "hostname", "arch", "true", "false"})
+_SAFE_PROGRAMS = frozenset({"mktemp", "pwd", "nproc", "whoami", "hostname", "arch"})
 """Programs whose output is one word without a character that means something to a shell, if their words have none."""
 
 _NUMBERS = frozenset({"RANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "SHLVL", "OPTIND"})
+_CALCULATED = frozenset(
+    {"RANDOM", "SRANDOM", "SECONDS", "LINENO", "HISTCMD", "OPTIND", "BASHPID", "BASH_SUBSHELL", "EPOCHSECONDS"}
+)
+"""Variables that are numbers: shells calculate what they are set to."""
+
 _USUAL = frozenset({"HOME", "PWD", "OLDPWD", "USER", "LOGNAME", "HOSTNAME", "TMPDIR", "PATH", "SHELL", "LANG"})
-_COMMANDS = frozenset({"PS0", "PS4", "BASH_ENV", "ENV", "PROMPT_COMMAND"})
+_COMMANDS = frozenset({"PS0", "PS4", "BASH_ENV", "ENV", "PROMPT_COMMAND", "BASH_ALIASES", "BASH_CMDS"})
 """Variables whose values, or what they name, a shell runs."""
 
 _EXPANDED = frozenset({"PS0", "PS1", "PS2", "PS4", "BASH_ENV", "ENV"})
@@ -75,8 +80,14 @@ class Variables:
     """What a text says of variables: which are set to harmless values, and which are set from elsewhere.
 
     A value is harmless where it has no character that means something to a shell, whatever is in its holes.
-    `executes`: one was set to a text that makes `find` run commands; `opts`: one to an option, or to a path that
-    stands for input. `trusted`: names whose values must stay harmless, since a command text has them.
+    `executes`: one was set to a text that makes `find` run commands, or another command has such a word; `opts`: one
+    was set to an option, or to a path that stands for input. `trusted`: names whose values must stay harmless, since a
+    command text has them. `empty`: names that were set to nothing; `relied`: those that must not be. `printed`:
+    programs whose output counts as harmless.
+
+    For calculations: `holed` are names set to a text with unknown pieces, `bracketed` to one with a bracket; `opens`:
+    one was set to a text that runs commands within brackets; `counts`: a variable that is a number was set; `pieces`:
+    something unknown is calculated; `renamed`: a variable stands for another one, whose name is unknown.
     """
 
     harmless: set[str] = field(default_factory=lambda: {*_NUMBERS, *_USUAL})
@@ -85,24 +96,47 @@ class Variables:
     trusted: set[str] = field(default_factory=set)
     bracketed: set[str] = field(default_factory=set)
     calculated: set[str] = field(default_factory=set)
+    empty: set[str] = field(default_factory=set)
+    relied: set[str] = field(default_factory=set)
+    printed: set[str] = field(default_factory=set)
+    holed: set[str] = field(default_factory=set)
+    counts: bool = False
+    opens: bool = False
+    pieces: bool = False
+    renamed: bool = False
     any_trusted: bool = True
     executes: bool = False
     opts: bool = False
 
     def assign(self, name: str, value: Word, text: str) -> None:
-        self.executes = self.executes or any(one in text for one in EXECUTE)
-        self.opts = self.opts or text.startswith(("-", "/dev/", "/proc/"))
+        self.stands(text)
+        self.counts = self.counts or name in _CALCULATED
         if "[" in text:
             self.bracketed.add(name)
+            self.opens = self.opens or any(one in text.partition("[")[2] for one in "$`")
+        if HOLE in text:
+            self.holed.add(name)
+        if not text.strip(HOLE) and not value.fills:
+            self.empty.add(name)
         if (value.is_known or value.is_safe) and name != "IFS" and all(one in _HARMLESS for one in text):
             self.harmless.add(name)
         else:
             self.other.add(name)
 
+    def stands(self, text: str) -> None:
+        """Note a text that may be the value of a variable."""
+        self.executes = self.executes or any(one in text for one in EXECUTE)
+        self.opts = self.opts or text.startswith(("-", "/dev/", "/proc/", "fd/")) or text.endswith("stdin")
+
+    def is_full(self, name: str) -> bool:
+        """Whether the variable is never empty, as far as what stands above tells."""
+        return name in _NUMBERS or name == "PWD" or name in self.harmless - _USUAL
+
     def is_harmless_output(self, command: Command) -> bool:
         """Whether what the command prints has no character that means something to a shell."""
         if not (command.plain and command.whole and command.argv and command.argv[0] in _SAFE_PROGRAMS):
             return False
+        self.printed.add(command.argv[0])
         name = {"mktemp": "TMPDIR", "pwd": "PWD"}.get(command.argv[0], "HOME")
         return self.is_harmless(name) and all(one in _HARMLESS for word in command.argv for one in word)
 
@@ -113,6 +147,7 @@ class Variables:
             self.other |= {"PWD", "OLDPWD"}
 
     def set_elsewhere(self, name: str) -> None:
+        self.counts = self.counts or name in _CALCULATED
         self.other.add(name)
         self.elsewhere.add(name)
 
@@ -123,13 +158,17 @@ class Variables:
         """Note the names in a calculation. Answers whether there are any, or pieces that are unknown."""
         names = _names(text)
         self.calculated |= names
+        self.pieces = self.pieces or HOLE in text
         return bool(names) or HOLE in text or "$" in text
 
     def doubt(self) -> str:
         """Why what stands above is not enough to know what runs; "" if it is."""
         if self.trusted & self.other or (self.trusted and ("IFS" in self.other or not self.any_trusted)):
             return "a variable in a command text is set in several ways"
-        if self.calculated & self.bracketed:
+        if self.relied & (self.empty | self.other):
+            return "a variable that is a word of a command may be empty"
+        pieced = self.opens and (self.pieces or not self.calculated.isdisjoint(self.holed))
+        if pieced or self.calculated & self.bracketed or (self.renamed and self.bracketed):
             return "it calculates with a variable that was set to a text with brackets"
         return ""
 
@@ -143,6 +182,7 @@ class Reading:
         self._depth = 0
         self.variables = Variables()
         self.aliases: set[str] = set()
+        self.functions: set[str] = set()
         self.names: set[str] = set()
         self.expands_aliases = False
         self.calculates = False
@@ -182,6 +222,12 @@ class Reading:
         for word in words:
             self.variables.trusted |= word.trusts
 
+    def rely(self, words: Sequence[Word]) -> None:
+        """Rely on it that no word consists of empty variables alone, and is thus none."""
+        for word in words:
+            if word.fills and not word.quoted and not word.text.strip(HOLE):
+                self.variables.relied |= word.trusts
+
     def step(self) -> bool:
         """Whether one more program may be looked into."""
         self._steps -= 1
@@ -195,13 +241,15 @@ class Reading:
     def evaluated(self, text: str, level: int) -> list[Command]:
         """The commands in the substitutions of a literal text that the shell evaluates."""
         joined = text.replace("\\\n", "")
+        if f"${HOLE}" in joined:
+            return [unknown("a text with a dollar sign is put together from pieces")]
         return self.read(joined, level + 1, expands=True) if any(one in joined for one in _EXPAND) else []
 
     def at_end(self) -> list[Command]:
         """What the whole text tells beyond its single commands."""
         found: list[Command] = []
         self.prompts |= not _EXPANDED.isdisjoint(self.variables.other | self.variables.harmless)
-        if self.calculates or self.prompts:
+        if self.calculates or self.prompts or self.variables.counts:
             for text in dict.fromkeys(self.literals):
                 if self.prompts or "[" in text:
                     found += within(self.evaluated(text, 0), "it is evaluated")
@@ -213,6 +261,8 @@ class Reading:
             found.append(unknown("a variable whose value a shell runs is set to what is not known"))
         if self.expands_aliases and self.aliases & self.names:
             found.append(unknown("an alias stands for it"))
+        if self.variables.printed & (self.functions | self.aliases):
+            found.append(unknown("a function stands for it"))
         if doubt := self.variables.doubt():
             found.append(unknown(doubt))
         return found

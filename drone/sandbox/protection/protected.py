@@ -151,13 +151,15 @@ def plain(name: str) -> str:
 
 def refused_attributes(content: str) -> tuple[str, ...]:
     """The lines of a `.gitattributes` that set `filter`, `diff` or `merge`, which name programs that git runs."""
-    return tuple(line for line in content.removeprefix("\ufeff").splitlines() if _names_a_driver(line))
+    return tuple(line for line in content.removeprefix("\ufeff").split("\n") if _names_a_driver(line))
 
 
 def _names_a_driver(line: str) -> bool:
-    if (stripped := line.strip()).startswith("#"):
+    # Only these separate words for git; to Python, many more characters end a line or a word.
+    if (stripped := line.strip(" \t\r")).startswith("#"):
         return False
-    attributes = stripped.split() if stripped.startswith("[attr]") else stripped.split()[1:]
+    words = stripped.replace("\t", " ").replace("\r", " ").split(" ")
+    attributes = words if stripped.startswith("[attr]") else words[1:]
     return any(one.lstrip("-!").partition("=")[0].casefold() in _DRIVERS for one in attributes)
 
 

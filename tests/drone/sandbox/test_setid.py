@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -100,6 +101,34 @@ async def test_git_itself_still_works_where_a_group_shares_the_repository(sandbo
     script = "mkdir d; chmod 2775 d; stat -c %a d; : > f; chmod 4755 f"
     ended = await sandbox.run(("sh", "-c", script), Workspace(tmp_path), SOON, profile=ours)
     assert ended.stdout.head == b"2775\n" and len(ended.undone) == 1 and mode_of(tmp_path / "f") == 0o755
+
+
+@pytest.mark.parametrize(("mode", "made_as"), [(0o2775, "664"), (0o2770, "660"), (0o2755, "644"), (0o775, "644")])
+async def test_what_a_command_makes_in_a_shared_directory_is_the_groups_too(
+    sandbox: Bubblewrap, tmp_path: Path, mode: int, made_as: str
+) -> None:
+    root = tmp_path / "workspace"
+    root.mkdir()
+    root.chmod(mode)
+    before = os.umask(0o022)
+    try:
+        ended = await shell(sandbox, root, ": > f; stat -c %a f")
+    finally:
+        os.umask(before)
+    assert ended.stdout.head.decode().strip() == made_as
+
+
+def shared_repository(root: Path) -> Path:
+    subprocess.run(("git", "init", "-q", "--shared=group", str(root)), check=True)
+    return root
+
+
+async def test_a_command_can_commit_where_a_group_shares_the_repository(sandbox: Bubblewrap, tmp_path: Path) -> None:
+    root = shared_repository(tmp_path / "workspace")
+    commits = "for n in 1 2 3; do echo $n > f; git add f && git -c user.name=a -c user.email=a@b commit -qm $n; done"
+    ended = await shell(sandbox, root, f"{commits}; git branch x/y; git log --format=%s | tr -d '\\n'")
+    assert (ended.stdout.head, ended.stderr.head) == (b"321", b"")
+    assert mode_of(root / ".git" / "refs" / "heads" / "x") == 0o2775
 
 
 async def test_many_of_them_are_counted(sandbox: Bubblewrap, tmp_path: Path) -> None:

@@ -86,6 +86,8 @@ SAID = {
     "bash < x": ("a shell reads its input", "give the commands after `-c`"),
     "bash --other -c ls": ("bash has options that are not known", "call the inner command by itself"),
     'eval "$x"': ("only a shell could expand", "single quotes"),
+    "cat a | xargs": ("xargs has no command of its own", "write the command of xargs, such as `xargs echo`"),
+    "x=a; x=; bash $x f": ("a variable that is a word of a command may be empty", "into double quotes"),
     "git $X": ("Its further words are not known before it runs", "write the words themselves"),
     "$X push": ("The command that would run is not known before it runs", "write the words themselves"),
     "git pu*": ("in place of a pattern", "write the words themselves"),
