@@ -189,8 +189,10 @@ class InProcessRunner:
             definition = known.get(fork.agent_name)
         except LookupError as error:
             path = place_of(fork.agent_name)
-            refused = "".join(f" {problem}." for problem in known.known.refused if problem.source == path)
-            raise CannotHire(f"{error.args[0]}{refused}") from error
+            refused = "".join(
+                f" {str(problem).rstrip('.')}." for problem in known.known.refused if problem.source == path
+            )
+            raise CannotHire(f"{error.args[0]}{'.' * bool(refused)}{refused}") from error
         changes = {"prompt": fork.system_prompt, "guidelines": ()}
         return definition if fork.system_prompt is None else definition.model_copy(update=changes)
 

@@ -176,3 +176,9 @@ async def test_a_worktree_of_its_own_is_refused_by_name_to_an_agent_that_would_w
 async def test_what_is_no_list_of_names_is_told_as_that(tmp_path: Path, tools: Any) -> None:
     refused = await Stage(tmp_path).runner.run_isolated("anyone", "go", tools=tools)
     assert (refused.error or "").startswith("tools= is a list of names of tools and groups")
+
+
+async def test_what_is_wrong_with_a_file_is_said_in_sentences_that_end_once(tmp_path: Path) -> None:
+    (tmp_path / ".mcc" / "agents" / "odd.md").mkdir(parents=True)
+    result = await drone.InProcessRunner({"m": ScriptedModel([])}, workspace=tmp_path).run_isolated("odd", "go")
+    assert "odd.md is a directory" in (result.error or "") and ".." not in (result.error or "")

@@ -21,6 +21,7 @@ SCHEMA = frozenset({"42P01", "42703", "3F000"})
 """SQLSTATEs for a missing table, column or schema."""
 RIGHT, READ_ONLY = "42501", "25006"
 _NO_TRANSACTIONS = "statement pooling mode"
+_WAITED = "query_wait_timeout"
 _REFUSED = " failed: FATAL: "
 """What libpq says before the words with which a server refuses a new connection. It has no SQLSTATE for these."""
 _IS_STANDBY = "session is read-only"
@@ -62,6 +63,10 @@ BY_STATEMENT = (
     "the connection pooler in front of the database gives each statement to another connection ({line}), and MCC needs "
     "transactions: set pool_mode to transaction or session there"
 )
+POOL_IN_USE = (
+    "the connection pooler in front of the database had no connection free ({line}): give it more (default_pool_size); "
+    "in session mode it needs one for each connection of service and drones"
+)
 UNPREPARED = (
     "a connection pooler in front of the database does not keep what MCC prepared on its connection ({line}), and "
     "database_pooler is {pooler}: set MCC_DATABASE_POOLER=transaction, and database_prepared only for a pooler that "
@@ -96,6 +101,9 @@ def _of_driver(error: exc.DBAPIError, committing: bool, access: DatabaseAccess) 
         return Unfit(RIGHTS.format(line=line, **_names(access.url)))
     if _NO_TRANSACTIONS in line:
         return Unfit(BY_STATEMENT.format(line=line))
+    if _WAITED in line:
+        # PgBouncer gives it the code of a statement that it does not know.
+        return ConnectionLost(POOL_IN_USE.format(line=line), committing=False)
     if not state and _REFUSED in line:
         return ConnectionLost(ADMITTED.format(line=line.partition(_REFUSED)[2].strip()), committing=False)
     if state in POOLED and access.pooler != "auto":

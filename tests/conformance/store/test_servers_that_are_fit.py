@@ -10,14 +10,16 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from psycopg import sql
+from sqlalchemy import exc
 from sqlalchemy.engine import Connection
 
 import mcc.store
-from mcc.configuration.database import DatabaseAccess
+from mcc.configuration.database import DatabaseAccess, Pooler
 from mcc.contracts.order import NewOrder
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import StoreUnavailable, Unfit
 from mcc.store.database.fit import NEVER_DELETED, standbys_of, unfit, way_to
+from mcc.store.database.foreign_errors import ConnectionLost, translated
 from mcc.store.database.migrate import schema_problem, upgrade
 from mcc.store.database.tables import METADATA
 from mcc.store.store import open_store
@@ -144,6 +146,13 @@ def test_a_login_that_the_server_refuses_is_told_as_that_and_not_as_a_lost_conne
     with pytest.raises(StoreUnavailable, match=r"does not admit MCC .*_nope.* correct user, password"):
         database.read(lambda connection: connection.execute(PID))
     database.close()
+
+
+@pytest.mark.parametrize("pooler", ["auto", "session"])
+def test_a_pooler_without_a_free_connection_is_waited_for_and_not_taken_for_one_of_another_kind(pooler: Pooler) -> None:
+    full = exc.OperationalError("SELECT 1", None, psycopg.errors.ProtocolViolation("query_wait_timeout"))
+    found = translated(full, access=DatabaseAccess("postgresql://mcc@db/mcc", pooler))
+    assert isinstance(found, ConnectionLost) and "default_pool_size" in str(found)
 
 
 def test_a_pooler_that_keeps_no_transaction_is_refused_with_what_to_set(new_database: str) -> None:
