@@ -87,6 +87,8 @@ class InProcessRunner:
         fork = Fork(agent_name, task, system_prompt, model, tools, cwd, depth)
         journal = MemoryJournal(fresh_id())
         turn = Turn.begun(journal, Budget(self._limits))
+        if tools is not None and (isinstance(tools, str) or not all(isinstance(name, str) for name in tools)):
+            return ForkResult(error=f"tools= is a list of names of tools and groups, and is {tools!r}.")
         if depth < 0:
             return ForkResult(error=f"The depth must be 0 or more, and is {depth}.")
         try:
@@ -152,6 +154,7 @@ class InProcessRunner:
         tools = Joined(await turn.threads.tool(self._own, workspace, run_id, jobs), self._artifacts, self._tools)
         definition = self._definition(fork, known)
         definition = definition.model_copy(update={"tools": self._chosen(fork, definition, tools.specs())})
+        self._refuse_worktree(definition, tools.specs())
         agents = {**known.agents, fork.agent_name: definition}
         known = replace(known, known=replace(known.known, usable=agents))
         hiring = Hiring(known, self._models, turn, place=Place(roots=roots))
@@ -186,8 +189,10 @@ class InProcessRunner:
             definition = known.get(fork.agent_name)
         except LookupError as error:
             path = place_of(fork.agent_name)
-            refused = "".join(f" {problem}." for problem in known.known.refused if problem.source == path)
-            raise CannotHire(f"{error.args[0]}{refused}") from error
+            refused = "".join(
+                f" {str(problem).rstrip('.')}." for problem in known.known.refused if problem.source == path
+            )
+            raise CannotHire(f"{error.args[0]}{'.' * bool(refused)}{refused}") from error
         changes = {"prompt": fork.system_prompt, "guidelines": ()}
         return definition if fork.system_prompt is None else definition.model_copy(update=changes)
 
@@ -223,6 +228,15 @@ class InProcessRunner:
         else:
             return
         raise CannotHire(f"{definition.name} {lacks}, or run it with tools=[…] that leave {name} out.")
+
+    def _refuse_worktree(self, definition: AgentDefinition, specs: Sequence[ToolSpec]) -> None:
+        """Raises `CannotHire` for an agent that would write outside of the worktree that its definition demands."""
+        names = provision(specs, definition, shell_writes=self._checkpoints is not None).names
+        if definition.isolation == "worktree" and any(spec.may_write for spec in specs if spec.name in names):
+            raise CannotHire(
+                f"{definition.name} has isolation: worktree, which only orders know: leave it out, or run it with "
+                "tools=[…] that write nothing."
+            )
 
     def _opened(self, cwd: str | Path | None) -> Workspace | None:
         """The directory to work in, None without a workspace. Blocks. Raises `PathError`."""

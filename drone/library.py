@@ -11,7 +11,7 @@ from drone.agent.gates.verifier import VERIFY, Verifier, as_verifier
 from drone.agent.parts import Hired
 from drone.agent.ports.model import Model
 from drone.agent.spending.budget import Share
-from drone.agent.subagents.runner import DelegationTools, SubagentRunner
+from drone.agent.subagents.runner import DelegationTools, SubagentRunner, restraints
 from drone.agent.subagents.subagent import SubAgent, SubAgentTool
 from drone.agent.turns.toolset import ToolSet
 from drone.definitions import shipped_prompts
@@ -23,6 +23,7 @@ from mcc.contracts.journal import AgentStep
 from mcc.contracts.limits import Limits
 from mcc.definitions.agents import parse_agent
 from mcc.definitions.front_matter import FILE_BYTES, decoded
+from mcc.permission.layers import Layer
 from mcc.rules.report import TEXT_NAME
 
 Tool: TypeAlias = "Callable[..., object] | ToolSet | SubAgent"
@@ -82,10 +83,15 @@ def _refuse_what_needs_an_order(definition: AgentDefinition, runner: SubagentRun
         raise ValueError(f"{name} spawns {', '.join(definition.spawns)}, and nobody runs them: give a subagent_runner.")
     if runner is not None and not definition.spawns:
         raise ValueError(f"{name} has a runner and nobody to run: name agents in its spawns.")
+    egress = () if definition.egress is None else (definition.egress,)
+    if runner is not None and (lost := restraints((Layer("agent", definition.permission),), egress)):
+        raise ValueError(
+            f"{name} has {lost}, which its runner does not keep for those in spawns: leave one of them out."
+        )
     if definition.passes_on:
         raise ValueError(f"{name} has passes_on, and its runner gives its subagents their tools: leave passes_on out.")
     if definition.isolation != "none":
-        raise ValueError(f"{name} has isolation: worktree, which orders and drone.InProcessRunner know: leave it out.")
+        raise ValueError(f"{name} has isolation: worktree, which only orders know: leave it out.")
     if gate is not None and (definition.rules or definition.result not in (None, TEXT_NAME)):
         raise ValueError(f"{name} has a gate by its result or rules, and a second one by gate=: leave one of them out.")
 

@@ -63,12 +63,12 @@ class _Request:
 
 
 class PermissionGate:
-    """Decides on the tool calls of one agent's run."""
+    """Decides on the tool calls of one agent's run. `egress`: the lists of hosts that its calls have."""
 
     def __init__(self, agent: AgentParts, turn: Turn, state: RecordState) -> None:
         self._permits = turn.permitted(state.origin, agent.permits)
         self._tools = agent.tools
-        self._egress = agent.hired.egress
+        self.egress = turn.reachable(state.origin, agent.hired.egress)
         self._turn = turn
         self._state = state
 
@@ -164,13 +164,13 @@ class PermissionGate:
         preview = await preview_of(self._tools, call)
         if isinstance(preview, Output):
             return preview
-        profile = profile_of(spec, self._egress)
+        profile = profile_of(spec, self.egress)
         seen = None if preview is None else (preview.kind, preview.text)
         bound = (spec.name, spec.definition, call.arguments, self._turn.workspace_key, profile, seen)
         return _Effect(f"sha256:{digest(bound)}", profile, preview)
 
     def _ruled(self, spec: ToolSpec, arguments: Mapping[str, object], grants: Sequence[SavedRule] = ()) -> Ruling:
-        asked = self._permits.request(spec, arguments, self._state.origin, profile_of(spec, self._egress))
+        asked = self._permits.request(spec, arguments, self._state.origin, profile_of(spec, self.egress))
         return self._permits.judge(asked, grants)
 
     def _requests_for(self, call: Call) -> list[_Request]:

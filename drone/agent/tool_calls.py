@@ -63,7 +63,6 @@ class ToolCalls:
         self._setup: Setup | None = None
         self._earlier: tuple[Receipt, ...] = ()
         self._roots = agent.hired.roots
-        self._egress = agent.hired.egress
         self._shared_room = TOGETHER
         self._shown = 0
         self._gate = PermissionGate(agent, turn, state)
@@ -249,7 +248,7 @@ class ToolCalls:
 
     def _as_call(self, call: ToolCall) -> Call:
         assert isinstance(call.arguments, Mapping)
-        return Call(call.call_id, call.name, call.arguments, self._state.origin, self._turn, self._egress)
+        return Call(call.call_id, call.name, call.arguments, self._state.origin, self._turn, self._gate.egress)
 
     def _end(self, *ended: Fact) -> None:
         for fact in ended:

@@ -1,9 +1,11 @@
 """An order, and each agent below it, can only reduce the hosts that the operator allows."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+import drone
 from drone.agent.subagents.children import Wanted
 from drone.hiring import Parent, Place
 from drone.models.scripted import Line, ScriptedModel, call
@@ -34,6 +36,27 @@ async def test_every_list_on_the_way_down_is_in_force() -> None:
     parent = Parent(model, FunctionTools([fetch]), egress=here.place.egress)
     assert (await here.child(Wanted("lead", 1), parent).run("go", here.turn)).completed
     assert seen == [(ORDER, ("a.test", "b.test")), (ORDER, ("a.test", "b.test"), ("*.a.test",))]
+
+
+async def test_the_lists_of_an_agent_hold_for_the_agents_among_its_tools() -> None:
+    seen = []
+
+    @tool()
+    def look(context: ToolContext) -> str:
+        """Look."""
+        seen.append(tuple(context.egress))
+        return "seen"
+
+    def agent(name: str, hosts: tuple[str, ...] | None, tools: list[Any], *uses: str) -> drone.Agent:
+        lines = [Line(calls=(call(name, **({"input": "go"} if name != "look" else {})),)) for name in uses]
+        definition = AgentDefinition(name=name, prompt="Go.", result="text", egress=hosts)
+        return drone.Agent(definition, model=ScriptedModel([*lines, "Done."]), tools=[look, *tools])
+
+    lowest = agent("lowest", ("c.test",), [], "look")
+    middle = agent("middle", None, [drone.SubAgent(lowest)], "look", "lowest")
+    top = agent("top", ("a.test",), [drone.SubAgent(middle)], "middle", "look")
+    assert (await top.run("go")).completed
+    assert seen == [(("a.test",),), (("a.test",), ("c.test",)), (("a.test",),)]
 
 
 def test_who_says_nothing_has_the_lists_of_those_above() -> None:

@@ -381,6 +381,51 @@ async def test_the_runner_in_this_process_is_one_of_them() -> None:
     assert told(agent)[0].startswith("did dig\n\nrecord_id: ")
 
 
+BINDING: dict[str, dict[str, Any]] = {
+    "permission": {"permission": {"run_shell": "deny"}},
+    "egress": {"egress": ("a.example",)},
+}
+
+
+@pytest.mark.parametrize("field", BINDING)
+def test_who_binds_those_below_it_cannot_leave_them_to_a_runner(field: str) -> None:
+    lead = drone.AgentDefinition(name="lead", prompt="Lead.", spawns=("harbour",), **BINDING[field])
+    with pytest.raises(ValueError, match=f"lead has {field}, which its runner does not keep for those in spawns"):
+        drone.Agent(lead, model=ScriptedModel([]), subagent_runner=Foreign())
+
+
+@pytest.mark.parametrize("field", BINDING)
+async def test_what_binds_an_agent_from_above_is_never_lost_in_a_runner(field: str) -> None:
+    foreign = Foreign()
+    middle = leading(foreign, use("subagent", agent_type="harbour", prompt="go"), "Refused.")
+    top = drone.AgentDefinition(name="top", prompt="Top.", result="text", **BINDING[field])
+    script = ScriptedModel([use(middle.definition.name, input="go"), "Done."])
+    await drone.Agent(top, model=script, tools=[drone.SubAgent(middle)]).run("go")
+    assert foreign.asked == [] and f"{field} of this agent would not hold" in told(middle)[0]
+
+
+async def test_a_rule_for_delegation_itself_is_kept_where_it_is_called() -> None:
+    foreign = Foreign()
+    lead = drone.AgentDefinition(name="lead", prompt="Lead.", spawns=("harbour",), permission={"subagent": "deny"})
+    script = ScriptedModel([use("subagent", agent_type="harbour", prompt="go"), "Done."])
+    agent = drone.Agent(lead, model=script, subagent_runner=foreign)
+    assert (await agent.run("go")).completed
+    assert foreign.asked == [] and told(agent)[0].startswith("Denied")
+
+
+async def test_a_model_gets_no_group_that_the_definition_of_its_helper_lacks() -> None:
+    stage = Stage(by_prompt(echo))
+    asked = use("subagents_run", agents=[{"role": "helper", "task": "dig", "allowed_tool_groups": ["shell_write"]}])
+    agent = drone.Agent(
+        definition("lead"),
+        model=ScriptedModel([asked, "Not so."]),
+        tools=[drone.DelegationTools(stage.runner, {"helper": "Helps."})],
+    )
+    await agent.run("go")
+    said = json.loads(told(agent)[0])["agents"][0]
+    assert said["status"] == "blocked" and "shell_write" in said["summary"]
+
+
 def test_a_runner_without_anybody_to_run_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="name agents in its spawns"):
         drone.Agent(definition("lone"), model=ScriptedModel([]), subagent_runner=Foreign())

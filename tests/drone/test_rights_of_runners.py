@@ -158,3 +158,27 @@ async def test_a_broken_file_of_the_workspace_is_named_where_its_agent_is_asked_
     result = await drone.InProcessRunner({"m": ScriptedModel([])}, workspace=tmp_path).run_isolated("gardener", "go")
     assert result.error is not None and "There is no agent 'gardener'" in result.error
     assert ".mcc/agents/gardener.md" in result.error
+
+
+async def test_a_worktree_of_its_own_is_refused_by_name_to_an_agent_that_would_write_elsewhere(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, checkpoints=True)
+    alone = AgentDefinition(name="alone", prompt="Write.", result="text", isolation="worktree")
+    runner = drone.InProcessRunner(
+        {"m": stage.model}, definitions=[alone], workspace=stage.workspace, checkpoints=stage.kept
+    )
+    refused = await runner.run_isolated("alone", "go")
+    assert (refused.error or "").startswith("alone has isolation: worktree, which only orders know: leave it out")
+    assert stage.model.asks == []
+    assert (await runner.run_isolated("alone", "go", tools=["read_file"])).error is None
+
+
+@pytest.mark.parametrize("tools", ["read_file", [1], [None, "read_file"]])
+async def test_what_is_no_list_of_names_is_told_as_that(tmp_path: Path, tools: Any) -> None:
+    refused = await Stage(tmp_path).runner.run_isolated("anyone", "go", tools=tools)
+    assert (refused.error or "").startswith("tools= is a list of names of tools and groups")
+
+
+async def test_what_is_wrong_with_a_file_is_said_in_sentences_that_end_once(tmp_path: Path) -> None:
+    (tmp_path / ".mcc" / "agents" / "odd.md").mkdir(parents=True)
+    result = await drone.InProcessRunner({"m": ScriptedModel([])}, workspace=tmp_path).run_isolated("odd", "go")
+    assert "odd.md is a directory" in (result.error or "") and ".." not in (result.error or "")

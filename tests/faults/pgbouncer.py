@@ -23,7 +23,7 @@ PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbi
 SERVER_CONNECTIONS = 4
 """Fewer than a service or a drone keeps open, so that transactions change their connection all the time."""
 
-Mode = Literal["transaction", "session"]
+Mode = Literal["transaction", "session", "statement"]
 START_SECONDS = 10.0
 
 

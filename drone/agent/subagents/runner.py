@@ -1,6 +1,6 @@
 """The port `SubagentRunner`, which runs single agents, and delegation tools that use such a runner."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 from drone.agent.agent import Agent
 from drone.agent.ports.messages import ToolSpec, UserMessage
 from drone.agent.ports.model import Ask, Listener, ModelError, Reply
-from drone.agent.subagents.assignments import SUBAGENT, SUBAGENTS_RUN, offers
+from drone.agent.subagents.assignments import GROUP, SUBAGENT, SUBAGENTS_RUN, offers
 from drone.agent.subagents.children import Wanted
 from drone.agent.subagents.delegation import Delegation
 from drone.agent.turns.call_ends import refusal
@@ -19,6 +19,7 @@ from mcc.contracts.limits import Limits
 from mcc.contracts.record import ChatRecord
 from mcc.contracts.shape import to_json
 from mcc.contracts.usage import Usage
+from mcc.permission.layers import Layer
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +99,20 @@ class _Elsewhere:
         return Reply((TextBlock(text=text),), usage=brought.usage, model=brought.model)
 
 
+def restraints(layers: Iterable[Layer], egress: Sequence[Sequence[str]]) -> str:
+    """What binds an agent and those below it, and what a runner, whose agents have a tree of their own, is not told:
+    "permission", "egress", both, or "". Rules for delegation itself are kept where the calls are made."""
+    keys = {key for layer in layers for key in layer.permission}
+    return " and ".join(["permission"] * bool(keys - {GROUP, SUBAGENT, SUBAGENTS_RUN}) + ["egress"] * bool(egress))
+
+
 class DelegationTools:
     """The tools `subagent` and `subagents_run` with agents that `runner` runs; `offered`: their names with the
     descriptions that models see.
 
     Each run is a record below its caller, within the limits of the caller's turn. Its spending counts once it has
-    ended. Raises ValueError for a name that is not valid for an agent.
+    ended. An agent whose permission or egress would have to hold for them as well is refused. Raises ValueError for a
+    name that is not valid for an agent.
     """
 
     def __init__(self, runner: SubagentRunner, offered: Mapping[str, str], *, limits: Limits | None = None) -> None:
@@ -122,6 +131,8 @@ class DelegationTools:
     async def call(self, call: Call) -> Output:
         if call.turn is None:
             return refusal("This tool works for an agent at work only.")
+        if lost := restraints(call.turn.permits[call.origin.record_id or ""].layers, call.egress):
+            return refusal(f"{call.name} was not run: {lost} of this agent would not hold for those that it runs.")
         names = [spec.name for spec in self._specs]
         below = Delegation(call.turn, self._offered, self._hired, depth=call.origin.depth, tools=names)
         return await below.call(call)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -129,6 +129,17 @@ class Turn:
         """The effective permission of the agent at `origin`: its own, restricted by its parent's."""
         above = self.permits.get(origin.parent_id or "")
         self.permits[origin.record_id or ""] = found = own if above is None else own.below(above)
+        return found
+
+    egress: dict[str, Sequence[Sequence[str]]] = field(default_factory=dict)
+    """The lists of hosts of each agent running here, as in `Call`, by record id."""
+
+    def reachable(self, origin: Origin, own: Sequence[Sequence[str]]) -> Sequence[Sequence[str]]:
+        """The lists of hosts of the agent at `origin`: those of its parent, which its `own` may already begin with, and
+        its own."""
+        above = self.egress.get(origin.parent_id or "", ())
+        known = tuple(own[: len(above)]) == tuple(above)
+        self.egress[origin.record_id or ""] = found = own if known else (*above, *own)
         return found
 
     @classmethod

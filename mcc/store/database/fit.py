@@ -24,6 +24,22 @@ OLDEST_SQLITE = (3, 35, 0)
 NEVER_CHANGED = frozenset({"journal", "blobs", "audit"})
 """Tables whose rows nobody may change, so that nobody needs the right to."""
 
+NEVER_DELETED = frozenset(
+    [
+        "approvals",
+        "audit",
+        "controls",
+        "journal_packs",
+        "mcp_pins",
+        "mcp_tokens",
+        "order_labels",
+        "order_state",
+        "orders",
+        "sessions",
+    ]
+)
+"""Tables whose rows stay for good."""
+
 _LOOK = """
 SELECT current_setting('server_encoding') AS server_encoding, current_setting('client_encoding') AS client_encoding,
   current_setting('transaction_read_only') = 'on' AS reads_only, pg_is_in_recovery() AS is_standby,
@@ -35,9 +51,16 @@ SELECT current_setting('server_encoding') AS server_encoding, current_setting('c
     WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p') AND c.relname = ANY (%(tables)s)
       AND NOT (has_table_privilege(c.oid, 'SELECT') AND (c.relname = 'alembic_version' OR (
         has_table_privilege(c.oid, 'INSERT')
-        AND (c.relname = ANY (%(never_changed)s) OR has_table_privilege(c.oid, 'UPDATE')))))
+        AND (c.relname = ANY (%(never_changed)s) OR has_table_privilege(c.oid, 'UPDATE'))
+        AND (c.relname = ANY (%(never_deleted)s) OR has_table_privilege(c.oid, 'DELETE')))))
     ORDER BY c.relname
-  ) AS forbidden
+  ) AS forbidden,
+  ARRAY(
+    SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p') AND c.relname = ANY (%(tables)s)
+      AND row_security_active(c.oid)
+    ORDER BY c.relname
+  ) AS hidden
 """
 
 _STANDBYS = """
@@ -86,9 +109,13 @@ def _unfit_server(database: Database, to_upgrade: bool) -> str | None:
             f"text arrives from the database in {seen.client_encoding}, although UTF8 was asked for: let the "
             "connection pooler pass client_encoding on"
         )
-    if seen.reads_only or seen.is_standby:
-        why = "it is a standby" if seen.is_standby else "default_transaction_read_only is on"
-        return f"the database cannot be written, because {why}: name the primary in MCC_DATABASE_URL"
+    if seen.is_standby:
+        return "the database cannot be written, because it is a standby: name the primary in MCC_DATABASE_URL"
+    if seen.reads_only:
+        return (
+            "the database cannot be written, because default_transaction_read_only is on: reset it where it was set "
+            f"(ALTER DATABASE {name} RESET default_transaction_read_only; ALTER ROLE {role} RESET …; postgresql.conf)"
+        )
     if seen.schema is None:
         return (
             f"the role {role} may use none of the schemas {seen.search_path}: GRANT USAGE ON SCHEMA public TO {role}, "
@@ -105,12 +132,18 @@ def _unfit_server(database: Database, to_upgrade: bool) -> str | None:
             f"DELETE ON ALL TABLES IN SCHEMA {seen.schema} TO {role}; or ALTER DATABASE {name} OWNER TO {role} and let "
             "it make them"
         )
+    if seen.hidden:
+        return (
+            f"row security hides rows of {', '.join(seen.hidden)} from the role {role}: ALTER TABLE {seen.hidden[0]} "
+            f"DISABLE ROW LEVEL SECURITY, and so on, or ALTER ROLE {role} BYPASSRLS"
+        )
     return None
 
 
 def _look(connection: Connection) -> Any:
     tables = [*METADATA.tables, "alembic_version"]
-    return connection.exec_driver_sql(_LOOK, {"tables": tables, "never_changed": list(NEVER_CHANGED)}).one()
+    values = {"tables": tables, "never_changed": list(NEVER_CHANGED), "never_deleted": list(NEVER_DELETED)}
+    return connection.exec_driver_sql(_LOOK, values).one()
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,10 @@ DISK_FULL = "the disk of the database is full: free some space, then try again"
 SCHEMA = frozenset({"42P01", "42703", "3F000"})
 """SQLSTATEs for a missing table, column or schema."""
 RIGHT, READ_ONLY = "42501", "25006"
+_NO_TRANSACTIONS = "statement pooling mode"
+_WAITED = "query_wait_timeout"
+_REFUSED = " failed: FATAL: "
+"""What libpq says before the words with which a server refuses a new connection. It has no SQLSTATE for these."""
 _IS_STANDBY = "session is read-only"
 """What libpq says of a server that cannot be written, when it was asked for one that can."""
 SETTLED_BY_TIME = ("08", "25", "40", "53", "55", "57", "58", "XX")
@@ -49,6 +53,19 @@ RIGHTS = (
     "the database refuses this to the role of MCC_DATABASE_URL ({line}): make it the owner (ALTER DATABASE {database} "
     "OWNER TO {role}), or let the owner of the tables give it the rights (GRANT USAGE ON SCHEMA public TO {role}; "
     "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {role}; to upgrade, GRANT CREATE too)"
+)
+ADMITTED = (
+    "the database server answers, and does not admit MCC ({line}): if this does not pass by itself, correct user, "
+    "password and name of the database in MCC_DATABASE_URL, or let the server admit them (GRANT CONNECT, pg_hba.conf, "
+    "limits of connections)"
+)
+BY_STATEMENT = (
+    "the connection pooler in front of the database gives each statement to another connection ({line}), and MCC needs "
+    "transactions: set pool_mode to transaction or session there"
+)
+POOL_IN_USE = (
+    "the connection pooler in front of the database had no connection free ({line}): give it more (default_pool_size); "
+    "in session mode it needs one for each connection of service and drones"
 )
 UNPREPARED = (
     "a connection pooler in front of the database does not keep what MCC prepared on its connection ({line}), and "
@@ -82,6 +99,13 @@ def _of_driver(error: exc.DBAPIError, committing: bool, access: DatabaseAccess) 
     line = _first_line(error)
     if state == RIGHT and not _is_raised(error):
         return Unfit(RIGHTS.format(line=line, **_names(access.url)))
+    if _NO_TRANSACTIONS in line:
+        return Unfit(BY_STATEMENT.format(line=line))
+    if _WAITED in line:
+        # PgBouncer gives it the code of a statement that it does not know.
+        return ConnectionLost(POOL_IN_USE.format(line=line), committing=False)
+    if not state and _REFUSED in line:
+        return ConnectionLost(ADMITTED.format(line=line.partition(_REFUSED)[2].strip()), committing=False)
     if state in POOLED and access.pooler != "auto":
         return Unfit(UNPREPARED.format(line=line, pooler=access.pooler))
     if state == READ_ONLY or _IS_STANDBY in line:

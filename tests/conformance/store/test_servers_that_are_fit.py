@@ -1,5 +1,7 @@
 """A PostgreSQL that lacks something is refused with what to do; one that can be used is used, however it is set up."""
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Any, LiteralString
 from uuid import uuid4
@@ -8,16 +10,21 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from psycopg import sql
+from sqlalchemy import exc
 from sqlalchemy.engine import Connection
 
-from mcc.configuration.database import DatabaseAccess
+import mcc.store
+from mcc.configuration.database import DatabaseAccess, Pooler
 from mcc.contracts.order import NewOrder
 from mcc.store.database.engine import Database
 from mcc.store.database.errors import StoreUnavailable, Unfit
-from mcc.store.database.fit import standbys_of, unfit, way_to
+from mcc.store.database.fit import NEVER_DELETED, standbys_of, unfit, way_to
+from mcc.store.database.foreign_errors import ConnectionLost, translated
 from mcc.store.database.migrate import schema_problem, upgrade
+from mcc.store.database.tables import METADATA
 from mcc.store.store import open_store
-from tests.conformance.store.conftest import POOLER, NewDatabase
+from tests.conformance.store.conftest import POOLER, NewDatabase, psycopg_url
+from tests.faults.pgbouncer import NoPgBouncer, pgbouncer_before
 
 pytestmark = pytest.mark.skipif(POOLER is not None, reason="it is about the way to a server that is reached directly")
 WORDS = "an arrow → and Ünïcode 🙂"
@@ -104,6 +111,58 @@ def test_a_role_without_rights_on_the_tables_is_told_them_and_which_statement_gi
     assert "order_state" in (schema_problem(limited) or "")
 
 
+def test_a_role_that_may_not_delete_where_rows_go_is_told_so_and_no_other_one(limited: str) -> None:
+    plain, role = limited.partition("?")[0], role_of(limited)
+    upgrade(plain)
+    ran(plain, "GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO {}", name=role)
+    named = (schema_problem(limited) or "").partition("may not use ")[2].partition(":")[0].split(", ")
+    assert named == sorted({*METADATA.tables} - NEVER_DELETED)
+    ran(plain, "GRANT DELETE ON ALL TABLES IN SCHEMA public TO {}", name=role)
+    ran(plain, "REVOKE DELETE ON workspace_locks FROM {}", name=role)
+    assert "may not use workspace_locks:" in (schema_problem(limited) or "")
+
+
+def test_rows_are_deleted_from_every_table_but_those_that_are_said_to_keep_theirs() -> None:
+    deleted = set[str]()
+    for module in pkgutil.walk_packages(mcc.store.__path__, "mcc.store."):
+        if ".migrations" not in module.name:
+            for value in vars(importlib.import_module(module.name)).values():
+                found = value if isinstance(value, tuple) else (value,)
+                deleted |= {one.table.name for one in found if isinstance(one, sa.Delete)}
+    assert deleted == {*METADATA.tables} - NEVER_DELETED
+
+
+def test_a_role_from_which_row_security_hides_rows_is_told_where(limited: str) -> None:
+    plain, role = limited.partition("?")[0], role_of(limited)
+    upgrade(plain)
+    ran(plain, "GRANT ALL ON ALL TABLES IN SCHEMA public TO {}", name=role)
+    ran(plain, "ALTER TABLE orders ENABLE ROW LEVEL SECURITY")
+    assert "row security hides rows of orders" in (schema_problem(limited) or "")
+    assert schema_problem(plain) is None, "nothing is hidden from the owner"
+
+
+def test_a_login_that_the_server_refuses_is_told_as_that_and_not_as_a_lost_connection(new_database: str) -> None:
+    database = Database(f"{new_database}_nope", connections=1)
+    with pytest.raises(StoreUnavailable, match=r"does not admit MCC .*_nope.* correct user, password"):
+        database.read(lambda connection: connection.execute(PID))
+    database.close()
+
+
+@pytest.mark.parametrize("pooler", ["auto", "session"])
+def test_a_pooler_without_a_free_connection_is_waited_for_and_not_taken_for_one_of_another_kind(pooler: Pooler) -> None:
+    full = exc.OperationalError("SELECT 1", None, psycopg.errors.ProtocolViolation("query_wait_timeout"))
+    found = translated(full, access=DatabaseAccess("postgresql://mcc@db/mcc", pooler))
+    assert isinstance(found, ConnectionLost) and "default_pool_size" in str(found)
+
+
+def test_a_pooler_that_keeps_no_transaction_is_refused_with_what_to_set(new_database: str) -> None:
+    try:
+        with pgbouncer_before(new_database, "statement") as url, pytest.raises(Unfit, match="set pool_mode to"):
+            upgrade(psycopg_url(url, new_database.rpartition("/")[2]))
+    except NoPgBouncer as problem:
+        pytest.skip(str(problem))
+
+
 def test_rights_that_are_taken_away_later_are_named_by_whoever_needs_them(limited: str) -> None:
     plain, role = limited.partition("?")[0], role_of(limited)
     upgrade(plain)
@@ -128,7 +187,7 @@ def test_a_server_that_takes_no_writes_is_told_and_used_as_soon_as_it_does(new_d
     with pytest.raises(StoreUnavailable, match="takes no writes now"):
         store.schema_problem()
     asked = f"{new_database}?target_session_attrs=any"
-    assert "default_transaction_read_only is on" in (schema_problem(asked) or "")
+    assert f"ALTER DATABASE {name} RESET default_transaction_read_only" in (schema_problem(asked) or "")
     assert store.database.answers()
     ran(asked, "SET default_transaction_read_only = off", "ALTER DATABASE {} RESET ALL", name=name)
     assert store.schema_problem() is None
