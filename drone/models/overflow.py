@@ -60,7 +60,8 @@ _TOO_MUCH = Pattern(
         r"(?:longer|larger|greater|bigger|higher) than|more than (?:the|its|allowed|\D{0,20}\d)",
         r"\bover (?:the|its|their|your)\b|limit (?:was |is )?reached|\breached (?:the )?(?:max\w* )?(?:context|token)",
         r"(?:context|cache) (?:window |size )?(?:is )?full\b|\broom for \d|expected maxlength",
-        r"(?:doesn't|does not|don't|do not|cannot|can't|won't) fit|not enough (?:context|room|space)|out ?of ?(?:the )?context",
+        r"(?:doesn't|does not|don't|do not|cannot|can't|won't) fit|not enough (?:context|room|space)",
+        r"out ?of ?(?:the )?context",
         r"reduce (?:the |your )?(?:length|size|number)|(?:reduce|shorten|truncate|decrease) (?:the |your )?"
         r"(?:prompt|input|messages|conversation|context|history)",
         r"(?:must|should|can|may|has to|have to)\b[^.;]{0,30}(?:less|fewer|smaller|shorter|lower|at most|<|within|"
@@ -74,7 +75,8 @@ _TOO_MUCH = Pattern(
 """Words for too much."""
 
 _BOUND = Pattern(
-    r"\b(?:(?:maximum|max|limit(?:ed)?|at most|up to)\b|no more than|only supports? \D{0,20}\d)|最大|限制|제한|максимал",
+    r"\b(?:(?:maximum|max|limit(?:ed)?|at most|up to)\b|no more than|only supports? \D{0,20}\d)"
+    r"|最大|限制|제한|максимал",
     ignore_case=True,
 )
 """Words for a bound, which need not be passed."""
@@ -218,7 +220,8 @@ _GROUPED = Pattern(r"\b\d{1,3}(?:[,_]\d{3})+\b")
 _NO_BOUND = Pattern(
     r"\s*(?:bytes|[KMG]i?B\b|char|字|images?|pixels?|messages|items|seconds|\.?\d)"
     r"|(?: ?tokens?)?\)?,? ?(?:which |that )?(?:(?:is|are|was|were) )?"
-    r"(?:exceed(?:s|ing)?\b|exceeded (?:the|its|max)|>|over\b|too\b|(?:longer|larger|greater|more) than|(?:max|the limit|limit)\b|but (?:the|this) model|超)",
+    r"(?:exceed(?:s|ing)?\b|exceeded (?:the|its|max)|>|over\b|too\b|"
+    r"(?:longer|larger|greater|more) than|(?:max|the limit|limit)\b|but (?:the|this) model|超)",
     ignore_case=True,
 )
 """What follows a number that is counted in another unit, or is the size of the request: that goes over the bound."""

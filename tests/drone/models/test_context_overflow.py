@@ -190,7 +190,7 @@ def test_a_code_in_the_words_is_no_size(shape: dict[str, Any]) -> None:
 NO_WINDOWS = (
     ("Your input length is 140000 tokens, which exceeds the limit of 131072", 131_072),
     ("Input length (9000 tokens) exceeds the context window (8192 tokens)", 8_192),
-    ("prompt size: 9000 tokens, limit: 8192 tokens", None),
+    ("prompt size: 9000 tokens, limit: 8192 tokens", 8_192),
     ("context length of 140000 exceeds 131072", None),
     ("Token size 9000 tokens too large", None),
     ("input exceeds the limit by 1204 tokens", None),
