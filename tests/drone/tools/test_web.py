@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from drone.egress.http1 import Head
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.git.program import Git
+from drone.tools.web.search import hits_of
 from drone.tools.web.text import charset_of, decoded, words_of
 from mcc.configuration.network import Web, WebSearch
 from mcc.contracts.journal import Outcome
