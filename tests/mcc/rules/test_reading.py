@@ -257,3 +257,9 @@ def test_envelopes_within_one_another_are_opened() -> None:
     sent = {"arguments": {"result": {"result": {"x": 1}}}}
     assert read_as(schema, sent, is_result=True).value == {"x": 1}
     assert read_as(schema, sent).value == {"result": {"result": {"x": 1}}}
+
+
+def test_a_query_is_the_pattern_of_a_search_and_what_to_include_its_glob() -> None:
+    schema = of({"pattern": {"type": "string"}, "glob": {"type": "string"}}, "pattern", additionalProperties=False)
+    assert read_as(schema, {"query": "a", "include": "*.py"}).value == {"pattern": "a", "glob": "*.py"}
+    assert read_as(schema, {"glob_pattern": "*.py"}).value == {"glob_pattern": "*.py"}
