@@ -1,11 +1,13 @@
 """Servers at an address, over HTTP: connections only to addresses that the rule allows, responses of limited size."""
 
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import INTERNAL_ERROR
 
 from drone.mcp_servers.results import MOST_BYTES
 from mcc.addresses import AddressRule, Endpoint, Refused, host_of, is_loopback
@@ -89,6 +91,47 @@ class _Bounded(httpx2.AsyncByteStream):
         await self._stream.aclose()
 
 
+class RefusalsInWords(httpx2.AsyncBaseTransport):
+    """Gives a server's refusal by its status alone the form of an error, with the status in words.
+
+    The SDK reports any such answer alike, also a gateway's failure behind which the call may have run. A status from
+    400 to 499 says that the server did not take the request; 408 and 499 say nothing of it, and the SDK reads 404.
+    """
+
+    def __init__(self, transport: httpx2.AsyncBaseTransport, url: str) -> None:
+        self._transport = transport
+        self._url = httpx2.URL(url)
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        response = await self._transport.handle_async_request(request)
+        status = response.status_code
+        if request.method != "POST" or request.url != self._url or not 400 <= status < 500 or status in _SAY_NOTHING:
+            return response
+        if _is_error(await response.aread()):
+            return response
+        headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
+        error = {
+            "code": INTERNAL_ERROR,
+            "message": f"the server refused it: {status} {response.reason_phrase}".rstrip(),
+        }
+        return httpx2.Response(status, headers=headers, json={"jsonrpc": "2.0", "id": None, "error": error})
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+
+_SAY_NOTHING = (404, 408, 499)
+_OF_THE_BODY = ("content-type", "content-length", "content-encoding", "transfer-encoding")
+
+
+def _is_error(body: bytes) -> bool:
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and "jsonrpc" in said and isinstance(said.get("error"), dict)
+
+
 class Bearer(httpx2.Auth):
     """Sends the token to the server's own origin only."""
 
@@ -114,7 +157,9 @@ async def streams(
     """The two directions of a session. The SDK follows redirects within the server's own origin."""
     timeout = httpx2.Timeout(CONNECT_SECONDS, read=SILENCE_SECONDS)
     async with (
-        httpx2.AsyncClient(transport=transport, auth=auth, timeout=timeout, trust_env=False) as client,
+        httpx2.AsyncClient(
+            transport=RefusalsInWords(transport, url), auth=auth, timeout=timeout, trust_env=False
+        ) as client,
         streamable_http_client(url, http_client=client, max_sse_event_size=MOST_BYTES) as pair,
     ):
         yield pair

@@ -27,6 +27,9 @@ LISTED = "mcc/listed"
 MOST_LISTED = 1_000
 """Most tools of one page that are looked at."""
 
+MOST_IN_A_BATCH = 100
+"""Most answers of one batch that are read."""
+
 MOST_LEVELS = 100
 """Levels at which a tool's definition is not read any further."""
 
@@ -41,6 +44,7 @@ _LIST, _CALL = "tools/list", "tools/call"
 _COMPLETE = {"resultType": "complete"}
 _CACHE = {**_COMPLETE, "ttlMs": 0, "cacheScope": "private"}
 _NO_ARGUMENTS = {"type": "object"}
+_NO_CONTENT = frozenset({"resultType", "isError", "_meta"})
 _INPUT: TypeAdapter[types.InputRequest] = TypeAdapter(types.InputRequest)
 _RESULT_MODELS: Mapping[str, type[types.Result]] = {_LIST: types.ListToolsResult, _CALL: types.CallToolResult}
 
@@ -138,9 +142,11 @@ def tools_in(page: types.ListToolsResult) -> Iterator[object]:
 def readable_result(result: Mapping[str, Any]) -> dict[str, Any]:
     """A tool's result; parts of it that cannot be read are named in their place."""
     whole = {key: value for key, value in {**_COMPLETE, **result}.items() if value is not None}
-    if _accepts(_CALL, whole):
+    if "content" in whole and _accepts(_CALL, whole):
         return whole
     content, structured = whole.get("content", []), whole.get("structuredContent", whole.get("toolResult"))
+    if structured is None and "content" not in whole:
+        structured = {key: value for key, value in whole.items() if key not in _NO_CONTENT} or None
     parts = content if isinstance(content, list) else [content]
     made: dict[str, Any] = {**_COMPLETE, "content": [*map(_part, parts)], "isError": _is_true(whole.get("isError"))}
     if structured is not None:
@@ -204,16 +210,27 @@ def _check_questions(asked: Mapping[str, Any]) -> None:
             raise NotAnswered(f"the server asks for {what}, which is not given here") from error
 
 
-def response_in(line: bytes) -> types.JSONRPCMessage | None:
-    """The message that a line was meant to be as the answer to a request; None when it is no answer at all."""
+def responses_in(line: bytes) -> list[types.JSONRPCMessage]:
+    """The messages that a line was meant to be as answers to requests, of which a batch has several; none when it is no
+    answer at all."""
     try:
         said = json.loads(line)
     except (ValueError, RecursionError):
         found = _HEAD.match(line[:_LONGEST_HEAD].decode("utf-8", "replace"))
         said = None if found is None else {"id": int(found[1]), "result": None}
-    if not isinstance(said, dict) or "method" in said or not isinstance(said.get("id"), str | int):
+    answers = map(_response, said[:MOST_IN_A_BATCH] if isinstance(said, list) else [said])
+    return [answer for answer in answers if answer is not None]
+
+
+def _response(said: object) -> types.JSONRPCMessage | None:
+    if not isinstance(said, dict) or "method" in said:
         return None
-    head = {"jsonrpc": "2.0", "id": said["id"]}
+    number = said.get("id")
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if not isinstance(number, str | int):
+        return None
+    head = {"jsonrpc": "2.0", "id": number}
     if isinstance(said.get("result"), dict):
         return types.jsonrpc_message_adapter.validate_python({**head, "result": said["result"]}, by_name=False)
     if (error := said.get("error")) is not None:

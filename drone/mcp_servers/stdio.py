@@ -11,7 +11,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCMessage, jsonrpc_message_adapter
 
 from drone.mcp_servers.program import RunningProgram
-from drone.mcp_servers.readable import response_in
+from drone.mcp_servers.readable import responses_in
 from drone.mcp_servers.results import MOST_BYTES
 from drone.tools.frame.display_text import one_line
 
@@ -70,16 +70,17 @@ class Pipe:
             self.gone.set()
 
     async def _pass_on(self, line: bytes, incoming: "anyio.abc.ObjectSendStream[SessionMessage | Exception]") -> None:
-        message: JSONRPCMessage | None
+        messages: list[JSONRPCMessage]
         try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+            messages = [jsonrpc_message_adapter.validate_json(line, by_name=False)]
         except ValueError:
-            message = response_in(line)
-        if message is None:
+            messages = responses_in(line)
+        if not messages:
             # Some programs print other text to standard output; it is skipped.
             self.noise = one_line(line[: _MOST_NOISE * 4].decode("utf-8", "replace"), _MOST_NOISE) or self.noise
             return
-        await incoming.send(SessionMessage(message))
+        for message in messages:
+            await incoming.send(SessionMessage(message))
 
     async def _lines(self) -> AsyncIterator[bytes]:
         """The lines of the program's output. Raises `Ended` for a line of more than `most_bytes`."""

@@ -310,8 +310,12 @@ def _without_tags(text: str) -> str:
     return " ".join([*pieces, text[at:]])
 
 
-_KINDS = ("type", "code", "error_code", "status", "status_code", "finish_reason")
-_WORDS = ("error", "errors", "message", "Message", "detail", "error_msg", "msg", "base_resp", "status_msg", "title")
+_KINDS = ("type", "code", "Code", "error_code", "status", "status_code", "finish_reason")
+_WORDS = (
+    *("error", "Error", "errors", "message", "Message", "detail", "error_msg", "error_message", "errorMessage", "msg"),
+    *("base_resp", "status_msg", "Response", "header", "fault", "faultstring", "reason", "description", "details"),
+    "title",
+)
 
 
 def _words_of(value: object) -> tuple[str, frozenset[str]]:

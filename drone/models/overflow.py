@@ -21,6 +21,7 @@ _INPUT = _words(
     r"\b(?:prompts?|inputs?|contexts?|tokens?)\b",
     r"\b(?:prompt|input|total|context|num|message)_(?:tokens?|length|len|size|window|ids)\b",
     r"\bmax_(?:prompt|input|context)_(?:tokens|length)\b|\bmax_(?:seq|model|sequence)_len(?:gth)?\b|\bn_ctx\b",
+    r"\b(?:kontext\w*|eingaben?|contexte|contexto|contesto|entrée|entrada)\b",
     r"提示词?|输入|上下文|輸入|入力|プロンプト|トークン|コンテキスト|입력|프롬프트|토큰|컨텍스트|промпт|контекст|токен",
 )
 """What a request is made of, in words that hardly mean anything else."""
@@ -34,8 +35,8 @@ _REQUEST = _words(
 
 _OUTPUT = _words(
     r"\bmax[_ ]?(?:completion[_ ]?|new[_ ]?|output[_ ]?|response[_ ]?)?tokens(?:_to_sample)?\b",
-    r"\b(?:budget_tokens|thinking[_ ]budget|max_length)\b",
-    r"\b(?:output|completion|generated|new|response|reasoning|thinking)[_ ](?:tokens?|length)\b",
+    r"\b(?:budget_tokens|thinking[_ ]budget|max_length|maxtokencount)\b",
+    r"\b(?:output|completion|generated|new|response|reasoning|thinking)[_ ](?:tokens?|length|size|limit)\b",
     r"\btokens (?:to (?:generate|sample)|(?:in|for) (?:the )?(?:completion|output|response|reply))\b",
     r"输出|生成|出力|출력",
 )
@@ -47,7 +48,8 @@ _OTHER = _words(
     r"\b(?:tools?|functions?)[ _-](?:names?|descriptions?|schemas?|definitions?|calls?|choices?|parameters?|ids?)\b",
     r"\b(?:the name|tools|functions|keys?|ids?|stop(?: sequences?)?|temperature|top_?[pk]|seed|(?:top_)?logprobs)\b",
     r"\b(?:logit_bias|\w*penalty|timeout|deadline|time limit|timed out|retries|attempts|connections?|depth)\b",
-    r"\b(?:access|auth\w*|bearer|api|refresh|id|session|csrf|stop|special)[ _]tokens?\b|\bcache_control\b",
+    r"\b(?:access|auth\w*|bearer|api|refresh|id|session|csrf|stop|special|jwt|invalid)[ _]tokens?\b|\bcache_control\b",
+    r"\btoken (?:has )?(?:expir\w+|lifetime)\b|\b(?:prompt|context) cach(?:e|ing)\b|\bconsecutive\b",
     r"图片|图像|照片|像素|音频|视频|文件|工具|函数|画像|ファイル|이미지|파일|изображени|файл",
 )
 """Other things that may be too long, too large or too many."""
@@ -56,13 +58,16 @@ _TOO_MUCH = Pattern(
     _words(
         r"exceed|overflow|overlong|oversize|too (?:long|large|big)|too many (?:\w+ ){0,2}(?:tokens|messages|char)",
         r"(?:longer|larger|greater|bigger|higher) than|more than (?:the|its|allowed|\D{0,20}\d)",
-        r"\bover (?:the|its|their|your)\b|limit (?:was |is )?reached",
-        r"(?:doesn't|does not|don't|do not|cannot|can't|won't) fit|not enough (?:context|room|space)|out of context",
+        r"\bover (?:the|its|their|your)\b|limit (?:was |is )?reached|\breached (?:the )?(?:max\w* )?(?:context|token)",
+        r"(?:context|cache) (?:window |size )?(?:is )?full\b|\broom for \d|expected maxlength",
+        r"(?:doesn't|does not|don't|do not|cannot|can't|won't) fit|not enough (?:context|room|space)",
+        r"out ?of ?(?:the )?context",
         r"reduce (?:the |your )?(?:length|size|number)|(?:reduce|shorten|truncate|decrease) (?:the |your )?"
         r"(?:prompt|input|messages|conversation|context|history)",
         r"(?:must|should|can|may|has to|have to)\b[^.;]{0,30}(?:less|fewer|smaller|shorter|lower|at most|<|within|"
         r"no more|no longer|not more|\[\d)",
         r"\d\s*>\s*\d|上限|超过|超過|超出|超长|超長|超限|过长|過長|过大|太长|太大|长度限制",
+        r"\bzu (?:lang|groß)\b|überschr|dépass|trop long|\bsuper[ai]\b|\bexcede|demasiado|troppo lung",
         r"超え|長すぎ|大きすぎ|초과|너무 (?:길|크|많)|превы|слишком (?:длин|больш|велик|много)",
     ),
     ignore_case=True,
@@ -70,7 +75,8 @@ _TOO_MUCH = Pattern(
 """Words for too much."""
 
 _BOUND = Pattern(
-    r"\b(?:maximum|max|limit(?:ed)?|at most|up to|no more than|only supports?)\b|最大|限制|제한|максимал",
+    r"\b(?:(?:maximum|max|limit(?:ed)?|at most|up to)\b|no more than|only supports? \D{0,20}\d)"
+    r"|最大|限制|제한|максимал",
     ignore_case=True,
 )
 """Words for a bound, which need not be passed."""
@@ -80,6 +86,7 @@ _PASSING = Pattern(
         r"rate[ _-]?limit|too[ _]many[ _]requests|requests? (?:per|rate)|throttl|\b[RT]P[MDS]\b|\bconcurren",
         r"\bper[ _-]?(?:minute|min|second|sec|hour|day|week|month)\b|/ ?(?:min|sec|hour|day)|\b(?:daily|monthly)\b",
         r"quota|billing|\bbalance\b|\bcredits?\b|payment|overdue|polic(?:y|ies)\b|safety|moderation|flagged",
+        r"content[ _-]?filter|\bseverity\b|\b(?:for|of) (?:the|this|to) ?(?:day|month|week|hour)\b|\bfor your tier",
         r"每分钟|每分|每秒|每天|每日|频率|速率|限流|并发|额度|余额|欠费|配额|敏感|违规|レート|毎分|분당|한도|в минуту",
     ),
     ignore_case=True,
@@ -96,7 +103,8 @@ _QUOTES = str.maketrans(dict.fromkeys("`'\"\u2018\u2019\u201c\u201d*"))
 _TEXTS = ("content", "text", "input", "prompt", "messages")
 _FIELDS = ("messages", "input", "inputs", "contents", "tools", "functions", "body", "request", "prompt")
 _ASIDE = Pattern(
-    r"https?://\S+|\binvalid (?:inputs?|requests?|parameters?|params|values?|arguments?)(?:_error)?\b",
+    r"https?://\S+|\binvalid (?:inputs?|requests?|parameters?|params|values?|arguments?)(?:_error)?\b"
+    r"|\binput should\b|\bmalformed input request\b|[\"']input[\"']: ?(?:[-\d.]+|\"[^\"]*\"|'[^']*')",
     ignore_case=True,
 )
 """Addresses, and phrases that begin any refusal."""
@@ -188,6 +196,11 @@ _WINDOWS = tuple(
         rf"> {_SIZE} maximum",
         rf"available context size \({_SIZE} tokens",
         rf"{_SIZE} maximum context length",
+        rf"maximum context length of [\w.:/-]{{1,100}} is {_SIZE}",
+        rf"context window \({_SIZE}",
+        rf"total tokens? limit{_IS}{_SIZE}",
+        rf"\blimit for this model{_IS}{_SIZE} tokens",
+        rf"\bn_ctx ?[=:] ?{_SIZE}",
         rf"maximum number of (?:input )?tokens allowed \({_SIZE}\)",
         rf"context window (?:of|is|limit of) {_SIZE}",
         rf"context length of (?:only )?{_SIZE}",
@@ -204,7 +217,16 @@ _WINDOWS = tuple(
     )
 )
 _GROUPED = Pattern(r"\b\d{1,3}(?:[,_]\d{3})+\b")
-_OTHER_UNIT = Pattern(r"\s*(?:bytes|[KMG]i?B\b|char|字|images?|pixels?|messages|seconds|\.?\d)", ignore_case=True)
+_NO_BOUND = Pattern(
+    r"\s*(?:bytes|[KMG]i?B\b|char|字|images?|pixels?|messages|items|seconds|\.?\d)"
+    r"|(?: ?tokens?)?\)?,? ?(?:which |that )?(?:(?:is|are|was|were) )?"
+    r"(?:exceed(?:s|ing)?\b|exceeded (?:the|its|max)|>|over\b|too\b|"
+    r"(?:longer|larger|greater|more) than|(?:max|the limit|limit)\b|but (?:the|this) model|超)",
+    ignore_case=True,
+)
+"""What follows a number that is counted in another unit, or is the size of the request: that goes over the bound."""
+
+_LONGEST_SENTENCE = 500
 
 
 def window_in(words: str) -> int | None:
@@ -214,9 +236,18 @@ def window_in(words: str) -> int | None:
     """
     plain = _GROUPED.sub(lambda found: found.group().replace(",", "").replace("_", ""), words)
     for pattern in _WINDOWS:
-        if (found := pattern.search(plain)) and not _OTHER_UNIT.match(plain, found.end(1)):
-            return plausible_window(int(found[1]))
+        for found in pattern.finditer(plain):
+            upto = _sentence_up_to(plain, found.end(1))
+            excess = plain[: found.start(1)].endswith(" by ")
+            if not (excess or _NO_BOUND.match(plain, found.end(1)) or _is_of_other(upto)):
+                return plausible_window(int(found[1]))
     return None
+
+
+def _sentence_up_to(words: str, end: int) -> str:
+    """The sentence that `end` lies in, as far as that."""
+    before = words[max(0, end - _LONGEST_SENTENCE) : end]
+    return [*_SENTENCE.split(before)][-1].translate(_QUOTES)
 
 
 def plausible_window(tokens: int | None) -> int | None:

@@ -5,66 +5,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from mcc.rules.argument_names import (
+    ENVELOPES,
+    NAMES_OF_THE_TOOL,
+    RESULT_ENVELOPES,
+    mean_the_same,
+    plain_name,
+)
 from mcc.rules.near_json import MOST_REPAIRED, repaired, strict, too_deep
 
 MAX_NOTES = 10
 MAX_STEPS = 50_000
 """Values and schemas looked at in one reading; what lies behind them stays as it is."""
 
-ENVELOPES = frozenset(
-    {"arguments", "args", "input", "inputs", "parameters", "params", "kwargs", "toolinput", "toolarguments", "toolargs"}
-)
-"""Names, in plain spelling, of an object around the arguments of a call."""
-
-RESULT_ENVELOPES = frozenset({"result", "results", "output", "report", "answer", "response", "finalresult"})
-"""Further ones around a result."""
-
-_NAMES_OF_THE_TOOL = frozenset({"name", "tool", "toolname", "function", "functionname", "recipientname"})
-
-SAME_MEANING: tuple[frozenset[str], ...] = tuple(
-    frozenset(words.split())
-    for words in (
-        "path file filepath filename absolutepath relativepath targetfile",
-        "path dir directory dirpath directorypath folder",
-        "paths files filepaths filenames",
-        "old oldstring oldstr oldtext search searchstring",
-        "new newstring newstr newtext replace replacement",
-        "content contents filetext filecontent filecontents text",
-        "command cmd shellcommand commandline",
-        "cwd workdir workingdir workingdirectory directory dir",
-        "pattern regex regexp query searchpattern glob globpattern searchquery q",
-        "patch diff patchtext unifieddiff input",
-        "startline linestart firstline fromline",
-        "endline lineend lastline toline",
-        "source src from sourcepath frompath oldpath",
-        "target destination dest dst to targetpath topath newpath destinationpath",
-        "message commitmessage msg",
-        "ref commit revision rev sha hash commithash",
-        "background runinbackground isbackground",
-        "url uri link",
-        "limit maxresults numresults",
-        "depth maxdepth",
-        "contextlines context",
-        "choices options",
-        "question prompt",
-        "job jobid",
-        "id taskid",
-        "title subject description",
-        "detail description details",
-        "name skill skillname rulename planname",
-        "agenttype subagenttype agent agentname role",
-        "prompt task instructions",
-        "recordid id",
-        "maxconcurrency concurrency",
-    )
-)
-"""Names in plain spelling that tools give to the same argument, so that models confuse them. Names whose units or sense
-differ between tools (`timeout`, `offset`, `case_insensitive`) are not among them."""
+MOST_ENVELOPES = 3
+"""Envelopes within one another that are opened."""
 
 _OTHERS = ("patternProperties", "dependentSchemas", "if", "unevaluatedProperties", "propertyNames")
 _ALL = frozenset({"string", "number", "integer", "boolean", "null", "array", "object"})
 _WORDS: Mapping[str, object] = {"true": True, "false": False}
-_LONGEST_NAME = 100
+_NULLS = ("null", "None")
+_MOST_EXACT = 2**53
+"""Whole numbers up to here are exact as floating point."""
+
 _LONGEST_NUMBER = 400
 _MOST_NAMES = 50
 """Unknown names in one object that are compared with known ones."""
@@ -91,9 +54,12 @@ def read_as(schema: object, value: Mapping[str, Any], tool: str = "", *, is_resu
     wherever one is admitted. `tool`: the tool's name, which an envelope may name. `is_result`: the envelopes of results
     are opened too. Never raises.
     """
-    reader = _Reader(schema)
+    reader = _Reader(schema, knows_words=not is_result)  # a result's words are read with its rules
+    envelopes = ENVELOPES | (RESULT_ENVELOPES if is_result else frozenset())
+    opened = value
     try:
-        opened = reader.opened(value, tool, ENVELOPES | (RESULT_ENVELOPES if is_result else frozenset()))
+        for _ in range(MOST_ENVELOPES):
+            opened = reader.opened(opened, tool, envelopes)
         read = reader.read(opened, schema, "")
     except RecursionError:
         return Reading(value)
@@ -116,14 +82,10 @@ def kinds_of(schema: object) -> frozenset[str]:
     return _Reader(schema).kinds(schema)
 
 
-def plain_name(name: str) -> str:
-    """`name` without the marks by which camel case, snake case and kebab case differ."""
-    return name[:_LONGEST_NAME].replace("_", "").replace("-", "").lower()
-
-
 class _Reader:
-    def __init__(self, root: object) -> None:
+    def __init__(self, root: object, *, knows_words: bool = True) -> None:
         self._root = root
+        self._knows_words = knows_words
         self._steps = MAX_STEPS
         # The schemas are kept beside their kinds: the id of one that is gone could come back as another's.
         self._kinds: dict[int, tuple[Mapping[str, Any], frozenset[str]]] = {}
@@ -131,10 +93,10 @@ class _Reader:
 
     def opened(self, value: Mapping[str, Any], tool: str, envelopes: frozenset[str]) -> Mapping[str, Any]:
         """The object in an envelope, together with the arguments beside it; any other value unchanged."""
-        form = _Form(self.parts(self._root, "object"))
+        form = _Form(self.parts(self._root, "object", value))
         unknown = [name for name in value if name not in form.known]
         wrappers = [name for name in unknown if plain_name(name) in envelopes or (tool and name == tool)]
-        named = [name for name in unknown if plain_name(name) in _NAMES_OF_THE_TOOL and value[name] == tool]
+        named = [name for name in unknown if plain_name(name) in NAMES_OF_THE_TOOL and value[name] == tool]
         named += [name for name in value if name in form.known and plain_name(name) == "name" and value[name] == tool]
         if len(wrappers) != 1 or {*unknown} - {*wrappers, *named}:
             return value
@@ -153,17 +115,46 @@ class _Reader:
         if isinstance(value, str):
             return self._text(value, schema, at)
         if isinstance(value, Mapping):
-            return self._object(value, self.parts(schema, "object"), at)
+            return self._object(value, self.parts(schema, "object", value), at)
         if isinstance(value, list | tuple):
             parts = self.parts(schema, "array")
             read = [self.read(item, _item_schema(parts, index), f"{at}.{index}") for index, item in enumerate(value)]
             return value if all(one is other for one, other in zip(value, read, strict=True)) else read
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return self._number(value, schema, at)
         return value
+
+    def _number(self, value: float, schema: Mapping[str, Any], at: str) -> Any:
+        """A whole number where only those are admitted, and the word of a list that is written as this number."""
+        kinds = self.kinds(schema)
+        if isinstance(value, float):
+            whole = value.is_integer() and abs(value) <= _MOST_EXACT and "integer" in kinds and "number" not in kinds
+            return int(value) if whole else value
+        if kinds & {"integer", "number"} or str(value) not in self._listed(schema):
+            return value
+        self.notes.append(f"`{at}` was sent as a number and was read as the word `{value}`")
+        return str(value)
+
+    def _listed(self, schema: Mapping[str, Any]) -> list[str]:
+        """The words of the list that a text must be from; empty where there is none."""
+        lists = [part["enum"] for part in self.parts(schema, "string") if isinstance(part.get("enum"), list | tuple)]
+        return [word for word in lists[0] if isinstance(word, str)] if len(lists) == 1 else []
+
+    def _word(self, text: str, schema: Mapping[str, Any], at: str) -> str:
+        """The only word of a list that `text` differs from in capitals and blanks alone."""
+        listed = self._listed(schema) if self._knows_words else []
+        same = [word for word in listed if word.casefold() == text.strip().casefold()]
+        if len(same) != 1 or text in listed:
+            return text
+        self.notes.append(f"`{at}` was read as the word `{same[0]}` of its list")
+        return same[0]
 
     def _text(self, text: str, schema: Mapping[str, Any], at: str) -> Any:
         kinds = self.kinds(schema)
         if "string" in kinds or not kinds:
-            return text
+            return self._word(text, schema, at)
+        if "null" in kinds and text in _NULLS:
+            return None
         found = json_in(text) if kinds & {"array", "object"} else None
         if found is None:
             found = _plain_value(text, kinds)
@@ -174,7 +165,7 @@ class _Reader:
 
     def _object(self, value: Mapping[str, Any], parts: Schemas, at: str) -> Mapping[str, Any]:
         form = _Form(parts)
-        if not form.known:
+        if not form.known and form.others is True:
             return value
         names = self._names(value, form)
         read: dict[str, Any] = {}
@@ -197,7 +188,7 @@ class _Reader:
         kinds = self.kinds(schema)
         if "null" in kinds:
             return False
-        return item is None or (isinstance(item, str) and item in ("null", "None") and "string" not in kinds)
+        return item is None or (isinstance(item, str) and item in _NULLS and "string" not in kinds)
 
     def _names(self, value: Mapping[str, Any], form: "_Form") -> dict[str, str]:
         """The known names that unknown ones stand for, where there is exactly one for each and it is not given."""
@@ -206,7 +197,7 @@ class _Reader:
         for name in [name for name in value if name not in form.known][:_MOST_NAMES]:
             plain = plain_name(str(name))
             same = [known for known in unset if unset[known] == plain and form.may_mean(known, by_spelling=True)]
-            same = same or [known for known in unset if _mean_the_same(plain, unset[known]) and form.may_mean(known)]
+            same = same or [known for known in unset if mean_the_same(plain, unset[known]) and form.may_mean(known)]
             fits = [known for known in same if self._fits(value[name], form.schema_of(known))]
             if len(fits) == 1:
                 found[name] = fits[0]
@@ -234,9 +225,9 @@ class _Reader:
         self._kinds[id(schema)] = schema, found
         return found
 
-    def parts(self, schema: object, kind: str) -> Schemas:
-        """The schemas that all apply to a value of this type; of alternatives, the only one for it. The last part is
-        `_OPEN` where several are for it."""
+    def parts(self, schema: object, kind: str, value: Mapping[str, Any] | None = None) -> Schemas:
+        """The schemas that all apply to a value of this type; of alternatives, the only one for it, or for the words
+        that `value` has. The last part is `_OPEN` where several are for it."""
         found: dict[int, Mapping[str, Any]] = {}
         waiting = [schema]
         while waiting and self._steps > 0:
@@ -248,8 +239,22 @@ class _Reader:
             waiting.extend(self._required_too(part))
             for options in _options(part):
                 able = [option for option in options if kind in self.kinds(option)]
+                if value is not None and len(able) > 1:
+                    able = [option for option in able if not self._contradicts(option, value)]
                 waiting.extend(able if len(able) == 1 else [_OPEN])
         return tuple(found.values())
+
+    def _contradicts(self, option: object, value: Mapping[str, Any]) -> bool:
+        """Whether an alternative demands another word of a property than `value` has."""
+        target = self._target(option["$ref"]) if isinstance(option, Mapping) and "$ref" in option else option
+        given = target.get("properties") if isinstance(target, Mapping) else None
+        for name, wanted in given.items() if isinstance(given, Mapping) else ():
+            said = value.get(name)
+            if isinstance(said, str) and isinstance(wanted, Mapping) and ("const" in wanted or "enum" in wanted):
+                listed = [wanted["const"]] if "const" in wanted else wanted["enum"]
+                if isinstance(listed, list | tuple) and said not in listed:
+                    return True
+        return False
 
     def _required_too(self, schema: Mapping[str, Any]) -> Iterable[object]:
         """The schemas that hold wherever `schema` does."""
@@ -287,9 +292,14 @@ class _Form:
         self._closed = any(part.get("additionalProperties") is False and not _has_others(part) for part in parts)
         self._open = any(part.get("additionalProperties", False) is not False or _has_others(part) for part in parts)
 
+        others = [
+            part["additionalProperties"] for part in parts if isinstance(part.get("additionalProperties"), Mapping)
+        ]
+        self.others: object = others[0] if len(others) == len(parts) == 1 and not _has_others(parts[0]) else True
+
     def schema_of(self, name: str) -> object:
         found = [part["properties"][name] for part in self._parts if name in part.get("properties", {})]
-        return (found[0] if len(found) == 1 else {"allOf": found}) if found else True
+        return (found[0] if len(found) == 1 else {"allOf": found}) if found else self.others
 
     def is_optional(self, name: str) -> bool:
         return name in self.known and name not in self.required
@@ -376,7 +386,3 @@ def _item_schema(parts: Schemas, index: int) -> object:
         elif isinstance(rest, Mapping):
             found.append(rest)
     return (found[0] if len(found) == 1 else {"allOf": found}) if found else True
-
-
-def _mean_the_same(one: str, other: str) -> bool:
-    return any(one in names and other in names for names in SAME_MEANING)

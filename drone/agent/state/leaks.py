@@ -15,14 +15,17 @@ LONGEST_LEAD = 400
 """Most characters of words before a call in a fence that is taken for more than an example."""
 
 _NAMED_AT_MOST = 100_000
+_LONGEST_FRAME = 200
 
 _MARK = Pattern(
     r"</?[|｜][^<>|｜\n]{0,60}?(?:tool|func|call|invoke|python|action|plugin|channel|constrain|message|dsml|recipient)"
     r"[^<>|｜\n]{0,60}[|｜]"
     r"|<\|start\|>\s*assistant\b"
-    r"|</?(?:[a-z_]{1,20}:)?(?:tool_?calls?|function_?calls?|tool_?use|tool_?code|tool_?request|invoke)(?:[\s>=:/]|$)"
-    r"|<(?:[a-z_]{1,20}:)?(?:function|parameter)(?:=|\s+name=)|</?(?:arg_key|arg_value)>"
-    r"|\[/?(?:tool|function)[_ ]?(?:calls?|use|request)\b|\bfunctools\[|✿(?:FUNCTION|ARGS)✿",
+    r"|<[|｜](?:tool|func)[^<>|｜\n]{0,60}>|<(?:tool|func)[^<>|｜\n]{0,60}[|｜]>"
+    r"|</?(?:[a-z_]{1,20}[:_])?(?:tool_?calls?|function_?calls?|tool_?use|tool_?code|tool_?request|use_mcp_tool|invoke)"
+    r"(?:[\s>=:/]|$)"
+    r"|<(?:[a-z_]{1,20}:)?(?:function|parameter)(?:=|\s+name=)|</?(?:[a-z]{1,20}_)?(?:arg_key|arg_value)>"
+    r"|\[/?(?:tool|function)[_ ]?(?:calls?|use|request)(?:_(?:start|begin|end))?\b|\bfunctools\[|✿(?:FUNCTION|ARGS)✿",
     ignore_case=True,
 )
 """What a template puts around a call: special tokens in bars of either kind, tags and bracketed marks that speak of
@@ -54,6 +57,10 @@ _FENCES = ("```", "~~~")
 _BARS = ("|", "｜", "/")
 _QUOTES = ("`", "'", '"', "\u201c", "\u2018", "(")
 _WORD = Pattern(r"[\w-]{1,200}")
+_MOST_OBJECTS = 64
+_LONGEST_TAG = 40
+_ENVELOPES = ("function", "function_call", "functionCall")
+_BESIDE_FUNCTION = frozenset({*_ENVELOPES, "id", "type", "index", "call_id"})
 _NAMES = ("name", "tool_name", "tool", "function")
 _ARGUMENTS = ("arguments", "parameters", "args", "input", "tool_input")
 _BESIDE = frozenset({*_NAMES, *_ARGUMENTS, "id", "type", "tool_call_id", "call_id", "index"})
@@ -82,7 +89,7 @@ def leak_in(text: str, tools: Collection[str]) -> Leak | None:
 
 def _call_in(text: str, tools: Collection[str]) -> bool | None:
     """Whether it is certain that the text has a call in it; None when it has none."""
-    bare = text.strip()
+    bare = _without_frame(text.strip())
     if len(bare) <= LONGEST_CALL and (certain := _bare_call(bare, tools)) is not None:
         return certain
     if _is_routed("".join(line for _, line in _prose(bare)), tools):
@@ -100,6 +107,24 @@ def _call_in(text: str, tools: Collection[str]) -> bool | None:
     if led and not ends:
         return None
     return True if names else False if ends else None
+
+
+_BEGIN = Pattern(
+    r"(?:<[|｜](?:im_start|start|begin_of_text|bos|start_header_id)[|｜]>|<bos>|<s>|<start_of_turn>|\s)*"
+    r"(?:assistant|model)?\s*(?:<[|｜]end_header_id[|｜]>|\n)\s*"
+)
+_END = Pattern(
+    r"(?:\s|<[|｜](?:im_end|eot_id|eom_id|eom|eot|endoftext|end_of_text|end_of_sentence|end▁of▁sentence|eos)[|｜]>"
+    r"|</s>|<eos>|<end_of_turn>|\[EOS\])+$"
+)
+
+
+def _without_frame(text: str) -> str:
+    """The text without the head and the end of a turn of its template, which a server may leave too."""
+    begun = _BEGIN.match(text[:_LONGEST_FRAME])
+    tail = text[-_LONGEST_FRAME:] if text.endswith((">", "]")) else ""
+    ended = _END.search(tail)
+    return text[0 if begun is None else begun.end() : len(text) - (0 if ended is None else len(tail) - ended.start())]
 
 
 def _within_line(text: str) -> int | None:
@@ -150,8 +175,9 @@ def _opens_tool(line: str, text: str, tools: Collection[str]) -> bool:
     """Whether the line begins with a tag named like a tool, which the text closes again or begins with."""
     if not line.startswith("<"):
         return False
-    name = line[1:].partition(">")[0]
-    return name in tools and (f"</{name}>" in text or text.startswith(line))
+    name, _, after = line[1:].partition(">")
+    opens = text.startswith(line) and (not after.strip() or after.lstrip().startswith(("<", "{")))
+    return name in tools and (f"</{name}>" in text or opens)
 
 
 def _ends_in_markup(text: str) -> bool:
@@ -177,6 +203,10 @@ def _bare_call(text: str, tools: Collection[str]) -> bool | None:
     if _CODE_FENCE.match(text) and text.count("```") <= 2:
         inside = text.partition("\n")[2].removesuffix("```")
         return True if _is_code(inside, tools) or _is_json(inside, tools) is not None else None
+    if (inside := _in_tag(text)) and (certain := _is_written(inside, tools)) is not None:
+        return certain
+    if _is_named(text, tools):
+        return True
     if text.startswith("```"):
         language, _, inside = text[3:].removesuffix("```").partition("\n")
         is_data = text.endswith("```") and text.count("```") == 2 and language.strip().lower() in _DATA
@@ -190,6 +220,23 @@ def _bare_call(text: str, tools: Collection[str]) -> bool | None:
         return _is_written(code, tools)
     is_code = _CODE_FENCE.search(text) is not None and _is_code(code, tools)
     return False if is_code or _is_written(code, tools) is not None else None
+
+
+def _in_tag(text: str) -> str:
+    """What stands between a tag that the text begins with and the same tag that ends it; nothing for other texts."""
+    tag = text[1 : text.find(">", 0, _LONGEST_TAG)] if text.startswith("<") else ""
+    closing = f"</{tag}>"
+    inside = text[len(tag) + 2 : -len(closing)].strip() if tag and text.endswith(closing) else ""
+    return "" if closing in inside else inside
+
+
+def _is_named(text: str, tools: Collection[str]) -> bool:
+    """Whether the text is a tool's name on a line of its own, and after it one JSON object or a fence."""
+    name, _, given = text.removeprefix(">>>").partition("\n")
+    given = given.strip()
+    if not _named(name.strip(), tools):
+        return False
+    return _as_json(given, "{") is not None or (given.startswith("```") and "tool_call(" in given)
 
 
 def _last_fence(text: str) -> tuple[str, str]:
@@ -223,16 +270,48 @@ def _is_code(text: str, tools: Collection[str]) -> bool:
 def _is_json(text: str, tools: Collection[str]) -> bool | None:
     """Whether it is certain that JSON is a call, or a list of calls, of these tools; None when it is none."""
     bare = text.strip()
-    if not (bare.startswith(("{", "[")) and bare.endswith(("}", "]"))):
+    said = _as_json(bare, ("{", "["))
+    said = _in_a_row(bare) if said is None else said
+    if said is None:
         return None
-    try:
-        said = json.loads(bare)
-    except (ValueError, RecursionError):
-        return None
-    calls = said if isinstance(said, list) else [said]
-    if not calls or not all(isinstance(call, Mapping) and _is_call(call, tools) for call in calls):
+    listed = said.get("tool_calls", said) if isinstance(said, Mapping) and len(said) == 1 else said
+    found = [*map(_inside, listed if isinstance(listed, list) else [listed])]
+    calls = [call for call in found if isinstance(call, Mapping) and _is_call(call, tools)]
+    if not calls or len(calls) < len(found):
         return None
     return all(_BESIDE.issuperset(call) for call in calls)
+
+
+def _as_json(text: str, begins: str | tuple[str, ...]) -> object:
+    """The JSON list or object that is the whole text and begins so; None for any other text."""
+    if not (text.startswith(begins) and text.endswith(("}", "]"))):
+        return None
+    try:
+        said: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return said
+
+
+def _in_a_row(text: str) -> list[object] | None:
+    """The JSON objects that the text consists of, with line ends or semicolons between them."""
+    found: list[object] = []
+    while text.startswith("{") and len(found) < _MOST_OBJECTS:
+        try:
+            said, end = json.JSONDecoder().raw_decode(text)
+        except (ValueError, RecursionError):
+            return None
+        found.append(said)
+        text = text[end:].lstrip("; \n")
+    return None if text or not found else found
+
+
+def _inside(call: object) -> object:
+    """The call in the envelope of a provider's API; other values unchanged."""
+    if not isinstance(call, Mapping) or not call.keys() <= _BESIDE_FUNCTION:
+        return call
+    found = [call[key] for key in _ENVELOPES if isinstance(call.get(key), Mapping)]
+    return found[0] if len(found) == 1 else call
 
 
 def _is_call(call: Mapping[str, object], tools: Collection[str]) -> bool:

@@ -190,10 +190,14 @@ def _named(text: str, tools: Tools) -> tuple[LeakedCall, str]:
     if found is None:
         raise _NotACall
     name, rest = str(found[1]), text[found.end() :].lstrip()
+    if rest.startswith("</tool_call>"):  # the call of a tool that is given nothing
+        return LeakedCall(name, {}), rest
     for _ in range(8):
         if (mark := _CALL_ID.match(rest[:_LONGEST_MARK]) or _WRAPPER.match(rest[:_LONGEST_MARK])) is None:
             break
         rest = rest[mark.end() :].lstrip()
+        if name == "function" and (invoked := _INVOKE.match(rest[:_LONGEST_MARK])) is not None:
+            return _invoke(str(invoked[1]), rest[invoked.end() :], tools)
         if name == "function" and (inner := _NAME.match(rest[:_LONGEST_MARK])) is not None:
             name, rest = str(inner[1]), rest[inner.end() :].lstrip()
     if rest.startswith("<arg_key>"):

@@ -18,6 +18,12 @@ _BETWEEN_FILES = ("diff ", "Index: ")
 """Beginnings of a line before the head of a file."""
 _NO_END = "\\"
 _MOST_PLACES = 1_000
+_PREFIXES = ("a", "b", "c", "i", "o", "w", "1", "2")
+"""Prefixes of names in git's diffs: of before and after, or of what is compared (commit, index, object, work tree)."""
+
+_COPIES = (".orig", ".old", ".bak", "~")
+"""Endings of a copy of the file from before its change, with which it was compared."""
+
 _ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "a": b"\a", "b": b"\b", "f": b"\f", "v": b"\v"}
 
 
@@ -83,7 +89,7 @@ def parsed(patch: str) -> list[FilePatch]:
     """The parts of a unified diff, one for each file. Raises `ToolFailed` with what is wrong and where."""
     if len(patch) > MOST_CHARACTERS:
         raise ToolFailed(f"The patch has more than {MOST_CHARACTERS:,} characters: apply it in parts.")
-    lines = _unfenced(patch.replace("\r\n", "\n").split("\n"))
+    lines = _unfenced(patch.removeprefix("\ufeff").replace("\r\n", "\n").split("\n"))
     if next((line for line in lines if line.strip()), "").startswith("*** "):
         raise ToolFailed(
             'This is no unified diff: it begins with "*** ". Write "--- a/PATH", "+++ b/PATH", and parts with "@@".'
@@ -134,9 +140,12 @@ def _files(lines: Sequence[str]) -> Iterator[FilePatch]:
                 yield draft.finished()
             draft = _Draft()
         elif _begins_a_file(lines, at):
-            if draft is not None and (draft.hunks or draft.named):
-                yield draft.finished()
-            draft = _Draft(_name(line[4:], "a/"), _name(lines[at + 1][4:], "b/"), True)
+            names = _names(line, lines[at + 1])
+            is_renamed = draft is not None and draft.named and not draft.hunks and draft.target == names[1]
+            if draft is None or not is_renamed:  # else the same file, of which git has said that it moves
+                if draft is not None and (draft.hunks or draft.named):
+                    yield draft.finished()
+                draft = _Draft(*names, True)
             at += 1
         elif draft is not None and line.startswith("rename from "):
             draft.source = _unquoted(line.removeprefix("rename from "))
@@ -159,9 +168,26 @@ def _files(lines: Sequence[str]) -> Iterator[FilePatch]:
         yield draft.finished()
 
 
-def _name(text: str, prefix: str) -> str | None:
+def _names(before: str, after: str) -> tuple[str | None, str | None]:
+    """The files that the two lines of a head name, without git's prefixes; None for none.
+
+    Names that are written alike have no prefixes: a patch that only changes a file would move it otherwise.
+    """
+    old, new = _name(before[4:]), _name(after[4:])
+    if old is None or new is None:
+        return old and old.removeprefix("a/"), new and new.removeprefix("b/")
+    if old == new:
+        return old, new
+    (one, _, path), (other, _, same) = old.partition("/"), new.partition("/")
+    if path and path == same and one in _PREFIXES and other in _PREFIXES:
+        return path, path
+    old, new = old.removeprefix("a/"), new.removeprefix("b/")
+    return (new if old in [f"{new}{mark}" for mark in _COPIES] else old), new
+
+
+def _name(text: str) -> str | None:
     name = _unquoted(text.partition("\t")[0].rstrip())
-    return None if name == _NOWHERE else name.removeprefix(prefix)
+    return None if name == _NOWHERE else name
 
 
 def _unquoted(name: str) -> str:
@@ -223,7 +249,7 @@ def _ends_a_part(lines: Sequence[str], at: int, left: Sequence[int]) -> bool:
         return _is_signature(lines, at) or _begins_a_file(lines, at)
     if not _begins_a_file(lines, at) or not "".join(lines[at + 2 : at + 3]).startswith("@@"):
         return False
-    old, new = _name(lines[at][4:], "a/"), _name(lines[at + 1][4:], "b/")
+    old, new = _names(lines[at], lines[at + 1])
     return old == new or None in (old, new) or list(left) != [1, 1]
 
 

@@ -45,20 +45,39 @@ def request_of(search: WebSearch, key: str, query: str, limit: int) -> Request:
 
 
 def hits_of(search: WebSearch, body: bytes) -> Sequence[Hit]:
-    """The results, the best first. Raises `WebError`."""
+    """The results that can be read, the best first. Raises `WebError` for what is no list of results, and for a report
+    of an error in its place."""
     try:
         answer: Any = json.loads(body)
-        in_web = search.backend == "brave" and "web" in answer
-        results = answer["web"]["results"] if in_web else answer.get("results", [])
-        return [_hit(result) for result in results if isinstance(result, dict)]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise WebError(f"What {search.backend} answered is not understood.") from error
+    if not isinstance(answer, dict):
+        raise WebError(f"What {search.backend} answered is not understood.")
+    web = answer.get("web") if search.backend == "brave" else None
+    results = web.get("results") if isinstance(web, dict) else answer.get("results")
+    if results is None and (reported := next((answer[key] for key in _REPORTS if answer.get(key)), None)) is not None:
+        raise WebError(f"{search.backend} found nothing and says: {_line(json.dumps(reported, ensure_ascii=False))}")
+    if results is not None and not isinstance(results, list):
+        raise WebError(f"What {search.backend} answered is not understood: its results are no list.")
+    found = [_hit(result) for result in results or () if isinstance(result, dict)]
+    if results and not any(found):
+        raise WebError(f"What {search.backend} answered is not understood: none of its results can be read.")
+    return [hit for hit in found if hit is not None]
 
 
-def _hit(result: Mapping[str, Any]) -> Hit:
-    text = result.get("content") or result.get("description") or ""
-    return Hit(_line(result.get("title")), _line(result.get("url")), _line(text))
+_REPORTS = ("error", "errors", "detail", "message")
+_TEXTS = ("content", "description", "snippet")
+
+
+def _hit(result: Mapping[str, Any]) -> Hit | None:
+    """One result with what can be read of it; None without an address, by which a result is of use."""
+    title, url = _line(result.get("title")), _line(result.get("url"))
+    text = next((line for key in _TEXTS if (line := _line(result.get(key)))), "")
+    return Hit(title, url, text) if url else None
 
 
 def _line(value: object) -> str:
-    return " ".join(str(value or "").split())[:_SHOWN]
+    """A text, or texts in a list, on one line; nothing for other values."""
+    if isinstance(value, list):
+        value = " ".join(one for one in value if isinstance(one, str))
+    return " ".join(value.split())[:_SHOWN] if isinstance(value, str) else ""

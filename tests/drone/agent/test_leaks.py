@@ -9,6 +9,35 @@ from drone.agent.state.leaks import Leak, leak_in, missing_parser
 TOOLS = frozenset(("read_file", "write_file", "run_shell"))
 
 CALLS = {
+    "functiongemma": "<start_function_call>call:read_file{path:<escape>a.txt<escape>}<end_function_call>",
+    "gemma 4": '<|tool_call>call:read_file{path:<|"|>a.txt<|"|>}<tool_call|>',
+    "longcat": (
+        "<longcat_tool_call>read_file\n<longcat_arg_key>path</longcat_arg_key>\n"
+        "<longcat_arg_value>a.txt</longcat_arg_value>\n</longcat_tool_call>"
+    ),
+    "objects in a row": (
+        '{"name": "read_file", "parameters": {"path": "a.txt"}}; {"name": "read_file", "parameters": {"path": "b.txt"}}'
+    ),
+    "objects line by line": (
+        '{"name": "read_file", "arguments": {"path": "a.txt"}}\n{"name": "run_shell", "arguments": {"command": "ls"}}'
+    ),
+    "name and object": 'read_file\n{"path": "a.txt"}',
+    "functionary": '>>>read_file\n{"path": "a.txt"}',
+    "chatglm": 'read_file\n```python\ntool_call(path="a.txt")\n```',
+    "api message": (
+        '{"tool_calls": [{"id": "1", "type": "function", "function": {"name": "read_file", "arguments": "{}"}}]}'
+    ),
+    "api call": '{"type": "function", "function": {"name": "read_file", "arguments": {"path": "a.txt"}}}',
+    "api former call": '{"function_call": {"name": "read_file", "arguments": "{}"}}',
+    "api gemini": '{"functionCall": {"name": "read_file", "args": {"path": "a.txt"}}}',
+    "any tag": '<tools>\n{"name": "read_file", "arguments": {"path": "a.txt"}}\n</tools>',
+    "frame": (
+        "<|start_header_id|>assistant<|end_header_id|>\n\n"
+        '{"name": "read_file", "parameters": {"path": "a.txt"}}<|eot_id|>'
+    ),
+    "role": 'assistant\n{"name": "read_file", "parameters": {"path": "a.txt"}}<|im_end|>',
+    "start in brackets": '[TOOL_CALL_START]read_file\n{"path": "a.txt"}',
+    "cline, for a server": "<use_mcp_tool>\n<server_name>s</server_name>\n<tool_name>tag</tool_name>\n</use_mcp_tool>",
     "dsml": (
         "<｜DSML｜function_calls>\n"
         '<｜DSML｜invoke name="read_file">\n'
@@ -134,6 +163,20 @@ CALLS = {
 }
 
 ANSWERS = {
+    "tag of a tool in words": "<read_file> is Cline's tag for reading.",
+    "gemma in words": "Gemma 4 uses <|tool_call> and <tool_call|>.",
+    "functiongemma in words": "The start token is <start_function_call> and the end token <end_function_call>.",
+    "long cat in words": "Hermes: `<tool_call>`; LongCat: `<longcat_tool_call>`",
+    "other tag": "<tools>\nhammer, saw\n</tools>",
+    "name and words": "run_shell\n{command} is its only argument.",
+    "name alone": "read_file\n\nis the tool for that.",
+    "prompt": ">>>read_file\nTraceback (most recent call last): NameError",
+    "objects": '{"name": "a", "input": 1}\n{"name": "b", "input": 2}',
+    "no calls": '{"tool_calls": []}',
+    "count of calls": '{"tool_calls": 3, "rounds": 4}',
+    "function": '{"function": {"name": "area", "arguments": ["w", "h"]}}',
+    "role and words": "assistant\nThe answer is 42.<|im_end|>",
+    "link": "[tool_calls.py](src/tool_calls.py) parses them.",
     "inline": "Use `<tool_call>` as the mark.",
     "fence": "The template is:\n```\n<tool_call>\n<think>\n```\nIt is used in `a.py`.",
     "doc": (

@@ -165,6 +165,23 @@ async def test_what_a_server_refuses_is_told_and_the_next_call_works(status: int
         assert await text_of(one) == "seen"
 
 
+@pytest.mark.parametrize(("status", "is_refusal"), [(401, True), (403, True), (429, True), (408, False), (502, False)])
+@pytest.mark.parametrize("body", ["", "<h1>No</h1>", '{"error": "no"}'])
+async def test_a_refusal_by_status_is_one_and_a_failure_on_the_way_is_none(
+    status: int, is_refusal: bool, body: str
+) -> None:
+    kind = "application/json" if body.startswith("{") else "text/html"
+
+    def act(server: Served, request: web.Request, asked: dict[str, Any]) -> web.Response | None:
+        return web.Response(status=status, text=body, content_type=kind) if asked["method"] == "tools/call" else None
+
+    async with served(act) as server, connected(server) as one:
+        with pytest.raises(Refused) as refused:
+            await text_of(one)
+    assert isinstance(refused.value, Lost) is not is_refusal
+    assert not is_refusal or f"the server refused it: {status}" in str(refused.value)
+
+
 async def test_a_server_that_was_away_is_spoken_with_again() -> None:
     def act(server: Served, request: web.Request, asked: dict[str, Any]) -> web.Response | None:
         if asked["method"] == "tools/call" and server.methods.count("tools/call") == 1:

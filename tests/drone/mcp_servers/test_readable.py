@@ -175,6 +175,7 @@ READ: list[tuple[dict[str, object], str]] = [
     ({"content": [{"type": "resource", "resource": {"text": "words"}}]}, "[unnamed:]\nwords"),
     ({"content": [LAST], "_meta": 5, "isError": []}, "last"),
     ({"toolResult": "older"}, '{"result":"older"}'),
+    ({"booked": 7, "isError": False}, '{"booked":7}'),
     ({}, "(nothing)"),
 ]
 
@@ -198,14 +199,18 @@ def test_a_question_of_an_unknown_kind_is_named() -> None:
         (b'{"jsonrpc": "2.0", "id": 1, "result": "text"}', "JSONRPCError"),
         (b'{"jsonrpc": "2.0", "id": 1, "result": {"conte', "JSONRPCError"),
         (b'{"jsonrpc":"2.0","id":1,"result":' + b'{"a":' * 100_000, "JSONRPCError"),
-        (b"Server is ready!", "NoneType"),
-        (b'{"level": "info"}', "NoneType"),
-        (b'{"id": 1, "method": "x"}', "NoneType"),
+        (b'{"jsonrpc": "2.0", "id": 1.0, "result": {"content": []}}', "JSONRPCResponse"),
+        (b'[{"jsonrpc": "2.0", "id": 1, "result": {}}, 7, {"id": 2, "error": 5}]', "JSONRPCResponse JSONRPCError"),
+        (b"Server is ready!", ""),
+        (b"[1, 2]", ""),
+        (b'{"level": "info"}', ""),
+        (b'{"id": 1, "method": "x"}', ""),
+        (b'{"id": 1.5, "result": {}}', ""),
     ],
     ids=lambda given: given[:40] if isinstance(given, bytes) else None,
 )
 def test_a_line_that_was_meant_as_an_answer_reaches_its_call(line: bytes, kind: str) -> None:
-    assert type(readable.response_in(line)).__name__ == kind
+    assert " ".join(type(answer).__name__ for answer in readable.responses_in(line)) == kind
 
 
 @pytest.mark.parametrize(("effects", "outcome"), [("write", "outcome_unknown"), ("read", "error")])

@@ -187,6 +187,42 @@ def test_a_code_in_the_words_is_no_size(shape: dict[str, Any]) -> None:
         assert isinstance(error, ContextOverflow) and error.window is None
 
 
+NO_WINDOWS = (
+    ("Your input length is 140000 tokens, which exceeds the limit of 131072", 131_072),
+    ("Input length (9000 tokens) exceeds the context window (8192 tokens)", 8_192),
+    ("prompt size: 9000 tokens, limit: 8192 tokens", 8_192),
+    ("context length of 140000 exceeds 131072", None),
+    ("Token size 9000 tokens too large", None),
+    ("input exceeds the limit by 1204 tokens", None),
+    ("max_tokens must be <= 2048; the input exceeds the context window", None),
+    ("The completion token limit is 4096 tokens; your prompt is too long", None),
+    ("The output size limit is 4096 tokens. The prompt is too long", None),
+)
+
+
+@pytest.mark.parametrize(("words", "window"), NO_WINDOWS)
+def test_the_size_of_a_request_an_excess_and_a_reply_limit_are_no_window(words: str, window: int | None) -> None:
+    error = refusal(400, words)
+    assert isinstance(error, ContextOverflow) and error.window == window
+
+
+TOO_LONG = "Input is too long: 40000 tokens exceed the context window of 32768 tokens"
+SHAPES: list[Any] = [
+    {"Response": {"Error": {"Code": "FailedOperation", "Message": TOO_LONG}, "RequestId": "1"}},
+    {"header": {"code": 10907, "message": TOO_LONG}},
+    {"status": "error", "reason": TOO_LONG},
+    {"error": {"code": "x", "details": TOO_LONG}},
+    {"errorMessage": TOO_LONG},
+    {"fault": {"faultstring": TOO_LONG}},
+]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_words_of_a_refusal_are_found_in_the_envelopes_of_many_providers(shape: Any) -> None:
+    error = answer(400, shape)
+    assert isinstance(error, ContextOverflow) and error.window == 32_768
+
+
 @pytest.mark.parametrize("page", [b"", b"<html><title>413 Request Entity Too Large</title></html>"])
 def test_a_413_without_words_is_an_overflow(page: bytes) -> None:
     assert isinstance(refused("p/m", 413, {}, page, now=0.0), ContextOverflow)

@@ -40,6 +40,37 @@ def test_a_patch_is_applied_whatever_its_counts_say(hunks: str, after: str) -> N
     assert patched(NAMES + hunks) == after
 
 
+@pytest.mark.parametrize("name", ["x.py", "y.py.orig"])
+def test_a_file_that_git_says_to_move_and_to_change_is_one_file(name: str) -> None:
+    head = f"diff --git a/{name} b/y.py\nsimilarity index 90%\nrename from {name}\nrename to y.py\n"
+    (part,) = parsed(f"{head}--- a/{name}\n+++ b/y.py\n@@ -1 +1 @@\n-one\n+1\n")
+    assert (part.source, part.target, len(part.hunks)) == (name, "y.py", 1)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "source", "target"),
+    [
+        ("a/x.py", "b/x.py", "x.py", "x.py"),
+        ("i/x.py", "w/x.py", "x.py", "x.py"),
+        ("c/d/x.py", "i/d/x.py", "d/x.py", "d/x.py"),
+        ("a/x.py", "a/x.py", "a/x.py", "a/x.py"),
+        ("b/x.py", "b/x.py", "b/x.py", "b/x.py"),
+        ("x.py", "b/x.py", "x.py", "x.py"),
+        ("src/x.py", "src/x.py", "src/x.py", "src/x.py"),
+        ("a/x.py", "b/y.py", "x.py", "y.py"),
+        ("x.py.orig\t2026-01-01", "x.py\t2026-01-02", "x.py", "x.py"),
+        ("a/x.py~", "b/x.py", "x.py", "x.py"),
+        ("/dev/null", "b/x.py", None, "x.py"),
+        ("a/x.py", "/dev/null", "x.py", None),
+    ],
+)
+def test_the_names_of_a_head_are_read_without_prefixes_and_move_nothing_by_themselves(
+    before: str, after: str, source: str | None, target: str | None
+) -> None:
+    (part,) = parsed(f"\ufeff--- {before}\n+++ {after}\n@@ -1 +1 @@\n-one\n+1\n")
+    assert (part.source, part.target) == (source, target)
+
+
 def test_a_line_that_begins_with_dashes_is_a_line() -> None:
     assert patched(NAMES + "@@ -1,2 +1,2 @@\n--- x\n+++ y\n z\n", "-- x\nz\n") == "++ y\nz\n"
 

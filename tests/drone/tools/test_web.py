@@ -3,6 +3,7 @@
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from drone.egress.http1 import Head
 from drone.settings import Settings
 from drone.tools.catalog import Toolbox
 from drone.tools.git.program import Git
+from drone.tools.web.search import hits_of
 from drone.tools.web.text import charset_of, decoded, words_of
 from mcc.configuration.network import Web, WebSearch
 from mcc.contracts.journal import Outcome
@@ -156,6 +158,9 @@ async def test_a_search_engine_is_asked_in_its_own_way(
         (page(b"{", "application/json"), "is not understood"),
         (page(b"[" * 100_000, "application/json"), "is not understood"),
         (page(b'{"results": 7}', "application/json"), "is not understood"),
+        (page(b'{"results": [7, {"title": "no address"}]}', "application/json"), "none of its results can be read"),
+        (page(b'{"error": {"code": "OVER_QUOTA"}}', "application/json"), "says: {"),
+        (page(b'["results"]', "application/json"), "is not understood"),
         (page(b"no", status="429 Too Many"), "searxng answered 429 Too Many"),
         (page(b"", "text/html", "Location: http://a.test/", status="302 Found"), "sends its callers elsewhere"),
     ],
@@ -165,6 +170,30 @@ async def test_a_search_that_fails_is_told(answer: bytes, said: str) -> None:
     async with scene(lambda head, body: answer, web=Web(search=search)) as web:
         output = await web.call("web_search", query="bees")
     assert output.is_error and said in output.content
+
+
+ODD = [
+    7,
+    {"title": "no address"},
+    {"title": ["Two", 3, "texts"], "url": "https://a.test/", "content": None, "description": "some words"},
+    {"title": {"x": 1}, "url": "https://b.test/", "content": {"html": "x"}, "snippet": "others"},
+]
+
+
+@pytest.mark.parametrize("backend", ["searxng", "brave", "tavily"])
+def test_an_odd_part_of_a_result_costs_itself(backend: Any) -> None:
+    search = WebSearch.model_validate({"backend": backend, "key_env": "K", "url": "http://engine.test"})
+    for answer in (
+        {"results": ODD},
+        {"web": {"results": ODD}} if backend == "brave" else {"results": ODD, "web": None},
+    ):
+        hits = hits_of(search, json.dumps(answer).encode())
+        assert [(hit.title, hit.url, hit.text) for hit in hits] == [
+            ("Two texts", "https://a.test/", "some words"),
+            ("", "https://b.test/", "others"),
+        ]
+    for nothing in ({"results": None}, {"web": None}, {}):
+        assert hits_of(search, json.dumps(nothing).encode()) == []
 
 
 def test_without_configuration_there_are_no_tools_of_the_web() -> None:

@@ -204,3 +204,62 @@ def test_a_hostile_schema_or_value_ends_soon() -> None:
         deep = {"a": deep}
     nested = {"type": "object", "properties": {"a": {"$ref": "#"}}}
     assert read_as(nested, deep).value is not None
+
+
+WHOLE = {"type": "integer"}
+EITHER = [
+    of({"kind": {"const": "a"}, "n": WHOLE}, "kind"),
+    of({"kind": {"enum": ["b"]}, "n": {"type": "string"}}, "kind"),
+]
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "read"),
+    [
+        (of({"x": {"anyOf": [WHOLE, {"type": "null"}]}}, "x"), {"x": "null"}, {"x": None}),
+        (of({"x": WHOLE}), {"x": 3.0}, {"x": 3}),
+        (of({"x": {"enum": ["1", "2"]}}), {"x": 2}, {"x": "2"}),
+        (of({"x": {"type": "string", "enum": ["fast", "slow"]}}), {"x": "Fast "}, {"x": "fast"}),
+        (of({"x": {"type": "object", "additionalProperties": WHOLE}}), {"x": {"a": "1"}}, {"x": {"a": 1}}),
+        ({"type": "object", "oneOf": EITHER}, {"kind": "a", "n": "1"}, {"kind": "a", "n": 1}),
+    ],
+)
+def test_words_numbers_and_alternatives_are_read_as_the_only_one_they_can_mean(
+    schema: dict[str, Any], sent: dict[str, Any], read: dict[str, Any]
+) -> None:
+    assert json.dumps(read_as(schema, sent).value) == json.dumps(read)
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent"),
+    [
+        (of({"x": {"type": ["string", "null"]}}), {"x": "null"}),
+        (of({"x": {"type": "number"}}), {"x": 3.0}),
+        (of({"x": WHOLE}), {"x": 3.5}),
+        (of({"x": {"enum": ["fast", "FAST"]}}), {"x": "Fast"}),
+        (of({"x": {"enum": ["1", 2]}}), {"x": 1}),
+        (of({"x": {"type": "string"}}), {"x": 5}),
+        (of({"x": WHOLE}), {"x": ""}),
+        (
+            of({"x": {"type": "object", "patternProperties": {"^a": {}}, "additionalProperties": WHOLE}}),
+            {"x": {"a": "1"}},
+        ),
+        ({"type": "object", "oneOf": EITHER}, {"kind": "b", "n": "1"}),
+        ({"type": "object", "oneOf": EITHER}, {"n": "1"}),
+    ],
+)
+def test_words_and_numbers_with_another_reading_stay(schema: dict[str, Any], sent: dict[str, Any]) -> None:
+    assert read_as(schema, sent).value is sent
+
+
+def test_envelopes_within_one_another_are_opened() -> None:
+    schema = of({"x": WHOLE}, "x")
+    sent = {"arguments": {"result": {"result": {"x": 1}}}}
+    assert read_as(schema, sent, is_result=True).value == {"x": 1}
+    assert read_as(schema, sent).value == {"result": {"result": {"x": 1}}}
+
+
+def test_a_query_is_the_pattern_of_a_search_and_what_to_include_its_glob() -> None:
+    schema = of({"pattern": {"type": "string"}, "glob": {"type": "string"}}, "pattern", additionalProperties=False)
+    assert read_as(schema, {"query": "a", "include": "*.py"}).value == {"pattern": "a", "glob": "*.py"}
+    assert read_as(schema, {"glob_pattern": "*.py"}).value == {"glob_pattern": "*.py"}

@@ -17,6 +17,11 @@ NUMBER = {"type": "object", "properties": {"number": {"type": "integer"}, "why":
 TOOLS = {"double": ToolSpec("double", "Twice a number.", NUMBER)}
 
 LEAKED = {
+    "step": (
+        "<｜tool_calls_begin｜>\n<｜tool_call_begin｜>\nfunction<｜tool_sep｜>"
+        '<steptml:invoke name="double">\n<steptml:parameter name="number">21</steptml:parameter>\n</steptml:invoke>'
+        "<｜tool_call_end｜>\n<｜tool_calls_end｜>"
+    ),
     "hermes": '<tool_call>\n{"name": "double", "arguments": {"number": 21}}\n</tool_call>',
     "hermes, not closed": '<tool_call>\n{"name": "double", "arguments": {"number": 21}}',
     "hermes, nearly JSON": "<tool_call>\n{'name': 'double', 'arguments': {'number': 21,}}\n</tool_call>",
@@ -132,6 +137,11 @@ async def test_text_that_is_not_entirely_calls_stays_text(bench: Any, text: str)
         model = bench.openai(bench.Provider(bench.streamed(spoken(text, size=size))))
         reply = await model.ask(bench.asking(tools=TOOLS.values()), listener)
         assert (reply.text, reply.tool_calls, listener.heard()) == (text, (), text)
+
+
+def test_a_name_between_the_marks_of_a_call_is_a_call_without_arguments() -> None:
+    assert leaked_calls("<tool_call>double\n</tool_call>", TOOLS) == (("double", {}),)
+    assert leaked_calls("<tool_call>triple\n</tool_call>", TOOLS) == ()
 
 
 async def test_text_before_leaked_calls_is_kept_and_several_calls_are_made(bench: Any) -> None:
