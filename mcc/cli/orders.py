@@ -123,7 +123,8 @@ def watch(
 
     Example: mcc orders watch 0190c9a2-0000-7000-8000-000000000000
     """
-    from mcc.cli.following import Shown, conclude, follow, say_detached
+    from mcc.cli.following import conclude, follow, say_detached
+    from mcc.view.screens import Shown
 
     shown = Shown.of(as_json=query.as_json, quiet=quiet)
     try:
