@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import GetJsonSchemaHandler, SerializeAsAny, TypeAdapter, computed_field, model_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from mcc.contracts.fact import Fact
-from mcc.contracts.journal import FACTS, FactByKind
+from mcc.contracts.journal import FACTS, AnyFact, FactByKind
 from mcc.contracts.shape import Closed, Moment, share_fields_set, unchecked
 from mcc.contracts.upcast import upcast
 
@@ -48,6 +48,11 @@ class Entry(Closed):
     @property
     def kind(self) -> str:
         return self.data.kind
+
+    @property
+    def fact(self) -> AnyFact:
+        """`data` as a member of the closed union, so that a `match` can end in `assert_never`."""
+        return cast(AnyFact, self.data)
 
     @property
     def origin(self) -> Origin:
