@@ -86,6 +86,11 @@ class Draft:
     origin: Origin
     data: Fact
 
+    @property
+    def fact(self) -> AnyFact:
+        """As `Entry.fact`."""
+        return cast(AnyFact, self.data)
+
     def numbered(self, order_id: str, seq: int) -> Entry:
         origin = self.origin
         share_fields_set(self.data)
