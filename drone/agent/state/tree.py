@@ -98,12 +98,12 @@ class Tree:
         self._end_span()
         self._claimed_at = None
         for record in self.records.values():
-            if record.asked is not None:
-                self._charge_lost(record.asked)
-                record.asked = None
+            if record.asking.asked is not None:
+                self._charge_lost(record.asking.asked)
+                record.asking.asked = None
             above = self.records.get(record.origin.parent_id or "")
             if record.finished is not None and above is not None and above.finished is not None:
-                record.transcript.clear()
+                record.conversation.transcript.clear()
 
     def apply(self, origin: Origin, *facts: Fact) -> None:
         """Apply entries that this drone writes, in their order."""
@@ -120,7 +120,7 @@ class Tree:
         record = self.record(origin)
         if isinstance(fact, AgentStarted) and fact.continues in self.records:
             before = self.records[fact.continues or ""]
-            record.warned_before = {**before.warned_before, **before.warned}
+            record.spending.warned_before = {**before.spending.warned_before, **before.spending.warned}
         if not copied:
             self._count(record, fact)
         if isinstance(fact, ToolFinished):
@@ -138,8 +138,8 @@ class Tree:
             case AgentStarted():
                 # Verifiers do not count as spawned: neither a tool call nor a document node has hired them.
                 self.spawned += (fact.call_id or fact.node) is not None and fact.continues is None
-            case ModelStarted() if record.asked is not None:
-                self._charge_lost(record.asked)
+            case ModelStarted() if record.asking.asked is not None:
+                self._charge_lost(record.asking.asked)
             case ModelReplied(usage=usage):
                 self.charge(usage)
             case AgentStep(usage=usage) if usage is not None:
@@ -201,7 +201,9 @@ class Tree:
     @property
     def waiting_for_provider(self) -> frozenset[str | None]:
         """Record ids of agents that waited for their provider, of all their ancestors, and None for the order."""
-        waiting = (record for _, record in self._begun() if record.waits_for_provider and record.finished is None)
+        waiting = (
+            record for _, record in self._begun() if record.asking.waits_for_provider and record.finished is None
+        )
         return frozenset(above for record in waiting for above in self._lineage(record.origin.record_id))
 
     def reports_of(self, record_ids: Iterable[str]) -> list[Report]:
@@ -212,7 +214,7 @@ class Tree:
     def _report(self, record: RecordState) -> Report:
         """The report with its worktree's outcome, which its parent's record holds."""
         above = self.records.get(record.origin.parent_id or "")
-        ended = above.worktrees.get(record.origin.record_id or "") if above else None
+        ended = above.children.worktrees.get(record.origin.record_id or "") if above else None
         return replace(record.report(), worktree=ended if isinstance(ended, WorktreeEnded) else None)
 
     def receipts_of(self, record_ids: Iterable[str]) -> Iterator[Receipt]:
@@ -241,7 +243,11 @@ class Tree:
         if started is None:
             return ()
         before = self.conversation(started.continues) if started.continues in self.records else ()
-        return (*before, UserMessage(first_message(started.environment, started.prompt)), *record.transcript.said)
+        return (
+            *before,
+            UserMessage(first_message(started.environment, started.prompt)),
+            *record.conversation.transcript.said,
+        )
 
     def is_under(self, record_id: str | None, above: str | None) -> bool:
         """Whether this record is `above` or a descendant of it. Every record is a descendant of None."""
