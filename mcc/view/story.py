@@ -102,11 +102,7 @@ class Speech:
 
 @dataclass(slots=True, eq=False)
 class ToolLine:
-    """All calls of one tool by one agent: how many in all, running and failed, and the newest in brief.
-
-    `speech`: output of a running call. `exit_code`: of the call that ended last, None where it has none. `remark`: what
-    else is worth telling of how that call ended.
-    """
+    """All calls of one tool by one agent: how many in all, running and failed, and the newest in brief."""
 
     name: str
     calls: int = 0
@@ -114,8 +110,11 @@ class ToolLine:
     failed: int = 0
     brief: str = ""
     speech: Speech | None = None
+    """Output of a running call."""
     exit_code: int | None = None
+    """Of the call that ended last, None where it has none."""
     remark: str = ""
+    """What else is worth telling of how that call ended."""
 
 
 @dataclass(slots=True, eq=False)

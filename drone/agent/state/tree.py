@@ -36,30 +36,36 @@ from mcc.contracts.wire import GenerationProgress
 @dataclass(slots=True)
 class Tree:
     """All agents of one turn. Only entries change it: those of earlier drones (`of`), then those written here
-    (`TreeJournal`).
-
-    `spent` (of which `usd` at known prices, for `priced_tokens`), `spawned` subagents and `calls` (tool calls that were
-    not denied) exclude what was copied from another order, which paid for it. `seconds`: how long earlier drones have
-    worked on the turn. `restraints`: those of the order as a whole. `unpriced_warned`: people have been told that the
-    limit `cost_usd` cannot be enforced. `artifacts`: digests of texts named in tool results. `git_facts`: commits and
-    worktrees. `succeeded`: tools with a successful call by any agent. `jobs`: handles of background jobs.
-    `checkpointed`: the workspace's content was saved before the first call that may change it.
-    """
+    (`TreeJournal`). What was copied from another order is not counted, as that order paid for it."""
 
     records: dict[str, RecordState] = field(default_factory=dict)
+    """By record id."""
     restraints: Restraints = field(default_factory=Restraints)
+    """Those of the order as a whole."""
     spent: Usage = Usage()
+    """The usage of all agents."""
     usd: float = 0.0
+    """The part of its cost that is at known prices."""
     priced_tokens: int = 0
+    """The tokens that `usd` paid for."""
     spawned: int = 0
+    """Subagents."""
     calls: int = 0
+    """Tool calls that were not denied."""
     unpriced_warned: bool = False
+    """People have been told that the limit `cost_usd` cannot be enforced."""
     artifacts: list[str] = field(default_factory=list)
+    """Digests of texts named in tool results."""
     git_facts: list[Fact] = field(default_factory=list)
+    """Commits and worktrees."""
     succeeded: set[str] = field(default_factory=set)
+    """Tools with a successful call by any agent."""
     jobs: list[str] = field(default_factory=list)
+    """Handles of background jobs."""
     checkpointed: bool = False
+    """The workspace's content was saved before the first call that may change it."""
     seconds: float = field(default=0.0, compare=False)
+    """How long earlier drones have worked on the turn."""
     _claimed_at: datetime | None = field(default=None, compare=False)
     _last_at: datetime | None = field(default=None, compare=False)
     _copied_until: int = field(default=0, compare=False)

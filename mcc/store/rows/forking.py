@@ -52,16 +52,15 @@ from mcc.store.rows.transitions import title_of
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where a journal is cut: entries 1 to `after` may be copied. `requested`: the number that the caller asked for.
-
-    `within`: the call that was open at `requested`, for people; None when none was. `root`: the master's record, None
-    before it began.
-    """
+    """Where a journal is cut: entries 1 to `after` may be copied."""
 
     requested: int
+    """The number that the caller asked for."""
     after: int
     within: str | None = None
+    """The call that was open at `requested`, for people; None when none was."""
     root: str | None = None
+    """The master's record, None before it began."""
 
 
 @dataclass(frozen=True, slots=True)
